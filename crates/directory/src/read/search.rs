@@ -4,53 +4,53 @@
 //! and nowhere else.
 
 pub(crate) mod aliases;
+mod asserted;
 mod bounds;
+pub(crate) mod budget;
 mod chain;
 pub(crate) mod cost;
 mod count;
-mod done;
 mod explain;
-mod parked;
+mod follow;
+mod outcome;
+mod pages;
+pub(crate) mod parked;
+mod regions;
+mod request;
 mod run;
 mod sorted;
 mod special;
 mod unindexed;
 mod usable;
+mod work;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use aci::{Access, Privilege, WantedValues};
+use aci::{Privilege, WantedValues};
 use ldap::message::{Controls, DerefAliases, Scope, SearchRequest};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
+use schema::{DnKey, EntryId, ResolvedFilter, Selection};
 use store::{Ask, View};
 
-use self::aliases::Regions;
-pub(crate) use self::bounds::Bounds;
 use self::chain::Expanded;
-use self::cost::Work;
-pub(crate) use self::done::Done;
-use self::parked::Phase;
-pub(crate) use self::parked::{Budget, Parked};
-pub(crate) use self::run::{Run, Sent, Step};
+use self::outcome::Outcome;
+use self::parked::{Parked, Phase};
+use self::request::{Resolved, Search};
+use self::run::{Run, Step};
 use self::usable::Usable;
+use self::work::Work;
 use crate::access::guard::{self, Guard, Site, guarded};
 use crate::bind::recheck;
-use crate::directory::{Directory, State};
+use crate::directory::State;
 use crate::read::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::read::effective_rights::Told;
-use crate::read::live_entry::LiveEntry;
-use crate::read::root_dse::{self, Offer};
 use crate::read::special::special_entry;
 use crate::read::subentry::Shown;
 use crate::read::target::{self, Lookup};
 use crate::read::virtual_tree;
 use crate::request::completion::Completion;
-use crate::request::controls::paged::Position;
 use crate::request::controls::request::RequestControls;
-use crate::request::controls::{self, Operation, assertion, matched_values};
-use crate::request::cookie::{self, CookieFault, CookieKind};
+use crate::request::controls::{self, Operation, matched_values};
 use crate::request::job::Job;
 use crate::request::name_memo::NameMemo;
 use crate::request::note::Note;
@@ -189,70 +189,8 @@ pub(crate) fn run_job(
     }
 }
 
-/// One search, with everything it depends on.
-pub(crate) struct Search<'a> {
-    pub(crate) directory: &'a Directory,
-    pub(crate) access: &'a Access,
-    pub(crate) request: &'a SearchRequest<'a>,
-    pub(crate) controls: &'a RequestControls<'a>,
-    /// What ends it from outside; `None` on the thread that reads requests.
-    pub(crate) stop: Option<&'a Stop>,
-    /// Candidates up to which it may run here; `None` on a pool thread.
-    pub(crate) candidates_max: Option<u64>,
-    /// On a pool thread, because of what the asker may not find: later requests wait (see
-    /// [`Run::release`]).
-    pub(crate) keeps_order: bool,
-    /// When it began on this thread.
-    pub(crate) begun: Duration,
-    /// Whose connection it came on, where the root DSE may be asked for.
-    pub(crate) session: Option<&'a Session>,
-    /// Where it goes on, when it has parked.
-    pub(crate) resumed: Option<&'a Parked>,
-    /// Set when the search is measured.
-    pub(crate) watch: Option<Watch<'a>>,
-    /// What the access log tells of it.
-    pub(crate) note: &'a Note,
-    /// What it has cost.
-    pub(crate) work: Work,
-}
-
-/// What the request means here and now.
-pub(crate) struct Resolved<'a> {
-    /// Base and scope; where aliases are followed, the lowest subtree with all that they lead to.
-    pub(crate) base: EntryId,
-    pub(crate) scope: Scope,
-    /// Where to look exactly, when aliases in scope are followed.
-    pub(crate) regions: Option<Regions>,
-    pub(crate) filter: &'a ResolvedFilter,
-    pub(crate) selection: &'a Selection,
-    /// Referral objects are looked out for.
-    pub(crate) referrals: bool,
-    /// Which of the entries found are shown.
-    pub(crate) shown: Shown,
-    /// Which of their values are.
-    pub(crate) wanted: Option<WantedValues<'a>>,
-    /// Whether the asker may use all of the filter in every entry.
-    pub(crate) searchable: bool,
-    /// What the asker may see.
-    pub(crate) guard: &'a Guard<'a>,
-    /// Whose rights are told beside the entries.
-    pub(crate) told: Option<&'a Told<'a>>,
-}
-
 /// What is asked for: where, which entries, which attributes of them, and which values of those.
 type Asked<'a> = (&'a DnKey, &'a ResolvedFilter, &'a Selection, Option<WantedValues<'a>>);
-
-/// How a search ended.
-pub(crate) enum Outcome {
-    /// With an answer.
-    Done(Done),
-    /// Nobody waits for the answer.
-    Abandoned,
-    /// It is too large for the thread that reads requests.
-    TooMuch,
-    /// Not at all yet: its receiver has no room, or others wait for the thread.
-    Parked(Box<Parked>),
-}
 
 impl Search<'_> {
     fn run(
@@ -447,27 +385,6 @@ impl Search<'_> {
         Ok(!is_later_page)
     }
 
-    /// Puts what the aliases in scope lead to into the scope; the end of the search when it has to
-    /// end meanwhile.
-    fn follow(
-        &self,
-        view: &View<'_>,
-        state: &State,
-        resolved: &mut Resolved<'_>,
-    ) -> Result<Option<Outcome>, Refusal> {
-        let regions = aliases::regions(self, view, state, resolved)?;
-        let regions = match regions {
-            Ok(regions) => regions,
-            Err(end) => return Ok(Some(end)),
-        };
-        if let Some(regions) = &regions {
-            resolved.base = regions.top(view)?;
-            resolved.scope = Scope::Subtree;
-        }
-        resolved.regions = regions;
-        Ok(None)
-    }
-
     /// Tells the analyser, when this search is one that is measured and went on to a plan here.
     fn report(&self, filter: &ResolvedFilter, outcome: &Result<Outcome, Refusal>) {
         if let Some(watch) = &self.watch
@@ -486,51 +403,6 @@ impl Search<'_> {
             Some(false) | None if any => Shown::Ordinary,
             Some(false) | None => Shown::All,
         }
-    }
-
-    /// The target of the assertion control is the base of the search (RFC 4528 §3).
-    fn asserted_of_base(
-        &self,
-        view: &View<'_>,
-        state: &State,
-        guard: &Guard<'_>,
-        base: EntryId,
-    ) -> Result<Option<Outcome>, Refusal> {
-        let schema = &state.schema;
-        if base == EntryId::ROOT {
-            let root = root_dse::entry(self.directory, schema, self.offer());
-            return self.asserted(&root, guard, schema);
-        }
-        let stored = guard::stored(view, base)?;
-        let live = LiveEntry::new(view, &stored, schema.well_known(), true).seen_by(guard);
-        self.asserted(&live, guard, schema)
-    }
-
-    /// Refuses with `assertionFailed` what is asserted and not true; the end of the search, when
-    /// finding out is too much work.
-    fn asserted(
-        &self,
-        entry: &dyn EntryRead,
-        guard: &Guard<'_>,
-        schema: &Schema,
-    ) -> Result<Option<Outcome>, Refusal> {
-        let Some(filter) = &self.controls.assertion else { return Ok(None) };
-        let filter = ResolvedFilter::resolve(filter, schema);
-        let rights = guard.on(entry);
-        let truth = match rights.is_disclosed() {
-            true => self.evaluate(&filter, schema, &rights.searchable(entry)),
-            false => Truth::Undefined,
-        };
-        match self.work_over() {
-            Some(end) => Ok(Some(end)),
-            None => assertion::holds(truth).map(|()| None),
-        }
-    }
-
-    /// What the server offers whoever asks.
-    fn offer(&self) -> Offer {
-        let offer = self.session.map(|session| Offer::to(session, self.directory));
-        offer.unwrap_or_default()
     }
 
     /// A search of the naming contexts.
@@ -571,7 +443,7 @@ impl Search<'_> {
             return Ok(end);
         }
         let start = self.start()?;
-        let narrowed = only_subentries(state, resolved);
+        let narrowed = resolved.only_subentries(state);
         let interrupt = || {
             let took = || self.directory.clock.elapsed().saturating_sub(self.begun);
             self.planning_ends(&bounds) || self.planning_is_over(took())
@@ -635,78 +507,9 @@ impl Search<'_> {
         }
         Ok(Outcome::Done(self.complete()))
     }
-
-    /// The end of a search that has no more entries to give.
-    pub(crate) fn complete(&self) -> Done {
-        match &self.controls.paged {
-            None => Done::success(),
-            Some(_) => Done::page(&[]),
-        }
-    }
-
-    /// All that a cookie is bound to: who asks, and what decides which entries there are. What of
-    /// them is returned may change from page to page.
-    pub(crate) fn binding(&self) -> Vec<u8> {
-        let mut binding = Vec::new();
-        let asker = self.access.identity().authorization_id();
-        for part in [self.request.base, &asker, &self.request.filter.to_string()] {
-            binding.extend_from_slice(&(part.len() as u64).to_be_bytes());
-            binding.extend_from_slice(part.as_bytes());
-        }
-        let subentries = match self.controls.subentries {
-            None => 0,
-            Some(visibility) => 1 + u8::from(visibility),
-        };
-        let flags = [
-            self.request.scope as u8,
-            self.request.deref as u8,
-            u8::from(self.controls.manage_dsa_it),
-            subentries,
-        ];
-        binding.extend_from_slice(&flags);
-        binding
-    }
-
-    /// A cookie for the client to keep.
-    pub(crate) fn seal(&self, kind: CookieKind, content: &[u8], binding: &[u8]) -> Vec<u8> {
-        let directory = self.directory;
-        directory.cookie_key.seal(kind, content, binding, &mut *directory.chance())
-    }
-
-    /// Where candidates in the order of their ids begin: at the first, or where the page before
-    /// ended. Pages of a sorted search have a place of their own.
-    fn start(&self) -> Result<Position, Refusal> {
-        let is_by_id = match self.resumed.map(|parked| &parked.phase) {
-            None => !self.is_sorted(),
-            Some(Phase::Candidates { .. } | Phase::Counted { .. }) => true,
-            Some(Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. }) => false,
-        };
-        if is_by_id { self.page_start() } else { Ok(Position { after: EntryId::ROOT, sent: 0 }) }
-    }
-
-    /// Where the page begins.
-    fn page_start(&self) -> Result<Position, Refusal> {
-        match &self.controls.paged {
-            Some(paged) if !paged.cookie.is_empty() => {
-                let key = &self.directory.cookie_key;
-                let content = key.open(cookie::PAGE, paged.cookie, &self.binding())?;
-                Position::from_octets(&content).ok_or_else(|| CookieFault::Malformed.into())
-            }
-            Some(_) | None => Ok(Position { after: EntryId::ROOT, sent: 0 }),
-        }
-    }
 }
 
 /// Whether an answer without entries would tell that the base is there.
 fn reveals(outcome: &Result<Outcome, Refusal>) -> bool {
     !matches!(outcome, Ok(Outcome::Abandoned | Outcome::TooMuch | Outcome::Parked(_)))
-}
-
-/// The filter that finds the subentries among what is asked for, when only they are shown: there
-/// are few of them, and an index knows which.
-fn only_subentries(state: &State, resolved: &Resolved<'_>) -> Option<ResolvedFilter> {
-    (resolved.shown == Shown::Subentries).then(|| {
-        let subentries = state.subentries.filter().clone();
-        ResolvedFilter::And(vec![subentries, resolved.filter.clone()])
-    })
 }

@@ -10,7 +10,7 @@ use crate::bind;
 use crate::bind::{must_change, proxied};
 use crate::config::session_monitor;
 use crate::password_policy;
-use crate::read::search::Parked;
+use crate::read::search::parked::Parked;
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::{self, Operation};

@@ -8,7 +8,7 @@ use aci::Access;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
-use crate::read::search::Parked;
+use crate::read::search::parked::Parked;
 use crate::request::completion::Completion;
 use crate::request::refusal::Refusal;
 use crate::request::sink;

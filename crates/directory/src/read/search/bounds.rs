@@ -7,7 +7,8 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 use store::StoreError;
 
-use super::{Done, Outcome, Search};
+use super::outcome::{Done, Outcome};
+use super::request::Search;
 use crate::request::controls::paged::Position;
 use crate::request::refusal::Refusal;
 use crate::request::stop::Stop;

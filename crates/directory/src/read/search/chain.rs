@@ -29,9 +29,11 @@ use schema::{
 };
 use store::{Ask, Plan, StoreError, StoredEntry, View};
 
+use super::bounds::Bounds;
 use super::cost::ENTRY_STEPS;
+use super::outcome::Outcome;
+use super::request::Search;
 use super::unindexed::{ChainLooks, is_unindexed};
-use super::{Bounds, Outcome, Search};
 use crate::access::guard::Guard;
 use crate::directory::State;
 use crate::request::refusal::Refusal;

@@ -7,7 +7,6 @@
 //! is told. The time bounds it: a search keeps its thread for [`TURN_MAX`] at most, or for as long
 //! as its work may take.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use aci::{Access, Identity, VisibleEntry, WantedValues};
@@ -16,61 +15,12 @@ use ldap::message::{Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
 
-use super::bounds::too_long;
-use super::{Bounds, Done, Outcome, Search};
+use super::bounds::{Bounds, too_long};
+use super::outcome::{Done, Outcome};
+use super::request::Search;
+use super::work::Over;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
-
-/// The work that a search has done, and why it may do no more.
-#[derive(Default)]
-pub(crate) struct Work {
-    /// Steps until the next look.
-    left: Cell<u64>,
-    spent: Cell<u64>,
-    /// The same for what the asker may not find.
-    unseen_left: Cell<u64>,
-    unseen: Cell<u64>,
-    over: Cell<Option<Over>>,
-    /// Of an unindexed search: candidates that may be looked at beside those that it finds, and
-    /// whether it has ended because it had found too few.
-    pub(super) spare: Cell<Option<u64>>,
-    pub(super) has_found_too_few: Cell<bool>,
-    /// What the asker may not find may have decided where it goes on.
-    keeps_order: Cell<bool>,
-}
-
-impl Work {
-    /// The work of a search that goes on.
-    pub(super) fn after(spent: u64) -> Self {
-        Self { spent: Cell::new(spent), ..Self::default() }
-    }
-
-    /// What was done, in steps.
-    pub(super) fn spent(&self) -> u64 {
-        self.spent.get().saturating_sub(self.left.get())
-    }
-
-    /// What the asker may not find may have decided where the search goes on.
-    pub(super) fn keep_order(&self) {
-        self.keeps_order.set(true);
-    }
-
-    /// Whether later requests of the connection must not overtake it: that would tell.
-    pub(super) fn keeps_order(&self) -> bool {
-        self.keeps_order.get()
-    }
-}
-
-/// Why a search does no more.
-#[derive(Clone, Copy)]
-enum Over {
-    /// The thread that reads requests has others to serve.
-    Here,
-    /// Its asker may not have more done.
-    Limit,
-    Late,
-    Abandoned,
-}
 
 impl Search<'_> {
     /// What a filter says of an entry; when the work is over, Undefined.

@@ -9,8 +9,10 @@ use ldap::search_control::{EntryCount, EntryCountRequest};
 use schema::EntryId;
 use store::Plan;
 
+use super::outcome::{Done, Outcome};
 use super::parked::{Parked, Phase};
-use super::{Done, Outcome, Run, Search, Sent};
+use super::request::Search;
+use super::run::{Run, Sent};
 use crate::request::controls::entry_count;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;

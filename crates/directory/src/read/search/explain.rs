@@ -14,8 +14,10 @@ use ldap::message::DerefAliases;
 use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
 use store::{Ask, CandidateSource, Explanation, Plan, StoreError, TermReport, View};
 
+use super::outcome::Outcome;
+use super::request::{Resolved, Search};
+use super::run::Run;
 use super::sorted::{self, OrderPlan, Way};
-use super::{Outcome, Resolved, Run, Search, only_subentries};
 use crate::directory::State;
 use crate::read::explanation::{
     ATTRIBUTE, Aliases, Order, Report, ScopePlan, Term, Tested, TestedTerm,
@@ -52,7 +54,7 @@ impl Search<'_> {
         let bounds = self.bounds();
         let is_given_up = || self.planning_ends(&bounds);
         let start = Position { after: EntryId::ROOT, sent: 0 };
-        let narrowed = only_subentries(state, resolved);
+        let narrowed = resolved.only_subentries(state);
         // What was added to the filter is told from what it was resolved to.
         let text = narrowed.is_none().then_some(&self.request.filter);
         let begin = clock();

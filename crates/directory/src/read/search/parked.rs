@@ -14,15 +14,12 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ldap::message::MessageId;
 use schema::EntryId;
 
-use super::Outcome;
-use super::run::Seen;
-use super::sorted::Place;
+use super::budget::Budget;
+use super::sorted::place::Place;
 use crate::request::completion::Completion;
 use crate::write::decide::ResponseControl;
 
@@ -41,6 +38,15 @@ pub(crate) struct Parked {
     pub(super) spent: u64,
     /// What its response says so far.
     pub(crate) so_far: Completion,
+}
+
+/// How many candidates were looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// All of them, for the log.
+    pub(crate) candidates: u64,
+    /// Those that the asker may find, where only they count for limits.
+    pub(super) counted: u64,
 }
 
 /// What it was at.
@@ -98,25 +104,7 @@ struct Counted {
     budget: Budget,
 }
 
-/// What lists of parked searches hold, over all.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Budget(Arc<AtomicUsize>);
-
 impl Parked {
-    /// The search parks; `sent` entries were sent, `seen` candidates looked at.
-    pub(super) fn at(phase: Phase, (sent, seen): (u32, Seen)) -> Outcome {
-        Outcome::Parked(Box::new(Self {
-            phase,
-            sent,
-            seen,
-            controls: Vec::new(),
-            begun: Duration::ZERO,
-            planned: None,
-            spent: 0,
-            so_far: Completion::of(MessageId::UNSOLICITED, None),
-        }))
-    }
-
     /// How many entries that the server makes itself were sent.
     pub(super) fn made(&self) -> usize {
         match self.phase {
@@ -145,14 +133,6 @@ impl Parked {
             Phase::Candidates { .. } | Phase::Counted { .. } => self.sent > 0,
             Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. } => true,
         }
-    }
-}
-
-impl Budget {
-    /// Takes octets of it, if there are so many.
-    fn take(&self, bytes: usize, max: usize) -> bool {
-        let fits = |held: usize| held.checked_add(bytes).filter(|&all| all <= max);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 }
 
@@ -186,7 +166,7 @@ impl SentIds {
 
 impl Drop for SentIds {
     fn drop(&mut self) {
-        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(self.bytes);
     }
 }
 
@@ -227,37 +207,7 @@ impl Kept {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-impl Outcome {
-    /// Adds a response control to an answer.
-    pub(super) fn with(self, control: ResponseControl) -> Self {
-        match self {
-            Self::Done(done) => Self::Done(done.with(control)),
-            Self::Parked(mut parked) => {
-                parked.controls.push(control);
-                Self::Parked(parked)
-            }
-            Self::Abandoned | Self::TooMuch => self,
-        }
-    }
-
-    /// The outcome of a search that has parked before: it says what it was to say, unless it has
-    /// something else to say of the same.
-    pub(super) fn resumed(self, parked: &Parked) -> Self {
-        let mut outcome = self;
-        for control in &parked.controls {
-            let is_said = match &outcome {
-                Self::Done(done) => done.says(control.oid),
-                Self::Parked(_) | Self::Abandoned | Self::TooMuch => false,
-            };
-            if !is_said {
-                outcome = outcome.with(control.clone());
-            }
-        }
-        outcome
+        self.budget.give_back(self.bytes);
     }
 }
 

@@ -9,12 +9,13 @@ use ldap::result::ResultCode;
 use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
-use super::bounds::too_long;
+use super::bounds::{Bounds, too_long};
 use super::cost::{GLANCE_STEPS, TERM_STEPS, terms};
-use super::parked::{Parked, Phase};
+use super::outcome::{Done, Outcome};
+use super::parked::{Parked, Phase, Seen};
+use super::request::{Resolved, Search};
 use super::unindexed::looks_for;
 use super::usable::finds_all;
-use super::{Bounds, Done, Outcome, Resolved, Search};
 use crate::directory::State;
 use crate::read::account_usability::AccountsAsked;
 use crate::read::live_entry::LiveEntry;
@@ -77,15 +78,6 @@ pub(crate) struct Run<'a> {
     sees_all: bool,
     /// The superior looked at last, and whether it is or lies below a referral object.
     parent: Option<(EntryId, bool)>,
-}
-
-/// How many candidates were looked at.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
-    /// All of them, for the log.
-    pub(crate) candidates: u64,
-    /// Those that the asker may find, where only they count for limits.
-    pub(super) counted: u64,
 }
 
 /// What comes of sending an entry.
@@ -193,7 +185,7 @@ impl<'a> Run<'a> {
 
     /// The search parks here.
     pub(super) fn parked(&self, phase: Phase) -> Outcome {
-        Parked::at(phase, (self.sent, self.seen))
+        Outcome::parked(phase, (self.sent, self.seen))
     }
 
     /// All candidates after the one the page before ended at, in the order of their ids.

@@ -8,9 +8,9 @@ use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
-use super::parked::{Parked, Phase};
-use super::run::Seen;
-use super::{Done, Outcome, Search};
+use super::outcome::{Done, Outcome};
+use super::parked::{Parked, Phase, Seen};
+use super::request::Search;
 use crate::access::guard::Guard;
 use crate::read::virtual_tree::Found;
 use crate::request::refusal::Refusal;
@@ -80,7 +80,10 @@ impl Search<'_> {
             match sink.entry(&visible) {
                 Flow::Continue => {}
                 Flow::Park => {
-                    return Ok(Parked::at(Phase::Made { sent: sent + 1 }, (0, Seen::default())));
+                    return Ok(Outcome::parked(
+                        Phase::Made { sent: sent + 1 },
+                        (0, Seen::default()),
+                    ));
                 }
                 Flow::Stop if self.candidates_max.is_some() => return Ok(Outcome::TooMuch),
                 Flow::Stop => return Ok(Outcome::Abandoned),

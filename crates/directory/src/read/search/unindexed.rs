@@ -17,7 +17,9 @@ use ldap::result::ResultCode;
 use schema::Schema;
 use store::{Ask, Plan, View};
 
-use super::{Done, Outcome, Search, usable};
+use super::outcome::{Done, Outcome};
+use super::request::Search;
+use super::usable;
 use crate::access::guard::Guard;
 use crate::request::refusal::Refusal;
 

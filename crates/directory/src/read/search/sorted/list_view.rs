@@ -3,7 +3,6 @@
 //! Invariant: the list is what the sorted search without the control would send, without limits;
 //! targetPosition and contentCount are exact.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use ldap::control_value::vlv::{VlvRequest, VlvTarget};
@@ -11,23 +10,17 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 use store::{Members, OrderedGroup, OrderingIndex};
 
-use super::super::parked::Rest;
 use super::near::Shown;
-use super::{Done, Failed, Order, Outcome, Place, Sent, Sorting, sorted_response};
+use super::place::Place;
+use super::sorting::{Failed, READ_STEPS, Sorting};
+use crate::read::search::outcome::{Done, Outcome};
+use crate::read::search::parked::Rest;
+use crate::read::search::run::Sent;
+use crate::request::controls::sort::{Order, sorted_response};
 use crate::request::controls::vlv;
 use crate::request::cookie;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
-
-/// The answer to a view that cannot be shown.
-pub(super) fn refused(code: ResultCode, diagnostic: impl Into<Cow<'static, str>>) -> Done {
-    Done::refused(Refusal::new(ResultCode::VirtualListViewError, diagnostic)).with(vlv::response(
-        0,
-        0,
-        code,
-        &[],
-    ))
-}
 
 /// What a view asks for.
 enum Target {
@@ -115,7 +108,7 @@ impl Sorting<'_> {
         }
         let limit = self.run.search.directory.limits.sort_entries_max;
         let all = self.view().entry_count()?;
-        let is_large = self.plan.estimate.saturating_mul(super::READ_STEPS) > all;
+        let is_large = self.plan.estimate.saturating_mul(READ_STEPS) > all;
         Ok((is_large && self.run.sends_all()) || self.plan.estimate > limit)
     }
 
@@ -174,7 +167,7 @@ impl Sorting<'_> {
         };
         let key = &self.run.search.directory.cookie_key;
         let octets = key.open(cookie::LIST_VIEW, context, &self.binding).map_err(|_| {
-            refused(
+            Done::no_list_view(
                 ResultCode::ProtocolError,
                 "the context is not one of this list: start again without one",
             )
@@ -195,7 +188,7 @@ impl Sorting<'_> {
                 // Not as an assertion: an empty text is where clients begin a list.
                 (primary.rule.prepare)(schema, value, &mut prepared).map_err(|error| {
                     let diagnostic = format!("the assertion value {error}");
-                    refused(ResultCode::InappropriateMatching, diagnostic)
+                    Done::no_list_view(ResultCode::InappropriateMatching, diagnostic)
                 })?;
                 primary.append_value(&prepared, true, &mut key);
                 Ok(Target::Value(key))

@@ -5,12 +5,12 @@
 use ldap::result::ResultCode;
 use schema::EntryId;
 
-use super::{Failed, Place, Sorting, Step};
+use super::place::{PLACE_BYTES, Place};
+use super::sorting::{Failed, Sorting};
+use crate::read::search::run::Step;
 use crate::request::controls::sort::SortFault;
 use crate::request::sink::ResponseSink;
 
-/// What a place takes besides its key.
-pub(super) const PLACE_BYTES: usize = 64;
 /// Places are thrown away when there are this many more than twice as many as wanted.
 const SURPLUS_PLACES: usize = 1024;
 

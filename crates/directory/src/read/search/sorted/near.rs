@@ -9,7 +9,9 @@ use std::ops::Range;
 use schema::EntryId;
 use store::{Members, OrderedGroup, OrderedGroups, OrderingIndex};
 
-use super::{Failed, Order, Place, Sorting};
+use super::place::Place;
+use super::sorting::{Failed, READ_STEPS, Sorting};
+use crate::request::controls::sort::Order;
 
 /// What the context of a list remembers of the part that was shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,10 +62,10 @@ impl Sorting<'_> {
         let from_start = match self.run.sends_all() {
             true => part.end,
             // Of hidden candidates the way may not tell.
-            false if self.counts_seen => shown.count * super::READ_STEPS,
-            false => self.plan.estimate * super::READ_STEPS,
+            false if self.counts_seen => shown.count * READ_STEPS,
+            false => self.plan.estimate * READ_STEPS,
         };
-        if way.saturating_mul(super::READ_STEPS) >= from_start {
+        if way.saturating_mul(READ_STEPS) >= from_start {
             return Ok(None);
         }
         let Some(stored) = self.view().entry(shown.id)? else { return Ok(None) };

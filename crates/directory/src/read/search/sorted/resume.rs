@@ -8,11 +8,14 @@ use std::cell::Cell;
 use schema::EntryId;
 use store::{Plan, View};
 
-use super::super::parked::{Kept, List, Parked, Phase, Rest};
-use super::{Failed, Place, Sorting, fault_as_result, open_cookie};
+use super::place::Place;
+use super::sorting::{Failed, Sorting, binding, fault_as_result, open_cookie};
 use crate::directory::{Directory, State};
-use crate::read::search::run::Seen;
-use crate::read::search::{Bounds, Done, Outcome, Resolved, Search, Sent, Step};
+use crate::read::search::bounds::Bounds;
+use crate::read::search::outcome::{Done, Outcome};
+use crate::read::search::parked::{Kept, List, Parked, Phase, Rest, Seen};
+use crate::read::search::request::{Resolved, Search};
+use crate::read::search::run::{Sent, Step};
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
 
@@ -34,7 +37,7 @@ pub(in crate::read::search) fn resume(
         // The asker may not use it any more.
         Err(fault) => return Ok(Outcome::Done(fault_as_result(&fault, fault.code))),
     };
-    let binding = super::binding(search, &order);
+    let binding = binding(search, &order);
     let sent_before = match &controls.paged {
         Some(paged) if !paged.cookie.is_empty() => {
             open_cookie(search, paged.cookie, (&order, &binding))?.1
@@ -139,7 +142,7 @@ impl Sorting<'_> {
 
     pub(super) fn park(&self, rest: Rest) -> Outcome {
         let list = List { last: self.last.clone(), rest };
-        Parked::at(Phase::Sorted(list), (self.run.sent, self.run.seen))
+        Outcome::parked(Phase::Sorted(list), (self.run.sent, self.run.seen))
     }
 
     /// Likewise, entries of a list view.

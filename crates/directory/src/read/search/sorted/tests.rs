@@ -19,7 +19,7 @@ use ldap::message::{
 use ldap::result::ResultCode;
 use offline::{ImportOptions, Source, import};
 
-use super::Work;
+use super::sorting::Work;
 use crate::directory::{Directory, DirectoryOptions};
 use crate::request::controls::{sort, vlv};
 use crate::request::session::{Peer, Session};

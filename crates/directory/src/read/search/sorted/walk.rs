@@ -9,7 +9,10 @@ use ldap::message::Scope;
 use schema::{EntryId, ResolvedFilter};
 use store::{Ask, Members, OrderedGroup, OrderingIndex};
 
-use super::{Failed, MEMBER_STEPS, Order, Place, Sent, Sorting, Step};
+use super::place::Place;
+use super::sorting::{Failed, MEMBER_STEPS, Sorting};
+use crate::read::search::run::{Sent, Step};
+use crate::request::controls::sort::Order;
 use crate::request::sink::ResponseSink;
 
 impl Sorting<'_> {
