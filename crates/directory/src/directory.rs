@@ -167,7 +167,7 @@ pub struct Directory {
     pub(crate) password_cache: Option<PasswordCache>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cookie_key: CookieKey,
-    /// What lists of parked searches hold.
+    /// What parked searches hold.
     pub(crate) parked: Budget,
     pub(crate) analyser: Analyser,
     pub(crate) search_counters: SearchCounters,

@@ -17,6 +17,7 @@ mod pages;
 pub(crate) mod parked;
 mod regions;
 mod request;
+pub(crate) mod resolved;
 mod run;
 mod sorted;
 mod special;
@@ -28,7 +29,6 @@ use std::sync::Arc;
 
 use aci::{Privilege, WantedValues};
 use ldap::message::{Controls, DerefAliases, Scope, SearchRequest};
-use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, ResolvedFilter, Selection};
 use store::{Ask, View};
 
@@ -36,6 +36,7 @@ use self::chain::Expanded;
 use self::outcome::Outcome;
 use self::parked::{Parked, Phase};
 use self::request::{Resolved, Search};
+use self::resolved::ResolvedRequest;
 use self::run::{Run, Step};
 use self::usable::Usable;
 use self::work::Work;
@@ -50,9 +51,8 @@ use crate::read::target::{self, Lookup};
 use crate::read::virtual_tree;
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
-use crate::request::controls::{self, Operation, matched_values};
+use crate::request::decoded::JobRequest;
 use crate::request::job::Job;
-use crate::request::name_memo::NameMemo;
 use crate::request::note::Note;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
@@ -95,13 +95,20 @@ pub(crate) fn start(
     let is_small = bytes.len() <= cost::SMALL_BYTES
         || cost::is_root_dse(request)
         || !cost::is_large(request, terms_max);
-    let outcome = match is_small {
-        true => search.run((snapshot, names), sink),
-        false => Ok(Outcome::TooMuch),
+    let mut resolved = None;
+    let outcome = if is_small {
+        let state = directory.state.load();
+        let meant = ResolvedRequest::of(request, controls, &state.schema, names)?;
+        let outcome = search.run((snapshot, &state), &meant, sink);
+        if matches!(outcome, Ok(Outcome::TooMuch | Outcome::Parked(_))) {
+            resolved = Some(Box::new(meant));
+        }
+        outcome
+    } else {
+        Ok(Outcome::TooMuch)
     };
     sink.note(&note);
-    let outcome = outcome?;
-    match outcome {
+    match outcome? {
         Outcome::Done(done) => Ok(Next::Answered(done.send(sink))),
         Outcome::Abandoned => Ok(Next::Answered(sink.nothing())),
         // Nothing parks here: the answer is kept, up to a limit.
@@ -115,7 +122,8 @@ pub(crate) fn start(
             Ok(Next::Later(Job {
                 id,
                 operation,
-                message: bytes.to_vec(),
+                request: JobRequest::copy(bytes),
+                resolved,
                 access: Arc::clone(session.access()),
                 denied: controls.denied.clone(),
                 stop,
@@ -133,60 +141,83 @@ pub(crate) fn start(
 /// Where it goes on, when it parks.
 pub(crate) fn run_job(
     worker: &mut Worker,
-    job: &Job,
-    request: &SearchRequest<'_>,
-    controls: &Controls<'_>,
+    job: &mut Job,
+    (request, controls): (&SearchRequest<'_>, &RequestControls<'_>),
     sink: &mut ResponseSink<'_>,
 ) -> Result<Completion, Box<Parked>> {
-    let Worker { directory, snapshot, names, recorder, .. } = worker;
     let note = sink.noted();
-    let resumed = job.parked.as_deref();
-    let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
-        // It has waited: for its turn, or for its client.
-        let state = directory.state.load();
-        recheck::check((directory, &state), snapshot.view()?, &job.access)?;
-        let begun = directory.clock.elapsed();
-        let watch = Watch::new(recorder, 1, &*directory.clock);
-        let search = Search {
-            directory,
-            access: &job.access,
-            request,
-            controls: &controls,
-            stop: Some(&job.stop),
-            candidates_max: None,
-            keeps_order: job.keeps_order,
-            begun,
-            // The root DSE is never a job.
-            session: None,
-            resumed,
-            watch: Some(match resumed {
-                None => watch,
-                Some(parked) => watch.resumed(parked.begun, parked.planned),
-            }),
-            note: &note,
-            work: Work::after(resumed.map_or(0, |parked| parked.spent)),
-        };
-        if job.keeps_order && resumed.is_none() {
-            job.stop.set_deadline(search.bounds().deadline);
-        }
-        let mut outcome = search.run((snapshot, names), sink)?;
-        if let Outcome::Parked(parked) = &mut outcome {
-            parked.begun = resumed.map_or(begun, |before| before.begun);
-            parked.planned = search.watch.as_ref().and_then(Watch::plan);
-            parked.spent = search.work.spent();
-        }
-        Ok(match resumed {
-            None => outcome,
-            Some(parked) => outcome.resumed(parked),
-        })
-    });
+    let before = job.resolved.take();
+    let outcome = answer(worker, job, (request, controls, before), &note, sink);
     sink.note(&note);
     match outcome {
-        Ok(Outcome::Done(done)) => Ok(done.send(sink)),
+        Ok((Outcome::Done(done), _)) => Ok(done.send(sink)),
         Err(refusal) => Ok(sink.end(refusal, Controls::EMPTY)),
-        Ok(Outcome::Parked(parked)) => Err(parked),
-        Ok(Outcome::Abandoned | Outcome::TooMuch) => Ok(sink.nothing()),
+        Ok((Outcome::Parked(parked), resolved)) => {
+            job.resolved = Some(resolved);
+            Err(parked)
+        }
+        Ok((Outcome::Abandoned | Outcome::TooMuch, _)) => Ok(sink.nothing()),
     }
+}
+
+/// The search of a job from where it is to where it ends or parks, and what its request means;
+/// `before` is what it meant when it was handled last.
+fn answer(
+    worker: &mut Worker,
+    job: &Job,
+    (request, controls, before): (
+        &SearchRequest<'_>,
+        &RequestControls<'_>,
+        Option<Box<ResolvedRequest>>,
+    ),
+    note: &Note,
+    sink: &mut ResponseSink<'_>,
+) -> Result<(Outcome, Box<ResolvedRequest>), Refusal> {
+    let Worker { directory, snapshot, names, recorder, .. } = worker;
+    // It has waited: for its turn, or for its client. Rights are asked for anew, and so is whatever
+    // depends on them; names mean the same until the schema is another one.
+    let state = directory.state.load();
+    recheck::check((directory, &state), snapshot.view()?, &job.access)?;
+    let resolved = match before.filter(|before| before.holds_under(&state.schema)) {
+        Some(resolved) => resolved,
+        None => Box::new(ResolvedRequest::of(request, controls, &state.schema, names)?),
+    };
+    let resumed = job.parked.as_deref();
+    let begun = directory.clock.elapsed();
+    let watch = Watch::new(recorder, 1, &*directory.clock);
+    let search = Search {
+        directory,
+        access: &job.access,
+        request,
+        controls,
+        stop: Some(&job.stop),
+        candidates_max: None,
+        keeps_order: job.keeps_order,
+        begun,
+        // The root DSE is never a job.
+        session: None,
+        resumed,
+        watch: Some(match resumed {
+            None => watch,
+            Some(parked) => watch.resumed(parked.begun, parked.planned),
+        }),
+        note,
+        work: Work::after(resumed.map_or(0, |parked| parked.spent)),
+    };
+    if job.keeps_order && resumed.is_none() {
+        job.stop.set_deadline(search.bounds().deadline);
+    }
+    let mut outcome = search.run((snapshot, &state), &resolved, sink)?;
+    if let Outcome::Parked(parked) = &mut outcome {
+        parked.begun = resumed.map_or(begun, |before| before.begun);
+        parked.planned = search.watch.as_ref().and_then(Watch::plan);
+        parked.spent = search.work.spent();
+    }
+    let outcome = match resumed {
+        None => outcome,
+        Some(parked) => outcome.resumed(parked),
+    };
+    Ok((outcome, resolved))
 }
 
 /// What is asked for: where, which entries, which attributes of them, and which values of those.
@@ -195,45 +226,36 @@ type Asked<'a> = (&'a DnKey, &'a ResolvedFilter, &'a Selection, Option<WantedVal
 impl Search<'_> {
     fn run(
         &self,
-        (snapshot, names): (&mut Snapshot, &mut NameMemo),
+        (snapshot, state): (&mut Snapshot, &State),
+        meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
-        let state = self.directory.state.load();
         let schema = &state.schema;
         let request = self.request;
         sink.set_types_only(request.types_only);
-        // Names of single entries seldom come again.
-        let key = match request.scope {
-            Scope::Base => names.key(schema, request.base),
-            Scope::One | Scope::Subtree | Scope::Subordinate => names.base(schema, request.base),
-        };
-        let key =
-            key.map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
-        let filter = ResolvedFilter::resolve(&request.filter, schema);
-        let selection = Selection::resolve(request.attributes.iter(), schema);
-        let wanted = matched_values::resolve(self.controls, request.types_only, schema);
-        let wanted = wanted.as_ref().map(|items| WantedValues { schema, items });
+        let ResolvedRequest { key, filter, selection, matched_values, .. } = meant;
+        let wanted = matched_values.as_ref().map(|items| WantedValues { schema, items });
         let manage = self.controls.manage_dsa_it;
-        let ground = snapshot.view_for_search(&state, manage, request.deref)?;
+        let ground = snapshot.view_for_search(state, manage, request.deref)?;
         // Aliases and chains lead anywhere. Whether there are aliases may not be known.
         let anywhere = DnKey::root();
-        let is_local = request.deref == DerefAliases::Never && !chain::asks(&filter);
-        let top = if is_local { &key } else { &anywhere };
+        let is_local = request.deref == DerefAliases::Never && !chain::asks(filter);
+        let top = if is_local { key } else { &anywhere };
         let Self { directory, access, .. } = *self;
         let site = Site { directory, access, view: ground.view, schema };
-        let asked = (&key, &filter, &selection, wanted);
+        let asked = (key, filter, selection, wanted);
         let Some(effective) = &self.controls.effective_rights else {
             return guarded(&site, top, |guard| {
-                self.run_guarded((guard, None), (&ground, &state), asked, sink)
+                self.run_guarded((guard, None), (&ground, state), asked, sink)
             });
         };
-        let other = effective.access(access, ground.view, (&state, &directory.root))?;
+        let other = effective.access(access, ground.view, (state, &directory.root))?;
         let of_other = Site { access: &other, ..site };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
             guarded(&site, top, |guard| {
                 let told = Told { guard: other, asker: guard, asked: effective, is_explained };
-                self.run_guarded((guard, Some(&told)), (&ground, &state), asked, sink)
+                self.run_guarded((guard, Some(&told)), (&ground, state), asked, sink)
             })
         })
     }

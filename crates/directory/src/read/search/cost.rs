@@ -18,7 +18,7 @@ use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
 use super::bounds::{Bounds, too_long};
 use super::outcome::{Done, Outcome};
 use super::request::Search;
-use super::work::Over;
+use super::work::{Over, terms};
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 
@@ -213,24 +213,6 @@ pub(crate) fn work_max(directory: &Directory, access: &Access) -> u64 {
 /// Whether the root DSE is asked for.
 pub(super) fn is_root_dse(request: &SearchRequest<'_>) -> bool {
     request.base.is_empty() && request.scope == Scope::Base
-}
-
-/// How many terms a filter has.
-pub(super) fn terms(filter: &ResolvedFilter) -> u64 {
-    match filter {
-        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => {
-            parts.iter().fold(1, |sum, part| sum + terms(part))
-        }
-        ResolvedFilter::Not(part) => 1 + terms(part),
-        ResolvedFilter::Substrings(assertion) => 1 + assertion.any.len() as u64,
-        ResolvedFilter::Present(_)
-        | ResolvedFilter::Equality(_)
-        | ResolvedFilter::GreaterOrEqual(_)
-        | ResolvedFilter::LessOrEqual(_)
-        | ResolvedFilter::Approx(_)
-        | ResolvedFilter::Extensible(_)
-        | ResolvedFilter::Undefined => 1,
-    }
 }
 
 /// Whether a request is so large that even resolving it takes too long where requests are read: by

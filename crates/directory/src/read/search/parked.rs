@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use schema::EntryId;
 
-use super::budget::Budget;
+use super::budget::{Budget, Held};
 use super::sorted::place::Place;
 use crate::request::completion::Completion;
 use crate::write::decide::ResponseControl;
@@ -83,9 +83,7 @@ pub(super) enum Rest {
 /// Entries that a walk has sent: the key of one may change, and lead it there again.
 pub(super) struct SentIds {
     ids: BTreeSet<EntryId>,
-    /// The octets that are counted.
-    bytes: usize,
-    budget: Budget,
+    held: Held,
 }
 
 /// Entries that were sorted in memory and are to be sent.
@@ -100,8 +98,7 @@ struct Counted {
     places: Vec<Place>,
     /// Where it was cut, if there may be more behind it.
     cut: Option<Place>,
-    bytes: usize,
-    budget: Budget,
+    _held: Held,
 }
 
 impl Parked {
@@ -138,7 +135,7 @@ impl Parked {
 
 impl SentIds {
     pub(super) fn new(budget: &Budget) -> Self {
-        Self { ids: BTreeSet::new(), bytes: 0, budget: budget.clone() }
+        Self { ids: BTreeSet::new(), held: budget.nothing() }
     }
 
     pub(super) fn add(&mut self, id: EntryId) {
@@ -155,18 +152,8 @@ impl SentIds {
 
     /// Keeps them while the search is parked, if there is room for them.
     pub(super) fn keep(mut self, max: usize) -> Option<Self> {
-        let more = (self.ids.len() * SENT_ID_BYTES).saturating_sub(self.bytes);
-        if !self.budget.take(more, max) {
-            return None;
-        }
-        self.bytes += more;
-        Some(self)
-    }
-}
-
-impl Drop for SentIds {
-    fn drop(&mut self) {
-        self.budget.give_back(self.bytes);
+        let bytes = self.ids.len() * SENT_ID_BYTES;
+        self.held.grow_to(bytes, max).then_some(self)
     }
 }
 
@@ -182,11 +169,8 @@ impl Kept {
         (budget, max): (&Budget, usize),
     ) -> Option<Self> {
         let bytes = places.iter().map(Place::bytes).sum::<usize>();
-        let budget = budget.clone();
-        if !budget.take(bytes, max) {
-            return None;
-        }
-        Some(Self { list: Arc::new(Counted { places, cut, bytes, budget }), from: 0 })
+        let held = budget.hold(bytes, max)?;
+        Some(Self { list: Arc::new(Counted { places, cut, _held: held }), from: 0 })
     }
 
     /// What is to be sent.
@@ -202,12 +186,6 @@ impl Kept {
     /// The same without the first `count`.
     pub(super) fn behind(&self, count: usize) -> Self {
         Self { list: Arc::clone(&self.list), from: self.from + count }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.budget.give_back(self.bytes);
     }
 }
 
@@ -235,13 +213,13 @@ mod tests {
         let mut sent = SentIds::new(&budget);
         (1..=10).for_each(|id| sent.add(EntryId(id)));
         let mut sent = sent.keep(200).unwrap();
-        assert!(!budget.take(41, 200), "160 octets are taken");
+        assert!(budget.hold(41, 200).is_none(), "160 octets are taken");
         (1..=12).for_each(|id| sent.add(EntryId(id)));
         let mut sent = sent.keep(200).unwrap();
         assert!(sent.contains(EntryId(12)) && !sent.contains(EntryId(13)));
         sent.add(EntryId(13));
         assert!(sent.keep(200).is_none(), "they would be 208 octets");
-        assert!(budget.take(200, 200));
+        assert!(budget.hold(200, 200).is_some());
     }
 
     #[test]

@@ -10,12 +10,13 @@ use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::{Bounds, too_long};
-use super::cost::{GLANCE_STEPS, TERM_STEPS, terms};
+use super::cost::{GLANCE_STEPS, TERM_STEPS};
 use super::outcome::{Done, Outcome};
 use super::parked::{Parked, Phase, Seen};
 use super::request::{Resolved, Search};
 use super::unindexed::looks_for;
 use super::usable::finds_all;
+use super::work::terms;
 use crate::directory::State;
 use crate::read::account_usability::AccountsAsked;
 use crate::read::live_entry::LiveEntry;

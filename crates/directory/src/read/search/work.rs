@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use schema::ResolvedFilter;
+
 /// The work that a search has done, and why it may do no more.
 #[derive(Default)]
 pub(crate) struct Work {
@@ -51,4 +53,22 @@ pub(super) enum Over {
     Limit,
     Late,
     Abandoned,
+}
+
+/// How many terms a filter has.
+pub(super) fn terms(filter: &ResolvedFilter) -> u64 {
+    match filter {
+        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => {
+            parts.iter().fold(1, |sum, part| sum + terms(part))
+        }
+        ResolvedFilter::Not(part) => 1 + terms(part),
+        ResolvedFilter::Substrings(assertion) => 1 + assertion.any.len() as u64,
+        ResolvedFilter::Present(_)
+        | ResolvedFilter::Equality(_)
+        | ResolvedFilter::GreaterOrEqual(_)
+        | ResolvedFilter::LessOrEqual(_)
+        | ResolvedFilter::Approx(_)
+        | ResolvedFilter::Extensible(_)
+        | ResolvedFilter::Undefined => 1,
+    }
 }

@@ -114,7 +114,7 @@ impl Sorting<'_> {
     /// The search parks in the middle of a walk. Entries of the value it is at are looked at
     /// again.
     pub(super) fn park_walk(&mut self) -> Outcome {
-        let max = self.run.search.directory.limits.parked_lists_max_bytes;
+        let max = self.run.search.directory.limits.parked_max_bytes;
         let sent = self.sent_ids.take().and_then(|sent| sent.keep(max));
         match self.park(Rest::Walk(Cell::new(sent))) {
             Outcome::Parked(parked) => {
@@ -149,7 +149,7 @@ impl Sorting<'_> {
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
         let places = ids.iter().map(|&id| Place { key: Vec::new(), id }).collect();
         let Directory { parked, limits, .. } = self.run.search.directory;
-        Kept::new(places, None, (parked, limits.parked_lists_max_bytes))
+        Kept::new(places, None, (parked, limits.parked_max_bytes))
     }
 
     /// Keeps as many places as may be sent, if there is room for them.
@@ -167,6 +167,6 @@ impl Sorting<'_> {
         // Keys are for the cookies of pages.
         let key = |place: &Place| if self.page.is_some() { place.key.clone() } else { Vec::new() };
         let places = kept.iter().map(|place| Place { key: key(place), id: place.id }).collect();
-        Kept::new(places, cut, (&directory.parked, directory.limits.parked_lists_max_bytes))
+        Kept::new(places, cut, (&directory.parked, directory.limits.parked_max_bytes))
     }
 }
