@@ -14,6 +14,7 @@
 mod list_view;
 mod memory;
 mod near;
+pub(super) mod order;
 pub(super) mod place;
 mod resume;
 mod sorting;
@@ -32,7 +33,7 @@ use super::request::{Resolved, Search};
 use super::run::{Run, Step};
 use crate::access::guard::Guard;
 use crate::directory::State;
-use crate::request::controls::sort::{SortFault, sorted_response};
+use crate::read::search::sorted::order::{SortFault, sorted_response};
 use crate::request::cookie;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;

@@ -16,7 +16,7 @@ use super::sorting::{Failed, READ_STEPS, Sorting};
 use crate::read::search::outcome::{Done, Outcome};
 use crate::read::search::parked::Rest;
 use crate::read::search::run::Sent;
-use crate::request::controls::sort::{Order, sorted_response};
+use crate::read::search::sorted::order::{Order, sorted_response};
 use crate::request::controls::vlv;
 use crate::request::cookie;
 use crate::request::refusal::Refusal;

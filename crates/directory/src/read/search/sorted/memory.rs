@@ -8,7 +8,7 @@ use schema::EntryId;
 use super::place::{PLACE_BYTES, Place};
 use super::sorting::{Failed, Sorting};
 use crate::read::search::run::Step;
-use crate::request::controls::sort::SortFault;
+use crate::read::search::sorted::order::SortFault;
 use crate::request::sink::ResponseSink;
 
 /// Places are thrown away when there are this many more than twice as many as wanted.

@@ -11,7 +11,7 @@ use store::{Members, OrderedGroup, OrderedGroups, OrderingIndex};
 
 use super::place::Place;
 use super::sorting::{Failed, READ_STEPS, Sorting};
-use crate::request::controls::sort::Order;
+use crate::read::search::sorted::order::Order;
 
 /// What the context of a list remembers of the part that was shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

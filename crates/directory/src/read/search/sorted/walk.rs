@@ -12,7 +12,7 @@ use store::{Ask, Members, OrderedGroup, OrderingIndex};
 use super::place::Place;
 use super::sorting::{Failed, MEMBER_STEPS, Sorting};
 use crate::read::search::run::{Sent, Step};
-use crate::request::controls::sort::Order;
+use crate::read::search::sorted::order::Order;
 use crate::request::sink::ResponseSink;
 
 impl Sorting<'_> {
