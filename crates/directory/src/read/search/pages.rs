@@ -48,7 +48,7 @@ impl Search<'_> {
     }
 
     /// Where candidates in the order of their ids begin: at the first, or where the page before
-    /// ended. Pages of a sorted search have a place of their own.
+    /// ended. Pages of a sorted search have a position of their own.
     pub(super) fn start(&self) -> Result<Position, Refusal> {
         let is_by_id = match self.resumed.map(|parked| &parked.phase) {
             None => !self.is_sorted(),

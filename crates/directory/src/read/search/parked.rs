@@ -4,9 +4,9 @@
 //! Invariant: a parked search holds nothing of the store. It goes on with the newest snapshot and
 //! with the rules that hold then: no entry is sent twice, and none is left out that was there all
 //! the time, because ids stay and are in order. Of entries in another order the same holds while
-//! they were sorted in memory and fit into the budget. Otherwise it goes on behind the last place,
-//! as a page does: an entry whose key changes meanwhile may be left out. A walk remembers what it
-//! has sent, within the budget, so that such an entry does not come twice.
+//! they were sorted in memory and fit into the budget. Otherwise it goes on behind the last
+//! position, as a page does: an entry whose key changes meanwhile may be left out. A walk remembers
+//! what it has sent, within the budget, so that such an entry does not come twice.
 //! Invariant: what was counted and told so far counts on: limits hold as if it had not parked; but
 //! following chains again, or sorting again, is work again.
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 use schema::EntryId;
 
 use super::budget::{Budget, Held};
-use super::sorted::place::Place;
+use super::sorted::position::ListPosition;
 use crate::request::completion::Completion;
 use crate::write::decide::ResponseControl;
 
@@ -65,8 +65,8 @@ pub(super) enum Phase {
 
 /// What is left of a sorted search.
 pub(super) struct List {
-    /// The place of the entry sent last.
-    pub(super) last: Place,
+    /// The position of the entry sent last.
+    pub(super) last: ListPosition,
     pub(super) rest: Rest,
 }
 
@@ -95,9 +95,9 @@ pub(super) struct Kept {
 
 /// A list whose octets are counted.
 struct Counted {
-    places: Vec<Place>,
+    positions: Vec<ListPosition>,
     /// Where it was cut, if there may be more behind it.
-    cut: Option<Place>,
+    cut: Option<ListPosition>,
     _held: Held,
 }
 
@@ -161,25 +161,25 @@ impl SentIds {
 const SENT_ID_BYTES: usize = 16;
 
 impl Kept {
-    /// Keeps places; none when they are more octets than there is room for. `cut` is the last of
+    /// Keeps positions; none when they are more octets than there is room for. `cut` is the last of
     /// them, if there may be more behind it.
     pub(super) fn new(
-        places: Vec<Place>,
-        cut: Option<Place>,
+        positions: Vec<ListPosition>,
+        cut: Option<ListPosition>,
         (budget, max): (&Budget, usize),
     ) -> Option<Self> {
-        let bytes = places.iter().map(Place::bytes).sum::<usize>();
+        let bytes = positions.iter().map(ListPosition::bytes).sum::<usize>();
         let held = budget.hold(bytes, max)?;
-        Some(Self { list: Arc::new(Counted { places, cut, _held: held }), from: 0 })
+        Some(Self { list: Arc::new(Counted { positions, cut, _held: held }), from: 0 })
     }
 
     /// What is to be sent.
-    pub(super) fn places(&self) -> &[Place] {
-        self.list.places.get(self.from..).unwrap_or_default()
+    pub(super) fn positions(&self) -> &[ListPosition] {
+        self.list.positions.get(self.from..).unwrap_or_default()
     }
 
     /// Where it was cut, if there may be more behind it.
-    pub(super) fn cut(&self) -> Option<&Place> {
+    pub(super) fn cut(&self) -> Option<&ListPosition> {
         self.list.cut.as_ref()
     }
 
@@ -203,8 +203,8 @@ impl fmt::Debug for Parked {
 mod tests {
     use super::*;
 
-    fn places(count: u64) -> Vec<Place> {
-        (1..=count).map(|id| Place { key: vec![1; 36], id: EntryId(id) }).collect()
+    fn positions(count: u64) -> Vec<ListPosition> {
+        (1..=count).map(|id| ListPosition { key: vec![1; 36], id: EntryId(id) }).collect()
     }
 
     #[test]
@@ -225,15 +225,15 @@ mod tests {
     #[test]
     fn kept_lists_share_a_budget_and_give_it_back() {
         let budget = Budget::default();
-        let keep = |count| Kept::new(places(count), None, (&budget, 1_000));
+        let keep = |count| Kept::new(positions(count), None, (&budget, 1_000));
         let first = keep(6).unwrap();
         assert!(keep(6).is_none(), "they would be 1,200 octets");
         let rest = first.behind(2);
         drop(first);
         assert!(keep(6).is_none(), "the rest holds the list");
-        let ids = rest.places().iter().map(|place| place.id.0).collect::<Vec<_>>();
+        let ids = rest.positions().iter().map(|position| position.id.0).collect::<Vec<_>>();
         assert_eq!(ids, [3, 4, 5, 6]);
-        assert!(rest.behind(9).places().is_empty());
+        assert!(rest.behind(9).positions().is_empty());
         drop(rest);
         assert!(keep(10).is_some());
     }

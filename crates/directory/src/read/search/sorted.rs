@@ -4,9 +4,9 @@
 //! by walking an index that has the primary key's values in order, or by reading all candidates and
 //! sorting their keys in memory. Both give the same list; `memory` has limits, a walk needs none.
 //!
-//! Invariants: nothing is sent before its place is certain; the order and the counts depend only on
-//! what the asker may search. No state is kept between two requests: a page goes on after the place
-//! that its cookie names, whatever was added or removed since.
+//! Invariants: nothing is sent before its position is certain; the order and the counts depend only
+//! on what the asker may search. No state is kept between two requests: a page goes on after the
+//! position that its cookie names, whatever was added or removed since.
 //! Invariant: reading candidates, taking their keys and comparing those is work of the search,
 //! counted before it is done: its limit, the time limit and abandon end a sort as they end any
 //! other search.
@@ -15,7 +15,7 @@ mod list_view;
 mod memory;
 mod near;
 pub(super) mod order;
-pub(super) mod place;
+pub(super) mod position;
 mod resume;
 mod sorting;
 #[cfg(test)]

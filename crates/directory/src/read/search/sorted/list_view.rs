@@ -11,7 +11,7 @@ use schema::EntryId;
 use store::{Members, OrderedGroup, OrderingIndex};
 
 use super::near::Shown;
-use super::place::Place;
+use super::position::ListPosition;
 use super::sorting::{Failed, READ_STEPS, Sorting};
 use crate::read::search::outcome::{Done, Outcome};
 use crate::read::search::parked::Rest;
@@ -34,11 +34,11 @@ enum Target {
 
 /// A part of the list.
 struct Part {
-    /// The target's place, from 1.
-    place: u64,
+    /// The target's position, from 1.
+    position: u64,
     /// How long the list is.
     count: u64,
-    /// The place of its first entry, from 0.
+    /// The position of its first entry, from 0.
     start: u64,
     ids: Vec<EntryId>,
 }
@@ -97,7 +97,7 @@ impl Sorting<'_> {
         };
         let search = self.run.search;
         let context = search.seal(cookie::LIST_VIEW, &shown.to_octets(), &self.binding);
-        let response = vlv::response(part.place, part.count, ResultCode::Success, &context);
+        let response = vlv::response(part.position, part.count, ResultCode::Success, &context);
         Ok(outcome.with(sorted_response()).with(response))
     }
 
@@ -121,9 +121,9 @@ impl Sorting<'_> {
         shown: &Shown,
     ) -> Result<Option<Part>, Failed> {
         let Target::Offset { .. } = target else { return Ok(None) };
-        let (place, part) = place_and_part(request, target, shown.count, || Ok(0))?;
+        let (position, part) = place_and_part(request, target, shown.count, || Ok(0))?;
         let ids = self.near(index, shown, &part)?;
-        Ok(ids.map(|ids| Part { place, count: shown.count, start: part.start, ids }))
+        Ok(ids.map(|ids| Part { position, count: shown.count, start: part.start, ids }))
     }
 
     fn part_in_memory(
@@ -134,13 +134,13 @@ impl Sorting<'_> {
         let list = self.gather(None)?;
         let count = list.len() as u64;
         let before = || match target {
-            Target::Value(key) => Ok(list.partition_point(|place| place.key < *key) as u64),
+            Target::Value(key) => Ok(list.partition_point(|position| position.key < *key) as u64),
             Target::Offset { .. } => Ok(0),
         };
-        let (place, part) = place_and_part(request, target, count, before)?;
+        let (position, part) = place_and_part(request, target, count, before)?;
         let within = list.get(part.start as usize..part.end as usize).unwrap_or_default();
-        let ids = within.iter().map(|place| place.id).collect();
-        Ok(Part { place, count, start: part.start, ids })
+        let ids = within.iter().map(|position| position.id).collect();
+        Ok(Part { position, count, start: part.start, ids })
     }
 
     fn part_of_index(
@@ -155,9 +155,9 @@ impl Sorting<'_> {
             Target::Value(key) => self.count_before(index, &mut members, key),
             Target::Offset { .. } => Ok(0),
         };
-        let (place, part) = place_and_part(request, target, count, before)?;
+        let (position, part) = place_and_part(request, target, count, before)?;
         let ids = self.ids_of_part(index, &mut members, &part)?;
-        Ok(Part { place, count, start: part.start, ids })
+        Ok(Part { position, count, start: part.start, ids })
     }
 
     /// What was shown before, if the directory is still as it was.
@@ -234,8 +234,9 @@ impl Sorting<'_> {
             taken.clear();
             members.take(&group, &mut taken);
             if !group.is_whole() && key.starts_with(&prefix) {
-                let places = self.sorted_places(&taken)?;
-                before += places.partition_point(|place| place.key.as_slice() < key) as u64;
+                let positions = self.sorted_places(&taken)?;
+                before +=
+                    positions.partition_point(|position| position.key.as_slice() < key) as u64;
             } else if prefix.as_slice() < key {
                 before += taken.len() as u64;
             } else if !self.order.primary().reverse {
@@ -245,17 +246,17 @@ impl Sorting<'_> {
         Ok(before)
     }
 
-    /// The places of some entries, in order.
-    fn sorted_places(&mut self, ids: &[EntryId]) -> Result<Vec<Place>, Failed> {
-        let mut places = self.places();
+    /// The positions of some entries, in order.
+    fn sorted_places(&mut self, ids: &[EntryId]) -> Result<Vec<ListPosition>, Failed> {
+        let mut positions = self.positions();
         let mut key = Vec::new();
         for &id in ids {
             self.check()?;
             let stored = self.read(id)?;
             self.key_of(&stored, &mut key)?;
-            places.push(&key, id)?;
+            positions.push(&key, id)?;
         }
-        self.in_order(places.list)
+        self.in_order(positions.list)
     }
 
     /// The entries of a part of the list, by walking the index from its beginning.
@@ -279,7 +280,7 @@ impl Sorting<'_> {
         } else {
             count
         };
-        let among = |place: u64| place.saturating_sub(lead).min(with_value);
+        let among = |position: u64| position.saturating_sub(lead).min(with_value);
         let values = among(part.start)..among(part.end);
         let wanted = match is_reverse {
             true => with_value - values.end..with_value - values.start,
@@ -298,9 +299,9 @@ impl Sorting<'_> {
                 let end = at + taken.len() as u64;
                 if end > wanted.start && !taken.is_empty() {
                     if !self.order.is_single() || !group.is_whole() {
-                        let places = self.sorted_places(&taken)?;
+                        let positions = self.sorted_places(&taken)?;
                         taken.clear();
-                        taken.extend(places.iter().map(|place| place.id));
+                        taken.extend(positions.iter().map(|position| position.id));
                     }
                     let (first, last) = (at.max(wanted.start), end.min(wanted.end));
                     // In a reversed list the group ends where it begins here.
@@ -342,8 +343,8 @@ impl Sorting<'_> {
         if self.order.is_single() {
             return Ok(ids);
         }
-        let places = self.sorted_places(&ids)?;
-        Ok(places.iter().map(|place| place.id).collect())
+        let positions = self.sorted_places(&ids)?;
+        Ok(positions.iter().map(|position| position.id).collect())
     }
 
     /// The entries that come before all with a value, by id: those without one, in reverse.
@@ -376,22 +377,21 @@ fn fail(done: Done) -> Failed {
     Failed::Ended(Outcome::Done(done.with(sorted_response())))
 }
 
-/// The target's place in a list of `count` entries, and the part that goes with it; `before` says
-/// how many entries come before an asserted value.
+/// The target's position in a list of `count` entries, and the part that goes with it; `before`
+/// says how many entries come before an asserted value.
 fn place_and_part(
     request: &VlvRequest<'_>,
     target: &Target,
     count: u64,
     before: impl FnOnce() -> Result<u64, Failed>,
 ) -> Result<(u64, Range<u64>), Failed> {
-    let place = match target {
-        Target::Offset { offset, content_count } => {
-            vlv::place(*offset, *content_count, count).ok_or_else(|| fail(out_of_range(count)))?
-        }
+    let position = match target {
+        Target::Offset { offset, content_count } => vlv::position(*offset, *content_count, count)
+            .ok_or_else(|| fail(out_of_range(count)))?,
         Target::Value(_) if count == 0 => 0,
         Target::Value(_) => 1 + before()?,
     };
-    Ok((place, vlv::window(request, place, count)))
+    Ok((position, vlv::window(request, position, count)))
 }
 
 fn out_of_range(count: u64) -> Done {

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use schema::EntryId;
 use store::{Plan, View};
 
-use super::place::Place;
+use super::position::ListPosition;
 use super::sorting::{Failed, Sorting, binding, fault_as_result, open_cookie};
 use crate::directory::{Directory, State};
 use crate::read::search::bounds::Bounds;
@@ -78,36 +78,36 @@ impl Sorting<'_> {
 
     /// Sends the entries that were kept, as far as they are still to be sent.
     fn emit_kept(&mut self, kept: &Kept, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
-        for (at, place) in kept.places().iter().enumerate() {
+        for (at, position) in kept.positions().iter().enumerate() {
             if let Some(outcome) = self.pass() {
                 return Ok(Step::End(outcome));
             }
             self.work.entries += 1;
-            let Some(stored) = self.view().entry(place.id)? else { continue };
+            let Some(stored) = self.view().entry(position.id)? else { continue };
             if !self.run.matches(&stored)? {
                 continue;
             }
-            match self.emit(&stored, &place.key, sink)? {
+            match self.emit(&stored, &position.key, sink)? {
                 Sent::Next => {}
                 Sent::Park => return Ok(Step::End(self.park(Rest::Kept(kept.behind(at + 1))))),
                 Sent::End(outcome) => return Ok(Step::End(outcome)),
             }
         }
         let Some(cut) = kept.cut() else { return Ok(Step::Next) };
-        // Some of them are not there any more; others take their places.
+        // Some of them are not there any more; others take their positions.
         self.after = Some(cut.clone());
         self.sort_again(sink)
     }
 
-    /// Sends what comes after the place, sorted in memory.
+    /// Sends what comes after the position, sorted in memory.
     fn sort_again(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
         // The same candidates are looked at.
         self.run.seen = Seen::default();
         self.sort_in_memory(sink)
     }
 
-    /// The search parks: these places, sorted in memory, are left.
-    pub(super) fn park_list(&self, rest: &[Place]) -> Outcome {
+    /// The search parks: these positions, sorted in memory, are left.
+    pub(super) fn park_list(&self, rest: &[ListPosition]) -> Outcome {
         self.park(self.keep(rest).map_or(Rest::Sort, Rest::Kept))
     }
 
@@ -147,13 +147,13 @@ impl Sorting<'_> {
 
     /// Likewise, entries of a list view.
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
-        let places = ids.iter().map(|&id| Place { key: Vec::new(), id }).collect();
+        let positions = ids.iter().map(|&id| ListPosition { key: Vec::new(), id }).collect();
         let Directory { parked, limits, .. } = self.run.search.directory;
-        Kept::new(places, None, (parked, limits.parked_max_bytes))
+        Kept::new(positions, None, (parked, limits.parked_max_bytes))
     }
 
-    /// Keeps as many places as may be sent, if there is room for them.
-    fn keep(&self, rest: &[Place]) -> Option<Kept> {
+    /// Keeps as many positions as may be sent, if there is room for them.
+    fn keep(&self, rest: &[ListPosition]) -> Option<Kept> {
         let search = self.run.search;
         let directory = search.directory;
         // One more, to see that there is one.
@@ -165,8 +165,13 @@ impl Sorting<'_> {
         let is_cut = self.is_cut || kept.len() < rest.len();
         let cut = kept.last().or(Some(&self.last)).filter(|_| is_cut).cloned();
         // Keys are for the cookies of pages.
-        let key = |place: &Place| if self.page.is_some() { place.key.clone() } else { Vec::new() };
-        let places = kept.iter().map(|place| Place { key: key(place), id: place.id }).collect();
-        Kept::new(places, cut, (&directory.parked, directory.limits.parked_max_bytes))
+        let key = |position: &ListPosition| {
+            if self.page.is_some() { position.key.clone() } else { Vec::new() }
+        };
+        let positions = kept
+            .iter()
+            .map(|position| ListPosition { key: key(position), id: position.id })
+            .collect();
+        Kept::new(positions, cut, (&directory.parked, directory.limits.parked_max_bytes))
     }
 }

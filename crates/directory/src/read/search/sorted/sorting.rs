@@ -7,7 +7,7 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 use store::{OrderedGroup, OrderedGroups, OrderingIndex, Plan, StoreError, StoredEntry, View};
 
-use super::place::Place;
+use super::position::ListPosition;
 use crate::access::guard;
 use crate::directory::State;
 use crate::read::live_entry::LiveEntry;
@@ -23,7 +23,7 @@ use crate::request::cookie::{self, CookieFault};
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
 
-/// What reading an entry costs, with its place in the order, in steps of a walk.
+/// What reading an entry costs, with its position in the order, in steps of a walk.
 pub(super) const READ_STEPS: u64 = 25;
 
 /// What the next group of a walk costs, in steps of work.
@@ -32,8 +32,8 @@ const GROUP_STEPS: u64 = 100;
 pub(super) const MEMBER_STEPS: u64 = 20;
 /// How often abandon and the time limit are looked at where no candidate is.
 const STEPS_BETWEEN_CHECKS: u32 = 64;
-/// So many places are sorted in a millisecond or two.
-const RUN_PLACES: usize = 4_096;
+/// So many positions are sorted in a millisecond or two.
+const RUN_POSITIONS: usize = 4_096;
 
 /// A sorted search under way.
 pub(super) struct Sorting<'a> {
@@ -41,11 +41,11 @@ pub(super) struct Sorting<'a> {
     pub(super) plan: &'a Plan,
     pub(super) order: Order,
     /// Where the page before ended.
-    pub(super) after: Option<Place>,
+    pub(super) after: Option<ListPosition>,
     /// Entries of this page.
     pub(super) page: Option<u32>,
-    /// The place of the entry sent last.
-    pub(super) last: Place,
+    /// The position of the entry sent last.
+    pub(super) last: ListPosition,
     /// Candidates looked at before those that a walk looks at again when it goes on here.
     pub(super) seen_before: Seen,
     /// Only entries that the asker may find count as work, since hidden ones may be among them.
@@ -100,14 +100,14 @@ pub(super) fn open_cookie(
     search: &Search<'_>,
     octets: &[u8],
     (order, binding): (&Order, &[u8]),
-) -> Result<(Option<Place>, u32), Refusal> {
+) -> Result<(Option<ListPosition>, u32), Refusal> {
     let kind = cookie::sorted_page(order.key_max_bytes());
     let opened = search.directory.cookie_key.open(kind, octets, binding)?;
     let split = || {
         let (sent, rest) = opened.split_first_chunk::<4>()?;
         let (id, key) = rest.split_first_chunk::<8>()?;
-        let place = Place { key: key.to_vec(), id: EntryId(u64::from_be_bytes(*id)) };
-        Some((Some(place), u32::from_be_bytes(*sent)))
+        let position = ListPosition { key: key.to_vec(), id: EntryId(u64::from_be_bytes(*id)) };
+        Some((Some(position), u32::from_be_bytes(*sent)))
     };
     split().ok_or_else(|| CookieFault::Malformed.into())
 }
@@ -116,9 +116,9 @@ pub(super) fn fault_as_result(fault: &SortFault, code: ResultCode) -> Done {
     Done::refused(Refusal::new(code, fault.diagnostic.clone())).with(fault.response())
 }
 
-/// What it costs to sort places.
-fn sort_steps(places: &[Place]) -> u64 {
-    places.iter().map(Place::compare_steps).sum::<u64>() * levels_of(places.len())
+/// What it costs to sort positions.
+fn sort_steps(positions: &[ListPosition]) -> u64 {
+    positions.iter().map(ListPosition::compare_steps).sum::<u64>() * levels_of(positions.len())
 }
 
 /// How often each of so many is compared, about.
@@ -126,9 +126,9 @@ fn levels_of(count: usize) -> u64 {
     u64::from(count.max(1).ilog2()) + 1
 }
 
-/// Where a list begins: its limits, its order, the place before it and how many entries were sent,
-/// and what its cookies are bound to.
-pub(super) type Begun = (Bounds, Order, (Option<Place>, u32), Vec<u8>);
+/// Where a list begins: its limits, its order, the position before it and how many entries were
+/// sent, and what its cookies are bound to.
+pub(super) type Begun = (Bounds, Order, (Option<ListPosition>, u32), Vec<u8>);
 
 impl<'a> Sorting<'a> {
     pub(super) fn new(
@@ -150,7 +150,7 @@ impl<'a> Sorting<'a> {
             order,
             after,
             page: bounds.page,
-            last: Place { key: Vec::new(), id: EntryId::ROOT },
+            last: ListPosition { key: Vec::new(), id: EntryId::ROOT },
             seen_before: Seen::default(),
             is_cut: false,
             sent_ids: None,
@@ -271,13 +271,13 @@ impl<'a> Sorting<'a> {
         Ok(is_listed)
     }
 
-    /// Reads an entry to place it.
+    /// Reads an entry to find its position.
     pub(super) fn read(&mut self, id: EntryId) -> Result<StoredEntry<'a>, Failed> {
         self.count_entry()?;
         Ok(guard::stored(self.view(), id)?)
     }
 
-    /// Reads an entry that has its place, to send it.
+    /// Reads an entry that has its position, to send it.
     pub(super) fn read_again(&mut self, id: EntryId) -> Result<StoredEntry<'a>, Failed> {
         self.work.entries += 1;
         Ok(guard::stored(self.view(), id)?)
@@ -363,32 +363,35 @@ impl<'a> Sorting<'a> {
         Failed::Ended(outcome.with(SortFault::new(code, "").response()))
     }
 
-    /// Puts places in order, and looks at abandon and the time limit in between.
-    pub(super) fn in_order(&mut self, mut places: Vec<Place>) -> Result<Vec<Place>, Failed> {
-        if places.len() <= RUN_PLACES {
-            self.spend(sort_steps(&places))?;
-            places.sort_unstable();
-            return Ok(places);
+    /// Puts positions in order, and looks at abandon and the time limit in between.
+    pub(super) fn in_order(
+        &mut self,
+        mut positions: Vec<ListPosition>,
+    ) -> Result<Vec<ListPosition>, Failed> {
+        if positions.len() <= RUN_POSITIONS {
+            self.spend(sort_steps(&positions))?;
+            positions.sort_unstable();
+            return Ok(positions);
         }
-        let count = places.len();
+        let count = positions.len();
         let mut runs = Vec::new();
-        while !places.is_empty() {
+        while !positions.is_empty() {
             if let Some(outcome) = self.run.search.ended(&self.run.bounds) {
                 return Err(Self::not_sorted(outcome));
             }
-            let mut run = places.split_off(places.len().saturating_sub(RUN_PLACES));
+            let mut run = positions.split_off(positions.len().saturating_sub(RUN_POSITIONS));
             self.spend(sort_steps(&run))?;
             run.sort_unstable();
             runs.push(run.into_iter());
         }
         let first = runs.iter_mut().enumerate().filter_map(|(at, run)| Some((run.next()?, at)));
-        let mut heads: BinaryHeap<Reverse<(Place, usize)>> = first.map(Reverse).collect();
+        let mut heads: BinaryHeap<Reverse<(ListPosition, usize)>> = first.map(Reverse).collect();
         let mut merged = Vec::with_capacity(count);
         let levels = levels_of(heads.len());
-        while let Some(Reverse((place, at))) = heads.pop() {
+        while let Some(Reverse((position, at))) = heads.pop() {
             self.check_step()?;
-            self.spend(place.compare_steps() * levels)?;
-            merged.push(place);
+            self.spend(position.compare_steps() * levels)?;
+            merged.push(position);
             if let Some(next) = runs.get_mut(at).and_then(Iterator::next) {
                 heads.push(Reverse((next, at)));
             }
@@ -396,7 +399,7 @@ impl<'a> Sorting<'a> {
         Ok(merged)
     }
 
-    /// Sends the entry at a place, unless the page is full.
+    /// Sends the entry at a position, unless the page is full.
     pub(super) fn emit(
         &mut self,
         stored: &StoredEntry<'_>,
@@ -420,22 +423,22 @@ impl<'a> Sorting<'a> {
         Ok(sent)
     }
 
-    /// Sends the entries at these places; what becomes of the others when it has to park.
+    /// Sends the entries at these positions; what becomes of the others when it has to park.
     pub(super) fn emit_all(
         &mut self,
-        places: &[Place],
-        park: impl Fn(&mut Self, &[Place]) -> Outcome,
+        positions: &[ListPosition],
+        park: impl Fn(&mut Self, &[ListPosition]) -> Outcome,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Step, Failed> {
-        for (at, place) in places.iter().enumerate() {
+        for (at, position) in positions.iter().enumerate() {
             if let Some(outcome) = self.pass() {
                 return Ok(Step::End(outcome));
             }
-            let stored = self.read_again(place.id)?;
-            match self.emit(&stored, &place.key, sink)? {
+            let stored = self.read_again(position.id)?;
+            match self.emit(&stored, &position.key, sink)? {
                 Sent::Next => {}
                 Sent::Park => {
-                    let rest = places.get(at + 1..).unwrap_or_default();
+                    let rest = positions.get(at + 1..).unwrap_or_default();
                     return Ok(Step::End(park(self, rest)));
                 }
                 Sent::End(outcome) => return Ok(Step::End(outcome)),

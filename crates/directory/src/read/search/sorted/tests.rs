@@ -44,7 +44,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// The names of a part, the place of its target, the list's length, and what it took.
+    /// The names of a part, the position of its target, the list's length, and what it took.
     fn part(&mut self, key: &SortKey<'_>, target: VlvTarget<'_>) -> (Vec<String>, u64, Work) {
         let context = self.context.clone();
         let context = (!context.is_empty()).then_some(context.as_slice());

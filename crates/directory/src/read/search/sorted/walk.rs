@@ -9,7 +9,7 @@ use ldap::message::Scope;
 use schema::{EntryId, ResolvedFilter};
 use store::{Ask, Members, OrderedGroup, OrderingIndex};
 
-use super::place::Place;
+use super::position::ListPosition;
 use super::sorting::{Failed, MEMBER_STEPS, Sorting};
 use crate::read::search::run::{Sent, Step};
 use crate::read::search::sorted::order::Order;
@@ -58,7 +58,7 @@ impl Sorting<'_> {
         let from = self.after.as_ref().and_then(|after| primary.value_of(&after.key));
         let mut groups = view.ordered_groups(index, primary.reverse, from.as_deref())?;
         let mut group = OrderedGroup::default();
-        let mut places = self.places();
+        let mut positions = self.positions();
         let (mut key, mut prefix) = (Vec::new(), Vec::new());
         while self.next_group(&mut groups, &mut group)? {
             if let Some(outcome) = self.pass() {
@@ -67,7 +67,7 @@ impl Sorting<'_> {
             prefix.clear();
             self.order.primary().append_group(&group, &mut prefix);
             let is_in_order = self.order.is_single() && group.is_whole();
-            places.clear();
+            positions.clear();
             self.seen_before = self.run.seen;
             for id in group.ids().filter(|id| members.contains(*id)) {
                 if let Some(outcome) = self.run.interrupted() {
@@ -78,7 +78,7 @@ impl Sorting<'_> {
                     continue;
                 }
                 self.key_of(&stored, &mut key)?;
-                let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
+                let is_before = |after: &ListPosition| (&key, id) <= (&after.key, after.id);
                 if !key.starts_with(&prefix) || self.after.as_ref().is_some_and(is_before) {
                     continue;
                 }
@@ -86,7 +86,7 @@ impl Sorting<'_> {
                     continue;
                 }
                 if !is_in_order {
-                    places.push(&key, id)?;
+                    positions.push(&key, id)?;
                     continue;
                 }
                 match self.emit(&stored, &key, sink)? {
@@ -95,11 +95,11 @@ impl Sorting<'_> {
                     Sent::End(outcome) => return Ok(Step::End(outcome)),
                 }
             }
-            if places.list.is_empty() {
+            if positions.list.is_empty() {
                 continue;
             }
-            let list = self.in_order(std::mem::take(&mut places.list))?;
-            let park = |here: &mut Self, _: &[Place]| here.park_walk();
+            let list = self.in_order(std::mem::take(&mut positions.list))?;
+            let park = |here: &mut Self, _: &[ListPosition]| here.park_walk();
             if let Step::End(outcome) = self.emit_all(&list, park, sink)? {
                 return Ok(Step::End(outcome));
             }
@@ -186,7 +186,7 @@ impl Sorting<'_> {
         is_meant: impl Fn(&[u8]) -> bool,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Step, Failed> {
-        let mut places = self.places();
+        let mut positions = self.positions();
         let wanted =
             self.wanted().and_then(|wanted| usize::try_from(wanted.saturating_add(1)).ok());
         let mut key = Vec::new();
@@ -205,15 +205,15 @@ impl Sorting<'_> {
                 continue;
             }
             self.key_of(&stored, &mut key)?;
-            let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
+            let is_before = |after: &ListPosition| (&key, id) <= (&after.key, after.id);
             if !is_meant(&key) || self.after.as_ref().is_some_and(is_before) || self.was_sent(id) {
                 continue;
             }
             if !is_single {
-                places.push(&key, id)?;
+                positions.push(&key, id)?;
                 if let Some(wanted) = wanted {
                     let search = self.run.search;
-                    places.prune(wanted, |steps| search.spend(steps));
+                    positions.prune(wanted, |steps| search.spend(steps));
                 }
                 continue;
             }
@@ -223,7 +223,7 @@ impl Sorting<'_> {
                 Sent::End(outcome) => return Ok(Step::End(outcome)),
             }
         }
-        let list = self.in_order(places.list)?;
+        let list = self.in_order(positions.list)?;
         self.emit_all(&list, |here, _| here.park_walk(), sink)
     }
 

@@ -1,18 +1,18 @@
-//! The place of an entry in a sorted list.
+//! The position of an entry in a sorted list.
 
 use schema::EntryId;
 
-/// A place in the list: the key of an entry, and its id.
+/// A position in the list: the key of an entry, and its id.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(in crate::read::search) struct Place {
+pub(in crate::read::search) struct ListPosition {
     pub(in crate::read::search) key: Vec<u8>,
     pub(in crate::read::search) id: EntryId,
 }
 
-impl Place {
+impl ListPosition {
     /// The octets it takes.
     pub(in crate::read::search) fn bytes(&self) -> usize {
-        self.key.len() + PLACE_BYTES
+        self.key.len() + POSITION_BYTES
     }
 
     /// What it costs to compare it with another one.
@@ -21,9 +21,9 @@ impl Place {
     }
 }
 
-/// What a place takes besides its key.
-pub(super) const PLACE_BYTES: usize = 64;
-/// What it costs to compare a place with another one, besides their keys, in steps of work.
+/// What a position takes besides its key.
+pub(super) const POSITION_BYTES: usize = 64;
+/// What it costs to compare a position with another one, besides their keys, in steps of work.
 const COMPARE_STEPS: u64 = 50;
 /// So many octets of keys are compared in a step.
 const OCTETS_OF_STEP: usize = 8;
