@@ -63,8 +63,8 @@ pub(crate) fn access_of(
     Ok(Access::with(Identity::Entry(DnText::from(&dn)), grants).keyed(key))
 }
 
-/// Whose rights are told beside each entry.
-pub(crate) struct Told<'a> {
+/// Whose rights are reported beside each entry.
+pub(crate) struct ReportedRights<'a> {
     pub(crate) guard: &'a Guard<'a>,
     /// The one of whoever asks.
     pub(crate) asker: &'a Guard<'a>,
@@ -73,7 +73,7 @@ pub(crate) struct Told<'a> {
     pub(crate) is_explained: bool,
 }
 
-impl Told<'_> {
+impl ReportedRights<'_> {
     /// The entry with what may be done with it, as far as that is asked for.
     pub(crate) fn beside<'e>(
         &self,
@@ -101,7 +101,7 @@ impl Told<'_> {
         WithLines::new(entry, lines.lines)
     }
 
-    /// The attributes whose rights are told: what the entry has that the asker may read, and
+    /// The attributes whose rights are reported: what the entry has that the asker may read, and
     /// those asked for by name, of which nobody learns here whether they are there.
     fn attributes(
         &self,
@@ -173,8 +173,8 @@ impl Told<'_> {
         let who = self.guard.access().identity().dn().map(ToString::to_string);
         let why = match self.guard.explained(entry, |rights| rights.explain(question)) {
             None => "the privilege bypass-acl".to_owned(),
-            Some(told) => {
-                let decides = told.decided_by.and_then(|place| told.considered.get(place));
+            Some(why) => {
+                let decides = why.decided_by.and_then(|at| why.considered.get(at));
                 let is_for_others = |one: &Considered| {
                     one.allows
                         && matches!(one.outcome, RuleOutcome::OtherSubject | RuleOutcome::Unknown)
@@ -184,7 +184,7 @@ impl Told<'_> {
                         let verb = if one.allows { "allow" } else { "deny" };
                         format!("evaluated {verb} , deciding_aci: \"{}\"", one.aci.name())
                     }
-                    None if told.considered.iter().any(is_for_others) => {
+                    None if why.considered.iter().any(is_for_others) => {
                         "no acis matched the subject".to_owned()
                     }
                     None => "no acis matched the resource".to_owned(),
@@ -201,7 +201,7 @@ impl Told<'_> {
     }
 }
 
-/// What is told beside an entry, as far as it is asked for.
+/// What is reported beside an entry, as far as it is asked for.
 struct Lines<'a> {
     selection: &'a Selection,
     schema: &'a Schema,

@@ -25,6 +25,7 @@ mod unindexed;
 mod usable;
 mod work;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use aci::{Privilege, WantedValues};
@@ -33,20 +34,20 @@ use schema::{DnKey, EntryId, ResolvedFilter, Selection};
 use store::{Ask, View};
 
 use self::chain::Expanded;
-use self::outcome::Outcome;
+use self::outcome::SearchOutcome;
 use self::parked::{Parked, Phase};
 use self::request::{Resolved, Search};
 use self::resolved::ResolvedRequest;
-use self::run::{Run, Step};
+use self::run::Run;
 use self::usable::Usable;
 use self::work::Work;
 use crate::access::guard::{self, Guard, Site, guarded};
 use crate::bind::recheck;
 use crate::directory::State;
 use crate::read::analyser::{SAMPLED_ONE_IN, Watch};
-use crate::read::effective_rights::Told;
+use crate::read::effective_rights::ReportedRights;
 use crate::read::special::special_entry;
-use crate::read::subentry::Shown;
+use crate::read::subentry::Visibility;
 use crate::read::target::{self, Lookup};
 use crate::read::virtual_tree;
 use crate::request::completion::Completion;
@@ -100,19 +101,19 @@ pub(crate) fn start(
         let state = directory.state.load();
         let meant = ResolvedRequest::of(request, controls, &state.schema, names)?;
         let outcome = search.run((snapshot, &state), &meant, sink);
-        if matches!(outcome, Ok(Outcome::TooMuch | Outcome::Parked(_))) {
+        if matches!(outcome, Ok(SearchOutcome::TooMuch | SearchOutcome::Parked(_))) {
             resolved = Some(Box::new(meant));
         }
         outcome
     } else {
-        Ok(Outcome::TooMuch)
+        Ok(SearchOutcome::TooMuch)
     };
     sink.note(&note);
     match outcome? {
-        Outcome::Done(done) => Ok(Next::Answered(done.send(sink))),
-        Outcome::Abandoned => Ok(Next::Answered(sink.nothing())),
+        SearchOutcome::Done(done) => Ok(Next::Answered(done.send(sink))),
+        SearchOutcome::Abandoned => Ok(Next::Answered(sink.nothing())),
         // Nothing parks here: the answer is kept, up to a limit.
-        Outcome::TooMuch | Outcome::Parked(_) => {
+        SearchOutcome::TooMuch | SearchOutcome::Parked(_) => {
             sink.take_back();
             let keeps_order = search.work.keeps_order();
             let deadline = search.bounds().deadline;
@@ -150,13 +151,13 @@ pub(crate) fn run_job(
     let outcome = answer(worker, job, (request, controls, before), &note, sink);
     sink.note(&note);
     match outcome {
-        Ok((Outcome::Done(done), _)) => Ok(done.send(sink)),
+        Ok((SearchOutcome::Done(done), _)) => Ok(done.send(sink)),
         Err(refusal) => Ok(sink.end(refusal, Controls::EMPTY)),
-        Ok((Outcome::Parked(parked), resolved)) => {
+        Ok((SearchOutcome::Parked(parked), resolved)) => {
             job.resolved = Some(resolved);
             Err(parked)
         }
-        Ok((Outcome::Abandoned | Outcome::TooMuch, _)) => Ok(sink.nothing()),
+        Ok((SearchOutcome::Abandoned | SearchOutcome::TooMuch, _)) => Ok(sink.nothing()),
     }
 }
 
@@ -172,7 +173,7 @@ fn answer(
     ),
     note: &Note,
     sink: &mut ResponseSink<'_>,
-) -> Result<(Outcome, Box<ResolvedRequest>), Refusal> {
+) -> Result<(SearchOutcome, Box<ResolvedRequest>), Refusal> {
     let Worker { directory, snapshot, names, recorder, .. } = worker;
     // It has waited: for its turn, or for its client. Rights are asked for anew, and so is whatever
     // depends on them; names mean the same until the schema is another one.
@@ -208,7 +209,7 @@ fn answer(
         job.stop.set_deadline(search.bounds().deadline);
     }
     let mut outcome = search.run((snapshot, &state), &resolved, sink)?;
-    if let Outcome::Parked(parked) = &mut outcome {
+    if let SearchOutcome::Parked(parked) = &mut outcome {
         parked.begun = resumed.map_or(begun, |before| before.begun);
         parked.planned = search.watch.as_ref().and_then(Watch::plan);
         parked.spent = search.work.spent();
@@ -229,7 +230,7 @@ impl Search<'_> {
         (snapshot, state): (&mut Snapshot, &State),
         meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         let schema = &state.schema;
         let request = self.request;
         sink.set_types_only(request.types_only);
@@ -254,8 +255,9 @@ impl Search<'_> {
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
             guarded(&site, top, |guard| {
-                let told = Told { guard: other, asker: guard, asked: effective, is_explained };
-                self.run_guarded((guard, Some(&told)), (&ground, state), asked, sink)
+                let reported =
+                    ReportedRights { guard: other, asker: guard, asked: effective, is_explained };
+                self.run_guarded((guard, Some(&reported)), (&ground, state), asked, sink)
             })
         })
     }
@@ -263,11 +265,11 @@ impl Search<'_> {
     /// The search, with the rules that hold for who asks.
     fn run_guarded(
         &self,
-        (guard, told): (&Guard<'_>, Option<&Told<'_>>),
+        (guard, reported): (&Guard<'_>, Option<&ReportedRights<'_>>),
         (ground, state): (&Ground<'_>, &State),
         (key, filter, selection, wanted): Asked<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         let schema = &state.schema;
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
@@ -324,7 +326,7 @@ impl Search<'_> {
             wanted,
             searchable,
             guard,
-            told,
+            reported,
         };
         let outcome = self.expanded(view, state, (&mut resolved, aliases), sink);
         if hidden && reveals(&outcome) && !sink.has_sent() {
@@ -340,13 +342,13 @@ impl Search<'_> {
         state: &State,
         (resolved, aliases): (&mut Resolved<'_>, bool),
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         let Resolved { filter, guard, .. } = *resolved;
         if aliases
             && aliases::searches(self.request.deref, resolved.scope)
             && let Some(end) = self.follow(view, state, resolved)?
         {
-            if matches!(end, Outcome::TooMuch) {
+            if matches!(end, SearchOutcome::TooMuch) {
                 self.note_too_much((filter, guard));
             }
             return Ok(end);
@@ -360,7 +362,7 @@ impl Search<'_> {
             Expanded::End(outcome) => Ok(outcome),
         };
         // That chains are followed elsewhere is decided by what is asked for.
-        if matches!(outcome, Ok(Outcome::TooMuch)) && !chain::asks(filter) {
+        if matches!(outcome, Ok(SearchOutcome::TooMuch)) && !chain::asks(filter) {
             self.note_too_much((filter, guard));
         }
         self.report(filter, &outcome);
@@ -408,9 +410,9 @@ impl Search<'_> {
     }
 
     /// Tells the analyser, when this search is one that is measured and went on to a plan here.
-    fn report(&self, filter: &ResolvedFilter, outcome: &Result<Outcome, Refusal>) {
+    fn report(&self, filter: &ResolvedFilter, outcome: &Result<SearchOutcome, Refusal>) {
         if let Some(watch) = &self.watch
-            && !matches!(outcome, Ok(Outcome::TooMuch | Outcome::Parked(_)))
+            && !matches!(outcome, Ok(SearchOutcome::TooMuch | SearchOutcome::Parked(_)))
         {
             watch.report(filter, &*self.directory.clock);
         }
@@ -418,12 +420,12 @@ impl Search<'_> {
 
     /// Subentries are seen by who asks for them, or for one by its name (RFC 3672 §3); `any` is
     /// whether there are any.
-    fn shown(&self, any: bool) -> Shown {
+    fn shown(&self, any: bool) -> Visibility {
         match self.controls.subentries {
-            Some(true) => Shown::Subentries,
-            None if self.request.scope == Scope::Base => Shown::All,
-            Some(false) | None if any => Shown::Ordinary,
-            Some(false) | None => Shown::All,
+            Some(true) => Visibility::Subentries,
+            None if self.request.scope == Scope::Base => Visibility::All,
+            Some(false) | None if any => Visibility::Ordinary,
+            Some(false) | None => Visibility::All,
         }
     }
 
@@ -434,13 +436,15 @@ impl Search<'_> {
         state: &State,
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         let outcome = self.steps(view, state, resolved, sink);
         let Some(end) = self.work_over() else { return outcome };
         match (end, outcome) {
             // It says so, and what became of the order.
-            (Outcome::Done(end), Ok(Outcome::Done(done))) if done.code() == end.code() => {
-                Ok(Outcome::Done(done))
+            (SearchOutcome::Done(end), Ok(SearchOutcome::Done(done)))
+                if done.code() == end.code() =>
+            {
+                Ok(SearchOutcome::Done(done))
             }
             // What was found when the work was over is not all there is.
             (end, outcome) => outcome.and(Ok(end)),
@@ -454,7 +458,7 @@ impl Search<'_> {
         state: &State,
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         if self.is_to_be_explained(resolved, &state.schema) {
             return self.explain(view, state, resolved, sink);
         }
@@ -493,7 +497,7 @@ impl Search<'_> {
             return if too_few() { Ok(self.found_too_few(&plan, view, &ask)) } else { outcome };
         }
         if self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all()) {
-            return Ok(Outcome::TooMuch);
+            return Ok(SearchOutcome::TooMuch);
         }
         self.note_unindexed(&plan);
         let mut is_at_references = false;
@@ -512,26 +516,33 @@ impl Search<'_> {
                 is_at_references = matches!(parked.phase, Phase::References { .. });
             }
         }
-        let step = if is_at_references { Ok(Step::Next) } else { run.in_id_order(&plan, sink) };
+        let step = if is_at_references {
+            Ok(ControlFlow::Continue(()))
+        } else {
+            run.in_id_order(&plan, sink)
+        };
         if let Some(watch) = &self.watch {
             watch.sent(run.sent);
         }
         if too_few() {
             return Ok(self.found_too_few(&plan, view, &ask));
         }
-        if let Step::End(outcome) = step? {
+        if let ControlFlow::Break(outcome) = step? {
             return Ok(outcome);
         }
         if resolved.referrals
-            && let Step::End(outcome) = run.references(sink)?
+            && let ControlFlow::Break(outcome) = run.references(sink)?
         {
             return Ok(outcome);
         }
-        Ok(Outcome::Done(self.complete()))
+        Ok(SearchOutcome::Done(self.complete()))
     }
 }
 
 /// Whether an answer without entries would tell that the base is there.
-fn reveals(outcome: &Result<Outcome, Refusal>) -> bool {
-    !matches!(outcome, Ok(Outcome::Abandoned | Outcome::TooMuch | Outcome::Parked(_)))
+fn reveals(outcome: &Result<SearchOutcome, Refusal>) -> bool {
+    !matches!(
+        outcome,
+        Ok(SearchOutcome::Abandoned | SearchOutcome::TooMuch | SearchOutcome::Parked(_))
+    )
 }

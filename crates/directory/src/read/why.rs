@@ -31,7 +31,7 @@ pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.3.1";
 
 /// What is asked.
 #[derive(Deserialize)]
-struct Asked {
+struct WhyRequest {
     /// Who: a DN; empty for anonymous.
     identity: String,
     /// The entry.
@@ -50,7 +50,7 @@ struct Asked {
 
 /// What is answered.
 #[derive(Serialize)]
-struct Answer {
+struct WhyResponse {
     /// An ACI allows it, or none is asked, and no privilege is missing.
     allowed: bool,
     /// The privileges that it takes, whatever ACIs say.
@@ -86,7 +86,7 @@ pub(crate) fn start(
         return Err(aci::Denied.into());
     }
     let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
-    let asked: Asked = serde_json::from_slice(request.value.unwrap_or_default())
+    let asked: WhyRequest = serde_json::from_slice(request.value.unwrap_or_default())
         .map_err(|error| malformed(format!("the value is not what is asked: {error}")))?;
     let state = worker.directory.state.load_full();
     let directory = Arc::clone(&worker.directory);
@@ -99,7 +99,7 @@ pub(crate) fn start(
     Ok(Next::Answered(sink.extended(Some(OID), Some(&json))))
 }
 
-fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyResponse, Refusal> {
     let schema = &state.schema;
     let refuse = |why: String| Refusal::new(ResultCode::UnwillingToPerform, why);
     let right = Right::ALL
@@ -111,7 +111,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
     let key = DnKey::from_text(schema, &asked.entry)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     let about = About { right, attribute: attribute.as_deref(), key: &key };
-    let by_privileges = |privileges: Vec<Needed>, bypass| Answer {
+    let by_privileges = |privileges: Vec<Needed>, bypass| WhyResponse {
         allowed: privileges.iter().all(|one| one.has),
         privileges,
         bypass: Some(bypass),
@@ -171,7 +171,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
         });
     }
     let allowed = allowed && needed.iter().all(|one| one.has);
-    Ok(Answer { allowed, privileges: needed, bypass: None, decided_by, considered: told })
+    Ok(WhyResponse { allowed, privileges: needed, bypass: None, decided_by, considered: told })
 }
 
 const BYPASSED: &str = "the identity has the privilege bypass-acl: no ACI is asked";

@@ -3,7 +3,7 @@
 use schema::{EntryId, EntryRead, ResolvedFilter, Schema, Truth};
 use store::View;
 
-use super::outcome::Outcome;
+use super::outcome::SearchOutcome;
 use super::request::Search;
 use crate::access::guard::{self, Guard};
 use crate::directory::State;
@@ -20,7 +20,7 @@ impl Search<'_> {
         state: &State,
         guard: &Guard<'_>,
         base: EntryId,
-    ) -> Result<Option<Outcome>, Refusal> {
+    ) -> Result<Option<SearchOutcome>, Refusal> {
         let schema = &state.schema;
         if base == EntryId::ROOT {
             let root = root_dse::entry(self.directory, schema, self.offer());
@@ -38,7 +38,7 @@ impl Search<'_> {
         entry: &dyn EntryRead,
         guard: &Guard<'_>,
         schema: &Schema,
-    ) -> Result<Option<Outcome>, Refusal> {
+    ) -> Result<Option<SearchOutcome>, Refusal> {
         let Some(filter) = &self.controls.assertion else { return Ok(None) };
         let filter = ResolvedFilter::resolve(filter, schema);
         let rights = guard.on(entry);

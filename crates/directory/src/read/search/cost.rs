@@ -16,7 +16,7 @@ use ldap::result::ResultCode;
 use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
 
 use super::bounds::{Bounds, too_long};
-use super::outcome::{Done, Outcome};
+use super::outcome::{Done, SearchOutcome};
 use super::request::Search;
 use super::work::{Over, terms};
 use crate::directory::Directory;
@@ -91,7 +91,7 @@ impl Search<'_> {
         &self,
         entry: &VisibleEntry<'_>,
         wanted: Option<WantedValues<'_>>,
-    ) -> Option<Outcome> {
+    ) -> Option<SearchOutcome> {
         let wanted = wanted?;
         let mut of_item = 0;
         entry.visit(&mut |_, values| {
@@ -100,7 +100,7 @@ impl Search<'_> {
         });
         let steps = of_item.saturating_mul(wanted.items.len() as u64);
         if steps > PICK_STEPS_MAX && self.candidates_max.is_none() {
-            return Some(Outcome::Done(too_much_work()));
+            return Some(SearchOutcome::Done(too_much_work()));
         }
         self.spend(steps);
         self.work_over()
@@ -124,14 +124,14 @@ impl Search<'_> {
     }
 
     /// The end of the search, when it may do no more.
-    pub(crate) fn work_over(&self) -> Option<Outcome> {
+    pub(crate) fn work_over(&self) -> Option<SearchOutcome> {
         self.work.over.get().map(|over| match over {
             // The root DSE is never a job: what it offers depends on the connection.
-            Over::Here if is_root_dse(self.request) => Outcome::Done(too_much_work()),
-            Over::Here => Outcome::TooMuch,
-            Over::Limit => Outcome::Done(too_much_work()),
-            Over::Late => Outcome::Done(too_long()),
-            Over::Abandoned => Outcome::Abandoned,
+            Over::Here if is_root_dse(self.request) => SearchOutcome::Done(too_much_work()),
+            Over::Here => SearchOutcome::TooMuch,
+            Over::Limit => SearchOutcome::Done(too_much_work()),
+            Over::Late => SearchOutcome::Done(too_long()),
+            Over::Abandoned => SearchOutcome::Abandoned,
         })
     }
 

@@ -6,7 +6,7 @@ use schema::EntryId;
 use store::{Ask, View};
 
 use super::aliases;
-use super::outcome::Outcome;
+use super::outcome::SearchOutcome;
 use super::regions::Regions;
 use super::request::{Resolved, Search};
 use crate::directory::State;
@@ -23,7 +23,7 @@ impl Search<'_> {
         view: &View<'_>,
         state: &State,
         resolved: &mut Resolved<'_>,
-    ) -> Result<Option<Outcome>, Refusal> {
+    ) -> Result<Option<SearchOutcome>, Refusal> {
         let regions = regions(self, view, state, resolved)?;
         let regions = match regions {
             Ok(regions) => regions,
@@ -45,7 +45,7 @@ fn regions(
     view: &View<'_>,
     state: &State,
     resolved: &Resolved<'_>,
-) -> Result<Result<Option<Regions>, Outcome>, Refusal> {
+) -> Result<Result<Option<Regions>, SearchOutcome>, Refusal> {
     let &Resolved { base, scope, guard, .. } = resolved;
     let (deref, bounds) = (search.request.deref, search.bounds());
     let schema = &state.schema;
@@ -56,7 +56,7 @@ fn regions(
     let mut found = Vec::new();
     let plan = view.plan(&Ask::new(&aliases::filter(schema), EntryId::ROOT, Scope::Subtree))?;
     if search.candidates_max.is_some_and(|max| plan.estimate > max) {
-        return Ok(Err(Outcome::TooMuch));
+        return Ok(Err(SearchOutcome::TooMuch));
     }
     for stored in plan.entries(view, EntryId::ROOT) {
         let stored = stored?;

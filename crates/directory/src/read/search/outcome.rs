@@ -6,7 +6,7 @@ use std::time::Duration;
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
 
-use super::parked::{Parked, Phase, Seen};
+use super::parked::{CandidatesSeen, Parked, Phase};
 use crate::request::completion::Completion;
 use crate::request::controls::{paged, vlv};
 use crate::request::refusal::Refusal;
@@ -63,7 +63,7 @@ impl Done {
 }
 
 /// How a search ended.
-pub(crate) enum Outcome {
+pub(crate) enum SearchOutcome {
     /// With an answer.
     Done(Done),
     /// Nobody waits for the answer.
@@ -74,9 +74,9 @@ pub(crate) enum Outcome {
     Parked(Box<Parked>),
 }
 
-impl Outcome {
+impl SearchOutcome {
     /// The search parks; `sent` entries were sent, `seen` candidates looked at.
-    pub(super) fn parked(phase: Phase, (sent, seen): (u32, Seen)) -> Self {
+    pub(super) fn parked(phase: Phase, (sent, seen): (u32, CandidatesSeen)) -> Self {
         Self::Parked(Box::new(Parked {
             phase,
             sent,

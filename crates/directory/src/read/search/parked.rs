@@ -28,7 +28,7 @@ pub(crate) struct Parked {
     pub(super) phase: Phase,
     /// Entries sent for this request, and candidates looked at.
     pub(super) sent: u32,
-    pub(super) seen: Seen,
+    pub(super) seen: CandidatesSeen,
     /// What the result is to say.
     pub(super) controls: Vec<ResponseControl>,
     /// When it began on the pool, and with how many candidates, without an index or not.
@@ -42,7 +42,7 @@ pub(crate) struct Parked {
 
 /// How many candidates were looked at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct CandidatesSeen {
     /// All of them, for the log.
     pub(crate) candidates: u64,
     /// Those that the asker may find, where only they count for limits.

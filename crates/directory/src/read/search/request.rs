@@ -12,8 +12,8 @@ use super::work::Work;
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
 use crate::read::analyser::Watch;
-use crate::read::effective_rights::Told;
-use crate::read::subentry::Shown;
+use crate::read::effective_rights::ReportedRights;
+use crate::read::subentry::Visibility;
 use crate::request::controls::request::RequestControls;
 use crate::request::note::Note;
 use crate::request::session::Session;
@@ -58,15 +58,15 @@ pub(crate) struct Resolved<'a> {
     /// Referral objects are looked out for.
     pub(crate) referrals: bool,
     /// Which of the entries found are shown.
-    pub(crate) shown: Shown,
+    pub(crate) shown: Visibility,
     /// Which of their values are.
     pub(crate) wanted: Option<WantedValues<'a>>,
     /// Whether the asker may use all of the filter in every entry.
     pub(crate) searchable: bool,
     /// What the asker may see.
     pub(crate) guard: &'a Guard<'a>,
-    /// Whose rights are told beside the entries.
-    pub(crate) told: Option<&'a Told<'a>>,
+    /// Whose rights are reported beside the entries.
+    pub(crate) reported: Option<&'a ReportedRights<'a>>,
 }
 
 impl Search<'_> {
@@ -77,10 +77,10 @@ impl Search<'_> {
 }
 
 impl Resolved<'_> {
-    /// The filter that finds the subentries among what is asked for, when only they are shown: there
-    /// are few of them, and an index knows which.
+    /// The filter that finds the subentries among what is asked for, when only they are shown:
+    /// there are few of them, and an index knows which.
     pub(super) fn only_subentries(&self, state: &State) -> Option<ResolvedFilter> {
-        (self.shown == Shown::Subentries).then(|| {
+        (self.shown == Visibility::Subentries).then(|| {
             let subentries = state.subentries.filter().clone();
             ResolvedFilter::And(vec![subentries, self.filter.clone()])
         })

@@ -22,15 +22,17 @@ mod sorting;
 mod tests;
 mod walk;
 
+use std::ops::ControlFlow;
+
 use ldap::result::ResultCode;
 use schema::Schema;
 use store::{Plan, View};
 
 use self::sorting::{Failed, Sorting, binding, fault_as_result, open_cookie};
 use super::bounds::Bounds;
-use super::outcome::{Done, Outcome};
+use super::outcome::{Done, SearchOutcome};
 use super::request::{Resolved, Search};
-use super::run::{Run, Step};
+use super::run::Run;
 use crate::access::guard::Guard;
 use crate::directory::State;
 use crate::read::search::sorted::order::{SortFault, sorted_response};
@@ -45,12 +47,12 @@ impl Search<'_> {
         &self,
         is_one: bool,
         (schema, guard): (&Schema, &Guard<'_>),
-        send: impl FnOnce() -> Result<Outcome, Refusal>,
-    ) -> Result<Outcome, Refusal> {
+        send: impl FnOnce() -> Result<SearchOutcome, Refusal>,
+    ) -> Result<SearchOutcome, Refusal> {
         const NOT_SORTED: &str = "entries that the server makes itself are not sorted";
         let code = ResultCode::UnwillingToPerform;
         if self.controls.vlv.is_some() {
-            return Ok(Outcome::Done(Done::no_list_view(code, NOT_SORTED)));
+            return Ok(SearchOutcome::Done(Done::no_list_view(code, NOT_SORTED)));
         }
         let Some(sort) = &self.controls.sort else { return send() };
         let fault = match sort.resolve(schema, guard) {
@@ -60,7 +62,7 @@ impl Search<'_> {
         };
         if sort.critical {
             let code = ResultCode::UnavailableCriticalExtension;
-            return Ok(Outcome::Done(fault_as_result(&fault, code)));
+            return Ok(SearchOutcome::Done(fault_as_result(&fault, code)));
         }
         Ok(send()?.with(fault.response()))
     }
@@ -76,7 +78,7 @@ pub(super) fn run(
     plan: &Plan,
     bounds: Bounds,
     sink: &mut ResponseSink<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<SearchOutcome, Refusal> {
     let controls = search.controls;
     if controls.vlv.is_some() && controls.paged.is_some() {
         return Err(Refusal::new(
@@ -87,7 +89,7 @@ pub(super) fn run(
     let Some(sort) = &controls.sort else {
         let code = ResultCode::SortControlMissing;
         let diagnostic = "a virtual list view needs an order: send a sort control, too";
-        return Ok(Outcome::Done(Done::no_list_view(code, diagnostic)));
+        return Ok(SearchOutcome::Done(Done::no_list_view(code, diagnostic)));
     };
     let parts = (view, state);
     let order = match sort.resolve(&state.schema, resolved.guard) {
@@ -120,7 +122,7 @@ pub(super) fn run(
         Err(Failed::Refused(refusal)) => Err(refusal),
         // Of a walk some entries may be on their way already.
         Err(Failed::Fault(fault)) if sorting.run.sent > 0 => {
-            Ok(Outcome::Done(fault_as_result(&fault, fault.code)))
+            Ok(SearchOutcome::Done(fault_as_result(&fault, fault.code)))
         }
         Err(Failed::Fault(fault)) => {
             unsorted(search, parts, resolved, plan, (search.bounds(), &fault), sink)
@@ -137,24 +139,24 @@ fn unsorted(
     plan: &Plan,
     (bounds, fault): (Bounds, &SortFault),
     sink: &mut ResponseSink<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<SearchOutcome, Refusal> {
     if search.controls.vlv.is_some() {
         let done = Done::no_list_view(fault.code, fault.diagnostic.clone());
-        return Ok(Outcome::Done(done.with(fault.response())));
+        return Ok(SearchOutcome::Done(done.with(fault.response())));
     }
     if search.controls.sort.as_ref().is_some_and(|sort| sort.critical) {
         let code = ResultCode::UnavailableCriticalExtension;
-        return Ok(Outcome::Done(fault_as_result(fault, code)));
+        return Ok(SearchOutcome::Done(fault_as_result(fault, code)));
     }
     let start = search.page_start()?;
     let mut run = Run::new(search, parts, resolved, plan, (bounds, start));
     let mut step = run.in_id_order(plan, sink)?;
-    if matches!(step, Step::Next) && resolved.referrals {
+    if matches!(step, ControlFlow::Continue(())) && resolved.referrals {
         step = run.references(sink)?;
     }
     let outcome = match step {
-        Step::Next => Outcome::Done(search.complete()),
-        Step::End(outcome) => outcome,
+        ControlFlow::Continue(()) => SearchOutcome::Done(search.complete()),
+        ControlFlow::Break(outcome) => outcome,
     };
     Ok(outcome.with(fault.response()))
 }

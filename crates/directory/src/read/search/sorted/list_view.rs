@@ -10,13 +10,13 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 use store::{Members, OrderedGroup, OrderingIndex};
 
-use super::near::Shown;
+use super::near::ShownPart;
 use super::position::ListPosition;
 use super::sorting::{Failed, READ_STEPS, Sorting};
-use crate::read::search::outcome::{Done, Outcome};
+use crate::read::search::outcome::{Done, SearchOutcome};
 use crate::read::search::parked::Rest;
-use crate::read::search::run::Sent;
-use crate::read::search::sorted::order::{Order, sorted_response};
+use crate::read::search::run::AfterEntry;
+use crate::read::search::sorted::order::{SortOrder, sorted_response};
 use crate::request::controls::vlv;
 use crate::request::cookie;
 use crate::request::refusal::Refusal;
@@ -49,7 +49,7 @@ impl Sorting<'_> {
         &mut self,
         request: &VlvRequest<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Failed> {
+    ) -> Result<SearchOutcome, Failed> {
         let shown = self.shown(request).map_err(fail)?;
         let target = self.target(request).map_err(fail)?;
         let index = self.index();
@@ -63,18 +63,18 @@ impl Sorting<'_> {
             (None, None) => self.part_in_memory(request, &target)?,
             (None, Some(index)) => self.part_of_index(request, &target, index)?,
         };
-        let mut outcome = Outcome::Done(Done::success());
+        let mut outcome = SearchOutcome::Done(Done::success());
         for (at, &id) in part.ids.iter().enumerate() {
             let sent = match self.pass() {
-                Some(outcome) => Sent::End(outcome),
+                Some(outcome) => AfterEntry::End(outcome),
                 None => {
                     let stored = self.read_again(id)?;
                     self.emit(&stored, &[], sink)?
                 }
             };
             match sent {
-                Sent::Next => {}
-                Sent::Park => {
+                AfterEntry::Next => {}
+                AfterEntry::Park => {
                     let rest = part.ids.get(at + 1..).unwrap_or_default();
                     // Without room for the rest it keeps its thread: to find the part again may
                     // cost as much as it did, and it may be another one by then.
@@ -83,13 +83,13 @@ impl Sorting<'_> {
                         break;
                     }
                 }
-                Sent::End(ended) => {
+                AfterEntry::End(ended) => {
                     outcome = ended;
                     break;
                 }
             }
         }
-        let shown = Shown {
+        let shown = ShownPart {
             lsn: self.view().lsn().0,
             count: part.count,
             at: part.start,
@@ -118,7 +118,7 @@ impl Sorting<'_> {
         request: &VlvRequest<'_>,
         target: &Target,
         index: OrderingIndex,
-        shown: &Shown,
+        shown: &ShownPart,
     ) -> Result<Option<Part>, Failed> {
         let Target::Offset { .. } = target else { return Ok(None) };
         let (position, part) = place_and_part(request, target, shown.count, || Ok(0))?;
@@ -161,7 +161,7 @@ impl Sorting<'_> {
     }
 
     /// What was shown before, if the directory is still as it was.
-    fn shown(&self, request: &VlvRequest<'_>) -> Result<Option<Shown>, Done> {
+    fn shown(&self, request: &VlvRequest<'_>) -> Result<Option<ShownPart>, Done> {
         let Some(context) = request.context.filter(|context| !context.is_empty()) else {
             return Ok(None);
         };
@@ -173,7 +173,7 @@ impl Sorting<'_> {
             )
         })?;
         let lsn = self.view().lsn().0;
-        Ok(Shown::from_octets(&octets).filter(|shown| shown.lsn == lsn))
+        Ok(ShownPart::from_octets(&octets).filter(|shown| shown.lsn == lsn))
     }
 
     fn target(&self, request: &VlvRequest<'_>) -> Result<Target, Done> {
@@ -365,7 +365,7 @@ impl Sorting<'_> {
             self.check()?;
             let stored = self.read(id)?;
             self.key_of(&stored, &mut key)?;
-            if Order::is_before_values(&key) {
+            if SortOrder::is_before_values(&key) {
                 ids.push(id);
             }
         }
@@ -374,7 +374,7 @@ impl Sorting<'_> {
 }
 
 fn fail(done: Done) -> Failed {
-    Failed::Ended(Outcome::Done(done.with(sorted_response())))
+    Failed::Ended(SearchOutcome::Done(done.with(sorted_response())))
 }
 
 /// The target's position in a list of `count` entries, and the part that goes with it; `before`

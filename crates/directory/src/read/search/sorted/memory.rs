@@ -2,12 +2,14 @@
 //!
 //! Invariant: what is held is bounded by the limits on entries and octets.
 
+use std::ops::ControlFlow;
+
 use ldap::result::ResultCode;
 use schema::EntryId;
 
 use super::position::{ListPosition, POSITION_BYTES};
 use super::sorting::{Failed, Sorting};
-use crate::read::search::run::Step;
+use crate::read::search::outcome::SearchOutcome;
 use crate::read::search::sorted::order::SortFault;
 use crate::request::sink::ResponseSink;
 
@@ -82,7 +84,10 @@ impl Sorting<'_> {
     }
 
     /// Sends the list, sorted in memory.
-    pub(super) fn sort_in_memory(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+    pub(super) fn sort_in_memory(
+        &mut self,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         let wanted = self.wanted();
         let list = self.gather(wanted)?;
         self.emit_all(&list, |here, rest| here.park_list(rest), sink)

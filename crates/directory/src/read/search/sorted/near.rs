@@ -11,11 +11,11 @@ use store::{Members, OrderedGroup, OrderedGroups, OrderingIndex};
 
 use super::position::ListPosition;
 use super::sorting::{Failed, READ_STEPS, Sorting};
-use crate::read::search::sorted::order::Order;
+use crate::read::search::sorted::order::SortOrder;
 
 /// What the context of a list remembers of the part that was shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct ShownPart {
     /// The last change in the directory then.
     pub(super) lsn: u64,
     /// How long the list was.
@@ -26,7 +26,7 @@ pub(super) struct Shown {
     pub(super) id: EntryId,
 }
 
-impl Shown {
+impl ShownPart {
     pub(super) fn to_octets(self) -> Vec<u8> {
         let Self { lsn, count, at, id } = self;
         [lsn, count, at, id.0].into_iter().flat_map(u64::to_be_bytes).collect()
@@ -52,7 +52,7 @@ impl Sorting<'_> {
     pub(super) fn near(
         &mut self,
         index: OrderingIndex,
-        shown: &Shown,
+        shown: &ShownPart,
         part: &Range<u64>,
     ) -> Result<Option<Vec<EntryId>>, Failed> {
         if part.is_empty() {
@@ -71,7 +71,7 @@ impl Sorting<'_> {
         let Some(stored) = self.view().entry(shown.id)? else { return Ok(None) };
         let mut anchor = ListPosition { key: Vec::new(), id: shown.id };
         self.key_of(&stored, &mut anchor.key)?;
-        if Order::lacks_primary(&anchor.key) {
+        if SortOrder::lacks_primary(&anchor.key) {
             return Ok(None);
         }
         let members = self.candidates()?;

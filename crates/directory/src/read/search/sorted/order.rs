@@ -80,7 +80,11 @@ pub(crate) fn sorted_response() -> ResponseControl {
 
 impl SortRequest<'_> {
     /// What the keys mean, or why they mean nothing here.
-    pub(crate) fn resolve(&self, schema: &Schema, guard: &Guard<'_>) -> Result<Order, SortFault> {
+    pub(crate) fn resolve(
+        &self,
+        schema: &Schema,
+        guard: &Guard<'_>,
+    ) -> Result<SortOrder, SortFault> {
         let mut order: Vec<OrderKey> = Vec::new();
         let Some(keys) = &self.keys else {
             return Err(SortFault::new(
@@ -96,7 +100,7 @@ impl SortRequest<'_> {
             }
             order.push(resolved);
         }
-        Ok(Order { keys: order })
+        Ok(SortOrder { keys: order })
     }
 }
 
@@ -151,7 +155,7 @@ fn own_rule(kind: &AttributeType) -> Option<&'static MatchingRule> {
 
 /// In which order entries are wanted.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct SortOrder {
     keys: Vec<OrderKey>,
 }
 
@@ -163,7 +167,7 @@ pub(crate) struct OrderKey {
     pub(crate) reverse: bool,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for SortOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for OrderKey { description, rule, reverse } in &self.keys {
             let sign = if *reverse { "-" } else { "" };
@@ -182,7 +186,7 @@ const PRESENT: u8 = 1;
 /// it stands for values that the rule cannot compare, which no index has.
 const MISSING: u8 = 2;
 
-impl Order {
+impl SortOrder {
     /// The first sort key. There is always one.
     pub(crate) fn primary(&self) -> &OrderKey {
         self.keys.first().expect("a list of sort keys is never empty")
@@ -323,7 +327,7 @@ mod tests {
         SortKey { attribute, rule, reverse }
     }
 
-    fn order(keys: &[SortKey<'_>], access: &Access) -> Result<Order, SortFault> {
+    fn order(keys: &[SortKey<'_>], access: &Access) -> Result<SortOrder, SortFault> {
         let value = write_sort_keys(keys);
         let control = Control { oid: sort::OID, critical: true, value: Some(&value) };
         sort::read(&control).unwrap().resolve(&Schema::builtin(), &Guard::open(access))
@@ -375,7 +379,7 @@ mod tests {
                 primary.append_value(&value, true, &mut again);
                 assert!(key.starts_with(&again));
             } else {
-                assert!(Order::lacks_primary(&key));
+                assert!(SortOrder::lacks_primary(&key));
             }
             found.push((key, at));
         }

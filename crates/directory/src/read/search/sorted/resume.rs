@@ -4,6 +4,7 @@
 //! still match, with what the asker may see of them now.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 
 use schema::EntryId;
 use store::{Plan, View};
@@ -12,10 +13,10 @@ use super::position::ListPosition;
 use super::sorting::{Failed, Sorting, binding, fault_as_result, open_cookie};
 use crate::directory::{Directory, State};
 use crate::read::search::bounds::Bounds;
-use crate::read::search::outcome::{Done, Outcome};
-use crate::read::search::parked::{Kept, List, Parked, Phase, Rest, Seen};
+use crate::read::search::outcome::{Done, SearchOutcome};
+use crate::read::search::parked::{CandidatesSeen, Kept, List, Parked, Phase, Rest};
 use crate::read::search::request::{Resolved, Search};
-use crate::read::search::run::{Sent, Step};
+use crate::read::search::run::AfterEntry;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
 
@@ -27,15 +28,15 @@ pub(in crate::read::search) fn resume(
     plan: &Plan,
     (bounds, list): (Bounds, &List),
     sink: &mut ResponseSink<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<SearchOutcome, Refusal> {
     let controls = search.controls;
     let (Some(sort), Some(parked)) = (&controls.sort, search.resumed) else {
-        return Ok(Outcome::Done(search.complete()));
+        return Ok(SearchOutcome::Done(search.complete()));
     };
     let order = match sort.resolve(&parts.1.schema, resolved.guard) {
         Ok(order) => order,
         // The asker may not use it any more.
-        Err(fault) => return Ok(Outcome::Done(fault_as_result(&fault, fault.code))),
+        Err(fault) => return Ok(SearchOutcome::Done(fault_as_result(&fault, fault.code))),
     };
     let binding = binding(search, &order);
     let sent_before = match &controls.paged {
@@ -53,12 +54,12 @@ pub(in crate::read::search) fn resume(
     match outcome {
         Ok(outcome) | Err(Failed::Ended(outcome)) => Ok(outcome),
         Err(Failed::Refused(refusal)) => Err(refusal),
-        Err(Failed::Fault(fault)) => Ok(Outcome::Done(fault_as_result(&fault, fault.code))),
+        Err(Failed::Fault(fault)) => Ok(SearchOutcome::Done(fault_as_result(&fault, fault.code))),
     }
 }
 
 impl Sorting<'_> {
-    fn go_on(&mut self, list: &List, sink: &mut ResponseSink<'_>) -> Result<Outcome, Failed> {
+    fn go_on(&mut self, list: &List, sink: &mut ResponseSink<'_>) -> Result<SearchOutcome, Failed> {
         let index = self.index();
         let step = match (&list.rest, index) {
             (Rest::Kept(kept), _) => self.emit_kept(kept, sink),
@@ -69,18 +70,22 @@ impl Sorting<'_> {
             (Rest::Walk(_) | Rest::Sort, _) => self.sort_again(sink),
         }?;
         match step {
-            Step::Next if self.run.search.controls.vlv.is_some() => {
-                Ok(Outcome::Done(Done::success()))
+            ControlFlow::Continue(()) if self.run.search.controls.vlv.is_some() => {
+                Ok(SearchOutcome::Done(Done::success()))
             }
             step => self.conclude(step, sink),
         }
     }
 
     /// Sends the entries that were kept, as far as they are still to be sent.
-    fn emit_kept(&mut self, kept: &Kept, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+    fn emit_kept(
+        &mut self,
+        kept: &Kept,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         for (at, position) in kept.positions().iter().enumerate() {
             if let Some(outcome) = self.pass() {
-                return Ok(Step::End(outcome));
+                return Ok(ControlFlow::Break(outcome));
             }
             self.work.entries += 1;
             let Some(stored) = self.view().entry(position.id)? else { continue };
@@ -88,37 +93,42 @@ impl Sorting<'_> {
                 continue;
             }
             match self.emit(&stored, &position.key, sink)? {
-                Sent::Next => {}
-                Sent::Park => return Ok(Step::End(self.park(Rest::Kept(kept.behind(at + 1))))),
-                Sent::End(outcome) => return Ok(Step::End(outcome)),
+                AfterEntry::Next => {}
+                AfterEntry::Park => {
+                    return Ok(ControlFlow::Break(self.park(Rest::Kept(kept.behind(at + 1)))));
+                }
+                AfterEntry::End(outcome) => return Ok(ControlFlow::Break(outcome)),
             }
         }
-        let Some(cut) = kept.cut() else { return Ok(Step::Next) };
+        let Some(cut) = kept.cut() else { return Ok(ControlFlow::Continue(())) };
         // Some of them are not there any more; others take their positions.
         self.after = Some(cut.clone());
         self.sort_again(sink)
     }
 
     /// Sends what comes after the position, sorted in memory.
-    fn sort_again(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+    fn sort_again(
+        &mut self,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         // The same candidates are looked at.
-        self.run.seen = Seen::default();
+        self.run.seen = CandidatesSeen::default();
         self.sort_in_memory(sink)
     }
 
     /// The search parks: these positions, sorted in memory, are left.
-    pub(super) fn park_list(&self, rest: &[ListPosition]) -> Outcome {
+    pub(super) fn park_list(&self, rest: &[ListPosition]) -> SearchOutcome {
         self.park(self.keep(rest).map_or(Rest::Sort, Rest::Kept))
     }
 
     /// The search parks in the middle of a walk. Entries of the value it is at are looked at
     /// again.
-    pub(super) fn park_walk(&mut self) -> Outcome {
+    pub(super) fn park_walk(&mut self) -> SearchOutcome {
         let max = self.run.search.directory.limits.parked_max_bytes;
         let sent = self.sent_ids.take().and_then(|sent| sent.keep(max));
         match self.park(Rest::Walk(Cell::new(sent))) {
-            Outcome::Parked(parked) => {
-                Outcome::Parked(Box::new(Parked { seen: self.seen_before, ..*parked }))
+            SearchOutcome::Parked(parked) => {
+                SearchOutcome::Parked(Box::new(Parked { seen: self.seen_before, ..*parked }))
             }
             other => other,
         }
@@ -140,12 +150,12 @@ impl Sorting<'_> {
         self.sent_ids.as_ref().is_some_and(|sent| sent.contains(id))
     }
 
-    pub(super) fn park(&self, rest: Rest) -> Outcome {
+    pub(super) fn park(&self, rest: Rest) -> SearchOutcome {
         let list = List { last: self.last.clone(), rest };
-        Outcome::parked(Phase::Sorted(list), (self.run.sent, self.run.seen))
+        SearchOutcome::parked(Phase::Sorted(list), (self.run.sent, self.run.seen))
     }
 
-    /// Likewise, entries of a list view.
+    /// Keeps the entries of a list view that are left, if there is room for them.
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
         let positions = ids.iter().map(|&id| ListPosition { key: Vec::new(), id }).collect();
         let Directory { parked, limits, .. } = self.run.search.directory;

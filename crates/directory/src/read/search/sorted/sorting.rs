@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
 
 use ldap::result::ResultCode;
 use schema::EntryId;
@@ -13,11 +14,11 @@ use crate::directory::State;
 use crate::read::live_entry::LiveEntry;
 use crate::read::search::bounds::Bounds;
 use crate::read::search::cost::ENTRY_STEPS;
-use crate::read::search::outcome::{Done, Outcome};
-use crate::read::search::parked::{Seen, SentIds};
+use crate::read::search::outcome::{Done, SearchOutcome};
+use crate::read::search::parked::{CandidatesSeen, SentIds};
 use crate::read::search::request::{Resolved, Search};
-use crate::read::search::run::{CHILD_STEPS, Run, Sent, Step};
-use crate::read::search::sorted::order::{Order, SortFault, sorted_response};
+use crate::read::search::run::{AfterEntry, CHILD_STEPS, Run};
+use crate::read::search::sorted::order::{SortFault, SortOrder, sorted_response};
 use crate::request::controls::paged::Position;
 use crate::request::cookie::{self, CookieFault};
 use crate::request::refusal::Refusal;
@@ -39,7 +40,7 @@ const RUN_POSITIONS: usize = 4_096;
 pub(super) struct Sorting<'a> {
     pub(super) run: Run<'a>,
     pub(super) plan: &'a Plan,
-    pub(super) order: Order,
+    pub(super) order: SortOrder,
     /// Where the page before ended.
     pub(super) after: Option<ListPosition>,
     /// Entries of this page.
@@ -47,7 +48,7 @@ pub(super) struct Sorting<'a> {
     /// The position of the entry sent last.
     pub(super) last: ListPosition,
     /// Candidates looked at before those that a walk looks at again when it goes on here.
-    pub(super) seen_before: Seen,
+    pub(super) seen_before: CandidatesSeen,
     /// Only entries that the asker may find count as work, since hidden ones may be among them.
     pub(super) counts_seen: bool,
     /// The list in memory has not all matches.
@@ -55,13 +56,13 @@ pub(super) struct Sorting<'a> {
     /// What a walk has sent that may park; none, too, when that is too much to keep.
     pub(super) sent_ids: Option<SentIds>,
     pub(super) steps: u32,
-    pub(super) work: Work,
+    pub(super) work: ListWork,
     pub(super) binding: Vec<u8>,
 }
 
 /// What was done for an answer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Work {
+pub(super) struct ListWork {
     /// Groups of an index that were walked over.
     pub(super) groups: u64,
     /// Entries that were read, to be placed or to be sent.
@@ -71,7 +72,7 @@ pub(super) struct Work {
 /// Why a list is not to be had.
 pub(super) enum Failed {
     /// The search is over.
-    Ended(Outcome),
+    Ended(SearchOutcome),
     /// It cannot be sorted.
     Fault(SortFault),
     Refused(Refusal),
@@ -90,7 +91,7 @@ impl From<StoreError> for Failed {
 }
 
 /// What a cookie or a context of a list is bound to: they are of no use to another search.
-pub(super) fn binding(search: &Search<'_>, order: &Order) -> Vec<u8> {
+pub(super) fn binding(search: &Search<'_>, order: &SortOrder) -> Vec<u8> {
     let mut binding = search.binding();
     binding.extend_from_slice(order.to_string().as_bytes());
     binding
@@ -99,7 +100,7 @@ pub(super) fn binding(search: &Search<'_>, order: &Order) -> Vec<u8> {
 pub(super) fn open_cookie(
     search: &Search<'_>,
     octets: &[u8],
-    (order, binding): (&Order, &[u8]),
+    (order, binding): (&SortOrder, &[u8]),
 ) -> Result<(Option<ListPosition>, u32), Refusal> {
     let kind = cookie::sorted_page(order.key_max_bytes());
     let opened = search.directory.cookie_key.open(kind, octets, binding)?;
@@ -128,7 +129,7 @@ fn levels_of(count: usize) -> u64 {
 
 /// Where a list begins: its limits, its order, the position before it and how many entries were
 /// sent, and what its cookies are bound to.
-pub(super) type Begun = (Bounds, Order, (Option<ListPosition>, u32), Vec<u8>);
+pub(super) type Begun = (Bounds, SortOrder, (Option<ListPosition>, u32), Vec<u8>);
 
 impl<'a> Sorting<'a> {
     pub(super) fn new(
@@ -151,18 +152,18 @@ impl<'a> Sorting<'a> {
             after,
             page: bounds.page,
             last: ListPosition { key: Vec::new(), id: EntryId::ROOT },
-            seen_before: Seen::default(),
+            seen_before: CandidatesSeen::default(),
             is_cut: false,
             sent_ids: None,
             steps: 0,
-            work: Work::default(),
+            work: ListWork::default(),
             binding,
         }
     }
 
     /// Tells what was done.
     pub(super) fn report(&self) {
-        let Work { groups, entries } = self.work;
+        let ListWork { groups, entries } = self.work;
         tracing::debug!(groups, entries, "sorted");
         #[cfg(test)]
         super::tests::note(self.work);
@@ -183,7 +184,7 @@ impl<'a> Sorting<'a> {
     }
 
     /// All entries, or a page of them.
-    pub(super) fn whole(&mut self, sink: &mut ResponseSink<'_>) -> Result<Outcome, Failed> {
+    pub(super) fn whole(&mut self, sink: &mut ResponseSink<'_>) -> Result<SearchOutcome, Failed> {
         let step = match self.index().filter(|_| self.walk_is_cheaper()) {
             Some(index) => {
                 let is_on_pool = self.run.search.stop.is_some();
@@ -199,16 +200,18 @@ impl<'a> Sorting<'a> {
     /// What follows the entries.
     pub(super) fn conclude(
         &mut self,
-        step: Step,
+        step: ControlFlow<SearchOutcome>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Failed> {
+    ) -> Result<SearchOutcome, Failed> {
         Ok(match step {
-            Step::End(outcome) => outcome,
-            Step::Next if self.run.resolved.referrals => match self.run.references(sink)? {
-                Step::End(outcome) => outcome,
-                Step::Next => Outcome::Done(self.run.search.complete()),
-            },
-            Step::Next => Outcome::Done(self.run.search.complete()),
+            ControlFlow::Break(outcome) => outcome,
+            ControlFlow::Continue(()) if self.run.resolved.referrals => {
+                match self.run.references(sink)? {
+                    ControlFlow::Break(outcome) => outcome,
+                    ControlFlow::Continue(()) => SearchOutcome::Done(self.run.search.complete()),
+                }
+            }
+            ControlFlow::Continue(()) => SearchOutcome::Done(self.run.search.complete()),
         })
     }
 
@@ -234,7 +237,7 @@ impl<'a> Sorting<'a> {
     }
 
     /// The search is over before its list is.
-    pub(super) fn over(&self, outcome: Outcome) -> Failed {
+    pub(super) fn over(&self, outcome: SearchOutcome) -> Failed {
         // Of a walk some entries may be on their way already.
         if self.run.sent > 0 { Failed::Ended(outcome) } else { Self::not_sorted(outcome) }
     }
@@ -304,7 +307,8 @@ impl<'a> Sorting<'a> {
         // The candidates lie anywhere in the order: so much of it is walked until enough are met.
         let mut walked = u128::from(all) * u128::from(wanted) / u128::from(candidates.max(1));
         let key = self.order.primary();
-        if key.reverse && self.after.as_ref().is_none_or(|it| Order::is_before_values(&it.key)) {
+        if key.reverse && self.after.as_ref().is_none_or(|it| SortOrder::is_before_values(&it.key))
+        {
             // Those without a value come first, and without an index the others tell who they are.
             let tells = self.view().tells_presence(&key.description);
             walked += u128::from(if tells { candidates } else { all });
@@ -340,13 +344,13 @@ impl<'a> Sorting<'a> {
     }
 
     /// Before a step that looks at no candidate: abandon and the time limit, now and then.
-    pub(super) fn pass(&mut self) -> Option<Outcome> {
+    pub(super) fn pass(&mut self) -> Option<SearchOutcome> {
         self.steps = self.steps.wrapping_add(1);
         let is_due = self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS);
         if is_due { self.run.search.ended(&self.run.bounds) } else { None }
     }
 
-    /// Likewise, while nothing is sent.
+    /// Looks at abandon and the time limit, now and then, while nothing is sent.
     pub(super) fn check_step(&mut self) -> Result<(), Failed> {
         match self.pass() {
             None => Ok(()),
@@ -355,10 +359,12 @@ impl<'a> Sorting<'a> {
     }
 
     /// The end of a search whose entries are not in order yet.
-    pub(super) fn not_sorted(outcome: Outcome) -> Failed {
+    pub(super) fn not_sorted(outcome: SearchOutcome) -> Failed {
         let code = match &outcome {
-            Outcome::Done(done) => done.code(),
-            Outcome::Abandoned | Outcome::TooMuch | Outcome::Parked(_) => ResultCode::Other,
+            SearchOutcome::Done(done) => done.code(),
+            SearchOutcome::Abandoned | SearchOutcome::TooMuch | SearchOutcome::Parked(_) => {
+                ResultCode::Other
+            }
         };
         Failed::Ended(outcome.with(SortFault::new(code, "").response()))
     }
@@ -405,15 +411,15 @@ impl<'a> Sorting<'a> {
         stored: &StoredEntry<'_>,
         key: &[u8],
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Sent, Failed> {
+    ) -> Result<AfterEntry, Failed> {
         if self.page.is_some_and(|page| self.run.sent >= page) {
-            return Ok(Sent::End(Outcome::Done(self.page_end())));
+            return Ok(AfterEntry::End(SearchOutcome::Done(self.page_end())));
         }
         let sent = self.run.send(stored, sink)?;
         self.run.release(sink);
         match &sent {
-            Sent::End(_) => {}
-            Sent::Next | Sent::Park => {
+            AfterEntry::End(_) => {}
+            AfterEntry::Next | AfterEntry::Park => {
                 self.last.key.clear();
                 self.last.key.extend_from_slice(key);
                 self.last.id = stored.id();
@@ -427,24 +433,24 @@ impl<'a> Sorting<'a> {
     pub(super) fn emit_all(
         &mut self,
         positions: &[ListPosition],
-        park: impl Fn(&mut Self, &[ListPosition]) -> Outcome,
+        park: impl Fn(&mut Self, &[ListPosition]) -> SearchOutcome,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Failed> {
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         for (at, position) in positions.iter().enumerate() {
             if let Some(outcome) = self.pass() {
-                return Ok(Step::End(outcome));
+                return Ok(ControlFlow::Break(outcome));
             }
             let stored = self.read_again(position.id)?;
             match self.emit(&stored, &position.key, sink)? {
-                Sent::Next => {}
-                Sent::Park => {
+                AfterEntry::Next => {}
+                AfterEntry::Park => {
                     let rest = positions.get(at + 1..).unwrap_or_default();
-                    return Ok(Step::End(park(self, rest)));
+                    return Ok(ControlFlow::Break(park(self, rest)));
                 }
-                Sent::End(outcome) => return Ok(Step::End(outcome)),
+                AfterEntry::End(outcome) => return Ok(ControlFlow::Break(outcome)),
             }
         }
-        Ok(Step::Next)
+        Ok(ControlFlow::Continue(()))
     }
 
     pub(super) fn page_end(&self) -> Done {
