@@ -476,6 +476,7 @@ impl Search<'_> {
         };
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),
+            whole: &|one| resolved.guard.may_search_all_of(one),
             interrupt: &interrupt,
             ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
         };

@@ -377,7 +377,7 @@ impl<'a> Chains<'a> {
             true => is_unindexed(plan),
             false => {
                 let single = chain.assertion(chain.asked.key.clone());
-                self.view.indexable(&single).is_unindexed()
+                self.view.indexable(&single, &|_| true).is_unindexed()
             }
         };
         if !is_unindexed {

@@ -60,6 +60,7 @@ impl Search<'_> {
         let begin = clock();
         let plan = view.plan(&Ask {
             wanted: self.wanted(&bounds, &start),
+            whole: &|one| resolved.guard.may_search_all_of(one),
             interrupt: &is_given_up,
             explain: Some(clock),
             text,

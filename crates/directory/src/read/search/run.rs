@@ -165,7 +165,9 @@ impl<'a> Run<'a> {
 
     /// The part of the filter that indexes answer, whatever they hold.
     fn indexable(&self) -> &ResolvedFilter {
-        self.indexable.get_or_init(|| self.view.indexable(self.resolved.filter).filter)
+        let Resolved { filter, guard, .. } = self.resolved;
+        self.indexable
+            .get_or_init(|| self.view.indexable(filter, &|one| guard.may_search_all_of(one)).filter)
     }
 
     /// Goes on where a search has parked.

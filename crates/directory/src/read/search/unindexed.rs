@@ -231,7 +231,8 @@ impl Disclosed {
         if usable::finds_all(ask.filter, guard) {
             return Self { is_unindexed: is_unindexed(plan), candidates: Some(plan.estimate) };
         }
-        let is_unindexed = ask.scope != Scope::Base && view.indexable(ask.filter).is_unindexed();
+        let is_unindexed =
+            ask.scope != Scope::Base && view.indexable(ask.filter, ask.whole).is_unindexed();
         Self { is_unindexed, candidates: None }
     }
 }
