@@ -47,7 +47,7 @@ use crate::request::limits::Limits;
 use crate::request::policy::{Policies, Policy};
 use crate::request::seldom::SeldomLines;
 use crate::write::queue::WriteQueue;
-use crate::write::rehash::Rehasher;
+use crate::write::rehash::queue::Rehasher;
 use crate::write::space::{DiskSpace, SpaceLimits, SpaceWatch};
 
 /// How a directory is opened.
@@ -153,7 +153,7 @@ pub struct Directory {
     /// The password policies in force; likewise.
     pub(crate) password_policies: Arc<ArcSwap<PasswordPolicies>>,
     /// What binds have left in accounts and is not written yet.
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) root: RootIdentity,
     pub(crate) limits: Limits,
     pub(crate) identities: Arc<Identities>,
@@ -186,7 +186,7 @@ pub struct Directory {
     pub(crate) _scram_key_search: KeySearch,
     pub(crate) space: Arc<dyn DiskSpace>,
     pub(crate) space_limits: SpaceLimits,
-    pub(crate) queue: WriteQueue,
+    pub(crate) queue: Arc<WriteQueue>,
     /// What the updates of open transactions take.
     pub(crate) held_for_transactions: Arc<Mutex<AskerBytes>>,
     pub(crate) journal: Arc<Journal>,
@@ -422,10 +422,6 @@ impl Directory {
 
     pub(crate) fn offers_tls(&self) -> bool {
         self.offers_tls
-    }
-
-    pub(crate) fn queue(&self) -> &WriteQueue {
-        &self.queue
     }
 
     pub(crate) fn space_watch(&self) -> SpaceWatch {

@@ -46,8 +46,8 @@ use crate::request::policy::Policies;
 use crate::request::seldom::SeldomLines;
 use crate::request::session::{Peer, Session};
 use crate::request::worker::Worker;
-use crate::write::queue::WriteQueue;
-use crate::write::rehash::Rehasher;
+use crate::write::queue::{WriteQueue, pipeline};
+use crate::write::rehash::queue::Rehasher;
 use crate::write::space::FileSystemSpace;
 use crate::write::suffix;
 
@@ -140,7 +140,7 @@ impl Directory {
             log,
             acis: Arc::new(AcisInForce::new(acis)),
             password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
-            accounts,
+            accounts: Arc::new(accounts),
             state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
             root,
             decode_limits: DecodeLimits {
@@ -166,7 +166,7 @@ impl Directory {
             _scram_key_search: scram_key_search,
             space,
             space_limits: options.space_limits,
-            queue: WriteQueue::new(&options.limits),
+            queue: Arc::new(WriteQueue::new(&options.limits)),
             held_for_transactions: Arc::new(Mutex::new(AskerBytes::new(
                 options.limits.transactions_max_bytes,
             ))),
@@ -179,10 +179,11 @@ impl Directory {
             flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
         });
-        directory.queue.start(&directory);
-        account_writer.start(&directory);
+        pipeline::start(&directory);
+        let root = &directory.root.dn;
+        account_writer.start(&directory.accounts, Arc::clone(&directory.queue), root.clone());
         if directory.rehasher.is_some() {
-            proved.start(&directory);
+            proved.start(&directory.queue, root.clone());
         }
         password_cache::start_sweeper(&directory);
         Ok(directory)

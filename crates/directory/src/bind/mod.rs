@@ -10,6 +10,7 @@ pub(crate) mod must_change;
 pub(crate) mod password_cache;
 pub(crate) mod proxied;
 pub(crate) mod recheck;
+pub(crate) mod rehash;
 pub(crate) mod sasl;
 mod sasl_bind;
 mod simple;
@@ -30,7 +31,7 @@ use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 
 pub(crate) use login::Told;
-pub(crate) use simple::{Candidate, Simple};
+pub(crate) use simple::Simple;
 
 use sasl_bind::Sent;
 

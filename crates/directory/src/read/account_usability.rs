@@ -19,10 +19,10 @@ use store::{Resolved, StoredEntry, View};
 
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
+use crate::password_policy::governed::Known;
 use crate::read::effective_rights::WithLines;
 use crate::request::controls::request::RequestControls;
-use crate::write::account_state::Known;
-use crate::write::decide::ResponseControl;
+use crate::request::controls::response::ResponseControl;
 
 /// What of accounts a search asks for.
 pub(crate) struct AccountsAsked {

@@ -13,7 +13,7 @@ use schema::DnKey;
 use crate::access::guard::{Site, guarded};
 use crate::bind;
 use crate::bind::{must_change, proxied};
-use crate::config::session_monitor;
+use crate::config::close_session;
 use crate::password_policy;
 use crate::read::search::parked::Parked;
 use crate::request::completion::Completion;
@@ -28,7 +28,7 @@ use crate::request::session::{Ending, Session};
 use crate::request::sink::{Receiver, ResponseSink};
 use crate::request::worker::{Next, RequestState, Worker};
 use crate::request::{cancel, extended};
-use crate::write::update;
+use crate::write::{named, submit};
 use crate::{read, write};
 
 /// Carries out one request as far as it goes on this thread.
@@ -194,8 +194,8 @@ fn carry_out(
         Request::Unbind | Request::Abandon(_) => return Ok(Next::Answered(sink.nothing())),
         Request::Add(add) => write::add::resolve(worker, session, add)?,
         Request::Delete(delete) => {
-            let named = update::named(worker, delete.name)?;
-            if let Some(closed) = session_monitor::close(worker, session, &named, controls)? {
+            let named = named::named(&worker.directory, delete.name)?;
+            if let Some(closed) = close_session::close(worker, session, &named, controls)? {
                 let result = Refusal::new(closed, "");
                 return Ok(Next::Answered(sink.end(result, Controls::EMPTY)));
             }
@@ -204,7 +204,7 @@ fn carry_out(
         Request::Modify(modify) => write::modify::resolve(worker, session, controls, modify)?,
         Request::ModifyDn(rename) => write::modify_dn::resolve(worker, rename)?.into(),
     };
-    update::submit(worker, session, (controls, envelope), resolved, sink)
+    submit::submit(worker, session, (controls, envelope), resolved, sink)
 }
 
 /// Carries out a job on a pool thread, or goes on with it.

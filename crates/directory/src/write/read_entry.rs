@@ -13,9 +13,9 @@ use store::{StoredEntry, View};
 
 use crate::access::guard::Guard;
 use crate::read::live_entry::LiveEntry;
+use crate::request::controls::response::ResponseControl;
 use crate::request::controls::write::ReadEntry;
 use crate::request::refusal::Refusal;
-use crate::write::decide::ResponseControl;
 
 /// What may still be read for one request, or one transaction.
 #[derive(Debug)]

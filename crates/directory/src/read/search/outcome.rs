@@ -8,10 +8,10 @@ use ldap::result::ResultCode;
 
 use super::parked::{CandidatesSeen, Parked, Phase};
 use crate::request::completion::Completion;
+use crate::request::controls::response::ResponseControl;
 use crate::request::controls::{paged, vlv};
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
-use crate::write::decide::ResponseControl;
 
 /// What SearchResultDone says.
 pub(crate) struct Done {

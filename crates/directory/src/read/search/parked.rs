@@ -21,7 +21,7 @@ use schema::EntryId;
 use super::budget::{Budget, Held};
 use super::sorted::position::ListPosition;
 use crate::request::completion::Completion;
-use crate::write::decide::ResponseControl;
+use crate::request::controls::response::ResponseControl;
 
 /// Where a search goes on.
 pub(crate) struct Parked {

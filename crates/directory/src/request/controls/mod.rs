@@ -10,6 +10,7 @@ pub(crate) mod paged;
 pub(crate) mod proxied;
 pub(crate) mod read_entry;
 pub(crate) mod request;
+pub(crate) mod response;
 pub(crate) mod sort;
 mod subentries;
 pub(crate) mod transaction;
@@ -27,7 +28,7 @@ use self::write::NO_OP;
 use crate::access::guard::Guard;
 use crate::password_policy;
 use crate::request::refusal::Refusal;
-use crate::write::{password_modify, transaction as transaction_operation};
+use crate::write::{password_modify, transactions};
 
 /// To which operations a control applies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,9 +60,9 @@ impl Operation {
             Request::Modify(_) => Self::Modify,
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
-                password_modify::OID => Self::PasswordModify,
-                transaction_operation::START => Self::StartTransaction,
-                transaction_operation::END => Self::EndTransaction,
+                password_modify::value::OID => Self::PasswordModify,
+                transactions::START => Self::StartTransaction,
+                transactions::END => Self::EndTransaction,
                 _ => Self::Extended,
             },
         })

@@ -17,8 +17,8 @@ use store::OrderedGroup;
 
 use crate::access::guard::Guard;
 use crate::request::controls::request::SortRequest;
+use crate::request::controls::response::ResponseControl;
 use crate::request::controls::sort::{SORT_KEY_MAX_BYTES, SORT_VALUE_MAX_BYTES};
-use crate::write::decide::ResponseControl;
 
 /// The response control's OID.
 pub(crate) const RESPONSE: &str = "1.2.840.113556.1.4.474";
