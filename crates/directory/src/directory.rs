@@ -35,7 +35,7 @@ use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set::{PasswordPolicies, PasswordPolicyOptions};
 use crate::read::analyser::Analyser;
-use crate::read::search::Budget;
+use crate::read::search::budget::Budget;
 use crate::read::search_counters::{SearchCounters, SearchCounts};
 use crate::read::subentry::Subentries;
 use crate::read::subschema;
@@ -167,7 +167,7 @@ pub struct Directory {
     pub(crate) password_cache: Option<PasswordCache>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cookie_key: CookieKey,
-    /// What lists of parked searches hold.
+    /// What parked searches hold.
     pub(crate) parked: Budget,
     pub(crate) analyser: Analyser,
     pub(crate) search_counters: SearchCounters,

@@ -38,7 +38,7 @@ use crate::error::DirectoryError;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
 use crate::read::analyser::Analyser;
-use crate::read::search::Budget;
+use crate::read::search::budget::Budget;
 use crate::read::search_counters::SearchCounters;
 use crate::request::asker_bytes::AskerBytes;
 use crate::request::cookie::CookieKey;

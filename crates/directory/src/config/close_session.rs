@@ -10,7 +10,7 @@ use ldap::result::ResultCode;
 
 use super::session_monitor::{SESSIONS_DN, sessions_key};
 use crate::bind::recheck;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};
 use crate::request::worker::Worker;

@@ -23,7 +23,7 @@ use schema::{Change, DnKey, Entry, Schema};
 
 use self::change_operation::{AccountChange, ChangeOperation};
 use self::report::AccountReport;
-use crate::access::guard::{Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Site, guarded};
 use crate::directory::State;
 use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
@@ -115,7 +115,7 @@ fn read(
         let name = dn.to_string();
         let lookup = Lookup { name: &name, key, referrals, scope: None };
         let id = target::find(view, state, guard, &lookup)?;
-        let stored = target::stored(view, id)?;
+        let stored = guard::stored(view, id)?;
         if !guard.on(&stored).is_disclosed() {
             return Err(guard.denied(view, &stored)?);
         }
@@ -136,7 +136,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let schema = &decide.state.schema;
     let now = decide.stamp.moment.time;
     let mut known =

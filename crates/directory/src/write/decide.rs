@@ -16,19 +16,20 @@ use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError};
 
 use crate::access::acis;
-use crate::access::guard::{Site, guarded_by};
+use crate::access::guard::{self, Site, guarded_by};
 use crate::bind::recheck;
 use crate::config::{access_config, index_config};
 use crate::directory::{Directory, State};
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
 use crate::read::target;
-use crate::request::controls::read_entry::{self, ReadEntry, Room};
 use crate::request::controls::response::ResponseControl;
-use crate::request::controls::{WriteControls, assertion};
+use crate::request::controls::write::{ReadEntry, WriteControls};
+use crate::request::controls::{assertion, read_entry};
 use crate::request::referral;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
+use crate::write::read_entry::Room;
 use crate::write::request::{Transaction, WriteOp, WriteRequest};
 use crate::write::response::WriteResponse;
 use crate::write::stamp::{Stamp, Stamper};
@@ -373,7 +374,7 @@ impl Attempt<'_, '_> {
                 false => Ok(None),
             };
         };
-        let stored = target::stored(view, id)?;
+        let stored = guard::stored(view, id)?;
         guarded_by(&site, acis, &DnKey::root(), |guard| {
             let control = (read_entry::POST_READ, room);
             wanted.read(control, view, &stored, schema.well_known(), guard).map(Some)
@@ -426,7 +427,7 @@ fn pre_read(
     }
     let name = dn.to_string();
     let id = target::find(decide.view, decide.state, decide.guard, &decide.lookup(&name, key))?;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let live = LiveEntry::new(decide.view, &stored, known, true).seen_by(guard);
     check(&live, &guard.on(&stored))?;
     if let Some(wanted) = pre_read {

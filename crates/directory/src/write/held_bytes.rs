@@ -6,7 +6,7 @@
 use ldap::dn::{Ava, Dn};
 use schema::{ResolvedFilter, values_held_bytes};
 
-use crate::request::controls::read_entry::ReadEntry;
+use crate::request::controls::write::ReadEntry;
 use crate::write::request::{Modification, WriteOp, WriteRequest};
 
 impl WriteRequest {

@@ -23,7 +23,7 @@ use self::outbox::To;
 pub use self::outbox::{Outbox, Reply};
 use self::waiting::{NotTaken, Queued, WaitingWrites};
 use crate::request::asker_queues::Asker;
-use crate::request::controls::WriteControls;
+use crate::request::controls::write::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Cancel, Who};
