@@ -50,7 +50,7 @@ pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<
     guarded_by(site, acis.at(site.view.lsn()), base, act)
 }
 
-/// Likewise, by these ACIs: those of a view that is in the making.
+/// Calls `act` with the guard of these ACIs: those of a view that is in the making.
 pub(crate) fn guarded_by<T>(
     site: &Site<'_>,
     acis: &Arc<AciSet>,

@@ -60,7 +60,7 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::stop::Stop;
-use crate::request::worker::{Ground, Next, Snapshot, Worker};
+use crate::request::worker::{Next, SearchView, Snapshot, Worker};
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
 pub(crate) fn start(
@@ -237,26 +237,26 @@ impl Search<'_> {
         let request = self.request;
         sink.set_types_only(request.types_only);
         let manage = self.controls.manage_dsa_it;
-        let ground = snapshot.view_for_search(state, manage, request.deref)?;
+        let search_view = snapshot.view_for_search(state, manage, request.deref)?;
         // Aliases and chains lead anywhere. Whether there are aliases may not be known.
         let anywhere = DnKey::root();
         let is_local = request.deref == DerefAliases::Never && !chain::asks(&meant.filter);
         let top = if is_local { &meant.key } else { &anywhere };
         let Self { directory, access, .. } = *self;
-        let site = Site { directory, access, view: ground.view, schema };
+        let site = Site { directory, access, view: search_view.view, schema };
         let Some(effective) = &self.controls.effective_rights else {
             return guarded(&site, top, |guard| {
-                self.run_guarded((guard, None), (&ground, state), meant, sink)
+                self.run_guarded((guard, None), (&search_view, state), meant, sink)
             });
         };
-        let other = effective.access(access, ground.view, (state, &directory.root))?;
+        let other = effective.access(access, search_view.view, (state, &directory.root))?;
         let of_other = Site { access: &other, ..site };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
             guarded(&site, top, |guard| {
                 let reported =
                     ReportedRights { guard: other, asker: guard, asked: effective, is_explained };
-                self.run_guarded((guard, Some(&reported)), (&ground, state), meant, sink)
+                self.run_guarded((guard, Some(&reported)), (&search_view, state), meant, sink)
             })
         })
     }
@@ -265,7 +265,7 @@ impl Search<'_> {
     fn run_guarded(
         &self,
         (guard, reported): (&Guard<'_>, Option<&ReportedRights<'_>>),
-        (ground, state): (&Ground<'_>, &State),
+        (search_view, state): (&SearchView<'_>, &State),
         meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
@@ -294,7 +294,7 @@ impl Search<'_> {
             }
             return self.made(false, (schema, guard), answer);
         }
-        let &Ground { view, referrals, subentries, aliases } = ground;
+        let &SearchView { view, referrals, subentries, aliases } = search_view;
         let lookup = Lookup { name: self.request.base, key, referrals, scope: Some(scope) };
         let base = if key.is_root() {
             EntryId::ROOT

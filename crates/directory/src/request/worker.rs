@@ -207,14 +207,14 @@ pub(crate) struct Snapshot {
     reader: StoreReader,
     /// Whether there was any referral object at this point of the log.
     referrals: Option<(Lsn, bool)>,
-    /// Likewise, any subentry.
+    /// Whether there was any subentry at this point of the log.
     subentries: Option<(Lsn, bool)>,
-    /// Likewise, any alias; looked for when aliases are to be followed.
+    /// Whether there was any alias at this point; looked for when aliases are to be followed.
     aliases: Option<(Lsn, bool)>,
 }
 
 /// The directory as of the last commit, and what a search has to look out for in it.
-pub(crate) struct Ground<'r> {
+pub(crate) struct SearchView<'r> {
     pub(crate) view: &'r View<'r>,
     /// There are referral objects, and the client does not manage them.
     pub(crate) referrals: bool,
@@ -255,14 +255,14 @@ impl Snapshot {
         Ok((view, referrals && !manage_dsa_it))
     }
 
-    /// Likewise for a search. Schemas never change without the log going on, so the answers hold as
-    /// long as its position does.
+    /// The directory as of the last commit, and what a search has to look out for. Schemas never
+    /// change without the log going on, so the answers hold as long as its position does.
     pub(crate) fn view_for_search(
         &mut self,
         state: &State,
         manage_dsa_it: bool,
         deref: DerefAliases,
-    ) -> Result<Ground<'_>, Refusal> {
+    ) -> Result<SearchView<'_>, Refusal> {
         let known = state.schema.well_known();
         let Self { reader, referrals, subentries, aliases } = self;
         let (view, referrals) = Self::look(reader, referrals, known, manage_dsa_it)?;
@@ -274,14 +274,14 @@ impl Snapshot {
         *subentries = Some((lsn, there));
         let subentries = there;
         if deref == DerefAliases::Never {
-            return Ok(Ground { view, referrals, subentries, aliases: false });
+            return Ok(SearchView { view, referrals, subentries, aliases: false });
         }
         let there = match *aliases {
             Some((at, any)) if at == lsn => any,
             Some(_) | None => aliases::any(view)?,
         };
         *aliases = Some((lsn, there));
-        Ok(Ground { view, referrals, subentries, aliases: there })
+        Ok(SearchView { view, referrals, subentries, aliases: there })
     }
 }
 
