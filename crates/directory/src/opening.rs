@@ -28,6 +28,7 @@ use crate::access::acis_in_force::AcisInForce;
 use crate::bind::administrator;
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{self, PasswordCache};
+use crate::bind::sasl;
 use crate::bind::sasl::scram::KnownKeys;
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
@@ -131,6 +132,7 @@ impl Directory {
         let owner_uid = fs::metadata(&options.data)
             .map_err(|source| DirectoryError::io(options.data.clone(), source))?
             .uid();
+        sasl::check(&options.authentication)?;
         options.authentication.check(&schema)?;
         let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);

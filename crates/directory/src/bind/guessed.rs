@@ -5,8 +5,9 @@ use ldap::message::{Authentication, ModifyOperation, Request};
 use schema::DnKey;
 
 use crate::bind;
-use crate::bind::identity_mapper::{self, Found, UserName};
+use crate::bind::identity_mapper;
 use crate::bind::sasl;
+use crate::bind::user_name::{Found, UserName};
 use crate::request::received::Received;
 use crate::request::session::Session;
 use crate::request::worker::Worker;

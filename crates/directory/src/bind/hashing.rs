@@ -20,11 +20,12 @@ use zeroize::Zeroizing;
 use crate::bind::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;
 use crate::password_policy::attempts::Attempt;
+use crate::request::cancel::Cancel;
 use crate::request::completion::Completion;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::seldom::SeldomLines;
-use crate::request::session::{Cancel, Session};
+use crate::request::session::Session;
 use crate::request::sink;
 
 /// How passwords are kept and verified.

@@ -11,7 +11,7 @@ use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _};
 use store::{Lsn, StoredEntry, View};
 
-use super::invalid_credentials;
+use crate::bind::refusals::invalid_credentials;
 use crate::directory::{Directory, State};
 use crate::password_policy::attempts::{Attempt, Guess, Own, Tried};
 use crate::password_policy::pending::{NotNow, Seen};

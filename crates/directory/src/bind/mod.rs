@@ -1,6 +1,7 @@
 //! Bind (RFC 4511 §4.2, RFC 4513): by name and password in `simple.rs`, by SASL in `sasl.rs`.
 
 pub(crate) mod administrator;
+mod admission;
 pub(crate) mod authentication;
 pub(crate) mod guessed;
 pub(crate) mod hashing;
@@ -9,17 +10,19 @@ pub(crate) mod login;
 pub(crate) mod must_change;
 pub(crate) mod password_cache;
 pub(crate) mod recheck;
+pub(crate) mod refusals;
 pub(crate) mod sasl;
 mod sasl_bind;
 mod simple;
+pub(crate) mod user_name;
 
 use aci::Identity;
 use ldap::message::{Authentication, BindRequest, ControlsBuf};
 use ldap::result::ResultCode;
 
 use crate::bind::hashing::Questions;
-use crate::bind::identity_mapper::UserName;
-use crate::directory::Directory;
+use crate::bind::refusals::require_confidentiality;
+use crate::bind::user_name::UserName;
 use crate::request::controls::{RequestControls, authorization_identity};
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
@@ -95,7 +98,7 @@ fn bind_simply(
     password: &[u8],
 ) -> Result<Bound, Refusal> {
     if !password.is_empty() {
-        require_confidentiality(&worker.directory, session)?;
+        require_confidentiality(&worker.directory.authentication, session)?;
     }
     let name = bind_name(worker, name);
     let access = match simple::start(worker, name, password)? {
@@ -103,7 +106,8 @@ fn bind_simply(
         Simple::NeedsHash(questions) => return Ok(Bound::NeedsHash(questions)),
     };
     let is_anonymous = *access.identity() == Identity::Anonymous;
-    session.bind_as(&worker.directory, *access, if is_anonymous { "" } else { SIMPLE })?;
+    let mechanism = if is_anonymous { "" } else { SIMPLE };
+    admission::admit(&worker.directory, session, *access, mechanism)?;
     Ok(Bound::Answered(ResultCode::Success, None))
 }
 
@@ -116,20 +120,6 @@ pub(crate) fn verify_sasl(
     simple::start(worker, UserName::of_sasl(name), password)
 }
 
-/// Refuses what carries a password over a connection that others may listen to.
-pub(crate) fn require_confidentiality(
-    directory: &Directory,
-    session: &Session,
-) -> Result<(), Refusal> {
-    if session.is_confidential(directory) {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        ResultCode::ConfidentialityRequired,
-        "passwords are taken over protected connections only: use StartTLS or ldaps://",
-    ))
-}
-
 /// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
 /// of a user.
 pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
@@ -138,9 +128,4 @@ pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
     } else {
         UserName::Dn(name)
     }
-}
-
-fn invalid_credentials() -> Refusal {
-    // The same words whether the name or the password is wrong.
-    Refusal::new(ResultCode::InvalidCredentials, "")
 }

@@ -3,7 +3,9 @@
 use ldap::result::ResultCode;
 
 use super::Bound;
-use crate::bind::sasl::{self, Pending, Step};
+use crate::bind::sasl::exchange::Pending;
+use crate::bind::sasl::mechanism::Step;
+use crate::bind::{admission, sasl};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
@@ -27,7 +29,7 @@ pub(super) fn start(
     let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
     Ok(match step {
         Step::Done { access, answer } => {
-            session.bind_as(&worker.directory, access, mechanism)?;
+            admission::admit(&worker.directory, session, access, mechanism)?;
             Bound::Answered(ResultCode::Success, answer)
         }
         Step::Continue { exchange, challenge } => {

@@ -14,7 +14,8 @@ use store::View;
 
 use crate::access::guard::{Guard, Site, guarded};
 use crate::bind::hashing::Behind;
-use crate::bind::{recheck, require_confidentiality};
+use crate::bind::recheck;
+use crate::bind::refusals::require_confidentiality;
 use crate::directory::{Directory, State};
 use crate::password_policy;
 use crate::read::live_entry::LiveEntry;
@@ -163,7 +164,9 @@ impl Compare<'_> {
         let is_password = update::is_hashable(&assertion.description);
         let of_password = is_password.then(|| key.clone());
         match session {
-            Some(session) if is_password => require_confidentiality(directory, session)?,
+            Some(session) if is_password => {
+                require_confidentiality(&directory.authentication, session)?
+            }
             None if is_password => return Err(too_much_work()),
             Some(_) | None => {}
         }

@@ -47,7 +47,7 @@ const OPERATIONS: &[(&str, Start)] = &[
     (START_TLS, start_tls),
     (password_modify::OID, password_modify::start),
     (WHO_AM_I, who_am_i),
-    (cancel::OID, cancel::start),
+    (cancel::OID, cancel),
     (transaction::START, transaction::start),
     (transaction::END, transaction::end),
     (policy_state::OID, account_state::start),
@@ -147,4 +147,33 @@ fn who_am_i(
     }
     let name = session.identity().authorization_id();
     Ok(Next::Answered(sink.extended(None, Some(name.as_bytes()))))
+}
+
+/// Cancel (RFC 3909): the other request ends as soon as whoever works on it looks. A session reaches
+/// its own requests alone; binds and StartTLS are never under way when another request is read.
+fn cancel(
+    _worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    sink: &mut ResponseSink<'_>,
+) -> Result<Next, Refusal> {
+    let value = request.value.unwrap_or_default();
+    let id = cancel::read(value).map_err(|_| {
+        Refusal::new(ResultCode::ProtocolError, "the value of Cancel is not a message id")
+    })?;
+    if id == call.envelope.id {
+        return Err(Refusal::new(ResultCode::CannotCancel, "a Cancel is not canceled"));
+    }
+    if session.was_canceled_ahead(call.envelope.id) {
+        return Ok(Next::Answered(sink.extended(None, None)));
+    }
+    session.cancel(id).map_err(|code| {
+        let why = match code {
+            ResultCode::TooLate => "the request is carried out already",
+            _ => "no such request is under way in this session",
+        };
+        Refusal::new(code, why)
+    })?;
+    Ok(Next::Answered(sink.extended(None, None)))
 }

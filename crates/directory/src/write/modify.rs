@@ -199,7 +199,7 @@ fn resolve_one(
         checks::check_description(&description)?;
     }
     if update::is_hashable(&description) && !attribute.values.is_empty() {
-        bind::require_confidentiality(&worker.directory, session)?;
+        bind::refusals::require_confidentiality(&worker.directory.authentication, session)?;
     }
     let mut old = Old::default();
     let values = match operation {

@@ -58,7 +58,7 @@ pub(crate) fn start(
     call: &Call<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    crate::bind::require_confidentiality(&worker.directory, session)?;
+    crate::bind::refusals::require_confidentiality(&worker.directory.authentication, session)?;
     let value = match request.value {
         None => RequestValue::default(),
         Some(octets) => decode(octets).map_err(|_| {

@@ -27,10 +27,11 @@ use self::waiting::{NotTaken, WaitingWrites};
 use crate::directory::Directory;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::asker_queues::Asker;
+use crate::request::cancel::Cancel;
 use crate::request::controls::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
-use crate::request::session::{Cancel, Who};
+use crate::request::session::Who;
 use crate::write::decide::{WriteOp, WriteRequest};
 
 /// A write that was read and resolved but not submitted yet.

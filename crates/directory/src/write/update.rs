@@ -12,13 +12,14 @@ use schema::{
 };
 
 use crate::bind::hashing::{Hashed, Questions};
-use crate::bind::require_confidentiality;
+use crate::bind::refusals::require_confidentiality;
 use crate::directory::State;
 use crate::request::asker_queues::Asker;
+use crate::request::cancel::Cancel;
 use crate::request::controls::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
-use crate::request::session::{Cancel, Session};
+use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::decide::{Answer, Decide, WriteOp, WriteRequest};
@@ -165,7 +166,7 @@ pub(crate) fn hash_passwords(
     (schema, storing): (&Schema, &Storing),
 ) -> Result<(), Refusal> {
     if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
-        require_confidentiality(&worker.directory, session)?;
+        require_confidentiality(&worker.directory.authentication, session)?;
     }
     hash_passwords_with(entry, schema, &mut |value| stored_password(worker, storing, value))
 }

@@ -13,17 +13,15 @@ use schema::{DnKey, Schema};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::{Message, Step, authorize};
+use super::mechanism::{Message, Step, authorize};
 use crate::bind::authentication::{CertificateMapper, FingerprintDigest};
-use crate::bind::identity_mapper::{self, Found};
+use crate::bind::identity_mapper;
+use crate::bind::user_name::Found;
 use crate::directory::State;
 use crate::request::protection::ClientCertificate;
 use crate::request::refusal::Refusal;
 use crate::request::session::{LocalUser, Session};
 use crate::request::worker::Worker;
-
-/// The name of the mechanism.
-pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
 pub(super) fn can_succeed(session: &Session) -> bool {
     session.peer().local_user.is_some() || session.client_certificate().is_some()
@@ -35,7 +33,7 @@ pub(super) fn step(
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
     let asked = std::str::from_utf8(message.octets)
-        .map_err(|_| super::malformed("the authorization identity is not UTF-8"))?;
+        .map_err(|_| super::mechanism::malformed("the authorization identity is not UTF-8"))?;
     let proven = match (session.peer().local_user, session.client_certificate()) {
         (Some(user), _) => local(worker, user)?,
         (None, Some(certificate)) => by_certificate(worker, certificate)?,

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use auth::oauthbearer::read;
 use ldap::result::ResultCode;
 
-use super::{Exchange, Message, Step, authorize};
-use crate::bind;
-use crate::bind::identity_mapper::{self, UserName};
+use super::exchange::Exchange;
+use super::mechanism::{Message, Step, authorize};
+use crate::bind::identity_mapper;
+use crate::bind::refusals::require_confidentiality;
+use crate::bind::user_name::UserName;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -23,7 +25,7 @@ pub(super) fn step(
         // The client has acknowledged the reason.
         return Err(Refusal::new(ResultCode::InvalidCredentials, "the token is not accepted"));
     }
-    bind::require_confidentiality(&worker.directory, session)?;
+    require_confidentiality(&worker.directory.authentication, session)?;
     let bearer = read(message.octets)?;
     let directory = Arc::clone(&worker.directory);
     let (Some(token), Some(keys)) = (bearer.token, directory.token_keys.load_full()) else {

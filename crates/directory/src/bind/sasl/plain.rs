@@ -3,7 +3,7 @@
 use auth::plain::read;
 use ldap::result::ResultCode;
 
-use super::{Message, Step, authorize};
+use super::mechanism::{Message, Step, authorize};
 use crate::bind::{self, Simple};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -14,7 +14,7 @@ pub(super) fn step(
     session: &Session,
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
-    if !session.takes_plain(&worker.directory) {
+    if !session.takes_plain(&worker.directory.authentication) {
         return Err(Refusal::new(
             ResultCode::ConfidentialityRequired,
             "PLAIN is taken over protected connections only: use StartTLS or ldaps://, \

@@ -16,9 +16,11 @@ use auth::scram::{Binding, Challenge, ClientFinal, ClientFirst, SALT_BYTES, Scra
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use super::{Mechanism, Message, Step, authorize, malformed};
-use crate::bind::identity_mapper::{self, Found, UserName};
+use super::exchange::{Exchange, ScramExchange};
+use super::mechanism::{Message, Step, authorize, malformed};
+use crate::bind::identity_mapper;
 use crate::bind::login::Login;
+use crate::bind::user_name::{Found, UserName};
 use crate::directory::Directory;
 use crate::password_policy::attempts::Own;
 use crate::request::protection::ChannelBindings;
@@ -31,27 +33,20 @@ pub(crate) use known::{KeySearch, KnownKeys};
 /// One of the four mechanisms.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
+    /// Its registered name.
+    pub(super) name: &'static str,
     hash: ScramHash,
     with_binding: bool,
 }
 
-pub(super) const SHA_256: Kind = Kind { hash: ScramHash::Sha256, with_binding: false };
-pub(super) const SHA_256_PLUS: Kind = Kind { hash: ScramHash::Sha256, with_binding: true };
-pub(super) const SHA_512: Kind = Kind { hash: ScramHash::Sha512, with_binding: false };
-pub(super) const SHA_512_PLUS: Kind = Kind { hash: ScramHash::Sha512, with_binding: true };
-
-/// What is remembered between the two messages of a client.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    /// Whose keys these are; none when they are made up.
-    found: Option<Found>,
-    /// Who the client says it is.
-    username: String,
-    /// Whom the client wants to be.
-    authzid: String,
-    /// What the proof must be of.
-    challenge: Challenge,
-}
+pub(super) const SHA_256: Kind =
+    Kind { name: "SCRAM-SHA-256", hash: ScramHash::Sha256, with_binding: false };
+pub(super) const SHA_256_PLUS: Kind =
+    Kind { name: "SCRAM-SHA-256-PLUS", hash: ScramHash::Sha256, with_binding: true };
+pub(super) const SHA_512: Kind =
+    Kind { name: "SCRAM-SHA-512", hash: ScramHash::Sha512, with_binding: false };
+pub(super) const SHA_512_PLUS: Kind =
+    Kind { name: "SCRAM-SHA-512-PLUS", hash: ScramHash::Sha512, with_binding: true };
 
 /// Whether this connection has a channel to be bound to.
 pub(super) fn can_bind(session: &Session) -> bool {
@@ -68,6 +63,14 @@ pub(super) fn can_succeed(kind: Kind, directory: &Directory) -> bool {
     directory.scram_keys.has(kind.hash) || kind.hash.scheme().is_some_and(is_stored)
 }
 
+/// Whether channel binding could have been used on this connection.
+fn offers_binding(directory: &Directory, session: &Session) -> bool {
+    can_bind(session)
+        && [SHA_512_PLUS, SHA_256_PLUS]
+            .into_iter()
+            .any(|kind| directory.authentication.allows(kind.name) && can_succeed(kind, directory))
+}
+
 pub(super) fn step(
     kind: Kind,
     worker: &mut Worker,
@@ -75,7 +78,7 @@ pub(super) fn step(
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
     match message.exchange {
-        Some(super::Exchange::Scram(exchange)) => {
+        Some(Exchange::Scram(exchange)) => {
             let last = ClientFinal::read(message.octets)?;
             let (access, answer) = exchange.finish(worker, &last)?;
             let proven = access.from_origin(session.origin(message.mechanism));
@@ -103,14 +106,14 @@ fn begin(
         None => (None, made_up(&worker.directory, kind.hash, name)),
     };
     let (challenge, message) = Challenge::new(first, binding, keys, &mut *worker.chance);
-    let exchange = Exchange {
+    let exchange = ScramExchange {
         found,
         username: first.username.clone(),
         authzid: first.authzid.clone(),
         challenge,
     };
     Ok(Step::Continue {
-        exchange: super::Exchange::Scram(Box::new(exchange)),
+        exchange: Exchange::Scram(Box::new(exchange)),
         challenge: message.into_bytes(),
     })
 }
@@ -137,7 +140,7 @@ fn binding(
             })?);
         }
         // Somebody in between has taken the stronger mechanism off the list (RFC 5802 §6).
-        (Binding::Unoffered, false) if Mechanism::is_offered_with_binding(directory, session) => {
+        (Binding::Unoffered, false) if offers_binding(directory, session) => {
             return Err(Refusal::new(
                 ResultCode::InvalidCredentials,
                 "the server offers channel binding, but the client was told otherwise",
@@ -154,12 +157,7 @@ fn binding(
     Ok(octets)
 }
 
-impl Exchange {
-    /// Who the client says it is.
-    pub(super) fn username(&self) -> &str {
-        &self.username
-    }
-
+impl ScramExchange {
     /// Whom the last message proves the client to be, and the server's own proof.
     fn finish(&self, worker: &mut Worker, last: &ClientFinal<'_>) -> Result<Ended, Refusal> {
         let answer = self.challenge.verify(last)?.filter(|_| self.found.is_some());

@@ -12,8 +12,9 @@ use schema::DnKey;
 
 use super::{RequestControls, malformed};
 use crate::access::guard::{Site, guarded};
-use crate::bind::identity_mapper::{self, Found, UserName};
+use crate::bind::identity_mapper;
 use crate::bind::login;
+use crate::bind::user_name::{Found, UserName};
 use crate::directory::State;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;

@@ -32,9 +32,9 @@ use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
 use crate::password_policy::set::PasswordPolicies;
 use crate::request::asker_bytes::AskerHeld;
+use crate::request::cancel::Ending;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
-use crate::request::session::Ending;
 use crate::write::decide::{Decider, Outcome, WriteOp, WriteRequest};
 use crate::write::space::SpaceWatch;
 
