@@ -6,19 +6,17 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ldap::message::{Control, ControlsBuf};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _};
 use store::{Lsn, StoredEntry, View};
 
 use crate::bind::refusals::invalid_credentials;
+use crate::bind::remark::BindRemark;
 use crate::directory::{Directory, State};
 use crate::password_policy::attempts::{Attempt, Guess, Own, Tried};
 use crate::password_policy::pending::{NotNow, Seen};
 use crate::password_policy::set::PasswordPolicies;
-use crate::password_policy::{
-    self, AccountState, Governing, Policy, PolicyError, Rejected, Remark, netscape, response_value,
-};
+use crate::password_policy::{AccountState, Governing, Policy, PolicyError, Rejected, netscape};
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 
@@ -32,13 +30,6 @@ pub(crate) struct Login {
     governing: Option<Arc<Governing>>,
     /// The state in its entry; the default where nothing asks for it.
     stored: AccountState,
-}
-
-/// What a bind that succeeds is told, and about whom.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
-    remark: Remark,
-    account: Option<EntryId>,
 }
 
 /// How often an account is read that changes each time before it is decided on; then the bind is
@@ -142,7 +133,7 @@ impl Login {
             let (as_what, now) = ((own, is_right), directory.clock.now());
             match directory.accounts.settle(&self.seen(), as_what, now) {
                 Ok(remark) => {
-                    worker.request.told = Told { remark, account: Some(self.id) };
+                    worker.request.remark = BindRemark::of(remark, self.id);
                     break;
                 }
                 Err(NotNow::Stale) if looks < LOOKS_MAX => self = Self::again(worker, self.id)?,
@@ -150,26 +141,6 @@ impl Login {
             }
         }
         if is_right { Ok(()) } else { Err(invalid_credentials()) }
-    }
-}
-
-impl Told {
-    /// The account that may do nothing before its password is changed.
-    pub(crate) fn must_change(&self) -> Option<EntryId> {
-        self.account.filter(|_| self.remark.must_change)
-    }
-
-    /// Adds what there is to tell to the controls of the answer of a bind.
-    pub(crate) fn add_to(&self, controls: &mut ControlsBuf, is_asked: bool) {
-        let error = self.remark.must_change.then_some(PolicyError::ChangeAfterReset);
-        if is_asked {
-            let value = response_value(self.remark.warning, error);
-            let oid = password_policy::REQUEST;
-            controls.push(Control { oid, critical: false, value: Some(&value) });
-        }
-        if let Some((oid, value)) = netscape::control(Ok(self.remark)) {
-            controls.push(Control { oid, critical: false, value: Some(&value) });
-        }
     }
 }
 

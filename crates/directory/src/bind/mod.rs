@@ -11,6 +11,7 @@ pub(crate) mod must_change;
 pub(crate) mod password_cache;
 pub(crate) mod recheck;
 pub(crate) mod refusals;
+pub(crate) mod remark;
 pub(crate) mod sasl;
 mod sasl_bind;
 mod simple;
@@ -30,7 +31,6 @@ use crate::request::session::{SIMPLE, Session};
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 
-pub(crate) use login::Told;
 pub(crate) use simple::{Candidate, Simple};
 
 use sasl_bind::Sent;
@@ -76,18 +76,19 @@ pub(crate) fn start(
         Bound::NeedsHash(questions) => {
             // Nothing of the connection is carried out before the password is looked at; then the
             // same request is handled once more.
-            let job = questions.job(worker.directory.hash_rules(), session, envelope);
+            let job =
+                questions.job(worker.directory.hash_rules(), session.begin(envelope.id), envelope);
             session.hold_bind(envelope.id);
             return Ok(Next::Hash(job));
         }
     };
-    session.set_must_change(worker.request.told.must_change());
-    let mut told = ControlsBuf::new();
-    worker.request.told.add_to(&mut told, controls.password_policy);
+    session.set_must_change(worker.request.remark.must_change());
+    let mut list = ControlsBuf::new();
+    worker.request.remark.add_to(&mut list, controls.password_policy);
     if controls.authorization_identity && code == ResultCode::Success {
-        authorization_identity::add_to(&mut told, session.identity());
+        authorization_identity::add_to(&mut list, session.identity());
     }
-    Ok(Next::Answered(sink.bind(code, credentials.as_deref(), told.as_ref())))
+    Ok(Next::Answered(sink.bind(code, credentials.as_deref(), list.as_ref())))
 }
 
 /// A bind by name and password, or by neither.

@@ -55,7 +55,7 @@ pub(crate) fn start(
     let outcome = compare.run(worker)?;
     if let Some(questions) = worker.request.hashing.questions() {
         let rules = worker.directory.hash_rules();
-        return Ok(Next::Hash(questions.job(rules, session, envelope)));
+        return Ok(Next::Hash(questions.job(rules, session.begin(envelope.id), envelope)));
     }
     match outcome {
         Outcome::Done(code) => {

@@ -56,8 +56,9 @@ use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
+use crate::request::snapshot::{Ground, Snapshot};
 use crate::request::stop::Stop;
-use crate::request::worker::{Ground, Next, Snapshot, Worker};
+use crate::request::worker::{Next, Worker};
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
 pub(crate) fn start(

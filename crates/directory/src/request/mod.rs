@@ -22,5 +22,6 @@ pub(crate) mod refusal;
 pub(crate) mod seldom;
 pub(crate) mod session;
 pub(crate) mod sink;
+pub(crate) mod snapshot;
 pub(crate) mod stop;
 pub(crate) mod worker;

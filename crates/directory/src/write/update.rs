@@ -88,7 +88,7 @@ pub(crate) fn submit(
         Resolution::Op(op) => op,
         Resolution::NeedsHash(questions) => {
             let rules = worker.directory.hash_rules();
-            return Ok(Next::Hash(questions.job(rules, session, envelope)));
+            return Ok(Next::Hash(questions.job(rules, session.begin(envelope.id), envelope)));
         }
     };
     let Envelope { id, operation, bytes, schema_generation } = envelope;

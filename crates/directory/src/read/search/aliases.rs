@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
-use schema::{Assertion, DnKey, EntryId, EntryRead, RdnKey, ResolvedFilter, Schema, WellKnown};
+use schema::{DnKey, EntryId, EntryRead, RdnKey, Schema, WellKnown};
 use store::{Ask, Resolved, StoredEntry, View};
 
 use super::{Outcome, Resolved as Asked, Search};
@@ -17,17 +17,12 @@ use crate::access::guard::Guard;
 use crate::directory::State;
 use crate::read::target::{self, Lookup};
 use crate::request::refusal::Refusal;
+use crate::request::snapshot::alias_filter;
 
 /// How many aliases are followed on the way to one entry.
 pub(crate) const ALIAS_DEPTH_MAX: usize = 15;
 /// How many aliases a search goes through, wherever they are.
 pub(crate) const ALIASES_MAX: usize = 10_000;
-
-/// Whether the directory holds any alias: one index look-up.
-pub(crate) fn any(view: &View<'_>) -> Result<bool, Refusal> {
-    let plan = view.plan(&Ask::new(&filter(view.schema()), EntryId::ROOT, Scope::Subtree))?;
-    Ok(plan.estimate > 0)
-}
 
 /// Whether aliases are followed to find the base.
 pub(crate) const fn finds_base(deref: DerefAliases) -> bool {
@@ -38,13 +33,6 @@ pub(crate) const fn finds_base(deref: DerefAliases) -> bool {
 pub(crate) const fn searches(deref: DerefAliases, scope: Scope) -> bool {
     matches!(deref, DerefAliases::InSearching | DerefAliases::Always)
         && !matches!(scope, Scope::Base)
-}
-
-/// The filter that finds all aliases.
-fn filter(schema: &Schema) -> ResolvedFilter {
-    let class = schema.well_known().object_class.clone();
-    Assertion::equality(schema, class, b"alias")
-        .map_or(ResolvedFilter::Undefined, ResolvedFilter::Equality)
 }
 
 /// Refuses an alias as the superior of an entry: it has no subordinates (X.501 §8.6), and whoever
@@ -203,7 +191,7 @@ pub(crate) fn regions(
     let mut regions = Regions::of(base, scope, shown);
     // Each alias, and whether it was followed.
     let mut aliases = Vec::new();
-    let plan = view.plan(&Ask::new(&filter(schema), EntryId::ROOT, Scope::Subtree))?;
+    let plan = view.plan(&Ask::new(&alias_filter(schema), EntryId::ROOT, Scope::Subtree))?;
     if search.candidates_max.is_some_and(|max| plan.estimate > max) {
         return Ok(Err(Outcome::TooMuch));
     }
