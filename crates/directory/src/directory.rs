@@ -39,7 +39,7 @@ use crate::read::search::Budget;
 use crate::read::search_counters::{SearchCounters, SearchCounts};
 use crate::read::subentry::Subentries;
 use crate::read::subschema;
-use crate::read::virtual_tree::VirtualTrees;
+use crate::read::virtual_tree::names::VirtualTrees;
 use crate::request::asker_bytes::AskerBytes;
 use crate::request::cookie::CookieKey;
 use crate::request::identity_limits::Identities;

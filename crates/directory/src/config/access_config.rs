@@ -9,13 +9,11 @@ use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, Schema, SettingChange};
 
 use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::ACCESS_CONFIG_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decide::{Decide, Decision, WriteOp};
 use crate::write::update::{self, Named};
-
-/// The entry with the global ACIs.
-pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
 
 /// A change of the entry, resolved.
 pub(crate) struct AccessConfig {

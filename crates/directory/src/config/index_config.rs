@@ -12,13 +12,11 @@ use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, IndexChange, Schema};
 use store::{Dictionary, INDEX_COUNT_MAX, IndexDefinition, IndexKind, IndexState};
 
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::INDEX_CONFIG_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decide::{Decide, Decision, WriteOp};
 use crate::write::update::{self, Named};
-
-/// The entry above them.
-pub(crate) const INDEX_CONFIG_DN: &str = "cn=Index,cn=config";
 
 /// A change of one of the entries, resolved.
 pub(crate) struct IndexConfig {

@@ -10,11 +10,9 @@ use ldap::dn::{Ava, Rdn};
 use schema::{DnKey, Entry};
 use store::{IndexState, IndexStatus, IndexStatusOptions};
 
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::INDEX_MONITOR_DN;
 use crate::request::refusal::Refusal;
-
-/// The entry above them.
-pub(crate) const INDEX_MONITOR_DN: &str = "cn=index,cn=monitor";
 
 /// `cn=index,cn=monitor`, and an entry for each index. One that is built anew is there twice: by
 /// its name as it serves, and with the state behind the name as it is being built.

@@ -12,15 +12,13 @@ use schema::{DnKey, Entry, Schema};
 
 use crate::bind::recheck;
 use crate::config::monitor_sources::SessionState;
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::SESSIONS_DN;
 use crate::request::controls::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};
 use crate::request::worker::Worker;
 use crate::write::update::Named;
-
-/// The name of the entry above them.
-pub(crate) const SESSIONS_DN: &str = "cn=Sessions,cn=monitor";
 
 /// Whether a worker should not make so many entries. A few it makes itself: whoever looks for a
 /// client that keeps all threads of the pool busy must not wait for one.

@@ -22,7 +22,7 @@ use crate::read::live_entry::LiveEntry;
 use crate::read::root_dse::Offer;
 use crate::read::search::cost;
 use crate::read::target::{self, Lookup};
-use crate::read::virtual_tree::{Asked, Found};
+use crate::read::virtual_tree::{self, Asked, Found};
 use crate::request::completion::Completion;
 use crate::request::controls::{self, Operation, RequestControls};
 use crate::request::job::Job;
@@ -220,7 +220,7 @@ impl Compare<'_> {
         }
         let nothing = Selection::none();
         let asked = Asked { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
-        if let Some(found) = state.virtual_trees.find(directory, state, guard, &asked)
+        if let Some(found) = virtual_tree::find(directory, state, guard, &asked)
             && let Found::Entries { base, .. } = found?
         {
             return Ok((check(&base, &guard.on(&base), &mut unlimited)?, Vec::new()));

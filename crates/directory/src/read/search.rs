@@ -322,7 +322,7 @@ impl Search<'_> {
         }
         let may_wait = self.candidates_max.is_none();
         let asked = virtual_tree::Asked { base: key, scope, selection, may_wait };
-        if let Some(found) = state.virtual_trees.find(self.directory, state, guard, &asked) {
+        if let Some(found) = virtual_tree::find(self.directory, state, guard, &asked) {
             let found = found?;
             let answer = || self.virtual_entries(found, guard, (schema, visible), sink);
             if self.resumed.is_some() {

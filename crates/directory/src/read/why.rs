@@ -213,7 +213,7 @@ fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
 /// Where an ACI stands.
 fn place(view: &View<'_>, holder: &DnKey) -> Result<String, Refusal> {
     if holder.depth() == 0 {
-        return Ok(crate::config::access_config::ACCESS_CONFIG_DN.to_owned());
+        return Ok(crate::read::virtual_tree::names::ACCESS_CONFIG_DN.to_owned());
     }
     Ok(match view.resolve(holder)? {
         Resolved::Found(id) => crate::read::target::stored(view, id)?.dn().to_owned(),

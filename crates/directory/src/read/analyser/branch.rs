@@ -6,11 +6,10 @@ use schema::Entry;
 
 use super::advice::{Known, advise};
 use super::{Seen, Shape, Tally};
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::FILTER_MONITOR_DN;
 use crate::request::refusal::Refusal;
 
-/// The name of the entry.
-pub(crate) const NAME: &str = "cn=filters,cn=monitor";
 /// So many of the most frequent shapes are shown, and so many of the slowest.
 const SHOWN_COUNT: usize = 50;
 
@@ -20,7 +19,7 @@ pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
     let advice = advise(&seen, &known(site));
     let counts = site.directory.search_counts();
     let entry = site
-        .entry(NAME, &["top", "extensibleObject"])
+        .entry(FILTER_MONITOR_DN, &["top", "extensibleObject"])
         .value("roster-unindexed-searches", &counts.unindexed.to_string())
         .value("roster-unindexed-refused", &counts.unindexed_refused.to_string())
         .values("filter-use", shown(&seen).into_iter().map(line))

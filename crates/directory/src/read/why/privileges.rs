@@ -6,7 +6,7 @@ use schema::{AttributeDescription, DnKey, EntryRead};
 use serde::Serialize;
 
 use crate::access::guard::Site;
-use crate::config::access_config::ACCESS_CONFIG_DN;
+use crate::read::virtual_tree::names::ACCESS_CONFIG_DN;
 use crate::directory::State;
 use crate::password_policy::set;
 
