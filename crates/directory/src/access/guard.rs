@@ -47,7 +47,7 @@ struct InForce<'a> {
 
 /// Calls `act` with the guard of a request about entries at and below `base`.
 pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<'_>) -> T) -> T {
-    let acis = site.directory.acis.load();
+    let acis = site.directory.rules.acis.load();
     guarded_by(site, acis.at(site.view.lsn()), base, act)
 }
 

@@ -32,9 +32,9 @@ fn seat(
         return Ok(None);
     };
     let (grants, limits) = (access.grants(), &directory.limits);
-    let policy = match directory.policies.is_empty() {
+    let policy = match directory.rules.policies.is_empty() {
         true => None,
-        false => directory.policies.identity_limits(session, key),
+        false => directory.rules.policies.identity_limits(session, key),
     };
     let (connections, operations) = policy.unwrap_or_default();
     let limits = IdentityLimits {
@@ -50,7 +50,7 @@ fn seat(
     if limits == IdentityLimits::default() {
         return Ok(None);
     }
-    match directory.identities.seat(key, limits) {
+    match directory.budgets.identities.seat(key, limits) {
         Some(seat) => Ok(Some(seat)),
         None => Err(Refusal::new(
             ResultCode::Busy,

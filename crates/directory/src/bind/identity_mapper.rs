@@ -42,7 +42,7 @@ pub(crate) fn find_dn(
     view: &View<'_>,
     key: &DnKey,
 ) -> Result<Option<Found>, Refusal> {
-    if *key == directory.root.key {
+    if *key == directory.credentials.root.key {
         return Ok(Some(Found::Root));
     }
     Ok(match view.resolve(key)? {
@@ -118,7 +118,7 @@ fn find_user(
     if name.is_empty() || name.len() > USER_NAME_MAX_BYTES {
         return Ok(None);
     }
-    let mapper = &directory.authentication.names;
+    let mapper = &directory.credentials.authentication.names;
     for attribute in &mapper.attributes {
         let pair = AvaFilter { description: attribute, value: Cow::Borrowed(name.as_bytes()) };
         match find_all(directory, state, view, &Filter::Equality(pair))? {
@@ -212,7 +212,7 @@ fn bases(
     state: &State,
     view: &View<'_>,
 ) -> Result<Option<Vec<EntryId>>, Refusal> {
-    let names = &directory.authentication.names.bases;
+    let names = &directory.credentials.authentication.names.bases;
     if names.is_empty() {
         return Ok(None);
     }
@@ -287,7 +287,7 @@ pub(crate) fn access_of(
     found: Found,
 ) -> Result<Option<Access>, Refusal> {
     match found {
-        Found::Root => Ok(Some(directory.root.access())),
+        Found::Root => Ok(Some(directory.credentials.root.access())),
         Found::Entry(id) => view.entry(id)?.map(|entry| access(state, &entry)).transpose(),
     }
 }

@@ -48,7 +48,7 @@ impl Login {
         entry: &StoredEntry<'_>,
         key: &DnKey,
     ) -> Self {
-        let policies = directory.password_policies.load();
+        let policies = directory.rules.password_policies.load();
         let governing = policies.of(entry, key);
         let is_barred = is_barred(directory, state, &policies, entry);
         let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
@@ -151,7 +151,7 @@ pub(crate) fn check_usable(
     state: &State,
     entry: &StoredEntry<'_>,
 ) -> Result<(), Refusal> {
-    let policies = directory.password_policies.load();
+    let policies = directory.rules.password_policies.load();
     if is_barred(directory, state, &policies, entry) { Err(barred()) } else { Ok(()) }
 }
 

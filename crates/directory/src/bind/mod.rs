@@ -3,6 +3,7 @@
 pub(crate) mod administrator;
 mod admission;
 pub(crate) mod authentication;
+pub(crate) mod credentials;
 pub(crate) mod guessed;
 pub(crate) mod hashing;
 pub(crate) mod identity_mapper;
@@ -99,7 +100,7 @@ fn bind_simply(
     password: &[u8],
 ) -> Result<Bound, Refusal> {
     if !password.is_empty() {
-        require_confidentiality(&worker.directory.authentication, session)?;
+        require_confidentiality(&worker.directory.credentials.authentication, session)?;
     }
     let name = bind_name(worker, name);
     let access = match simple::start(worker, name, password)? {
@@ -124,7 +125,7 @@ pub(crate) fn verify_sasl(
 /// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
 /// of a user.
 pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
-    if worker.directory.authentication.bind_by_name {
+    if worker.directory.credentials.authentication.bind_by_name {
         UserName::of_bind(name)
     } else {
         UserName::Dn(name)

@@ -103,7 +103,7 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &AccessConfig) -> Result<Decision,
 
 /// The entry.
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let values = acis::global_values(site.directory.store.reader().view()?)?;
+    let values = acis::global_values(site.directory.storage.store.reader().view()?)?;
     let entry = site
         .entry(ACCESS_CONFIG_DN, &["ds-cfg-dsee-compat-access-control-handler", "top"])
         .value("ds-cfg-enabled", "TRUE")

@@ -300,7 +300,7 @@ fn written(dictionary: &Dictionary) -> impl Iterator<Item = &IndexDefinition> {
 
 /// `cn=Index,cn=config`, and an entry for each attribute type that has indexes.
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let dictionary = site.directory.store.dictionary();
+    let dictionary = site.directory.storage.store.dictionary();
     let mut made = vec![site.entry(INDEX_CONFIG_DN, &["top", "extensibleObject"]).done()];
     let attributes: BTreeSet<&str> =
         written(&dictionary).map(|definition| definition.attribute.as_str()).collect();

@@ -194,7 +194,7 @@ pub(crate) fn look_at_new(
     sent: &Sent<'_>,
 ) -> Result<Looked, Refusal> {
     let asker = if access.is_root() { Asker::Root } else { Asker::Administrator };
-    let policies = worker.directory.password_policies.load_full();
+    let policies = worker.directory.rules.password_policies.load_full();
     let mut governing = None;
     let mut own = Vec::new();
     if !policies.is_empty() {
@@ -218,7 +218,7 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
     let view = worker.snapshot.view()?;
     let Resolved::Found(id) = view.resolve(key)? else { return Ok(Known::default()) };
     let Some(entry) = view.entry(id)? else { return Ok(Known::default()) };
-    let governing = directory.password_policies.load().of(&entry, key);
+    let governing = directory.rules.password_policies.load().of(&entry, key);
     let mut known = Known { governing, ..Known::default() };
     if let Some(governing) = &known.governing {
         known.state = directory.accounts.state(view, &entry, &governing.policy);
@@ -291,7 +291,7 @@ fn looked(
                 was_used = is_any_behind(worker, &clear, &compared);
             }
         }
-    } else if asker == Asker::Owner && worker.directory.passwords.check_own {
+    } else if asker == Asker::Owner && worker.directory.credentials.passwords.check_own {
         check_quality(&Policy::built_in(), (&clear, sent.old), &[])?;
     }
     let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
@@ -399,7 +399,7 @@ pub(crate) fn decide(
     after: &mut Entry,
 ) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
     let directory = decide.directory;
-    let policies = directory.password_policies.load();
+    let policies = directory.rules.password_policies.load();
     let governing = match target.stored {
         Some(stored) => policies.of(stored, target.key),
         None => policies.of(&*after, target.key),

@@ -165,7 +165,7 @@ impl Compare<'_> {
         let of_password = is_password.then(|| key.clone());
         match session {
             Some(session) if is_password => {
-                require_confidentiality(&directory.authentication, session)?
+                require_confidentiality(&directory.credentials.authentication, session)?
             }
             None if is_password => return Err(too_much_work()),
             Some(_) | None => {}

@@ -288,7 +288,7 @@ impl Search<'_> {
                 self.run_guarded((guard, None), (&ground, &state), asked, sink)
             });
         };
-        let other = effective.access(access, ground.view, (&state, &directory.root))?;
+        let other = effective.access(access, ground.view, (&state, &directory.credentials.root))?;
         let of_other = Site { access: &other, ..site };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);

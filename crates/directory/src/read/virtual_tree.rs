@@ -83,16 +83,11 @@ pub(crate) fn find(
     guard.access().has(Privilege::ConfigRead).then(|| find_in(tree, &site, asked))
 }
 
-fn find_in(
-    tree: &TreeKeys,
-    site: &Site<'_>,
-    asked: &Asked<'_>,
-) -> Result<Found, Refusal> {
+fn find_in(tree: &TreeKeys, site: &Site<'_>, asked: &Asked<'_>) -> Result<Found, Refusal> {
     let &Asked { base, scope, may_wait, .. } = asked;
     // The root alone needs none of the branches.
     let is_root_alone = *base == tree.root && scope == Scope::Base;
-    let is_wanted =
-        |key: &DnKey| !is_root_alone && (key.is_within(base) || base.is_within(key));
+    let is_wanted = |key: &DnKey| !is_root_alone && (key.is_within(base) || base.is_within(key));
     let mut made = vec![root_entry(tree, site)];
     for (key, name) in tree.branches.iter().filter(|(key, _)| is_wanted(key)) {
         let Some(branch) = branch(name) else { continue };

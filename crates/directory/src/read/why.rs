@@ -21,7 +21,8 @@ use store::{Resolved, StoredEntry, View};
 use self::privileges::{About, Needed};
 
 use crate::access::guard::{Site, guarded};
-use crate::directory::{RootIdentity, State};
+use crate::bind::credentials::RootIdentity;
+use crate::directory::State;
 use crate::request::extended::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -93,7 +94,7 @@ pub(crate) fn start(
     let state = worker.directory.state.load_full();
     let directory = Arc::clone(&worker.directory);
     let view = worker.snapshot.view()?;
-    let access = access_of(&asked.identity, view, &state, &directory.root)?
+    let access = access_of(&asked.identity, view, &state, &directory.credentials.root)?
         .from_origin(session.access().origin().clone());
     let site = Site { directory: &directory, access: &access, view, schema: &state.schema };
     let answer = answer(&site, &state, &asked)?;

@@ -219,10 +219,10 @@ fn check_policy(
     request: &Request<'_>,
 ) -> Result<(), Refusal> {
     let directory = &worker.directory;
-    if directory.policies.is_empty() {
+    if directory.rules.policies.is_empty() {
         return Ok(());
     }
-    directory.policies.check(session, request, &directory.state.load().schema)
+    directory.rules.policies.check(session, request, &directory.state.load().schema)
 }
 
 /// Counts the request among the operations of its identity; a bind changes who that is.

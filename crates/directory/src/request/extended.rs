@@ -62,7 +62,7 @@ pub(crate) fn supported(offers_tls: bool) -> impl Iterator<Item = &'static str> 
 
 /// Whether StartTLS can succeed on this connection.
 pub(crate) fn offers_tls(directory: &Directory, session: &Session) -> bool {
-    directory.offers_tls() && session.peer().local_user.is_none()
+    directory.offers_tls && session.peer().local_user.is_none()
 }
 
 /// Begins the operation the request names.

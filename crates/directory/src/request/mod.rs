@@ -3,6 +3,7 @@
 
 pub(crate) mod asker_bytes;
 pub(crate) mod asker_queues;
+pub(crate) mod budgets;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod controls;

@@ -62,9 +62,9 @@ pub enum Next {
 
 impl Worker {
     pub(crate) fn new(directory: Arc<Directory>, chance: Box<dyn Chance>) -> Self {
-        let reader = directory.store.reader();
+        let reader = directory.storage.store.reader();
         let snapshot = Snapshot::new(reader);
-        let recorder = directory.analyser.recorder();
+        let recorder = directory.monitors.analyser.recorder();
         let (names, request) = (NameMemo::default(), RequestState::default());
         Self { directory, snapshot, chance, names, recorder, request }
     }
@@ -81,7 +81,12 @@ impl Worker {
         as_what: (Option<Scheme>, bool),
     ) -> Result<Hashed, Refusal> {
         let Self { directory, request, chance, .. } = self;
-        request.hashing.known().stored_form(&directory.passwords, clear, as_what, &mut **chance)
+        request.hashing.known().stored_form(
+            &directory.credentials.passwords,
+            clear,
+            as_what,
+            &mut **chance,
+        )
     }
 
     /// The thread has nothing to do: gives up its snapshot, so that old pages can be reused.

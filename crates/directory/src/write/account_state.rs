@@ -75,8 +75,8 @@ pub(crate) fn start(
     let dn = Dn::parse(&value.target)?;
     let state = worker.directory.state.load_full();
     let key = update::key(&state.schema, &dn)?;
-    worker.directory.policies.check_target(session, &key, &state.schema)?;
-    if key == worker.directory.root.key {
+    worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
+    if key == worker.directory.credentials.root.key {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the administrator has no entry, and no policy",
@@ -157,7 +157,7 @@ impl Known {
         view: &View<'_>,
         (entry, key): (&StoredEntry<'_>, &DnKey),
     ) -> Self {
-        let governing = directory.password_policies.load().of(entry, key);
+        let governing = directory.rules.password_policies.load().of(entry, key);
         let (name, policy) = match governing {
             Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
             None => (None, Policy::default()),
@@ -169,7 +169,7 @@ impl Known {
 
     /// Whether any account of the directory may be governed by a policy.
     pub(crate) fn may_have_policy(directory: &Directory) -> bool {
-        !directory.password_policies.load().is_empty()
+        !directory.rules.password_policies.load().is_empty()
     }
 
     fn told(&self, now: Timestamp) -> Told<'_> {

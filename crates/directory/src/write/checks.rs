@@ -171,7 +171,7 @@ fn check_governing(
     checked: &Checked<'_>,
     change: &Change,
 ) -> Result<(), Refusal> {
-    let policies = decide.directory.password_policies.load();
+    let policies = decide.directory.rules.password_policies.load();
     let is_of_server = matches!(checked.passwords, Passwords::OfServer);
     if policies.is_empty() || is_of_server || may_set_policies(decide) {
         return Ok(());
@@ -278,7 +278,7 @@ fn may_change_policies(decide: &Decide<'_>, checked: &Checked<'_>, change: &Chan
     }
     let schema = &decide.state.schema;
     // The ones before this change: whoever changes them in a transaction may do so here, too.
-    let policies = decide.directory.password_policies.load();
+    let policies = decide.directory.rules.password_policies.load();
     let is_about_one = match change {
         // With its superior classes.
         Change::Add(add) => set::is_policy(&add.entry, schema),
@@ -307,5 +307,6 @@ fn follows(checked: &Checked<'_>, delta: &AttributeDelta) -> bool {
 
 /// Whether values of an attribute sign somebody in.
 pub(crate) fn signs_in(decide: &Decide<'_>, description: &AttributeDescription) -> bool {
-    description.is_password() || decide.directory.authentication.signs_in(&description.kind)
+    description.is_password()
+        || decide.directory.credentials.authentication.signs_in(&description.kind)
 }

@@ -199,7 +199,10 @@ fn resolve_one(
         checks::check_description(&description)?;
     }
     if update::is_hashable(&description) && !attribute.values.is_empty() {
-        bind::refusals::require_confidentiality(&worker.directory.authentication, session)?;
+        bind::refusals::require_confidentiality(
+            &worker.directory.credentials.authentication,
+            session,
+        )?;
     }
     let mut old = Old::default();
     let values = match operation {

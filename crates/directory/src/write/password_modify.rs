@@ -58,7 +58,10 @@ pub(crate) fn start(
     call: &Call<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    crate::bind::refusals::require_confidentiality(&worker.directory.authentication, session)?;
+    crate::bind::refusals::require_confidentiality(
+        &worker.directory.credentials.authentication,
+        session,
+    )?;
     let value = match request.value {
         None => RequestValue::default(),
         Some(octets) => decode(octets).map_err(|_| {
@@ -68,7 +71,7 @@ pub(crate) fn start(
     let dn = whose(session, value.user)?;
     let state = worker.directory.state.load_full();
     let key = update::key(&state.schema, &dn)?;
-    worker.directory.policies.check_target(session, &key, &state.schema)?;
+    worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
     let old = match value.old {
         Some(old) => Some(behind(worker, &key, &state, old)?),
@@ -231,7 +234,7 @@ fn whose(session: &Session, user: Option<&[u8]>) -> Result<Dn, Refusal> {
 /// their own, and nobody that of whomever they act as.
 fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), Refusal> {
     let directory = &worker.directory;
-    if *key == directory.root.key {
+    if *key == directory.credentials.root.key {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the administrator has no entry; that password is kept in the data directory",

@@ -53,7 +53,7 @@ impl PendingWrite {
     pub(crate) fn of_server(directory: &Arc<Directory>, op: WriteOp, is_lazy: bool) -> Self {
         let mut request = [0; 16];
         OsChance.fill(&mut request);
-        let root = &directory.root.dn;
+        let root = &directory.credentials.root.dn;
         let request = WriteRequest {
             id: MessageId(0),
             operation: OperationKind::Modify,

@@ -97,10 +97,12 @@ impl Queue {
 pub(crate) fn after_bind(worker: &mut Worker, candidate: &Candidate, place: usize, clear: &[u8]) {
     let scheme = candidate.key.as_ref().and_then(|key| scheme(worker, key));
     let directory = &worker.directory;
-    let options = &directory.passwords;
+    let options = &directory.credentials.passwords;
     let PasswordStorage { scheme: usual, costs } = options.storage;
     let storage = PasswordStorage { scheme: scheme.unwrap_or(usual), costs };
-    let (Some(rehasher), Some(key)) = (&directory.rehasher, &candidate.key) else { return };
+    let (Some(rehasher), Some(key)) = (&directory.credentials.rehasher, &candidate.key) else {
+        return;
+    };
     let (Some(old), Some(dn)) = (candidate.passwords.get(place), candidate.access.identity().dn())
     else {
         return;
@@ -116,8 +118,8 @@ pub(crate) fn after_bind(worker: &mut Worker, candidate: &Candidate, place: usiz
 
 /// In which scheme the policy of an account wants its passwords, if in any.
 fn scheme(worker: &mut Worker, key: &DnKey) -> Option<Scheme> {
-    let policies = worker.directory.password_policies.load_full();
-    if policies.is_empty() || !worker.directory.passwords.rehash_on_bind {
+    let policies = worker.directory.rules.password_policies.load_full();
+    if policies.is_empty() || !worker.directory.credentials.passwords.rehash_on_bind {
         return None;
     }
     let view = worker.snapshot.view().ok()?;
@@ -135,7 +137,7 @@ pub(crate) fn stored_now(
     if stored.iter().any(|one| one == found) {
         return Some(found.to_vec());
     }
-    let replaced = &directory.rehasher.as_ref()?.replaced;
+    let replaced = &directory.credentials.rehasher.as_ref()?.replaced;
     let replaced = replaced.lock().unwrap_or_else(PoisonError::into_inner);
     let (_, new) = replaced.iter().rev().find(|(old, _)| old == found)?;
     stored.contains(new).then(|| new.clone())
@@ -176,7 +178,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
     after.replace_values(schema, &known.user_password, values)?;
     let kept = [&known.modifiers_name, &known.modify_timestamp].map(Arc::clone);
     update::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
-    if let Some(rehasher) = &decide.directory.rehasher {
+    if let Some(rehasher) = &decide.directory.credentials.rehasher {
         rehasher.note(&op.old, &op.new);
     }
     let change = Change::Modify(update::modify_change(id, &before, &after));

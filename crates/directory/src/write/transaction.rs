@@ -40,7 +40,7 @@ pub(crate) fn start(
     }
     let now = worker.directory.clock.elapsed();
     let asker = Asker::of(session);
-    let held = (&worker.directory.held_for_transactions, asker);
+    let held = (&worker.directory.budgets.transactions, asker);
     let identifier = session.transactions().start(&mut *worker.chance, held, now)?;
     Ok(Next::Answered(sink.extended(None, Some(identifier))))
 }

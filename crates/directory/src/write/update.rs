@@ -145,6 +145,7 @@ fn check_controls(session: &Session, controls: &RequestControls<'_>) -> Result<(
 pub(crate) fn is_context(decide: &Decide<'_>, key: &DnKey) -> bool {
     decide
         .directory
+        .storage
         .store
         .naming_contexts()
         .iter()
@@ -166,7 +167,7 @@ pub(crate) fn hash_passwords(
     (schema, storing): (&Schema, &Storing),
 ) -> Result<(), Refusal> {
     if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
-        require_confidentiality(&worker.directory.authentication, session)?;
+        require_confidentiality(&worker.directory.credentials.authentication, session)?;
     }
     hash_passwords_with(entry, schema, &mut |value| stored_password(worker, storing, value))
 }

@@ -52,13 +52,13 @@ pub(super) fn step(
 /// A local administrator is the root identity.
 fn local(worker: &Worker, user: LocalUser) -> Result<Access, Refusal> {
     let directory = &worker.directory;
-    if user.uid != 0 && user.uid != directory.owner_uid {
+    if user.uid != 0 && user.uid != directory.credentials.owner_uid {
         return Err(Refusal::new(
             ResultCode::InvalidCredentials,
             "only root and the user the server runs as are administrators here",
         ));
     }
-    Ok(directory.root.access())
+    Ok(directory.credentials.root.access())
 }
 
 fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Result<Access, Refusal> {
@@ -66,7 +66,7 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
     let is_as_written = || identity_mapper::is_dn_as_written(&state.schema, &certificate.subject);
-    let found = match &directory.authentication.certificates {
+    let found = match &directory.credentials.authentication.certificates {
         CertificateMapper::SubjectEqualsDn | CertificateMapper::SubjectDnToUserAttribute(_)
             if !is_as_written() =>
         {

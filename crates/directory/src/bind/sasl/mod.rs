@@ -88,14 +88,18 @@ const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "OAUTHBEARER",
-        has_means: |directory, _| directory.takes_tokens(),
-        can_succeed: |directory, session| session.is_confidential(&directory.authentication),
+        has_means: |directory, _| directory.credentials.takes_tokens(),
+        can_succeed: |directory, session| {
+            session.is_confidential(&directory.credentials.authentication)
+        },
         step: oauthbearer::step,
     },
     Mechanism {
         name: PLAIN,
         has_means: |_, _| true,
-        can_succeed: |directory, session| session.takes_plain(&directory.authentication),
+        can_succeed: |directory, session| {
+            session.takes_plain(&directory.credentials.authentication)
+        },
         step: plain::step,
     },
     Mechanism {

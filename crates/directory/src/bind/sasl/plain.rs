@@ -14,7 +14,7 @@ pub(super) fn step(
     session: &Session,
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
-    if !session.takes_plain(&worker.directory.authentication) {
+    if !session.takes_plain(&worker.directory.credentials.authentication) {
         return Err(Refusal::new(
             ResultCode::ConfidentialityRequired,
             "PLAIN is taken over protected connections only: use StartTLS or ldaps://, \

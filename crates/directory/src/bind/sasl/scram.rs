@@ -57,18 +57,18 @@ pub(super) fn can_bind(session: &Session) -> bool {
 /// passwords are set.
 pub(super) fn can_succeed(kind: Kind, directory: &Directory) -> bool {
     let is_stored = |scheme| {
-        directory.passwords.storage.scheme == scheme
-            || directory.password_policies.load().store(scheme)
+        directory.credentials.passwords.storage.scheme == scheme
+            || directory.rules.password_policies.load().store(scheme)
     };
-    directory.scram_keys.has(kind.hash) || kind.hash.scheme().is_some_and(is_stored)
+    directory.credentials.scram_keys.has(kind.hash) || kind.hash.scheme().is_some_and(is_stored)
 }
 
 /// Whether channel binding could have been used on this connection.
 fn offers_binding(directory: &Directory, session: &Session) -> bool {
     can_bind(session)
-        && [SHA_512_PLUS, SHA_256_PLUS]
-            .into_iter()
-            .any(|kind| directory.authentication.allows(kind.name) && can_succeed(kind, directory))
+        && [SHA_512_PLUS, SHA_256_PLUS].into_iter().any(|kind| {
+            directory.credentials.authentication.allows(kind.name) && can_succeed(kind, directory)
+        })
 }
 
 pub(super) fn step(
@@ -194,8 +194,12 @@ impl Holder {
         let read = |stored: Vec<u8>| ScramKeys::parse(&stored).filter(|keys| keys.hash == hash);
         let id = match found {
             Found::Root => {
-                let keys = read(directory.root.password.clone()).into_iter().collect();
-                return Ok(Some(Self { access: directory.root.access(), login: None, keys }));
+                let keys = read(directory.credentials.root.password.clone()).into_iter().collect();
+                return Ok(Some(Self {
+                    access: directory.credentials.root.access(),
+                    login: None,
+                    keys,
+                }));
             }
             Found::Entry(id) => id,
         };
@@ -207,7 +211,7 @@ impl Holder {
         let known = state.schema.well_known();
         let both = [&known.user_password, &known.auth_password].into_iter();
         let stored = both.flat_map(|one| password::stored_in(&entry, one));
-        let stored = stored.inspect(|stored| directory.scram_keys.note(stored));
+        let stored = stored.inspect(|stored| directory.credentials.scram_keys.note(stored));
         Ok(Some(Self { access, login, keys: stored.filter_map(read).collect() }))
     }
 }
@@ -238,13 +242,13 @@ fn made_up(directory: &Directory, hash: ScramHash, name: UserName<'_>) -> ScramK
     let name = prepared(directory, name);
     let made = |what: &str| {
         let octets = [what.as_bytes(), b"\0", hash.name().as_bytes(), b"\0", &name].concat();
-        hash.hmac(&directory.scram_secret, &octets)
+        hash.hmac(&directory.credentials.scram_secret, &octets)
     };
     let mut salt = made("salt");
     salt.truncate(SALT_BYTES);
     ScramKeys {
         hash,
-        iterations: directory.passwords.storage.costs.scram_iterations,
+        iterations: directory.credentials.passwords.storage.costs.scram_iterations,
         salt,
         stored_key: made("stored key"),
         server_key: made("server key"),
@@ -259,7 +263,7 @@ pub(crate) fn prepared(directory: &Directory, name: UserName<'_>) -> Vec<u8> {
             (text, DnKey::from_text(schema, text).ok().map(|key| key.as_bytes().to_vec()))
         }
         UserName::User(text) => {
-            let names = directory.authentication.names.attributes.first();
+            let names = directory.credentials.authentication.names.attributes.first();
             let kind = names.and_then(|name| schema.describe(name).ok());
             let rule = kind.and_then(|description| description.kind.equality);
             let mut key = Vec::new();

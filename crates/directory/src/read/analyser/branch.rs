@@ -15,7 +15,7 @@ const SHOWN_COUNT: usize = 50;
 
 /// Makes the entry.
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let seen = site.directory.analyser.seen();
+    let seen = site.directory.monitors.analyser.seen();
     let advice = advise(&seen, &known(site));
     let counts = site.directory.search_counts();
     let entry = site
@@ -28,7 +28,7 @@ pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
 }
 
 fn known(site: &Site<'_>) -> BTreeSet<Known> {
-    let indexes = site.directory.store.indexes();
+    let indexes = site.directory.storage.store.indexes();
     // An index of some entries only does not answer every search.
     let definitions = indexes.definitions().iter().filter(|one| one.filter.is_none());
     let known = definitions.map(|one| Known {

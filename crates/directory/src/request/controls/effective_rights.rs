@@ -15,7 +15,8 @@ use store::View;
 
 use super::{RequestControls, malformed};
 use crate::access::guard::Guard;
-use crate::directory::{RootIdentity, State};
+use crate::bind::credentials::RootIdentity;
+use crate::directory::State;
 use crate::read::why;
 use crate::request::refusal::Refusal;
 

@@ -145,8 +145,8 @@ impl Sorting<'_> {
     /// Likewise, entries of a list view.
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
         let places = ids.iter().map(|&id| Place { key: Vec::new(), id }).collect();
-        let Directory { parked, limits, .. } = self.run.search.directory;
-        Kept::new(places, None, (parked, limits.parked_lists_max_bytes))
+        let Directory { budgets, limits, .. } = self.run.search.directory;
+        Kept::new(places, None, (&budgets.parked, limits.parked_lists_max_bytes))
     }
 
     /// Keeps as many places as may be sent, if there is room for them.
@@ -164,6 +164,6 @@ impl Sorting<'_> {
         // Keys are for the cookies of pages.
         let key = |place: &Place| if self.page.is_some() { place.key.clone() } else { Vec::new() };
         let places = kept.iter().map(|place| Place { key: key(place), id: place.id }).collect();
-        Kept::new(places, cut, (&directory.parked, directory.limits.parked_lists_max_bytes))
+        Kept::new(places, cut, (&directory.budgets.parked, directory.limits.parked_lists_max_bytes))
     }
 }
