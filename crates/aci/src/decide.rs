@@ -187,12 +187,13 @@ impl Rules {
         &self,
         spot: &Spot<'_>,
         asker: &AccessSubject<'_>,
-        (right, object): (Right, Object<'_>),
+        right: Right,
+        object: Object<'_>,
     ) -> Everywhere {
         let kind = match object {
             Object::Entry => None,
             Object::Attribute(attribute) if attribute.options().is_empty() => Some(&attribute.kind),
-            Object::Attribute(_) => return self.find_everywhere(spot, asker, (right, object)),
+            Object::Attribute(_) => return self.find_everywhere(spot, asker, right, object),
         };
         let places = &spot.places;
         let number = [address(spot.at), address(spot.below), places.start, places.end];
@@ -204,7 +205,7 @@ impl Rules {
         if let Some((_, (_, known))) = self.everywhere.find(hash, is_it) {
             return *known;
         }
-        let found = self.find_everywhere(spot, asker, (right, object));
+        let found = self.find_everywhere(spot, asker, right, object);
         let about = About { spot: number, right, kind: kind.cloned() };
         // Without room it is found anew each time.
         let _ = self.everywhere.add(hash, (about, found), is_it);
@@ -215,7 +216,8 @@ impl Rules {
         &self,
         spot: &Spot<'_>,
         asker: &AccessSubject<'_>,
-        (right, object): (Right, Object<'_>),
+        right: Right,
+        object: Object<'_>,
     ) -> Everywhere {
         let mut all = Everywhere { found: None, is_even: true };
         if spot.places.len() > PLACES_ASKED_MAX {
@@ -358,8 +360,7 @@ impl EntryRights<'_> {
             {
                 continue;
             }
-            let about =
-                self.about_value(link, bit(row.mask(), position), (change, attribute, value));
+            let about = self.about_value(link, bit(row.mask(), position), change, attribute, value);
             if about == Truth::False {
                 continue;
             }
@@ -377,7 +378,9 @@ impl EntryRights<'_> {
         &self,
         link: &Link,
         is_in_row: bool,
-        (change, attribute, value): (ValueChange, &AttributeDescription, &[u8]),
+        change: ValueChange,
+        attribute: &AttributeDescription,
+        value: &[u8],
     ) -> Truth {
         let filters = link.entry_targets().and_then(|targets| targets.values.as_ref());
         let list = filters.and_then(|filters| match change {
@@ -386,7 +389,7 @@ impl EntryRights<'_> {
         });
         let Some(list) = list else { return truth(is_in_row) };
         let schema = self.reach.schema();
-        target::value_truth(list, link.statement().allows, (attribute, value), schema)
+        target::value_truth(list, link.statement().allows, attribute, value, schema)
     }
 
     /// Whether a value of an attribute of names is the name of the asker.

@@ -106,11 +106,10 @@ impl ImportObserver for ImportWatch {
     }
 
     fn refused(&mut self, refused: &Refused<'_>) {
-        let place = (refused.source, refused.line);
         match &mut self.rejects {
             Some(rejects) => {
                 self.problems += 1;
-                rejects.write(place, refused.reason, refused.ldif);
+                rejects.write(refused.source, refused.line, refused.reason, refused.ldif);
                 // What could not be kept must not be lost: nothing is loaded.
                 if !rejects.is_whole() {
                     self.cancel.store(true, Ordering::Relaxed);
@@ -122,7 +121,7 @@ impl ImportObserver for ImportWatch {
 
     fn skipped(&mut self, skipped: &Skipped<'_>) {
         if let Some(skips) = &mut self.skips {
-            skips.write((skipped.source, skipped.line), skipped.reason, skipped.ldif);
+            skips.write(skipped.source, skipped.line, skipped.reason, skipped.ldif);
         }
     }
 }

@@ -27,9 +27,9 @@ impl Rejects {
     }
 
     /// Adds an entry: where it came from, why it was not taken, and its text if it has one.
-    pub(crate) fn write(&mut self, place: (&str, u64), reason: &str, ldif: Option<&[u8]>) {
+    pub(crate) fn write(&mut self, source: &str, line: u64, reason: &str, ldif: Option<&[u8]>) {
         if self.failed.is_none()
-            && let Err(error) = write_record(&mut self.out, place, reason, ldif)
+            && let Err(error) = write_record(&mut self.out, source, line, reason, ldif)
         {
             self.failed = Some(error);
         }
@@ -56,7 +56,8 @@ impl Rejects {
 
 fn write_record(
     out: &mut impl Write,
-    (source, line): (&str, u64),
+    source: &str,
+    line: u64,
     reason: &str,
     ldif: Option<&[u8]>,
 ) -> io::Result<()> {
@@ -77,14 +78,9 @@ mod tests {
     #[test]
     fn a_record_stands_below_its_reason() {
         let mut out = Vec::new();
-        write_record(
-            &mut out,
-            ("a\nb", 7),
-            "is\rwrong",
-            Some(b"\xEF\xBB\xBFdn: x\r\nsn: x\r\n\r\n"),
-        )
-        .unwrap();
-        write_record(&mut out, ("b", 8), "is too long", None).unwrap();
+        write_record(&mut out, "a\nb", 7, "is\rwrong", Some(b"\xEF\xBB\xBFdn: x\r\nsn: x\r\n\r\n"))
+            .unwrap();
+        write_record(&mut out, "b", 8, "is too long", None).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "# a b:7: is wrong\ndn: x\r\nsn: x\n\n# b:8: is too long\n\n");
     }

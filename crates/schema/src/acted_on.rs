@@ -96,7 +96,8 @@ impl Schema {
         &self,
         old: &Self,
         place: &DefinitionLocation,
-        (added, removed): (&[Definition], &[Definition]),
+        added: &[Definition],
+        removed: &[Definition],
     ) -> Result<(), SchemaError> {
         for definition in added.iter().chain(removed) {
             let what = match definition.kind() {
@@ -205,8 +206,7 @@ mod tests {
         let old = Schema::builtin().with_change(from_ref(&first), &[]).unwrap();
         let check = |definition: Definition, want: &str| {
             let new = old.with_change(from_ref(&definition), &[]).unwrap();
-            let found =
-                new.check_meaning(&old, &DefinitionLocation::default(), (&[definition], &[]));
+            let found = new.check_meaning(&old, &DefinitionLocation::default(), &[definition], &[]);
             let found = found.map_err(|error| error.to_string());
             match want {
                 "" => assert_eq!(found, Ok(())),
@@ -235,7 +235,7 @@ mod tests {
             "( 1.3.6.1.4.1.42.2.27.8.2.1 NAME 'xyzPolicy' SUP top AUXILIARY MUST pwdAttribute )",
         );
         let new = old.with_change(from_ref(&class), &[]).unwrap();
-        let found = new.check_meaning(&old, &DefinitionLocation::default(), (&[class], &[]));
+        let found = new.check_meaning(&old, &DefinitionLocation::default(), &[class], &[]);
         assert!(found.unwrap_err().to_string().contains("loses a name"));
         let kind = DefinitionKind::AttributeType;
         let gone = |oid: &str| {
@@ -255,7 +255,7 @@ mod tests {
             })
             .unwrap();
         assert!(new.check_removed(&DefinitionLocation::default(), from_ref(&other)).is_ok());
-        let found = new.check_meaning(&old, &DefinitionLocation::default(), (&[], &[other]));
+        let found = new.check_meaning(&old, &DefinitionLocation::default(), &[], &[other]);
         assert!(found.unwrap_err().to_string().contains("is gone"));
     }
 

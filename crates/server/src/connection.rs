@@ -97,7 +97,8 @@ struct Running {
 
 impl Running {
     fn search(
-        (id, keeps_order): (MessageId, bool),
+        id: MessageId,
+        keeps_order: bool,
         deliveries: mpsc::Receiver<Delivery>,
         held: Held,
     ) -> Self {
@@ -125,14 +126,23 @@ enum AfterOutput {
     Input,
 }
 
+/// What is kept of a client from its first octet on.
+pub(crate) struct Client {
+    pub(crate) session: Session,
+    pub(crate) mailbox: Rc<Mailbox>,
+    pub(crate) log: ConnectionLog,
+    pub(crate) bind_throttle: BindThrottle,
+    pub(crate) holding: Holding,
+}
+
 impl Connection {
     pub(crate) fn new(
         worker: Rc<Worker>,
         id: ConnectionId,
         stream: Stream,
-        (session, mailbox, log): (Session, Rc<Mailbox>, ConnectionLog),
-        (bind_throttle, holding): (BindThrottle, Holding),
+        client: Client,
     ) -> Self {
+        let Client { session, mailbox, log, bind_throttle, holding } = client;
         let limits = &worker.shared.limits;
         let idle = IdleTimer::new(limits.idle_timeout, limits.first_request_timeout);
         Self {
@@ -164,7 +174,7 @@ impl Connection {
         }
         if polled.is_pending() {
             let octets = self.output.held() + self.input.held() + self.mailbox.left();
-            self.holding.update(octets, is_anonymous, (&worker.shared, || worker.now()));
+            self.holding.update(octets, is_anonymous, &worker.shared, || worker.now());
         }
         polled
     }
@@ -327,7 +337,7 @@ impl Connection {
     fn handle(&mut self, worker: &Rc<Worker>, received: &Received<'_>, out: &mut Vec<u8>) -> bool {
         let account = || worker.account_of_guess(&self.session, received);
         let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
-        match self.bind_throttle.throttle(received, addresses, (now, account)) {
+        match self.bind_throttle.throttle(received, addresses, now, account) {
             Decision::Now => {}
             Decision::Later => return false,
             Decision::Never => {
@@ -341,12 +351,12 @@ impl Connection {
         let start = out.len();
         let next = worker.handle(&mut self.session, received, out);
         let which = (received.id().unwrap_or(MessageId::UNSOLICITED), received.operation());
-        self.follow(worker, (next, which), Attempt::First(received), (start, out));
+        self.follow(worker, next, which, Attempt::First(received), start, out);
         true
     }
 
     /// Ends the session: handling a message panicked.
-    fn panicked(&mut self, which: Which, (start, out): (usize, &mut Vec<u8>)) -> Completion {
+    fn panicked(&mut self, which: Which, start: usize, out: &mut Vec<u8>) -> Completion {
         out.truncate(start);
         self.log.ends("internal error");
         self.drain(Ending::Dismissed);
@@ -357,12 +367,14 @@ impl Connection {
     fn follow(
         &mut self,
         worker: &Rc<Worker>,
-        (next, which): (Option<Next>, Which),
+        next: Option<Next>,
+        which: Which,
         attempt: Attempt<'_>,
-        (start, out): (usize, &mut Vec<u8>),
+        start: usize,
+        out: &mut Vec<u8>,
     ) {
         let Some(next) = next else {
-            let completion = self.panicked(which, (start, out));
+            let completion = self.panicked(which, start, out);
             return self.record_answer(worker, attempt, completion);
         };
         let so_far = (out.len() - start) as u64;
@@ -378,7 +390,7 @@ impl Connection {
             Next::Later(job) => {
                 let (id, keeps_order) = (job.id(), job.keeps_order());
                 let account = self.holding.account(&worker.shared, || worker.now());
-                match worker.shared.scan_pool.submit((&self.session, &account), job) {
+                match worker.shared.scan_pool.submit(&self.session, &account, job) {
                     Ok(deliveries) => {
                         self.record_begun(worker, attempt, so_far);
                         let held_bytes = match attempt {
@@ -387,11 +399,7 @@ impl Connection {
                             Attempt::Again => 0,
                         };
                         let held = account.hold(held_bytes);
-                        return self.jobs.push(Running::search(
-                            (id, keeps_order),
-                            deliveries,
-                            held,
-                        ));
+                        return self.jobs.push(Running::search(id, keeps_order, deliveries, held));
                     }
                     Err(job) => {
                         self.session.forget(id);

@@ -21,13 +21,15 @@ mod render;
 mod ring;
 mod wire;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use directory::{Directory, JournalHold, LogState};
+use environment::Timestamp;
 use store::Lsn;
 use tokio::time::Instant;
 
@@ -171,21 +173,18 @@ impl Logs {
         let mut recorders = Vec::new();
         if settings.access_log_path().is_some() || settings.audit_log_path().is_some() {
             let (keeper, files) = unbounded();
+            let now = directory.clock().now();
             logs.keeper = Some(spawn("log-keeper", move || keep(&files))?);
             if let Some(path) = settings.access_log_path() {
-                let rules = rules(&settings.access_log.file);
-                let now = directory.clock().now();
-                let file = LogFile::open(Arc::new(Disk), path.clone(), rules, keeper.clone(), now)
-                    .map_err(|source| ServerError::Io { path, source })?;
+                let rules = &settings.access_log.file;
+                let file = open(Arc::new(Disk), path, rules, keeper.clone(), now)?;
                 let (log, list) = start_access(directory, settings, file, meters)?;
                 (logs.access, recorders) = (Some(log), list);
             }
             if let Some(path) = settings.audit_log_path() {
-                let rules = rules(&settings.audit_log.file);
-                let now = directory.clock().now();
                 let files: Arc<dyn Files> = Arc::new(Disk);
-                let file = LogFile::open(Arc::clone(&files), path.clone(), rules, keeper, now)
-                    .map_err(|source| ServerError::Io { path, source })?;
+                let rules = &settings.audit_log.file;
+                let file = open(Arc::clone(&files), path, rules, keeper, now)?;
                 logs.audit = Some(start_audit(directory, settings, file, files)?);
             }
             logs.show(directory, settings);
@@ -256,12 +255,11 @@ fn start_access(
     let (producers, consumers): (Vec<_>, Vec<_>) = rings.unzip();
     let refusals = Arc::new(Refusals::new(settings.access_log.refused_per_second_max));
     let recorder = |(meter, ring)| {
-        let shared = (Arc::clone(&control.doorbell), Arc::clone(&refusals));
-        AccessRecorder::on(Arc::clone(meter), ring, shared, epoch)
+        let (doorbell, refusals) = (Arc::clone(&control.doorbell), Arc::clone(&refusals));
+        AccessRecorder::on(Arc::clone(meter), ring, doorbell, refusals, epoch)
     };
     let recorders = meters.iter().zip(producers).map(recorder).collect();
-    let log_writer =
-        LogWriter::new(consumers, (file, form), Arc::clone(&control), (directory, epoch));
+    let log_writer = LogWriter::new(consumers, file, form, Arc::clone(&control), directory, epoch);
     let log_writer = log_writer.with_refusals(refusals);
     let thread = spawn("access-log", move || log_writer.work())?;
     Ok((Log { control, thread }, recorders))
@@ -278,7 +276,7 @@ fn start_audit(
         is_json: settings.audit_log.format == "json",
         shows_hashes: settings.audit_log.passwords == "hashed",
     };
-    let auditor = Auditor::new(directory, (file, files), form, Arc::clone(&control));
+    let auditor = Auditor::new(directory, file, files, form, Arc::clone(&control));
     let thread = spawn("audit-log", move || auditor.work())?;
     Ok(Log { control, thread })
 }
@@ -290,6 +288,19 @@ pub fn journal_hold(settings: &Settings) -> Option<JournalHold> {
     let path = settings.audit_log_path()?;
     let known = position::read(&Disk, &path);
     Some(JournalHold::after(known.map_or(Lsn(0), |position| position.lsn)))
+}
+
+/// Opens the log file `path`; `keeper` hears what is to be done with those that are rotated.
+fn open(
+    files: Arc<dyn Files>,
+    path: PathBuf,
+    settings: &LogFileSettings,
+    keeper: Sender<Keep>,
+    now: Timestamp,
+) -> Result<LogFile, ServerError> {
+    let (rotation, retention) = rules(settings);
+    LogFile::open(files, path.clone(), rotation, retention, keeper, now)
+        .map_err(|source| ServerError::Io { path, source })
 }
 
 fn rules(settings: &LogFileSettings) -> (Rotation, Retention) {

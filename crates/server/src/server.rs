@@ -125,8 +125,9 @@ impl Server {
             _files: files,
         };
         let lists = listeners.per_worker.into_iter().zip(recorders);
-        for (number, list) in lists.enumerate() {
-            server.workers.push(WorkerThread::start(number, &shared, list, &ended_sender)?);
+        for (number, (listeners, recorder)) in lists.enumerate() {
+            let worker = WorkerThread::start(number, &shared, listeners, recorder, &ended_sender)?;
+            server.workers.push(worker);
         }
         // The last: whoever asks there whether clients are served gets a true answer.
         let admin = Admin::start(&settings.admin.listen, &server.metrics)?;
@@ -224,7 +225,7 @@ pub(crate) fn share(
         address_max_bytes: limits.undelivered_per_address_max_bytes,
     });
     let size = scan_pool_size(&settings.server);
-    let (scan_pool, mut threads) = ScanPool::start(directory, (&counters, &budget), size)?;
+    let (scan_pool, mut threads) = ScanPool::start(directory, &counters, &budget, size)?;
     let (hash_pool, hash_threads) = HashPool::start(&counters, hash_pool_size(&settings.password))?;
     threads.extend(hash_threads);
     let shared = Arc::new(Shared {

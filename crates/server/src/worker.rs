@@ -206,8 +206,8 @@ impl Worker {
     ) -> (ConnectionId, Rc<Mailbox>) {
         let id = ConnectionId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        let (since, location) = (self.shared.directory.clock().now(), (id, &self.closings));
-        let status = self.shared.sessions.enter(session, listener, since, location);
+        let since = self.shared.directory.clock().now();
+        let status = self.shared.sessions.enter(session, listener, since, id, &self.closings);
         let mailbox = Rc::new(Mailbox::new(status, session.who()));
         self.connections.borrow_mut().insert(id, Rc::clone(&mailbox));
         (id, mailbox)

@@ -67,7 +67,7 @@ impl Store {
         let environment = Environment::create(directory.path(), options)?;
         write_settings(&environment, &contexts, &dictionary)?;
         directory.write_format()?;
-        Ok(Self::assemble(directory, environment, contexts, dictionary, (Counters::FIRST, 0)))
+        Ok(Self::assemble(directory, environment, contexts, dictionary, Counters::FIRST, 0))
     }
 
     /// Opens a data directory. The schema in force is `schema` and the definitions that were
@@ -116,8 +116,7 @@ impl Store {
         let snapshot = environment.snapshot()?;
         let index_epoch = meta::index_epoch(environment.tables.meta, snapshot.txn())?;
         drop(snapshot);
-        let numbers = (counters, index_epoch);
-        Ok(Self::assemble(directory, environment, contexts, dictionary, numbers))
+        Ok(Self::assemble(directory, environment, contexts, dictionary, counters, index_epoch))
     }
 
     fn assemble(
@@ -125,7 +124,8 @@ impl Store {
         environment: Environment,
         contexts: Vec<Context>,
         dictionary: Dictionary,
-        (counters, index_epoch): (Counters, u64),
+        counters: Counters,
+        index_epoch: u64,
     ) -> Self {
         Self {
             directory,

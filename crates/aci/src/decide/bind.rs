@@ -348,8 +348,7 @@ fn is_related(
         Some(within) => is_within(group, within, asked, schema),
     };
     let relation = |entry: &dyn EntryRead| {
-        let relation = (&attribute.relation, &counts as &dyn Fn(&DnKey) -> Truth);
-        is_related_to(relation, name, entry, who, asker, schema)
+        is_related_to(&attribute.relation, &counts, name, entry, who, asker, schema)
     };
     let mut found = Truth::False;
     for &level in &attribute.levels {
@@ -396,7 +395,8 @@ fn is_within(name: &DnKey, within: &DnPattern, asked: &Asked<'_>, schema: &Schem
 
 /// Of groups only those for which `counts` holds.
 fn is_related_to(
-    (relation, counts): (&Relation, &dyn Fn(&DnKey) -> Truth),
+    relation: &Relation,
+    counts: &dyn Fn(&DnKey) -> Truth,
     attribute: &AttributeDescription,
     entry: &dyn EntryRead,
     who: &DnKey,

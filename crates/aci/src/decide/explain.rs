@@ -160,7 +160,7 @@ impl EntryRights<'_> {
                     return RuleOutcome::OtherRight;
                 }
                 let is_about = self.is_about(link, attribute);
-                match self.about_value(link, is_about, (change, attribute, value)) {
+                match self.about_value(link, is_about, change, attribute, value) {
                     Truth::False if is_about => RuleOutcome::OtherValue,
                     Truth::False => RuleOutcome::OtherAttribute,
                     truth => self.of_entry(link, truth, false),

@@ -75,7 +75,7 @@ impl<'r> Reach<'r> {
         if self.is_even {
             return self.base.everywhere(right, object);
         }
-        self.rules.everywhere(&self.spot, self.asker, (right, object))
+        self.rules.everywhere(&self.spot, self.asker, right, object)
     }
 
     /// Whether a right to the entry where the reach begins is there, if that can be told without

@@ -158,7 +158,8 @@ fn reaches(scope: TargetScope, distance: usize) -> bool {
 pub(super) fn value_truth(
     list: &[ValueFilter],
     allows: bool,
-    (attribute, value): (&AttributeDescription, &[u8]),
+    attribute: &AttributeDescription,
+    value: &[u8],
     schema: &Schema,
 ) -> Truth {
     let one = OneValue { description: attribute, value };

@@ -166,7 +166,8 @@ pub(super) fn answer(
     set: &Arc<AciSet>,
     holders: &Holders,
     asker: &AccessSubject<'_>,
-    (name, entry): (&DnKey, &Entry),
+    name: &DnKey,
+    entry: &Entry,
     question: &Question<'_>,
 ) -> bool {
     let schema = Schema::builtin();
@@ -283,9 +284,7 @@ impl Case {
         let name = key(name);
         let entry = self.world.find(&name).unwrap();
         self.question(what, |question| {
-            self.asked(who, |asker| {
-                answer(&self.set, &self.holders, asker, (&name, entry), question)
-            })
+            self.asked(who, |asker| answer(&self.set, &self.holders, asker, &name, entry, question))
         })
     }
 

@@ -53,7 +53,7 @@ pub(crate) fn decide(
     new.check_openness(&place, &added).map_err(refuse)?;
     new.check_removed(&place, &removed).map_err(refuse)?;
     if !decide.guard.access().has(Privilege::BypassAcl) {
-        new.check_meaning(old, &place, (&added, &removed)).map_err(refuse)?;
+        new.check_meaning(old, &place, &added, &removed).map_err(refuse)?;
         check_groups(old, &new)?;
     }
     if let Some(policy) = decide.directory.rules.password_policies.load().unreadable_under(&new) {

@@ -53,8 +53,8 @@ pub fn check_journal(
         return Ok(missing(has_journal, &base));
     }
     let options = JournalOptions::new(store.id());
-    let base = (&base, has_journal);
-    Ok(check(&store.schema(), base, &FileDisk::new(directory), &options, progress))
+    let disk = FileDisk::new(directory);
+    Ok(check(&store.schema(), &base, has_journal, &disk, &options, progress))
 }
 
 /// What is to be said of a journal that is not there.
@@ -68,7 +68,8 @@ fn missing(has_journal: bool, base: &Mark) -> JournalCheck {
 /// noted to have a journal.
 pub(super) fn check(
     schema: &Schema,
-    (base, has_journal): (&Mark, bool),
+    base: &Mark,
+    has_journal: bool,
     disk: &dyn Disk,
     options: &JournalOptions,
     progress: &mut dyn FnMut(&'static str, u64, u64),

@@ -100,8 +100,8 @@ impl Fixture {
     fn findings(&self) -> Vec<String> {
         let store = self.store();
         let options = Self::options(&store);
-        let base = (&store.base(), store.has_journal());
-        check(&store.schema(), base, &self.disk, &options, &mut |_, _, _| ()).findings
+        let (schema, base, has_journal) = (store.schema(), store.base(), store.has_journal());
+        check(&schema, &base, has_journal, &self.disk, &options, &mut |_, _, _| ()).findings
     }
 }
 

@@ -46,6 +46,29 @@ impl OperationKind {
         Self::Extended,
     ];
 
+    /// Its name in settings, logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bind => "bind",
+            Self::Unbind => "unbind",
+            Self::Search => "search",
+            Self::Modify => "modify",
+            Self::Add => "add",
+            Self::Delete => "delete",
+            Self::ModifyDn => "modify_dn",
+            Self::Compare => "compare",
+            Self::Abandon => "abandon",
+            Self::Extended => "extended",
+        }
+    }
+
+    /// The kind of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The kind of the requests with this tag.
     #[must_use]
     pub const fn from_tag(tag: Tag) -> Option<Self> {
@@ -125,6 +148,7 @@ mod tests {
     fn a_kind_is_found_by_the_tag_of_its_requests() {
         for (number, kind) in OperationKind::ALL.into_iter().enumerate() {
             assert_eq!(OperationKind::from_tag(kind.tag()), Some(kind));
+            assert_eq!(OperationKind::from_name(kind.name()), Some(kind));
             assert_eq!(kind as usize, number);
         }
         assert_eq!(OperationKind::from_tag(ResponseKind::Bind.tag()), None);

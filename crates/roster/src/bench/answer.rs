@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ldap::ber::{DecodeError, Reader, Tag};
-use ldap::message::{DecodeLimits, LdapResult, Message, Response};
+use ldap::message::{DecodeLimits, LdapResult, Message, OperationKind, Response};
 use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
@@ -17,19 +17,7 @@ pub(crate) enum Expected {
     /// single answer cannot tell how many.
     Same,
     /// This code in the answer to the operation.
-    Code(Operation, u32),
-}
-
-/// The kinds of operation other than search.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Operation {
-    Add,
-    Bind,
-    Compare,
-    Delete,
-    Modify,
-    ModifyDn,
+    Code(#[serde(with = "by_name")] OperationKind, u32),
 }
 
 /// What one response means for its request.
@@ -144,7 +132,11 @@ impl Expected {
             }
             _ if head.tag == INTERMEDIATE => return Ok(Verdict::More),
             Self::Entries(..) | Self::Same if head.tag == SEARCH_DONE => 0,
-            Self::Code(operation, code) if head.tag == operation.tag() => *code,
+            Self::Code(operation, code)
+                if operation.answered_by().is_some_and(|kind| kind.tag() == head.tag) =>
+            {
+                *code
+            }
             Self::Entries(..) | Self::Same | Self::Code(..) => return Ok(Verdict::Misplaced),
         };
         let mut fields = head.fields;
@@ -161,20 +153,25 @@ impl Expected {
     }
 }
 
-impl Operation {
-    /// The tag of its response (RFC 4511 §4.2.2–§4.10).
-    const fn tag(self) -> Tag {
-        Tag::application(
-            match self {
-                Self::Bind => 1,
-                Self::Modify => 7,
-                Self::Add => 9,
-                Self::Delete => 11,
-                Self::ModifyDn => 13,
-                Self::Compare => 15,
-            },
-            true,
-        )
+/// How plans name the kind of an operation.
+mod by_name {
+    use ldap::message::OperationKind;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        kind: &OperationKind,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        out.serialize_str(kind.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<OperationKind, D::Error> {
+        let name = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        OperationKind::from_name(&name)
+            .ok_or_else(|| D::Error::custom("no operation has this name"))
     }
 }
 
@@ -218,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_another_operation_is_misplaced() {
-        let expected = Expected::Code(Operation::Compare, 6);
+        let expected = Expected::Code(OperationKind::Compare, 6);
         let right = || Response::Compare(result(ResultCode::CompareTrue));
         assert_eq!(judged(&expected, right(), 0), Verdict::Right(6));
         let modify = Response::Modify(result(ResultCode::CompareTrue));
@@ -232,12 +229,12 @@ mod tests {
     fn the_tags_are_those_of_the_codec() {
         let code = ResultCode::Success;
         for (operation, op) in [
-            (Operation::Add, Response::Add(result(code))),
-            (Operation::Delete, Response::Delete(result(code))),
-            (Operation::Modify, Response::Modify(result(code))),
-            (Operation::ModifyDn, Response::ModifyDn(result(code))),
+            (OperationKind::Add, Response::Add(result(code))),
+            (OperationKind::Delete, Response::Delete(result(code))),
+            (OperationKind::Modify, Response::Modify(result(code))),
+            (OperationKind::ModifyDn, Response::ModifyDn(result(code))),
             (
-                Operation::Bind,
+                OperationKind::Bind,
                 Response::Bind { result: result(code), server_sasl_credentials: None },
             ),
         ] {

@@ -81,11 +81,9 @@ impl Bill {
     pub(crate) fn spent(&self, operations: u64, measured_s: f64) -> Spent {
         let (first, last) = (&self.first, &self.last);
         let cpu_us = last.cpu_us.saturating_sub(first.cpu_us);
-        let parts = (
-            last.user_us.saturating_sub(first.user_us),
-            last.system_us.saturating_sub(first.system_us),
-        );
-        let (user_us, system_us) = divided(cpu_us, parts);
+        let user_us = last.user_us.saturating_sub(first.user_us);
+        let system_us = last.system_us.saturating_sub(first.system_us);
+        let (user_us, system_us) = divided(cpu_us, user_us, system_us);
         let more = |first: Option<u64>, last: Option<u64>| {
             last.zip(first).map(|(last, first)| last.saturating_sub(first))
         };
@@ -149,7 +147,7 @@ fn monitored(connection: &mut Connection) -> Result<Reading, Failure> {
 }
 
 /// A time, divided as the inexact parts are.
-fn divided(total_us: u64, (user, system): (u64, u64)) -> (u64, u64) {
+fn divided(total_us: u64, user: u64, system: u64) -> (u64, u64) {
     let sum = user.saturating_add(system);
     let share = user as f64 / sum.max(1) as f64;
     let user_us = if sum == 0 { total_us } else { (total_us as f64 * share) as u64 };
@@ -249,9 +247,9 @@ mod tests {
 
     #[test]
     fn a_time_is_divided_as_its_parts_are() {
-        assert_eq!(divided(100, (30, 10)), (75, 25));
-        assert_eq!(divided(100, (0, 0)), (100, 0));
-        assert_eq!(divided(u64::MAX, (u64::MAX, u64::MAX)).1, 0);
+        assert_eq!(divided(100, 30, 10), (75, 25));
+        assert_eq!(divided(100, 0, 0), (100, 0));
+        assert_eq!(divided(u64::MAX, u64::MAX, u64::MAX).1, 0);
     }
 
     #[test]

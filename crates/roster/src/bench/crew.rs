@@ -107,7 +107,7 @@ pub(crate) fn rehearse(plan: &Plan, part: Part) -> Result<(), Failure> {
             for step in 0..2 {
                 if work.stage(job, step).is_some() {
                     let turn = Turn { job, number: part.index };
-                    work.write(turn, step, (1, b"cn=x"), &mut out)?;
+                    work.write(turn, step, 1, b"cn=x", &mut out)?;
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! The kinds of job there are, made from texts with values in them.
 
 use clap::ValueEnum;
+use ldap::message::OperationKind;
 
-use super::answer::{Expected, Operation};
+use super::answer::Expected;
 use super::keys::Order;
 use super::pattern::{Pattern, Variables, with_generators};
 use super::plan::{Ask, Job, People, Step, Stream};
@@ -60,7 +61,7 @@ impl Maker {
         let mut texts = self.texts()?;
         let search = texts.search(searched)?;
         let password = texts.pattern(password)?;
-        let bind = Step::succeeds(Ask::BindFound { password }, Operation::Bind);
+        let bind = Step::succeeds(Ask::BindFound { password }, OperationKind::Bind);
         Ok(texts.job(vec![search, bind], self.order, over == BindOver::Second))
     }
 
@@ -69,7 +70,7 @@ impl Maker {
         let mut texts = self.texts()?;
         let blueprint =
             Blueprint::Bind { dn: texts.pattern(dn)?, password: texts.pattern(password)? };
-        let step = Step::succeeds(Ask::Prepared(blueprint), Operation::Bind);
+        let step = Step::succeeds(Ask::Prepared(blueprint), OperationKind::Bind);
         Ok(texts.job(vec![step], self.order, is_apart))
     }
 
@@ -77,7 +78,8 @@ impl Maker {
     pub(crate) fn compare(
         &self,
         dn: &str,
-        (attribute, value): (&str, &str),
+        attribute: &str,
+        value: &str,
         is_true: bool,
     ) -> Result<Job, Failure> {
         let mut texts = self.texts()?;
@@ -87,24 +89,20 @@ impl Maker {
             value: texts.pattern(value)?,
         };
         let code = if is_true { COMPARE_TRUE } else { COMPARE_FALSE };
-        let expected = Expected::Code(Operation::Compare, code);
+        let expected = Expected::Code(OperationKind::Compare, code);
         let step = Step { ask: Ask::Prepared(blueprint), expected };
         Ok(texts.job(vec![step], self.order, false))
     }
 
     /// Replaces an attribute by one value.
-    pub(crate) fn modify(
-        &self,
-        dn: &str,
-        (attribute, value): (&str, &str),
-    ) -> Result<Job, Failure> {
+    pub(crate) fn modify(&self, dn: &str, attribute: &str, value: &str) -> Result<Job, Failure> {
         let mut texts = self.texts()?;
         let blueprint = Blueprint::Modify {
             dn: texts.pattern(dn)?,
             attribute: attribute.to_owned(),
             value: texts.pattern(value)?,
         };
-        let step = Step::succeeds(Ask::Prepared(blueprint), Operation::Modify);
+        let step = Step::succeeds(Ask::Prepared(blueprint), OperationKind::Modify);
         Ok(texts.job(vec![step], self.order, false))
     }
 
@@ -113,7 +111,7 @@ impl Maker {
         let mut texts = self.texts()?;
         let blueprint =
             Blueprint::ModifyDn { dn: texts.pattern(dn)?, new_rdn: texts.pattern(new_rdn)? };
-        let step = Step::succeeds(Ask::Prepared(blueprint), Operation::ModifyDn);
+        let step = Step::succeeds(Ask::Prepared(blueprint), OperationKind::ModifyDn);
         Ok(texts.job(vec![step], Order::Once, false))
     }
 
@@ -121,7 +119,7 @@ impl Maker {
     pub(crate) fn delete(&self, dn: &str) -> Result<Job, Failure> {
         let mut texts = self.texts()?;
         let blueprint = Blueprint::Delete { dn: texts.pattern(dn)? };
-        let step = Step::succeeds(Ask::Prepared(blueprint), Operation::Delete);
+        let step = Step::succeeds(Ask::Prepared(blueprint), OperationKind::Delete);
         Ok(texts.job(vec![step], Order::Once, false))
     }
 
@@ -133,12 +131,12 @@ impl Maker {
 
 /// Adds the entries of a template, each once.
 pub(crate) fn add(people: People) -> Job {
-    lone(Step::succeeds(Ask::Add(people), Operation::Add))
+    lone(Step::succeeds(Ask::Add(people), OperationKind::Add))
 }
 
 /// Deletes what the same stream has added, the oldest first.
 pub(crate) fn delete_added() -> Job {
-    lone(Step::succeeds(Ask::DeleteAdded, Operation::Delete))
+    lone(Step::succeeds(Ask::DeleteAdded, OperationKind::Delete))
 }
 
 /// The people of the demo below this suffix, but for the first so many.

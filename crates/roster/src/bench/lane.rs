@@ -316,7 +316,7 @@ impl Lane {
         if let Some(schedule) = &mut flow.schedule
             && !is_over
         {
-            skip(schedule, flow.latency_limit, (at, end), |count| {
+            skip(schedule, flow.latency_limit, at, end, |count| {
                 let kind = flow.work.kind_of(0).and_then(|kind| self.tallies.get_mut(kind));
                 kind.into_iter().for_each(|tally| tally.counts.skipped += count);
             });
@@ -341,7 +341,7 @@ impl Lane {
             None => return Ok(()),
         };
         let waiting = Waiting::new(client.send_id(), turn, begun);
-        ask(client, flow, waiting, (&mut self.outgoing, &mut self.tallies))?;
+        ask(client, flow, waiting, &mut self.outgoing, &mut self.tallies)?;
         self.under_way += 1;
         Ok(())
     }
@@ -391,7 +391,8 @@ impl Lane {
 fn skip(
     schedule: &mut Schedule,
     limit: LatencyLimit,
-    (at, end): (Instant, Instant),
+    at: Instant,
+    end: Instant,
     count: impl FnOnce(u64),
 ) {
     let late = limit.late_us.filter(|_| limit.skips).map(Duration::from_micros);

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ldap::message::OperationKind;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Expected, Operation};
+use super::answer::Expected;
 use super::keys::Order;
 use super::pattern::{Pattern, VARIABLES_MAX, Variable, Variables};
 use super::request::Blueprint;
@@ -277,7 +278,7 @@ impl Step {
     }
 
     /// A request other than a search, and success.
-    pub(crate) const fn succeeds(ask: Ask, operation: Operation) -> Self {
+    pub(crate) const fn succeeds(ask: Ask, operation: OperationKind) -> Self {
         Self { ask, expected: Expected::Code(operation, 0) }
     }
 }

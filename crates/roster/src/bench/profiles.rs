@@ -103,14 +103,14 @@ impl Setup {
         let jobs = vec![
             self.oid_search()?,
             UNIQUE.bind(&anybody, PASSWORD, by == MixBy::Requests)?,
-            UNIQUE.modify(&anybody, (MODIFIED, MODIFIED_VALUE))?,
+            UNIQUE.modify(&anybody, MODIFIED, MODIFIED_VALUE)?,
         ];
         Mix { jobs: shares.into_iter().zip(jobs).collect(), by }.streams(self.connections)
     }
 
     /// Replaces an attribute that no index knows.
     fn modify(&self, maker: &Maker) -> Result<Vec<Stream>, Failure> {
-        Ok(self.one(maker.modify(&self.anybody(), (MODIFIED, MODIFIED_VALUE))?))
+        Ok(self.one(maker.modify(&self.anybody(), MODIFIED, MODIFIED_VALUE)?))
     }
 
     /// One of the six searches of the Unified Directory paper.
@@ -169,8 +169,8 @@ pub(crate) const PROFILES: &[Profile] = &[
         repeats: "compare userPassword with the correct password, no entry twice",
         published: "OID 2015, 32 SPARC cores: 650,047/s",
         streams: |setup| {
-            let password = ("userPassword", PASSWORD);
-            Ok(setup.one(UNIQUE.compare(&setup.anybody(), password, true)?))
+            let job = UNIQUE.compare(&setup.anybody(), "userPassword", PASSWORD, true)?;
+            Ok(setup.one(job))
         },
         ..OID
     },
@@ -277,9 +277,9 @@ pub(crate) const PROFILES: &[Profile] = &[
             let jobs = vec![
                 (20, RANDOM.bind(&anybody, PASSWORD, true)?),
                 (59, RANDOM.search(&setup.searched("(uid=user.{n})", "cn", ONE))?),
-                (10, RANDOM.compare(&anybody, ("employeeNumber", "[1]"), true)?),
+                (10, RANDOM.compare(&anybody, "employeeNumber", "[1]", true)?),
                 (1, add(people(&setup.suffix, setup.first))),
-                (10, RANDOM.modify(&anybody, (MODIFIED, MODIFIED_VALUE))?),
+                (10, RANDOM.modify(&anybody, MODIFIED, MODIFIED_VALUE)?),
             ];
             Mix { jobs, by: MixBy::Requests }.streams(setup.connections)
         },
@@ -320,7 +320,7 @@ fn sun_updates(setup: &Setup) -> Result<Vec<Stream>, Failure> {
     let search = RANDOM.search(&setup.searched("(uid=user.{n})", "cn", ONE))?;
     let updates = vec![
         (20, add(people(&setup.suffix, setup.first))),
-        (60, RANDOM.modify(&setup.anybody(), (MODIFIED, MODIFIED_VALUE))?),
+        (60, RANDOM.modify(&setup.anybody(), MODIFIED, MODIFIED_VALUE)?),
         (20, delete_added()),
     ];
     // The source tells the searching clients only. As many update: an add may wait for its hash.

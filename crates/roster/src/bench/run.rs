@@ -88,7 +88,7 @@ pub(crate) fn watch(plan: &Plan, crew: Crew, watching: Watching) -> Result<Outco
             watch.tell(&mut live, second);
             continue;
         }
-        let outcome = watch.finish(server, account.close(), (&mut live, second));
+        let outcome = watch.finish(server, account.close(), &mut live, second);
         ending.heed(false);
         return Ok(outcome);
     }
@@ -126,12 +126,7 @@ impl Watch {
     }
 
     /// Waits for what is still under way, and adds up.
-    fn finish(
-        mut self,
-        server: Option<Bill>,
-        toll: Toll,
-        (live, second): (&mut Live, u64),
-    ) -> Outcome {
+    fn finish(mut self, server: Option<Bill>, toll: Toll, live: &mut Live, second: u64) -> Outcome {
         let ended_early = self.crew.open == 0 && now() < self.crew.end;
         while let Some(report) = self.crew.rest() {
             self.take(report);

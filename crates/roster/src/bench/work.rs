@@ -132,7 +132,7 @@ impl Work {
         }
         let remover = stream.removes.then_some(jobs.len());
         if remover.is_some() {
-            let delete = super::answer::Operation::Delete;
+            let delete = ldap::message::OperationKind::Delete;
             let job = Job {
                 variables: Variables::default(),
                 order: Order::Sequential,
@@ -240,12 +240,13 @@ impl Work {
         &mut self,
         turn: Turn,
         step: usize,
-        (id, found): (i32, &[u8]),
+        id: i32,
+        found: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<u64, Failure> {
         let gone = || Failure::local("a job has no such step");
         let doing = self.jobs.get_mut(turn.job).ok_or_else(gone)?;
-        let values = doing.write(turn.number, step, (MessageId(id), found), out)?;
+        let values = doing.write(turn.number, step, MessageId(id), found, out)?;
         Ok(mix(values ^ mix(turn.job as u64 + 1)))
     }
 }
@@ -300,7 +301,8 @@ impl Doing {
         &mut self,
         number: u64,
         step: usize,
-        (id, found): (MessageId, &[u8]),
+        id: MessageId,
+        found: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<u64, Failure> {
         let mut drawn = 0;

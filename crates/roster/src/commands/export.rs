@@ -126,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             // A progress bar would be lost among the entries.
             let is_watched = output::is_watched() && !io::stdout().is_terminal();
             let mut out = output::out();
-            write(options, login, (&mut out, is_watched), Failure::from)?;
+            write(options, login, &mut out, is_watched, Failure::from)?;
             out.flush()?;
         }
         Some(path) => {
@@ -135,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             let is_watched = output::is_watched();
             let interrupted = interrupt::flag()?;
             let mut out = Until { out: &mut file, interrupted: &interrupted };
-            let told = write(options, login, (&mut out, is_watched), failed);
+            let told = write(options, login, &mut out, is_watched, failed);
             let told = interrupt::told(&interrupted, told)?;
             file.finish().map_err(failed)?;
             output::line(format_args!("{told}"))?;
@@ -148,14 +148,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 fn write(
     options: &Options,
     login: Option<&Login>,
-    (out, is_watched): (&mut dyn Write, bool),
+    out: &mut dyn Write,
+    is_watched: bool,
     failed: impl Fn(io::Error) -> Failure,
 ) -> Result<String, Failure> {
     let clock = SystemClock::new();
     let started = clock.now();
     if let Some(login) = login {
         let report = write_online(options, login, out, failed)?;
-        return Ok(summary(&report, (started, clock.now())));
+        return Ok(summary(&report, started, clock.now()));
     }
     let Some(data) = &options.data else {
         return Err(Failure::local("name the source with --data or -H"));
@@ -189,7 +190,7 @@ fn write(
     });
     bar.finish_and_clear();
     match report {
-        Ok(report) => Ok(summary(&report, (started, clock.now()))),
+        Ok(report) => Ok(summary(&report, started, clock.now())),
         Err(ExportError::Directory(error)) => Err(error.into()),
         Err(ExportError::Asked(reason)) => Err(Failure::local(reason)),
         Err(ExportError::Output(error)) => Err(failed(error)),
@@ -280,7 +281,7 @@ impl From<AskedScope> for Scope {
     }
 }
 
-fn summary(report: &ExportReport, (started, ended): (Timestamp, Timestamp)) -> String {
+fn summary(report: &ExportReport, started: Timestamp, ended: Timestamp) -> String {
     let seconds = (ended.0.saturating_sub(started.0) as f64 / 1e6).max(0.001);
     let ExportReport { entries, written_bytes, .. } = *report;
     let rate = (entries as f64 / seconds) as u64;

@@ -64,8 +64,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.output {
         None => {
             let mut out = output::out();
-            let how = (threads, Compression::None);
-            write(&template, options.seed, how, &mut out, &ProgressBar::hidden())?;
+            let bar = ProgressBar::hidden();
+            write(&template, options.seed, threads, Compression::None, &mut out, &bar)?;
             out.flush()?;
         }
         Some(path) => {
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             let mut out = Until { out: &mut file, interrupted: &interrupted };
             let bar = progress::bar(Some(template.entries()), "entries");
             bar.set_message("generate");
-            let written = write(&template, options.seed, (threads, compression), &mut out, &bar);
+            let written = write(&template, options.seed, threads, compression, &mut out, &bar);
             bar.finish_and_clear();
             let written = written.map_err(|ended| match ended {
                 Ended::Failure(failure) => failure,
@@ -160,7 +160,8 @@ impl From<Ended> for Failure {
 fn write(
     template: &Arc<Template>,
     seed: u64,
-    (threads, compression): (usize, Compression),
+    threads: usize,
+    compression: Compression,
     out: &mut impl Write,
     bar: &ProgressBar,
 ) -> Result<(), Ended> {

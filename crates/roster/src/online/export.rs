@@ -65,7 +65,7 @@ pub(crate) fn export(login: &Login, asked: &Asked<'_>, out: &mut dyn Write) -> R
             held: Waiting::default(),
             entries: 0,
         };
-        export.run(&mut connection, base, (asked.scope, &filter))?;
+        export.run(&mut connection, base, asked.scope, &filter)?;
         entries += export.entries;
     }
     Ok(entries)
@@ -87,7 +87,8 @@ impl Export<'_> {
         &mut self,
         connection: &mut Connection,
         base: &str,
-        (scope, filter): (Scope, &Filter<'_>),
+        scope: Scope,
+        filter: &Filter<'_>,
     ) -> Result<(), Ended> {
         let mut attributes: Vec<&str> = self.asked.iter().map(String::as_str).collect();
         if attributes.is_empty() {

@@ -115,7 +115,7 @@ pub(crate) fn import(
     observer: &mut dyn ImportObserver,
 ) -> Result<ImportReport, Failure> {
     let names: Vec<String> = sources.iter().map(|source| source.name().to_owned()).collect();
-    let mut import = Import::start(login, (names.clone(), pace), options, observer)?;
+    let mut import = Import::start(login, names.clone(), pace, options, observer)?;
     import.length_bytes = sources.iter().map(Source::length_bytes).sum();
     for ((source, name), number) in sources.into_iter().zip(&names).zip(0..) {
         let failed = |error| Failure::path("read", Path::new(name), &error);
@@ -129,7 +129,8 @@ impl<'w> Import<'w> {
     /// Connects, and looks how fast searches are.
     fn start(
         login: &Login,
-        (sources, pace): (Vec<String>, Pace),
+        sources: Vec<String>,
+        pace: Pace,
         options: &ImportOptions,
         observer: &'w mut dyn ImportObserver,
     ) -> Result<Self, Failure> {

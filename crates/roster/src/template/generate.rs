@@ -150,7 +150,7 @@ impl Generator {
             dn.push_str(fixed);
         }
         let names = Names { dn, parent };
-        self.draft.make(template, kind, place, (self.seed, self.repeated_max_bytes), names)?;
+        self.draft.make(template, kind, place, self.seed, self.repeated_max_bytes, names)?;
         *known = place.number;
         Ok(())
     }
@@ -251,7 +251,8 @@ impl Draft {
         template: &Template,
         kind: &Kind,
         place: Place,
-        (seed, repeated_max_bytes): (u64, usize),
+        seed: u64,
+        repeated_max_bytes: usize,
         names: Names<'_>,
     ) -> Result<(), GenerateError> {
         self.text.clear();
@@ -317,7 +318,7 @@ impl Maker<'_> {
             }
         }
         if let Some((split, numbers)) = distinct {
-            let is_made = self.repeat(index, (start, split), numbers);
+            let is_made = self.repeat(index, start, split, numbers);
             self.draft.text.truncate(start);
             let limit_bytes = self.repeated_max_bytes;
             let too_large = GenerateError::TooLarge { line: line.number, limit_bytes };
@@ -335,7 +336,7 @@ impl Maker<'_> {
     ///
     /// Of the range cut into `count` parts, about as long as each other, each part gives one
     /// number: so all differ, and none has to be remembered.
-    fn repeat(&mut self, line: usize, (start, split): (usize, usize), numbers: Numbers) -> bool {
+    fn repeat(&mut self, line: usize, start: usize, split: usize, numbers: Numbers) -> bool {
         let mut chance = Chance::new(self.chance.draw(), line as u64);
         let Draft { text, repeats, repeated, repeated_ends, .. } = &mut *self.draft;
         let before = text.get(start..split).unwrap_or_default();
@@ -373,7 +374,7 @@ impl Maker<'_> {
                 push_number(text, self.chance.between(*low, *high), *digits_min);
             }
             Piece::Letters { alphabet, length_min, length_max } => {
-                push_letters(text, &mut self.chance, alphabet, (*length_min, *length_max));
+                push_letters(text, &mut self.chance, alphabet, *length_min, *length_max);
             }
             Piece::Telephone => push_telephone(text, &mut self.chance),
             Piece::Month { letters_max } => {

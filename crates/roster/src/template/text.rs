@@ -47,7 +47,8 @@ pub(super) fn push_letters(
     out: &mut String,
     chance: &mut Chance,
     alphabet: &[char],
-    (length_min, length_max): (u32, u32),
+    length_min: u32,
+    length_max: u32,
 ) {
     let length = if length_min == length_max {
         length_min

@@ -144,7 +144,7 @@ pub(super) fn line(frame: &Frame) -> String {
         rate(frame.operations_per_s),
         rate(of(&["search"])),
         rate(of(&["bind"])),
-        rate(of(&["add", "modify", "delete", "modrdn"])),
+        rate(of(&["add", "modify", "delete", "modify_dn"])),
         rate(frame.errors_per_s),
         time(most.and_then(|one| one.p50_us)),
         time(most.and_then(|one| one.p99_us)),

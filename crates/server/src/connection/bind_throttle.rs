@@ -57,7 +57,8 @@ impl BindThrottle {
         &mut self,
         received: &Received<'_>,
         addresses: &ClientAddresses,
-        (now, account): (impl Fn() -> Duration, impl FnOnce() -> Option<Vec<u8>>),
+        now: impl Fn() -> Duration,
+        account: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Decision {
         self.is_guess = received.guesses_password();
         if !self.is_guess {
@@ -173,7 +174,7 @@ mod tests {
         let mut bind = Vec::new();
         Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut bind);
         let received = Received::decode(&bind, &DecodeLimits::default());
-        throttle.throttle(&received, addresses, (|| NOW, || None))
+        throttle.throttle(&received, addresses, || NOW, || None)
     }
 
     #[test]
@@ -228,7 +229,7 @@ mod tests {
         let op = Request::Unbind;
         Message { id: MessageId(2), op, controls: Controls::EMPTY }.encode(&mut unbind);
         let received = Received::decode(&unbind, &DecodeLimits::default());
-        let decision = one.throttle(&received, &addresses, (|| NOW, || None));
+        let decision = one.throttle(&received, &addresses, || NOW, || None);
         assert!(matches!(decision, Decision::Now));
         let completion = |is_wrong_guess| Completion {
             id: MessageId(2),

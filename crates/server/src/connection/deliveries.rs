@@ -64,8 +64,8 @@ impl Connection {
                     self.state.has_delivered();
                     let worker = &self.worker;
                     let account = self.holding.account(&worker.shared, || worker.now());
-                    let by = (&self.session, &account);
-                    job.deliveries = worker.shared.scan_pool.resume(by, *parked);
+                    let pool = &worker.shared.scan_pool;
+                    job.deliveries = pool.resume(&self.session, &account, *parked);
                 }
                 Poll::Ready(Some(Delivery::Hashed(done))) => {
                     self.state.has_delivered();

@@ -36,7 +36,7 @@ impl Connection {
         let which = (done.id(), Some(done.operation()));
         let mut out = Vec::new();
         let next = worker.resume(&mut self.session, done, &mut out);
-        self.follow(&worker, (next, which), Attempt::Again, (0, &mut out));
+        self.follow(&worker, next, which, Attempt::Again, 0, &mut out);
         if !out.is_empty() {
             self.output.append(out);
         }

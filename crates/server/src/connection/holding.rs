@@ -66,7 +66,8 @@ impl Holding {
         &mut self,
         octets: usize,
         is_anonymous: bool,
-        (shared, now): (&Shared, impl Fn() -> Duration),
+        shared: &Shared,
+        now: impl Fn() -> Duration,
     ) {
         if self.is_anonymous != is_anonymous {
             self.is_anonymous = is_anonymous;

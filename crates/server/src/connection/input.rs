@@ -174,7 +174,7 @@ impl Connection {
                     let message = rest.get(..length).unwrap_or(rest);
                     let before = answers.bytes.len();
                     let Some(received) = worker.decode(message) else {
-                        self.panicked((MessageId::UNSOLICITED, None), (before, &mut answers.bytes));
+                        self.panicked((MessageId::UNSOLICITED, None), before, &mut answers.bytes);
                         return Handled { used: bytes.len(), need: 0 };
                     };
                     if !self.handle(worker, &received, &mut answers.bytes) {

@@ -117,8 +117,8 @@ impl Connection {
         } else if bytes.is_empty() {
             send_queue.spare().give_back(bytes);
         } else if !self.state.is_draining() && self.stream.borrow().is_plain() {
-            let to = (&self.stream, &self.mailbox);
-            self.output.queued_in = Some(send_queue.add(to, bytes, now));
+            let added = send_queue.add(&self.stream, &self.mailbox, bytes, now);
+            self.output.queued_in = Some(added);
         } else {
             self.settle();
             self.output.append(bytes);

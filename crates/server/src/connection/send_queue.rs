@@ -54,7 +54,8 @@ impl SendQueue {
     /// Hands in an answer to a connection.
     pub(crate) fn add(
         &self,
-        (stream, mailbox): (&Rc<RefCell<Stream>>, &Rc<Mailbox>),
+        stream: &Rc<RefCell<Stream>>,
+        mailbox: &Rc<Mailbox>,
         answer: Vec<u8>,
         now: Instant,
     ) -> Batch {
@@ -215,7 +216,7 @@ mod tests {
                 (b"two", &to_second, &other),
                 (b"own", &to_first, &mailbox),
             ] {
-                send_queue.add((stream, mailbox), octets.to_vec(), Instant::now());
+                send_queue.add(stream, mailbox, octets.to_vec(), Instant::now());
             }
             check_silent(&mut first);
             check_silent(&mut second);
@@ -231,7 +232,7 @@ mod tests {
             let send_queue = SendQueue::default();
             let (mut client, stream, mailbox) = connection().await;
             let now = Instant::now();
-            let add = |octets: &[u8]| send_queue.add((&stream, &mailbox), octets.to_vec(), now);
+            let add = |octets: &[u8]| send_queue.add(&stream, &mailbox, octets.to_vec(), now);
             for _ in 0..COUNT_MAX {
                 check_silent(&mut client);
                 add(b"many");
@@ -263,8 +264,8 @@ mod tests {
             let (mut client, stream, mailbox) = connection().await;
             let answer = (0..32 << 20_u32).map(|at| at as u8).collect::<Vec<_>>();
             let (first, second) = answer.split_at(answer.len() - 5);
-            send_queue.add((&stream, &mailbox), first.to_vec(), Instant::now());
-            let batch = send_queue.add((&stream, &mailbox), second.to_vec(), Instant::now());
+            send_queue.add(&stream, &mailbox, first.to_vec(), Instant::now());
+            let batch = send_queue.add(&stream, &mailbox, second.to_vec(), Instant::now());
             send_queue.send_batch(batch);
             let left = mailbox.take_left();
             assert!(!left.is_empty() && left.len() < answer.len());

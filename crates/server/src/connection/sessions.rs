@@ -84,7 +84,8 @@ impl Sessions {
         session: &Session,
         listener: &'static str,
         since: Timestamp,
-        (connection, closings): (ConnectionId, &Arc<Closings>),
+        connection: ConnectionId,
+        closings: &Arc<Closings>,
     ) -> Arc<ConnectionStatus> {
         let who = session.who();
         let shown = Arc::new(ConnectionStatus {

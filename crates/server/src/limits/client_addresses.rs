@@ -193,7 +193,7 @@ impl ClientAddresses {
             known.last_number += 1;
             let number = known.last_number;
             known.line.push_back(Waiting { number, arrived: now, call: None });
-            self.ask(source, known, (number, now))
+            self.ask(source, known, number, now)
         })
         .unwrap_or(Admission::Now(None))
     }
@@ -201,11 +201,11 @@ impl ClientAddresses {
     /// Whether a bind that has waited may be looked at now.
     pub(crate) fn admit_waited(&self, position: Position, now: Duration) -> Admission {
         let Position { source, number, called: _ } = position;
-        self.with(source, now, |known| self.ask(source, known, (number, now)))
+        self.with(source, now, |known| self.ask(source, known, number, now))
             .unwrap_or(Admission::Now(None))
     }
 
-    fn ask(&self, source: Source, known: &mut Known, (number, now): (u64, Duration)) -> Admission {
+    fn ask(&self, source: Source, known: &mut Known, number: u64, now: Duration) -> Admission {
         let Some(place) = known.line.iter().position(|one| one.number == number) else {
             // The line was forgotten with all that was known of the source.
             return Admission::Now(None);
@@ -324,11 +324,11 @@ impl ClientAddresses {
         let was_suspect = known.is_suspect();
         known.decay(now);
         let seen = look(known);
-        self.count_suspect((was_suspect, known.is_suspect()));
+        self.count_suspect(was_suspect, known.is_suspect());
         seen
     }
 
-    fn count_suspect(&self, (was, is): (bool, bool)) {
+    fn count_suspect(&self, was: bool, is: bool) {
         match (was, is) {
             (false, true) => drop(self.suspects.fetch_add(1, Ordering::Relaxed)),
             (true, false) => drop(self.suspects.fetch_sub(1, Ordering::Relaxed)),
@@ -358,7 +358,7 @@ impl ClientAddresses {
                     || known.under_way > 0
                     || !known.line.is_empty()
                     || known.failures > least;
-                self.count_suspect((was_suspect, stays && known.is_suspect()));
+                self.count_suspect(was_suspect, stays && known.is_suspect());
                 stays
             });
             let Some(more) = least.checked_mul(2).map(|least| least + 1) else { return };

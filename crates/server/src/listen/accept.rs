@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::bind_throttle::BindThrottle;
 use crate::connection::holding::Holding;
-use crate::connection::{Connection, Ending};
+use crate::connection::{Client, Connection, Ending};
 use crate::limits::open_files::warn_of_files;
 use crate::listen::listeners::Listener;
 use crate::listen::proxy_header::ProxyHeader;
@@ -258,10 +258,11 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut connection_log: Co
         // Of others the log hears when TLS protects them.
         worker.recorder.connected(&mut connection_log, &session);
     }
-    let kept = (session, mailbox, connection_log);
-    let from = (BindThrottle::new(address, counted), Holding::new(shared, address, worker.now()));
-    let presence = Arc::clone(from.1.presence());
-    let connection = Connection::new(Rc::clone(worker), id, stream, kept, from);
+    let bind_throttle = BindThrottle::new(address, counted);
+    let holding = Holding::new(shared, address, worker.now());
+    let presence = Arc::clone(holding.presence());
+    let client = Client { session, mailbox, log: connection_log, bind_throttle, holding };
+    let connection = Connection::new(Rc::clone(worker), id, stream, client);
     spawn_local(async move {
         let mut serving = pin!(serve(connection, secure));
         poll_fn(|cx| {

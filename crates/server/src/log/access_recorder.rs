@@ -114,7 +114,8 @@ impl AccessRecorder {
     pub(super) fn on(
         meter: Arc<Meter>,
         ring: Producer,
-        (doorbell, refusals): (Arc<Doorbell>, Arc<Refusals>),
+        doorbell: Arc<Doorbell>,
+        refusals: Arc<Refusals>,
         epoch: Instant,
     ) -> Self {
         let (draft, ends) = (Vec::new(), VecDeque::new());
@@ -193,7 +194,7 @@ impl AccessRecorder {
             return self
                 .count(&OperationRecord { kind, ..OperationRecord::default() }, received_bytes);
         }
-        let mut operation = self.new_operation(connection, session, (id, completion.operation));
+        let mut operation = self.new_operation(connection, session, id, completion.operation);
         operation.complete(completion);
         self.count(&operation, received_bytes);
         let Some(log) = &self.log else { return };
@@ -218,7 +219,7 @@ impl AccessRecorder {
         sent_bytes: u64,
     ) {
         let Some(id) = received.id() else { return };
-        let mut operation = self.new_operation(connection, session, (id, received.operation()));
+        let mut operation = self.new_operation(connection, session, id, received.operation());
         operation.bytes = sent_bytes;
         let mut request = Vec::new();
         if self.log.is_some() {
@@ -292,7 +293,8 @@ impl AccessRecorder {
         &self,
         connection: &mut ConnectionLog,
         session: &Session,
-        (id, kind): (MessageId, Option<OperationKind>),
+        id: MessageId,
+        kind: Option<OperationKind>,
     ) -> OperationRecord {
         let now = Instant::now();
         let (read, began) = (self.read.get(), self.began.replace(now));

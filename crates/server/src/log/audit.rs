@@ -63,7 +63,8 @@ struct Names {
 impl Auditor {
     pub(super) fn new(
         directory: &Arc<Directory>,
-        (file, files): (LogFile, Arc<dyn Files>),
+        file: LogFile,
+        files: Arc<dyn Files>,
         form: Form,
         control: Arc<Control>,
     ) -> Self {

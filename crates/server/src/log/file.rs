@@ -63,7 +63,8 @@ impl LogFile {
     pub(super) fn open(
         files: Arc<dyn Files>,
         path: PathBuf,
-        (rotation, retention): (Rotation, Retention),
+        rotation: Rotation,
+        retention: Retention,
         keeper: Sender<Keep>,
         now: Timestamp,
     ) -> io::Result<Self> {

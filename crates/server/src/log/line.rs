@@ -41,7 +41,8 @@ impl<'b> Line<'b> {
         out: &'b mut Vec<u8>,
         form: Form,
         time: &[u8],
-        (json, text): (&str, &str),
+        json: &str,
+        text: &str,
     ) -> Self {
         let (before, between, kind, after): (&[u8], &[u8], _, &[u8]) = match form {
             Form::Json => (b"{\"time\":\"", b"\",\"kind\":\"", json, b"\""),
@@ -242,7 +243,7 @@ mod tests {
     fn the_forms_say_the_same() {
         let write = |form| {
             let mut out = Vec::new();
-            let mut line = Line::begin(&mut out, form, b"T", ("search", "SEARCH"));
+            let mut line = Line::begin(&mut out, form, b"T", "search", "SEARCH");
             line.number(key!("msg", "msgID"), u64::MAX);
             line.number(key!("op", "op"), 0);
             line.text(key!("base", "base"), b"o=\"x\"");

@@ -46,9 +46,11 @@ pub(super) struct LogWriter {
 impl LogWriter {
     pub(super) fn new(
         consumers: Vec<Consumer>,
-        (file, form): (LogFile, Form),
+        file: LogFile,
+        form: Form,
         control: Arc<Control>,
-        (directory, epoch): (&Arc<Directory>, Instant),
+        directory: &Arc<Directory>,
+        epoch: Instant,
     ) -> Self {
         Self {
             consumers,

@@ -36,7 +36,7 @@ struct Known {
 impl Known {
     fn show(&mut self, form: Form) {
         let mut out = Vec::new();
-        let mut line = Line::begin(&mut out, form, b"", ("", ""));
+        let mut line = Line::begin(&mut out, form, b"", "", "");
         let start = line.out.len();
         line.text(key!("client", "from"), &self.client);
         line.text(key!("subject", "authDN"), &self.subject);
@@ -83,7 +83,7 @@ impl Renderer {
     /// Appends a line that says how many records were lost.
     pub(super) fn dropped(&mut self, count: u64, why: &str, now: Timestamp, out: &mut Vec<u8>) {
         let time = self.time.of(now);
-        let mut line = Line::begin(out, self.form, time, ("dropped", "DROPPED"));
+        let mut line = Line::begin(out, self.form, time, "dropped", "DROPPED");
         line.number(key!("count", "count"), count);
         line.text(key!("reason", "reason"), why.as_bytes());
         line.end();
@@ -91,7 +91,7 @@ impl Renderer {
 
     /// Appends a line that says how many connections were refused besides those that have a line.
     pub(super) fn left_out(&mut self, count: u64, now: Timestamp, out: &mut Vec<u8>) {
-        let mut line = Line::begin(out, self.form, self.time.of(now), REFUSED);
+        let mut line = Line::begin(out, self.form, self.time.of(now), "refused", "REFUSED");
         line.number(key!("count", "count"), count);
         line.text(key!("reason", "reason"), b"more than access_log.refused_per_second_max");
         line.end();
@@ -101,7 +101,7 @@ impl Renderer {
         let time = parts.number()?;
         let (client, listener, reason) = (parts.text()?, parts.text()?, parts.text()?);
         let time = self.moment(time);
-        let mut line = Line::begin(out, self.form, self.time.of(time), REFUSED);
+        let mut line = Line::begin(out, self.form, self.time.of(time), "refused", "REFUSED");
         line.text(key!("client", "from"), client);
         line.text(key!("listener", "protocol"), listener);
         line.text(key!("reason", "reason"), reason);
@@ -117,7 +117,7 @@ impl Renderer {
         let (number, time) = (parts.number()?, parts.number()?);
         let (client, listener) = (parts.text()?, parts.text()?);
         let time = self.moment(time);
-        let mut line = Line::begin(out, self.form, self.time.of(time), ("connect", "CONNECT"));
+        let mut line = Line::begin(out, self.form, self.time.of(time), "connect", "CONNECT");
         line.number(CONNECTION, number);
         line.text(key!("client", "from"), client);
         line.text(key!("listener", "protocol"), listener);
@@ -133,7 +133,7 @@ impl Renderer {
         let (version, cipher) = (parts.text()?, parts.text()?);
         let time = self.moment(time);
         let known = self.connections.get_mut(&number)?;
-        let mut line = Line::begin(out, self.form, self.time.of(time), ("tls", "TLS"));
+        let mut line = Line::begin(out, self.form, self.time.of(time), "tls", "TLS");
         line.number(CONNECTION, number);
         line.text(key!("client", "from"), &known.client);
         line.text(key!("tls", "tls"), version);
@@ -158,8 +158,7 @@ impl Renderer {
         let reason = parts.text()?;
         let time = self.moment(time);
         let known = self.connections.remove(&number)?;
-        let mut line =
-            Line::begin(out, self.form, self.time.of(time), ("disconnect", "DISCONNECT"));
+        let mut line = Line::begin(out, self.form, self.time.of(time), "disconnect", "DISCONNECT");
         line.number(CONNECTION, number);
         line.out.extend_from_slice(&known.shown);
         line.number(key!("operations", "operations"), operations);
@@ -173,7 +172,8 @@ impl Renderer {
         let diagnostic = parts.text()?;
         let time = self.moment(operation.ended_us);
         let is_search = operation.kind == Some(OperationKind::Search);
-        let mut line = Line::begin(out, self.form, self.time.of(time), names(operation.kind));
+        let (json, text) = names(operation.kind);
+        let mut line = Line::begin(out, self.form, self.time.of(time), json, text);
         line.number(CONNECTION, operation.connection);
         line.number(key!("op", "op"), operation.number);
         line.number(key!("msg", "msgID"), u64::from(operation.message_id.unsigned_abs()));
@@ -384,18 +384,20 @@ fn session_tracking(line: &mut Line<'_>, value: &[u8]) -> Option<()> {
 
 /// What an operation is called, in each form.
 fn names(kind: Option<OperationKind>) -> (&'static str, &'static str) {
-    match kind {
-        Some(OperationKind::Bind) => ("bind", "BIND"),
-        Some(OperationKind::Search) => ("search", "SEARCH"),
-        Some(OperationKind::Modify) => ("modify", "MODIFY"),
-        Some(OperationKind::Add) => ("add", "ADD"),
-        Some(OperationKind::Delete) => ("delete", "DELETE"),
-        Some(OperationKind::ModifyDn) => ("modify_dn", "MODIFYDN"),
-        Some(OperationKind::Compare) => ("compare", "COMPARE"),
-        Some(OperationKind::Abandon) => ("abandon", "ABANDON"),
-        Some(OperationKind::Extended) => ("extended", "EXTENDED"),
-        Some(OperationKind::Unbind) | None => ("unknown", "UNKNOWN"),
-    }
+    let text = match kind {
+        Some(OperationKind::Bind) => "BIND",
+        Some(OperationKind::Search) => "SEARCH",
+        Some(OperationKind::Modify) => "MODIFY",
+        Some(OperationKind::Add) => "ADD",
+        Some(OperationKind::Delete) => "DELETE",
+        Some(OperationKind::ModifyDn) => "MODIFYDN",
+        Some(OperationKind::Compare) => "COMPARE",
+        Some(OperationKind::Abandon) => "ABANDON",
+        Some(OperationKind::Extended) => "EXTENDED",
+        Some(OperationKind::Unbind) | None => "UNKNOWN",
+    };
+    let known = kind.filter(|kind| *kind != OperationKind::Unbind);
+    (known.map_or("unknown", OperationKind::name), text)
 }
 
 /// What an extended operation is called.
@@ -411,7 +413,6 @@ fn extended_name(oid: &[u8]) -> Option<&'static str> {
     })
 }
 
-const REFUSED: (&str, &str) = ("refused", "REFUSED");
 const CONNECTION: Key = key!("conn", "conn");
 const PROXIED: Key = key!("proxied", "proxied");
 

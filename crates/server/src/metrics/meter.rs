@@ -17,7 +17,7 @@ use crate::connection::presence::millis;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Meter {
-    operations: [OperationMeter; OPERATIONS.len()],
+    operations: [OperationMeter; OTHER + 1],
     listeners: [ListenerMeter; LISTENERS.len()],
     handshakes: [Own; HANDSHAKES.len()],
     received_bytes: Own,
@@ -180,7 +180,7 @@ impl Meter {
 /// What all workers have counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
-    /// By [`OPERATIONS`].
+    /// In the order of [`operation_names`].
     pub(crate) operations: Vec<OperationSum>,
     /// By [`LISTENERS`].
     pub(crate) listeners: Vec<ListenerSum>,
@@ -250,7 +250,7 @@ impl Sum {
             each.map(Own::value).sum()
         };
         Self {
-            operations: (0..OPERATIONS.len()).map(operation).collect(),
+            operations: (0..=OTHER).map(operation).collect(),
             listeners: (0..LISTENERS.len()).map(listener).collect(),
             handshakes: (0..HANDSHAKES.len()).map(handshake).collect(),
             received_bytes: sum(&|meter| meter.received_bytes.value()),
@@ -266,12 +266,13 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The operations by their names in metrics, in the order of [`OperationKind`]; the last is for
-/// what is none.
-pub(crate) const OPERATIONS: [&str; 11] = [
-    "bind", "unbind", "search", "modify", "add", "delete", "modrdn", "compare", "abandon",
-    "extended", "other",
-];
+/// The names of operations in metrics, in the order of [`OperationKind`]; the last is for what is
+/// none.
+pub(crate) fn operation_names() -> impl Iterator<Item = &'static str> {
+    OperationKind::ALL.into_iter().map(OperationKind::name).chain(["other"])
+}
+
+/// The index of what is no operation; the others have theirs in [`OperationKind::ALL`].
 const OTHER: usize = OperationKind::ALL.len();
 
 /// Result codes that have an index of their own, and one for all others.
@@ -308,7 +309,7 @@ mod tests {
         two.count(&measured(None, Some(2)));
         let sum = Sum::of([&one, &two].into_iter());
         let of = |name: &str| {
-            let index = OPERATIONS.iter().position(|one| *one == name).unwrap();
+            let index = operation_names().position(|one| one == name).unwrap();
             sum.operations[index].clone()
         };
         let search = of("search");

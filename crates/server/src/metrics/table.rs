@@ -62,7 +62,8 @@ impl Metric {
     /// One of a single value.
     pub(super) const fn new(
         name: &'static str,
-        (branch, attribute): (&'static str, &'static str),
+        branch: &'static str,
+        attribute: &'static str,
         help: &'static str,
         values: fn(&Scrape<'_>, &mut Samples),
     ) -> Self {

@@ -31,23 +31,23 @@ fn family(out: &mut String, scrape: &Scrape<'_>, metric: &Metric) {
     for sample in &samples.0 {
         let labels = labels(metric.labels, &sample.labels);
         match &sample.value {
-            Value::Number(number) => line(out, name, "", (&labels, ""), &in_unit(*number, unit)),
+            Value::Number(number) => line(out, name, "", &labels, "", &in_unit(*number, unit)),
             Value::Times(times) => {
                 for (end_us, below) in times.below() {
                     let end = format!("le=\"{}\"", seconds(end_us.cast_signed()));
-                    line(out, name, "_bucket", (&labels, &end), &below.to_string());
+                    line(out, name, "_bucket", &labels, &end, &below.to_string());
                 }
                 let count = times.count().to_string();
-                line(out, name, "_bucket", (&labels, "le=\"+Inf\""), &count);
+                line(out, name, "_bucket", &labels, "le=\"+Inf\"", &count);
                 let sum = seconds(times.sum_us().cast_signed());
-                line(out, name, "_sum", (&labels, ""), &sum);
-                line(out, name, "_count", (&labels, ""), &count);
+                line(out, name, "_sum", &labels, "", &sum);
+                line(out, name, "_count", &labels, "", &count);
             }
         }
     }
 }
 
-fn line(out: &mut String, name: &str, end: &str, (labels, more): (&str, &str), value: &str) {
+fn line(out: &mut String, name: &str, end: &str, labels: &str, more: &str, value: &str) {
     let comma = if labels.is_empty() || more.is_empty() { "" } else { "," };
     let _ = if labels.is_empty() && more.is_empty() {
         writeln!(out, "{name}{end} {value}")

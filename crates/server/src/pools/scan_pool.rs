@@ -88,7 +88,8 @@ impl ScanPool {
     /// Starts the threads.
     pub(crate) fn start(
         directory: &Arc<Directory>,
-        (counters, budget): (&Arc<Counters>, &Arc<Budget>),
+        counters: &Arc<Counters>,
+        budget: &Arc<Budget>,
         size: ScanPoolSize,
     ) -> Result<(Self, Vec<JoinHandle<()>>), ServerError> {
         let shares = Shares::of(size.threads, size.threads_reserved);
@@ -104,7 +105,7 @@ impl ScanPool {
                 Builder::new_current_thread().enable_time().build().map_err(ServerError::Thread)?;
             let handle = thread::Builder::new()
                 .name(format!("scan-{number}"))
-                .spawn(move || serve(&directory, (&counters, &budget), (&queue, serves), &timer))
+                .spawn(move || serve(&directory, &counters, &budget, &queue, serves, &timer))
                 .map_err(ServerError::Thread)?;
             handles.push(handle);
         }
@@ -119,7 +120,8 @@ impl ScanPool {
     /// Hands in a job of a session; gives it back when too many are waiting.
     pub(crate) fn submit(
         &self,
-        (session, account): (&Session, &Arc<Account>),
+        session: &Session,
+        account: &Arc<Account>,
         job: Job,
     ) -> Result<mpsc::Receiver<Delivery>, Job> {
         let asker = Asker::of(session);
@@ -138,7 +140,8 @@ impl ScanPool {
     /// Hands in a job that has parked; it waits for a thread, as others do.
     pub(crate) fn resume(
         &self,
-        (session, account): (&Session, &Arc<Account>),
+        session: &Session,
+        account: &Arc<Account>,
         mut parked: ParkedJob,
     ) -> mpsc::Receiver<Delivery> {
         session.renew(&mut parked.job);
@@ -179,8 +182,10 @@ pub(crate) fn has_thread(deliveries: &mpsc::Receiver<Delivery>) -> bool {
 /// What one thread does until the queue closes.
 fn serve(
     directory: &Arc<Directory>,
-    (counters, budget): (&Counters, &Budget),
-    (queue, serves): (&FairQueue<Queued>, Serves),
+    counters: &Counters,
+    budget: &Budget,
+    queue: &FairQueue<Queued>,
+    serves: Serves,
     timer: &Runtime,
 ) {
     let mut worker = directory.worker();

@@ -25,7 +25,8 @@ impl WorkerThread {
     pub(super) fn start(
         number: usize,
         shared: &Arc<Shared>,
-        list: (Vec<Listener>, AccessRecorder),
+        listeners: Vec<Listener>,
+        recorder: AccessRecorder,
         ended: &UnboundedSender<()>,
     ) -> Result<Self, ServerError> {
         let shared = Arc::clone(shared);
@@ -36,7 +37,7 @@ impl WorkerThread {
             .name(format!("worker-{number}"))
             .spawn(move || {
                 let _ended = ended;
-                run(shared, list, receiver, &|outcome| {
+                run(shared, listeners, recorder, receiver, &|outcome| {
                     let _ = started.send(outcome);
                 });
             })
@@ -65,7 +66,8 @@ impl WorkerThread {
 /// loop could be set up.
 fn run(
     shared: Arc<Shared>,
-    (listeners, recorder): (Vec<Listener>, AccessRecorder),
+    listeners: Vec<Listener>,
+    recorder: AccessRecorder,
     orders: UnboundedReceiver<Order>,
     started: &dyn Fn(io::Result<()>),
 ) {

@@ -17,7 +17,7 @@ const SESSIONS: &str = "cn=Sessions,cn=monitor";
 /// What a session shows: attributes, each with its value.
 type Shown = BTreeMap<String, String>;
 
-fn modify(id: i32, name: &str, (description, value): (&str, &str)) -> Vec<u8> {
+fn modify(id: i32, name: &str, description: &str, value: &str) -> Vec<u8> {
     let mut values = ValuesBuf::new();
     values.push(value.as_bytes());
     let attribute = PartialAttribute { description, values: values.as_ref() };
@@ -96,13 +96,13 @@ fn served(change: impl FnOnce(&mut Settings)) -> (Running, Client) {
         assert_eq!(root.ask(&add_entry(id, name, &entry)), format!("{id} add success"));
     }
     for (id, name) in [(4, "config-read"), (5, "disconnect-client")] {
-        let privilege = ("ds-privilege-name", name);
-        assert_eq!(root.ask(&modify(id, ANNA, privilege)), format!("{id} modify success"));
+        let request = modify(id, ANNA, "ds-privilege-name", name);
+        assert_eq!(root.ask(&request), format!("{id} modify success"));
     }
     let aci = "(target=\"ldap:///cn=monitor\")(targetattr=\"* || +\")(version 3.0; acl \
                \"figures\"; allow (read,search) userdn=\"ldap:///all\";)";
     let config = "cn=Access Control Handler,cn=config";
-    assert_eq!(root.ask(&modify(6, config, ("ds-cfg-global-aci", aci))), "6 modify success");
+    assert_eq!(root.ask(&modify(6, config, "ds-cfg-global-aci", aci)), "6 modify success");
     (running, root)
 }
 

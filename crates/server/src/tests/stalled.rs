@@ -158,10 +158,10 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
     });
     let threads = 2;
     let size = ScanPoolSize { threads, threads_reserved: 1, queue };
-    let (pool, handles) = ScanPool::start(&directory, (&counters, &budget), size).unwrap();
+    let (pool, handles) = ScanPool::start(&directory, &counters, &budget, size).unwrap();
     let account = budget.open(None, &Arc::new(Presence::new(Duration::ZERO)), Duration::ZERO);
-    let by = (&session, &account);
-    let mut waiting = jobs.into_iter().map(|job| pool.submit(by, job).unwrap()).collect::<Vec<_>>();
+    let submit = |job| pool.submit(&session, &account, job).unwrap();
+    let mut waiting = jobs.into_iter().map(submit).collect::<Vec<_>>();
     let begun = Instant::now();
     while counters.parked.value() < 60 {
         assert!(begun.elapsed() < TIMEOUT, "they do not park");
@@ -181,7 +181,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
                     units += messages_of(&chunk.take().bytes);
                     Some(one)
                 }
-                Ok(Delivery::Parked(parked)) => Some(pool.resume(by, *parked)),
+                Ok(Delivery::Parked(parked)) => Some(pool.resume(&session, &account, *parked)),
                 Ok(Delivery::Done(..)) => {
                     done += 1;
                     None

@@ -106,9 +106,9 @@ impl<'s> BulkLoader<'s> {
         let dictionary = store.dictionary();
         let compression = Arc::new(SharedCompression::new());
         let packing = Packing::new(&compression, dictionary.compression(), options.compress);
-        let names = (NameHasher::new(options.seed), contexts);
+        let hasher = NameHasher::new(options.seed);
         let runs_of_all = Arc::clone(&runs);
-        let shared = Shared::new(dictionary, names, runs_of_all, options.is_check);
+        let shared = Shared::new(dictionary, hasher, contexts, runs_of_all, options.is_check);
         let shared = Arc::new(shared.compressing(compression));
         let target = match options.is_check {
             true => None,

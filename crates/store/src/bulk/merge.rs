@@ -352,7 +352,7 @@ impl Merge<'_> {
             let to = ranges.get(number + 1).map(|(to, _)| to.as_slice());
             // So that the channel ends with the range.
             let Some(sender) = senders.get(number).and_then(take_sender) else { return };
-            if let Err(error) = self.range((from, to), worker, &sender) {
+            if let Err(error) = self.range(from, to, worker, &sender) {
                 // Where nobody listens any more, there was an error before it.
                 let _ = sender.send(Err(error));
             }
@@ -361,7 +361,8 @@ impl Merge<'_> {
 
     fn range<R: Rows>(
         &self,
-        (from, to): (&[u8], Option<&[u8]>),
+        from: &[u8],
+        to: Option<&[u8]>,
         worker: &mut Worker<R>,
         sender: &Sender,
     ) -> Result<(), StoreError> {

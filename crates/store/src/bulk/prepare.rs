@@ -112,7 +112,8 @@ impl PreparedEntry {
 impl Shared {
     pub(super) fn new(
         dictionary: Arc<Dictionary>,
-        (hasher, contexts): (NameHasher, FxHashSet<DnKey>),
+        hasher: NameHasher,
+        contexts: FxHashSet<DnKey>,
         runs: Arc<Runs>,
         is_check: bool,
     ) -> Self {

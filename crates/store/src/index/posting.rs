@@ -201,7 +201,8 @@ impl Marks {
     fn retain(
         &mut self,
         places: &[[u8; 2]],
-        (width, ids): (Width, &[u64]),
+        width: Width,
+        ids: &[u64],
         is_in: bool,
         kept: &mut Vec<u64>,
     ) {
@@ -267,14 +268,15 @@ impl<'a> Chunk<'a> {
     /// or those that are not.
     pub(crate) fn retain(
         &self,
-        (width, ids): (Width, &[u64]),
+        width: Width,
+        ids: &[u64],
         is_in: bool,
         marks: &mut Marks,
         kept: &mut Vec<u64>,
     ) {
         match self {
             Self::List(places) if ids.len() * SEARCHED_TIMES > places.len() => {
-                marks.retain(places, (width, ids), is_in, kept);
+                marks.retain(places, width, ids, is_in, kept);
             }
             _ => {
                 let is_kept = |id: &&u64| self.contains(width.place_of(**id)) == is_in;

@@ -67,7 +67,8 @@ pub(crate) fn merged_lists(
 pub(crate) fn merged_lists_in<'l>(
     layers: &'l [Arc<Layer>],
     open: &'l [(&'l [u8], Vec<PostingChange>)],
-    (from, to): (&[u8], &[u8]),
+    from: &[u8],
+    to: &[u8],
 ) -> Merging<Box<dyn Iterator<Item = ChangedList<'l>> + 'l>> {
     let open = open.iter().map(|(head, changes)| {
         let added = changes.iter().filter(|change| change.is_added()).count() as u32;

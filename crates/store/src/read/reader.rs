@@ -170,7 +170,7 @@ impl Store {
             let ground = Ground::take(&version)?;
             if version.fits(&ground) {
                 let contexts = self.shared_contexts();
-                return Ok(View::of_reader(ground, &version, contexts, (memories, uses)));
+                return Ok(View::of_reader(ground, &version, contexts, memories, uses));
             }
             // The base has moved on in between, and the version is just about to.
             thread::yield_now();

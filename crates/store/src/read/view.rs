@@ -141,7 +141,8 @@ impl View<'static> {
         ground: Ground,
         version: &Version,
         contexts: Arc<[Context]>,
-        (memories, uses): (Memories, Arc<Uses>),
+        memories: Memories,
+        uses: Arc<Uses>,
     ) -> Self {
         debug_assert!(version.fits(&ground), "the layers go on where the base ends");
         let Memories { names, mut rows } = memories;

@@ -59,11 +59,11 @@ impl Store {
             let bytes = read_file(&environment, of_bytes, progress)?;
             let mut told = |_, _| progress(bytes, of_bytes);
             if bytes >= of_bytes {
-                read_tables(&environment, (u64::MAX, 1), &mut told)?;
+                read_tables(&environment, u64::MAX, 1, &mut told)?;
             }
             return Ok(Preloaded { bytes, of_bytes });
         }
-        let bytes = read_tables(&environment, (budget_bytes, THREADS), progress)?;
+        let bytes = read_tables(&environment, budget_bytes, THREADS, progress)?;
         Ok(Preloaded { bytes, of_bytes })
     }
 }
@@ -134,7 +134,8 @@ fn parts(environment: &Environment) -> Result<(Vec<Part>, u64), StoreError> {
 
 fn read_tables(
     environment: &Environment,
-    (budget_bytes, threads): (u64, usize),
+    budget_bytes: u64,
+    threads: usize,
     progress: PreloadProgress<'_>,
 ) -> Result<u64, StoreError> {
     let (parts, bytes) = parts(environment)?;

@@ -227,7 +227,7 @@ impl Owner {
             }
             (Which::Container(_), Some(entry), Some(dn)) => {
                 let rdn = vec![("ou".to_owned(), format!("n{serial}"))];
-                self.rename((dn, entry), rdn, SIDES.map(|side| format!("{side},{TOP}")), chance)
+                self.rename(dn, entry, rdn, SIDES.map(|side| format!("{side},{TOP}")), chance)
             }
             (Which::Person(_), Some(entry), Some(dn)) => match chance.below(100) {
                 0..20 => (Request::Delete { dn }, None),
@@ -240,7 +240,7 @@ impl Owner {
                         rdn.clone_from(&entry.rdn);
                     }
                     let superiors = [self.container_dn(0), self.container_dn(1)];
-                    self.rename((dn, entry), rdn, superiors, chance)
+                    self.rename(dn, entry, rdn, superiors, chance)
                 }
                 _ => {
                     let changes = changes(&entry, &serial, chance);
@@ -281,7 +281,8 @@ impl Owner {
     /// A new RDN, a new superior, or both.
     fn rename(
         &self,
-        (dn, entry): (String, Entry),
+        dn: String,
+        entry: Entry,
         rdn: Vec<(String, String)>,
         superiors: [String; 2],
         chance: &mut Chance,

@@ -212,7 +212,7 @@ fn search(
     let mut wanted = Vec::new();
     for owner in owners.iter_mut() {
         for (which, slot) in owner.slots() {
-            want(owner, (which, slot), &live, &mut wanted);
+            want(owner, which, slot, &live, &mut wanted);
         }
         for slot in owner.containers.iter_mut().chain(&mut owner.people) {
             slot.retired.clear();
@@ -240,7 +240,8 @@ fn search(
 
 fn want(
     owner: &Owner,
-    (which, slot): (Which, &Slot),
+    which: Which,
+    slot: &Slot,
     live: &BTreeSet<String>,
     wanted: &mut Vec<Wanted>,
 ) {

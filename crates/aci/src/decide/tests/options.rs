@@ -20,10 +20,10 @@ fn names() -> Vec<String> {
 }
 
 fn aci(word: &str, targets: &str) -> String {
-    aci_of((word, "search,write"), targets)
+    aci_of(word, "search,write", targets)
 }
 
-fn aci_of((word, rights): (&str, &str), targets: &str) -> String {
+fn aci_of(word: &str, rights: &str, targets: &str) -> String {
     let by_all = "userdn=\"ldap:///anyone\"";
     format!("{targets}(version 3.0; acl \"x\"; {word} ({rights}) {by_all};)")
 }
@@ -58,7 +58,7 @@ fn check(acis: &[(&str, &str)]) {
                     }
                     let rights = reach.of(entry);
                     if base == PLACES[0] {
-                        check_writes(&case, asker, (&rights, entry), asked, acis);
+                        check_writes(&case, asker, &rights, entry, asked, acis);
                     }
                     assert_eq!(rights.may(Right::Search, asked), may[of_asked], "{}", told("may"));
                     assert!(always.is_none_or(|all| all == may[of_asked]), "{}", told("always"));
@@ -79,7 +79,8 @@ fn check(acis: &[(&str, &str)]) {
 fn check_writes(
     case: &Case,
     asker: &AccessSubject<'_>,
-    (rights, entry): (&EntryRights<'_>, &Entry),
+    rights: &EntryRights<'_>,
+    entry: &Entry,
     asked: &AttributeDescription,
     acis: &[(&str, &str)],
 ) {
@@ -117,8 +118,8 @@ fn whatever_a_rule_below_the_base_names_is_heard_by_what_overlaps_with_it() {
 fn a_type_is_not_even_where_an_option_of_a_derived_one_is_named() {
     let everything = aci("allow", "(targetattr=\"*\")");
     for other in [
-        aci_of(("deny", "write"), "(targetattr=\"name\")"),
-        aci_of(("allow", "write"), "(targetattr!=\"name\")"),
+        aci_of("deny", "write", "(targetattr=\"name\")"),
+        aci_of("allow", "write", "(targetattr!=\"name\")"),
     ] {
         let one = aci("deny", "(targetattr=\"cn;lang-de\")");
         for place in PLACES {
@@ -133,7 +134,7 @@ fn a_type_is_not_even_where_an_option_of_a_derived_one_is_named() {
 fn value_filters_mean_derived_types_only_where_that_leaves_less_access() {
     let anna = "uid=anna,ou=people,dc=x";
     let by = |word: &str, filters: &str| {
-        aci_of((word, "write"), &format!("(targattrfilters=\"{filters}\")"))
+        aci_of(word, "write", &format!("(targattrfilters=\"{filters}\")"))
     };
     case(&[("dc=x", &by("allow", "add=name:(name=*)"))])
         .check("bert", "+name=a", anna, true)
@@ -168,8 +169,10 @@ fn any_aci() -> impl Strategy<Value = (&'static str, String)> {
     let rights = prop::sample::select(vec!["search,write", "search", "write"]);
     let attributes = (list, operator)
         .prop_map(|(list, operator)| format!("(targetattr{operator}\"{}\")", list.join(" || ")));
-    (prop::sample::select(PLACES.to_vec()), (word, rights), attributes, rest).prop_map(
-        |(place, does, attributes, rest)| (place, aci_of(does, &format!("{attributes}{rest}"))),
+    (prop::sample::select(PLACES.to_vec()), word, rights, attributes, rest).prop_map(
+        |(place, word, rights, attributes, rest)| {
+            (place, aci_of(word, rights, &format!("{attributes}{rest}")))
+        },
     )
 }
 

@@ -248,8 +248,7 @@ impl Lane {
             let id = client.send_id();
             client.waiting.swap_remove(place);
             let waiting = Waiting { id, step: next, asked: at, entries: 0, ..waited };
-            let buffers = (&mut self.outgoing, self.tallies.as_mut_slice());
-            return ask(client, flow, waiting, buffers);
+            return ask(client, flow, waiting, &mut self.outgoing, &mut self.tallies);
         }
         if let Some(tally) = cycle.and_then(|cycle| self.tallies.get_mut(cycle)) {
             done.count(tally, waited.begun, 0, None);
@@ -319,12 +318,13 @@ pub(super) fn ask(
     client: &mut Client,
     flow: &mut Flow,
     waiting: Waiting,
-    (outgoing, tallies): (&mut [Vec<u8>; 2], &mut [Tally]),
+    outgoing: &mut [Vec<u8>; 2],
+    tallies: &mut [Tally],
 ) -> Result<(), Failure> {
     let stage = flow.work.stage(waiting.turn.job, waiting.step);
     let (side, kind) = stage.map_or((0, 0), |stage| (usize::from(stage.is_apart), stage.kind));
     let Some(out) = outgoing.get_mut(side) else { return Ok(()) };
-    let request = flow.work.write(waiting.turn, waiting.step, (waiting.id, &client.found), out)?;
+    let request = flow.work.write(waiting.turn, waiting.step, waiting.id, &client.found, out)?;
     tallies.get_mut(kind).into_iter().for_each(|tally| tally.counts.made += 1);
     client.waiting.push(Waiting { request, ..waiting });
     Ok(())

@@ -110,8 +110,8 @@ fn bars_of(named: &[(&str, &Bar)], floor_us: Option<f64>) -> Markup {
                 (figure(sum)) " µs"
                 @if let Some(floor) = floor_us { " · " (figure(sum / floor)) " × the floor" }
             }
-            (draw_box(&bar.class, (6.0, top + 20.0), (user, 18.0)))
-            (draw_box(&format!("{} system", bar.class), (6.0 + user, top + 20.0), (system, 18.0)))
+            (draw_box(&bar.class, 6.0, top + 20.0, user, 18.0))
+            (draw_box(&format!("{} system", bar.class), 6.0 + user, top + 20.0, system, 18.0))
             @if let Some(floor) = floor_us {
                 path class="floor-line"
                     d=(format!("M{:.1} {:.1}v24", 6.0 + width(floor), top + 17.0)) {}

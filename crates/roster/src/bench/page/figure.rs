@@ -124,7 +124,7 @@ impl Figure<'_> {
             Mark::Dot => html! {
                 g class={ "dot " (key.class) } { circle cx="15" cy="6" r="2.6" {} }
             },
-            Mark::Box => draw_box(&key.class, (4.0, 0.5), (22.0, 11.0)),
+            Mark::Box => draw_box(&key.class, 4.0, 0.5, 22.0, 11.0),
         };
         html! {
             ul class="legend" {
@@ -137,7 +137,7 @@ impl Figure<'_> {
 }
 
 /// A filled rectangle; hatched when its class says `system`.
-pub(super) fn draw_box(class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) -> Markup {
+pub(super) fn draw_box(class: &str, x: f64, y: f64, width: f64, height: f64) -> Markup {
     let [x, y, width, height] = [x, y, width.max(0.0), height].map(place);
     html! {
         rect class={ "bar " (class) } x=(x) y=(y) width=(width) height=(height) {}

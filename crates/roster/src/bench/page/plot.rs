@@ -91,7 +91,7 @@ impl Axis {
     }
 
     /// Where a number lies between the ends of the axis.
-    pub(super) fn place(&self, value: f64, (start, end): (f64, f64)) -> f64 {
+    pub(super) fn place(&self, value: f64, start: f64, end: f64) -> f64 {
         let part = if self.is_log {
             (value.max(1e-9).ln() - self.from.ln()) / (self.to.ln() - self.from.ln())
         } else {
@@ -124,11 +124,11 @@ pub(super) struct Line {
 
 impl Plot {
     pub(super) fn x_at(&self, value: f64) -> f64 {
-        self.x.place(value, (FRAME.left, FRAME.right))
+        self.x.place(value, FRAME.left, FRAME.right)
     }
 
     pub(super) fn y_at(&self, value: f64) -> f64 {
-        self.y.place(value, (FRAME.bottom, FRAME.top))
+        self.y.place(value, FRAME.bottom, FRAME.top)
     }
 
     /// Grid, ticks and labels.

@@ -92,9 +92,10 @@ const UNKNOWN_CORES: Option<&str> = Some("number of cores of the laptop not publ
 const fn of(
     source: &'static Source,
     what: &'static str,
-    (profile, job): (&'static str, &'static str),
+    done: (&'static str, &'static str),
     per_s: f64,
 ) -> Published {
+    let (profile, job) = done;
     let (mean_ms, connections, cores, unfair) = (None, None, None, None);
     Published { source, what, profile, job, per_s, mean_ms, connections, cores, unfair }
 }
@@ -102,7 +103,9 @@ const fn of(
 const fn oid(
     what: &'static str,
     done: (&'static str, &'static str),
-    (per_s, mean_ms, connections): (f64, f64, u32),
+    per_s: f64,
+    mean_ms: f64,
+    connections: u32,
     unfair: Option<&'static str>,
 ) -> Published {
     let (mean_ms, connections, cores) = (Some(mean_ms), Some(connections), Some(32));
@@ -112,7 +115,9 @@ const fn oid(
 const fn oud(
     what: &'static str,
     done: (&'static str, &'static str),
-    (cores, connections, per_s): (u32, u32, f64),
+    cores: u32,
+    connections: u32,
+    per_s: f64,
 ) -> Published {
     let (connections, cores) = (Some(connections), Some(cores));
     Published { connections, cores, ..of(&OUD, what, done, per_s) }
@@ -126,7 +131,8 @@ const fn sun(what: &'static str, profile: &'static str, per_s: f64) -> Published
 const fn opendj(
     what: &'static str,
     done: (&'static str, &'static str),
-    (per_s, mean_ms): (f64, f64),
+    per_s: f64,
+    mean_ms: f64,
     connections: Option<u32>,
 ) -> Published {
     let mean_ms = Some(mean_ms);
@@ -140,40 +146,40 @@ const NONE: &str = "";
 
 /// All of them, in the order of their sources.
 pub(super) const PUBLISHED: [Published; 28] = [
-    oid("search", ("oid-search", "search"), (1_177_947.0, 0.847, 1_000), None),
-    oid("compare", ("oid-compare", "compare"), (650_047.0, 1.537, 1_000), None),
-    oid("search + bind", ("oid-auth", "auth"), (414_394.0, 2.41, 1_000), None),
-    oid("modify, unindexed", ("oid-modify", "modify"), (22_408.0, 2.23, 50), DISK),
-    oid("add, 21 attributes", ("oid-add", "add"), (1_436.0, 11.094, 16), DISK),
-    oid("mix of search, bind, modify", ("oid-mixed", "mixed"), (320_071.0, 3.12, 1_000), None),
-    oud("exact search", ("oud-exact", "search"), (4, 750, 62_101.0)),
-    oud("exact search", ("oud-exact", "search"), (16, 3_000, 118_753.0)),
+    oid("search", ("oid-search", "search"), 1_177_947.0, 0.847, 1_000, None),
+    oid("compare", ("oid-compare", "compare"), 650_047.0, 1.537, 1_000, None),
+    oid("search + bind", ("oid-auth", "auth"), 414_394.0, 2.41, 1_000, None),
+    oid("modify, unindexed", ("oid-modify", "modify"), 22_408.0, 2.23, 50, DISK),
+    oid("add, 21 attributes", ("oid-add", "add"), 1_436.0, 11.094, 16, DISK),
+    oid("mix of search, bind, modify", ("oid-mixed", "mixed"), 320_071.0, 3.12, 1_000, None),
+    oud("exact search", ("oud-exact", "search"), 4, 750, 62_101.0),
+    oud("exact search", ("oud-exact", "search"), 16, 3_000, 118_753.0),
     Published {
         unfair: Some("seven nodes"),
-        ..oud("exact search, 7 nodes", ("oud-exact", NONE), (112, 21_000, 868_561.0))
+        ..oud("exact search, 7 nodes", ("oud-exact", NONE), 112, 21_000, 868_561.0)
     },
-    oud("complex filter, exact uid", ("oud-exact-complex", NONE), (4, 800, 60_655.0)),
-    oud("complex filter, exact uid", ("oud-exact-complex", NONE), (16, 4_000, 116_233.0)),
-    oud("uid substring", ("oud-substring", NONE), (4, 100, 1_661.0)),
-    oud("uid substring", ("oud-substring", NONE), (16, 1_200, 4_862.0)),
-    oud("complex filter, uid substring", ("oud-substring-complex", NONE), (4, 100, 2_740.0)),
-    oud("complex filter, uid substring", ("oud-substring-complex", NONE), (16, 3_000, 9_976.0)),
-    oud("complex filter, mail substring", ("oud-mail", NONE), (4, 100, 2_501.0)),
-    oud("complex filter, mail substring", ("oud-mail", NONE), (16, 3_600, 7_994.0)),
-    oud("complex filter, givenName", ("oud-given-name", NONE), (4, 120, 2_934.0)),
-    oud("complex filter, givenName", ("oud-given-name", NONE), (16, 3_000, 10_102.0)),
-    oud("mix with 11 % writes", ("oud-mixed", NONE), (4, 1_000, 10_756.0)),
-    oud("mix with 11 % writes", ("oud-mixed", NONE), (16, 1_000, 32_592.0)),
+    oud("complex filter, exact uid", ("oud-exact-complex", NONE), 4, 800, 60_655.0),
+    oud("complex filter, exact uid", ("oud-exact-complex", NONE), 16, 4_000, 116_233.0),
+    oud("uid substring", ("oud-substring", NONE), 4, 100, 1_661.0),
+    oud("uid substring", ("oud-substring", NONE), 16, 1_200, 4_862.0),
+    oud("complex filter, uid substring", ("oud-substring-complex", NONE), 4, 100, 2_740.0),
+    oud("complex filter, uid substring", ("oud-substring-complex", NONE), 16, 3_000, 9_976.0),
+    oud("complex filter, mail substring", ("oud-mail", NONE), 4, 100, 2_501.0),
+    oud("complex filter, mail substring", ("oud-mail", NONE), 16, 3_600, 7_994.0),
+    oud("complex filter, givenName", ("oud-given-name", NONE), 4, 120, 2_934.0),
+    oud("complex filter, givenName", ("oud-given-name", NONE), 16, 3_000, 10_102.0),
+    oud("mix with 11 % writes", ("oud-mixed", NONE), 4, 1_000, 10_756.0),
+    oud("mix with 11 % writes", ("oud-mixed", NONE), 16, 1_000, 32_592.0),
     Published {
         unfair: NODES,
-        ..oud("mix with 11 % writes, 7 nodes", ("oud-mixed", NONE), (112, 1_000, 57_695.0))
+        ..oud("mix with 11 % writes, 7 nodes", ("oud-mixed", NONE), 112, 1_000, 57_695.0)
     },
     sun("search, none above 2 ms in 8 hours", "sun-search", 17_000.0),
     sun("search during writes, none above 2 ms in 8 hours", "sun-updates", 11_000.0),
-    opendj("bind, {SSHA}", AUTHRATE, (26_148.9, 1.195), Some(32)),
-    opendj("bind, {SSHA512}", AUTHRATE, (25_377.6, 1.227), Some(32)),
-    opendj("modify, concurrent mark-sweep collector", MODRATE, (17_494.3, 1.826), None),
-    opendj("modify, G1 collector", MODRATE, (16_374.9, 1.951), None),
+    opendj("bind, {SSHA}", AUTHRATE, 26_148.9, 1.195, Some(32)),
+    opendj("bind, {SSHA512}", AUTHRATE, 25_377.6, 1.227, Some(32)),
+    opendj("modify, concurrent mark-sweep collector", MODRATE, 17_494.3, 1.826, None),
+    opendj("modify, G1 collector", MODRATE, 16_374.9, 1.951, None),
 ];
 
 impl Published {

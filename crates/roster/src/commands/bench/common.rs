@@ -222,7 +222,8 @@ impl Common {
     pub(super) fn prime(
         &self,
         plan: &Plan,
-        (search_s, null_s): (u32, u32),
+        search_s: u32,
+        null_s: u32,
         ending: &Arc<Ending>,
     ) -> Result<(), Failure> {
         let login = self.server.login()?;

@@ -69,7 +69,7 @@ impl Search {
             None => return Ok(None),
             Some(WriteName::Modify) => {
                 let dn = self.with_dn.clone().unwrap_or_else(|| people.everybody());
-                people.maker(Order::Random).modify(&dn, (MODIFIED, MODIFIED_VALUE))?
+                people.maker(Order::Random).modify(&dn, MODIFIED, MODIFIED_VALUE)?
             }
             Some(WriteName::Add) => {
                 let first = self.with_first.unwrap_or_else(|| people.first());
@@ -138,7 +138,7 @@ pub(super) struct Compare {
 impl Compare {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let (dn, maker) = self.target.of(&self.common.people);
-        let job = maker.compare(&dn, (&self.attribute, &self.value), self.expect)?;
+        let job = maker.compare(&dn, &self.attribute, &self.value, self.expect)?;
         self.common.run_one("compare", Stream::of(job, self.common.connections_or(CONNECTIONS)))
     }
 }
@@ -176,7 +176,7 @@ pub(super) struct Modify {
 impl Modify {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let (dn, maker) = self.target.of(&self.common.people);
-        let job = maker.modify(&dn, self.modify.pair())?;
+        let job = maker.modify(&dn, &self.modify.attribute, &self.modify.value)?;
         self.common.run_one("modify", Stream::of(job, self.common.connections_or(CONNECTIONS)))
     }
 }

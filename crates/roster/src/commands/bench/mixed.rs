@@ -96,10 +96,8 @@ impl Mixed {
                 maker.auth(&searched, password, BindOver::Second)
             }
             Kind::Bind => maker.bind(&dn, password, self.mix_by == MixBy::Requests),
-            Kind::Compare => {
-                maker.compare(&dn, (&self.compare_attribute, &self.compare_value), true)
-            }
-            Kind::Modify => maker.modify(&dn, self.modify.pair()),
+            Kind::Compare => maker.compare(&dn, &self.compare_attribute, &self.compare_value, true),
+            Kind::Modify => maker.modify(&dn, &self.modify.attribute, &self.modify.value),
             Kind::Add => Ok(jobs::add(jobs::people(&people.suffix, self.add.first(people)))),
             Kind::Delete => Ok(jobs::delete_added()),
         }

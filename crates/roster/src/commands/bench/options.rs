@@ -106,17 +106,11 @@ pub(super) struct PasswordOptions {
 pub(super) struct ModifyOptions {
     /// The attribute to replace
     #[arg(short, long, value_name = "ATTRIBUTE", default_value = MODIFIED)]
-    attribute: String,
+    pub(super) attribute: String,
 
     /// Its new value; may contain values
     #[arg(long, value_name = "VALUE", default_value = MODIFIED_VALUE)]
-    value: String,
-}
-
-impl ModifyOptions {
-    pub(super) fn pair(&self) -> (&str, &str) {
-        (&self.attribute, &self.value)
-    }
+    pub(super) value: String,
 }
 
 /// What is added.

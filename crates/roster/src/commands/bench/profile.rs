@@ -66,8 +66,9 @@ impl Run {
         let plan = common.plan(profile.name, streams, defaults);
         let ending = Ending::by_signals()?;
         if let Some((priming_s, null_s)) = profile.phases_s {
-            let phases_s = (self.priming.unwrap_or(priming_s), self.null.unwrap_or(null_s));
-            common.prime(&plan, phases_s, &ending)?;
+            let (priming_s, null_s) =
+                (self.priming.unwrap_or(priming_s), self.null.unwrap_or(null_s));
+            common.prime(&plan, priming_s, null_s, &ending)?;
         }
         common.run_until(&plan, ending)
     }

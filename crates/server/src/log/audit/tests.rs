@@ -85,11 +85,12 @@ impl Fixture {
     fn start(&self, rotation: Rotation) -> Running {
         let files: Arc<dyn Files> = Arc::new(self.memory.clone());
         let path = PathBuf::from("logs/audit.log");
-        let rules = (rotation, Retention::default());
-        let file = LogFile::open(Arc::clone(&files), path, rules, unbounded().0, NOW).unwrap();
+        let (retention, keeper) = (Retention::default(), unbounded().0);
+        let file =
+            LogFile::open(Arc::clone(&files), path, rotation, retention, keeper, NOW).unwrap();
         let control = Arc::<Control>::default();
         let form = Form { is_json: true, shows_hashes: false };
-        let auditor = Auditor::new(&self.directory, (file, files), form, Arc::clone(&control));
+        let auditor = Auditor::new(&self.directory, file, files, form, Arc::clone(&control));
         Running { control, thread: thread::spawn(move || auditor.work()) }
     }
 

@@ -49,7 +49,7 @@ pub(super) fn note(out: &mut Vec<u8>, form: Form, now: Timestamp, note: &str) {
     let mut time = TimeText::new();
     let time = time.of(now);
     if form.is_json {
-        let mut line = Line::begin(out, line::Form::Json, time, ("note", ""));
+        let mut line = Line::begin(out, line::Form::Json, time, "note", "");
         line.text(key!("note", ""), note.as_bytes());
         line.end();
     } else {
@@ -235,7 +235,7 @@ impl Renderer<'_> {
         };
         let mut time = TimeText::new();
         let time = time.of(record.csn.time);
-        let mut line = Line::begin(self.out, line::Form::Json, time, (kind, ""));
+        let mut line = Line::begin(self.out, line::Form::Json, time, kind, "");
         line.number(key!("lsn", ""), record.lsn.0);
         line.number(key!("change", ""), index as u64 + 1);
         line.number(key!("changes", ""), record.changes.len() as u64);

@@ -160,7 +160,7 @@ fn open(memory: &Memory, rotation: Rotation, retention: Retention) -> (LogFile, 
     let (keeper, aside) = unbounded();
     let path = PathBuf::from("logs/access.log");
     let files = Arc::new(memory.clone());
-    (LogFile::open(files, path, (rotation, retention), keeper, NOW).unwrap(), aside)
+    (LogFile::open(files, path, rotation, retention, keeper, NOW).unwrap(), aside)
 }
 
 fn write(file: &mut LogFile, line: &str, now: Timestamp) {

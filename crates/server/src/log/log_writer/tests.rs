@@ -32,17 +32,15 @@ impl Fixture {
         Directory::init(&path, &[suffix], None, GlobalAcis::Public, clock.clone()).unwrap();
         let directory = Directory::open(DirectoryOptions::new(&path), clock.clone()).unwrap();
         let memory = Memory::default();
-        let rules = (rotation, Retention::default());
         let path = PathBuf::from("logs/access.log");
-        let file =
-            LogFile::open(Arc::new(memory.clone()), path, rules, unbounded().0, NOW).unwrap();
+        let (files, retention) = (Arc::new(memory.clone()), Retention::default());
+        let file = LogFile::open(files, path, rotation, retention, unbounded().0, NOW).unwrap();
         let (producer, consumer) = ring(0);
         let epoch = Instant::now();
         let control = Arc::<Control>::default();
-        let shared = (Arc::clone(&control.doorbell), Arc::default());
-        let recorder = AccessRecorder::on(Arc::default(), producer, shared, epoch);
-        let writer =
-            LogWriter::new(vec![consumer], (file, Form::Json), control, (&directory, epoch));
+        let (doorbell, refusals) = (Arc::clone(&control.doorbell), Arc::default());
+        let recorder = AccessRecorder::on(Arc::default(), producer, doorbell, refusals, epoch);
+        let writer = LogWriter::new(vec![consumer], file, Form::Json, control, &directory, epoch);
         Self { memory, writer, recorder, directory, clock, _data: data }
     }
 

@@ -2,14 +2,15 @@
 
 use ldap::result::ResultCode;
 
-use super::super::meter::{CODES, HANDSHAKES, LISTENERS, OPERATIONS, OperationSum};
+use super::super::meter::{CODES, HANDSHAKES, LISTENERS, OperationSum, operation_names};
 use super::super::scrape::Scrape;
 use super::super::table::{Kind, Metric, Samples};
 
 pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_operations_total",
-        ("cn=operations", "roster-operation-results"),
+        "cn=operations",
+        "roster-operation-results",
         "Completed operations, by the result code of the response; `abandoned`: no response was \
          sent; `none`: such operations have no response.",
         operations,
@@ -18,7 +19,8 @@ pub(super) const ROWS: &[Metric] = &[
     .total("roster-operation-count"),
     Metric::new(
         "roster_operation_duration_seconds",
-        ("cn=operations", "roster-operation"),
+        "cn=operations",
+        "roster-operation",
         "Time from the last byte of a request to its response, for operations that were answered.",
         |scrape, out| {
             for (name, operation) in answered(scrape) {
@@ -30,7 +32,8 @@ pub(super) const ROWS: &[Metric] = &[
     .by_entry(&["op"]),
     Metric::new(
         "roster_bind_failures_total",
-        ("cn=operations", "roster-bind-failures"),
+        "cn=operations",
+        "roster-bind-failures",
         "Failed binds, by the result code.",
         bind_failures,
     )
@@ -38,49 +41,57 @@ pub(super) const ROWS: &[Metric] = &[
     .total("roster-bind-failure-count"),
     Metric::new(
         "roster_received_bytes_total",
-        ("cn=operations", "roster-received-bytes"),
+        "cn=operations",
+        "roster-received-bytes",
         "Bytes of requests, without TLS.",
         |scrape, out| out.one(scrape.sum().received_bytes),
     ),
     Metric::new(
         "roster_sent_bytes_total",
-        ("cn=operations", "roster-sent-bytes"),
+        "cn=operations",
+        "roster-sent-bytes",
         "Bytes of responses, without TLS.",
         |scrape, out| out.one(scrape.sum().sent_bytes),
     ),
     Metric::new(
         "roster_search_entries_total",
-        ("cn=operations", "roster-search-entries"),
+        "cn=operations",
+        "roster-search-entries",
         "Entries that searches returned.",
         |scrape, out| out.one(scrape.sum().entries),
     ),
     Metric::new(
         "roster_search_references_total",
-        ("cn=operations", "roster-search-references"),
+        "cn=operations",
+        "roster-search-references",
         "References that searches returned.",
         |scrape, out| out.one(scrape.sum().references),
     ),
     Metric::new(
         "roster_unindexed_searches_total",
-        ("cn=operations", "roster-unindexed-searches"),
+        "cn=operations",
+        "roster-unindexed-searches",
         "Unindexed searches that were carried out.",
         |scrape, out| out.one(scrape.directory().search_counts().unindexed),
     ),
     Metric::new(
         "roster_unindexed_searches_refused_total",
-        ("cn=operations", "roster-unindexed-searches-refused"),
+        "cn=operations",
+        "roster-unindexed-searches-refused",
         "Unindexed searches that were refused.",
         |scrape, out| out.one(scrape.directory().search_counts().unindexed_refused),
     ),
     Metric::new(
         "roster_panics_total",
-        ("cn=operations", "roster-panics"),
+        "cn=operations",
+        "roster-panics",
         "Requests that ended with a bug in the server; their connections were closed.",
         |scrape, out| out.one(scrape.shared.counters.panics.value()),
     ),
     Metric::new(
         "roster_connections",
-        ("cn=connections", "roster-connections-open"),
+        "cn=connections",
+        "roster-connections-open",
         "Open connections.",
         |scrape, out| {
             for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
@@ -91,7 +102,8 @@ pub(super) const ROWS: &[Metric] = &[
     .by_entry(&["listener"]),
     Metric::new(
         "roster_connections_total",
-        ("cn=connections", "roster-connections-accepted"),
+        "cn=connections",
+        "roster-connections-accepted",
         "Accepted connections.",
         |scrape, out| {
             for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
@@ -102,7 +114,8 @@ pub(super) const ROWS: &[Metric] = &[
     .by_entry(&["listener"]),
     Metric::new(
         "roster_connections_refused_total",
-        ("cn=connections", "roster-connections-refused"),
+        "cn=connections",
+        "roster-connections-refused",
         "Refused connections: too many are open, or a proxy did not send the client's address.",
         |scrape, out| {
             for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
@@ -113,19 +126,22 @@ pub(super) const ROWS: &[Metric] = &[
     .by_entry(&["listener"]),
     Metric::new(
         "roster_connections_limit",
-        ("cn=connections", "roster-connections-limit"),
+        "cn=connections",
+        "roster-connections-limit",
         "Maximum of open connections (`limits.connections_max`).",
         |scrape, out| out.one(scrape.shared.limits.connections_max as u64),
     ),
     Metric::new(
         "roster_connections_replaced_total",
-        ("cn=connections", "roster-connections-replaced"),
+        "cn=connections",
+        "roster-connections-replaced",
         "Connections without authentication that were replaced by another.",
         |scrape, out| out.one(scrape.shared.connection_slots.replaced.value()),
     ),
     Metric::new(
         "roster_undelivered_bytes",
-        ("cn=connections", "roster-undelivered-bytes"),
+        "cn=connections",
+        "roster-undelivered-bytes",
         "Bytes held for clients: responses that they have not read, requests that are waiting or \
          incomplete, and updates of open transactions.",
         |scrape, out| {
@@ -136,20 +152,23 @@ pub(super) const ROWS: &[Metric] = &[
     ),
     Metric::new(
         "roster_undelivered_anonymous_bytes",
-        ("cn=connections", "roster-undelivered-anonymous-bytes"),
+        "cn=connections",
+        "roster-undelivered-anonymous-bytes",
         "Part of it that is held for clients that have not authenticated.",
         |scrape, out| out.one(scrape.shared.budget.held().1 as u64),
     ),
     Metric::new(
         "roster_undelivered_closed_total",
-        ("cn=connections", "roster-undelivered-closed"),
+        "cn=connections",
+        "roster-undelivered-closed",
         "Connections that were closed because too much was held; each had read nothing for \
          longest.",
         |scrape, out| out.one(scrape.shared.budget.ended.value()),
     ),
     Metric::new(
         "roster_tls_handshakes_total",
-        ("cn=connections", "roster-tls-handshakes"),
+        "cn=connections",
+        "roster-tls-handshakes",
         "TLS handshakes, by the negotiated version, or `failed`.",
         |scrape, out| {
             for (name, count) in HANDSHAKES.iter().zip(&scrape.sum().handshakes) {
@@ -161,65 +180,74 @@ pub(super) const ROWS: &[Metric] = &[
     .total("roster-tls-handshake-count"),
     Metric::new(
         "roster_queue_length",
-        ("cn=work", "roster-queue-length"),
+        "cn=work",
+        "roster-queue-length",
         "Requests that wait for the writer, for a scan thread, or for a hash thread.",
         |scrape, out| queues(scrape, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),
     Metric::new(
         "roster_queue_limit",
-        ("cn=work", "roster-queue-limit"),
+        "cn=work",
+        "roster-queue-limit",
         "Requests that may wait; the next one gets `busy`.",
         |scrape, out| queues(scrape, out, |(_, limit)| limit),
     )
     .by_entry(&["queue"]),
     Metric::new(
         "roster_searches_parked_total",
-        ("cn=work", "roster-searches-parked"),
+        "cn=work",
+        "roster-searches-parked",
         "Times that a search gave up its thread because its client did not read.",
         |scrape, out| out.one(scrape.shared.counters.parked.value()),
     ),
     Metric::new(
         "roster_searches_yielded_total",
-        ("cn=work", "roster-searches-yielded"),
+        "cn=work",
+        "roster-searches-yielded",
         "Times that a long search gave up its thread because others waited, or to renew its \
          rights.",
         |scrape, out| out.one(scrape.shared.counters.yielded.value()),
     ),
     Metric::new(
         "roster_password_hash_jobs_total",
-        ("cn=work", "roster-password-hash-jobs"),
+        "cn=work",
+        "roster-password-hash-jobs",
         "Requests whose slow password hashes were computed on hash threads.",
         |scrape, out| out.one(scrape.shared.counters.hashes.value()),
     ),
     Metric::new(
         "roster_password_hash_seconds_total",
-        ("cn=work", "roster-password-hash-us"),
+        "cn=work",
+        "roster-password-hash-us",
         "Time that these threads spent on hashing.",
         |scrape, out| out.one(scrape.shared.counters.hash_us.value()),
     ),
     Metric::new(
         "roster_password_cache_hits_total",
-        ("cn=work", "roster-password-cache-hits"),
+        "cn=work",
+        "roster-password-cache-hits",
         "Binds whose password was in the cache: no slow hash was computed.",
         |scrape, out| out.one(scrape.directory().password_cache_counts().hits),
     ),
     Metric::new(
         "roster_password_cache_misses_total",
-        ("cn=work", "roster-password-cache-misses"),
+        "cn=work",
+        "roster-password-cache-misses",
         "Binds with a slow hash whose password was not in the cache or was wrong.",
         |scrape, out| out.one(scrape.directory().password_cache_counts().misses),
     ),
     Metric::new(
         "roster_password_cache_passwords",
-        ("cn=work", "roster-password-cache-passwords"),
+        "cn=work",
+        "roster-password-cache-passwords",
         "Verified passwords in the cache, as keyed digests.",
         |scrape, out| out.one(scrape.directory().password_cache_counts().held),
     ),
 ];
 
 fn operations(scrape: &Scrape<'_>, out: &mut Samples) {
-    for (name, operation) in OPERATIONS.iter().zip(&scrape.sum().operations) {
+    for (name, operation) in operation_names().zip(&scrape.sum().operations) {
         for (result, count) in results(operation) {
             // Of what can be rare there is a line when there is one; success is always there, so
             // that the first one is a change.
@@ -250,7 +278,7 @@ fn results(operation: &OperationSum) -> impl Iterator<Item = (&'static str, u64)
 
 /// The operations that have answers.
 fn answered<'s>(scrape: &'s Scrape<'_>) -> impl Iterator<Item = (&'static str, &'s OperationSum)> {
-    let all = OPERATIONS.iter().copied().zip(&scrape.sum().operations);
+    let all = operation_names().zip(&scrape.sum().operations);
     all.filter(|(name, operation)| has_answer(name) || operation.times.count() > 0)
 }
 
@@ -259,8 +287,8 @@ fn has_answer(name: &str) -> bool {
 }
 
 fn bind_failures(scrape: &Scrape<'_>, out: &mut Samples) {
-    let binds = OPERATIONS.iter().zip(&scrape.sum().operations);
-    let Some((_, bind)) = binds.into_iter().find(|(name, _)| **name == "bind") else { return };
+    let binds = operation_names().zip(&scrape.sum().operations);
+    let Some((_, bind)) = binds.into_iter().find(|(name, _)| *name == "bind") else { return };
     for (result, count) in results(bind) {
         let is_failure = !matches!(result, "success" | "saslBindInProgress" | "referral");
         if is_failure && (count > 0 || result == "invalidCredentials") {

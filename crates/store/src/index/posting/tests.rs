@@ -83,7 +83,7 @@ proptest! {
             for is_in in [true, false] {
                 let mut kept = Vec::new();
                 let chunk = Chunk::read(row).unwrap();
-                chunk.retain((width, &asked), is_in, &mut marks, &mut kept);
+                chunk.retain(width, &asked, is_in, &mut marks, &mut kept);
                 let is_kept = |id: &&u64| places.contains(&width.place_of(**id)) == is_in;
                 let want: Vec<u64> = asked.iter().filter(is_kept).copied().collect();
                 prop_assert_eq!(kept, want);
@@ -204,7 +204,7 @@ proptest! {
                 prop_assert_eq!(chunk.contains(place), listed(chunk).contains(&place));
             }
             let mut kept = Vec::new();
-            chunk.retain((width, &[width.id_at(3, place)]), true, &mut Marks::default(), &mut kept);
+            chunk.retain(width, &[width.id_at(3, place)], true, &mut Marks::default(), &mut kept);
             prop_assert!(kept.len() <= 1);
         }
     }

@@ -115,14 +115,15 @@ impl ListWriter {
         let width = write_chunks(&self.after, |_, number, row| {
             self.postings.put(txn, RowKey::chunk(head, number).as_bytes(), row)
         })?;
-        self.write_head(txn, head, (self.after.len() as u64, width))
+        self.write_head(txn, head, self.after.len() as u64, width)
     }
 
     fn write_head(
         &mut self,
         txn: &mut RwTxn<'_>,
         head: &[u8],
-        (count, width): (u64, Width),
+        count: u64,
+        width: Width,
     ) -> Result<(), StoreError> {
         self.row.clear();
         Head::write_chunked(count, width, &mut self.row);
@@ -143,7 +144,7 @@ impl ListWriter {
             let end = rest.partition_point(|change| width.chunk_of(change.id()) == number);
             let (of_chunk, after) = rest.split_at(end);
             let key = RowKey::chunk(head, number);
-            match self.change_chunk(txn, (key.as_bytes(), width), of_chunk)? {
+            match self.change_chunk(txn, key.as_bytes(), width, of_chunk)? {
                 Changed::Nothing => rest = after,
                 Changed::Places { added, removed, .. } => {
                     count = (count + added).checked_sub(removed).ok_or_else(|| {
@@ -160,7 +161,7 @@ impl ListWriter {
             return self.write_inline(txn, head);
         }
         if (count, width) != before {
-            self.write_head(txn, head, (count, width))?;
+            self.write_head(txn, head, count, width)?;
         }
         Ok(())
     }
@@ -169,7 +170,8 @@ impl ListWriter {
     fn change_chunk(
         &mut self,
         txn: &mut RwTxn<'_>,
-        (key, width): (&[u8], Width),
+        key: &[u8],
+        width: Width,
         changes: &[PostingChange],
     ) -> Result<Changed, StoreError> {
         let row = self.postings.get(txn, key)?;

@@ -202,8 +202,8 @@ impl<'v> Loader<'_, 'v> {
                     return Ok(Loaded { set, exact: true });
                 }
                 self.count(part.node, left)?;
-                let saved_of = (left, own_doubt.saturating_mul(doubt));
-                if let Some(reason) = self.reason_to_skip(parts, at, &order, saved_of, exact) {
+                let doubt = own_doubt.saturating_mul(doubt);
+                if let Some(reason) = self.reason_to_skip(parts, at, &order, left, doubt, exact) {
                     exact &= skip(parts, at, reason);
                     continue;
                 }
@@ -333,7 +333,8 @@ impl<'v> Loader<'_, 'v> {
         parts: &[Part<'_, 'v>],
         at: usize,
         later: &[usize],
-        (left, doubt): (u64, u64),
+        left: u64,
+        doubt: u64,
         exact: bool,
     ) -> Option<&'static str> {
         let node = &*parts.get(at)?.node;

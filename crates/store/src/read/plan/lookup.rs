@@ -526,8 +526,12 @@ impl<'a, 'v> Lookup<'a, 'v> {
 
     /// The pairs of assertions of a conjunction that an index of both attributes answers.
     pub(super) fn pairs_in<'f>(&self, parts: &'f [ResolvedFilter]) -> Vec<Pair<'v, 'f>> {
-        let items: Vec<(usize, &Assertion)> =
-            parts.iter().take(PARTS_MAX).enumerate().filter_map(equal).collect();
+        let items: Vec<(usize, &Assertion)> = parts
+            .iter()
+            .take(PARTS_MAX)
+            .enumerate()
+            .filter_map(|(at, part)| equal(at, part))
+            .collect();
         let mut pairs = Vec::new();
         for first in &items {
             let kind = &first.1.description.kind;
@@ -652,7 +656,7 @@ pub(super) fn orders(index: &Index, rule: &MatchingRule) -> bool {
     index.rule.is_some_and(|own| own == rule || orders_keys_of(rule, own))
 }
 
-fn equal((at, part): (usize, &ResolvedFilter)) -> Option<(usize, &Assertion)> {
+fn equal(at: usize, part: &ResolvedFilter) -> Option<(usize, &Assertion)> {
     match part {
         ResolvedFilter::Equality(assertion) => Some((at, assertion)),
         _ => None,

@@ -180,8 +180,8 @@ impl<'v> Loader<'_, 'v> {
         while let Some(at) = order.pop() {
             let Some(part) = parts.get_mut(at) else { continue };
             self.count(part.node, left)?;
-            let saved_of = (left, part.doubt(&read));
-            if let Some(reason) = self.reason_to_skip(parts, at, &order, saved_of, exact) {
+            let doubt = part.doubt(&read);
+            if let Some(reason) = self.reason_to_skip(parts, at, &order, left, doubt, exact) {
                 exact &= skip(parts, at, reason);
                 continue;
             }

@@ -215,7 +215,7 @@ impl View<'_> {
             Some(Head::Inline(ids)) => IdSet::Few(ids.collect()),
             Some(Head::Chunked(count, width)) => {
                 let mut gatherer = IdGatherer::with_capacity(count);
-                self.gather_chunks(&mut gatherer, (&list.key, width), interrupt)?;
+                self.gather_chunks(&mut gatherer, &list.key, width, interrupt)?;
                 let set = gatherer.finish();
                 if set.len() != count {
                     return Err(StoreError::corrupt(
@@ -244,7 +244,7 @@ impl View<'_> {
                 ids.for_each(|id| gatherer.push(id));
             }
             Some(Head::Chunked(_, width)) if list.changes.is_empty() => {
-                self.gather_chunks(gatherer, (&list.key, width), interrupt)?;
+                self.gather_chunks(gatherer, &list.key, width, interrupt)?;
             }
             Some(_) | None => gatherer.push_set(self.load(list, interrupt)?),
         }
@@ -254,7 +254,8 @@ impl View<'_> {
     fn gather_chunks(
         &self,
         gatherer: &mut IdGatherer,
-        (head, width): (&[u8], Width),
+        head: &[u8],
+        width: Width,
         interrupt: Interrupt<'_>,
     ) -> Result<(), StoreError> {
         let mut watch = Watch::new(interrupt);
@@ -351,7 +352,7 @@ impl View<'_> {
         let is_walked = LOOKUP_IN_STEPS * (ids.len() as u64).min(span) > count.min(span);
         let (mut kept, mut marks) = (Vec::with_capacity(ids.len()), Marks::default());
         let mut keep = |ids: &[u64], chunk: Option<Chunk<'_>>| match chunk {
-            Some(chunk) => chunk.retain((width, ids), is_in, &mut marks, &mut kept),
+            Some(chunk) => chunk.retain(width, ids, is_in, &mut marks, &mut kept),
             None if is_in => {}
             None => kept.extend_from_slice(ids),
         };

@@ -41,7 +41,7 @@ impl View<'_> {
     ) -> Result<RangeCount, StoreError> {
         let mut watch = Watch::new(interrupt);
         let open = self.memory.map(|memory| memory.lists_in(from, to)).unwrap_or_default();
-        let mut changed = merged_lists_in(&self.layers, &open, (from, to));
+        let mut changed = merged_lists_in(&self.layers, &open, from, to);
         let mut count = RangeCount { is_exact: true, ..RangeCount::default() };
         let mut probes = 0;
         let mut is_over = || {
@@ -113,7 +113,7 @@ impl View<'_> {
         interrupt: Interrupt<'_>,
     ) -> Result<Option<IdSet>, StoreError> {
         let open = self.memory.map(|memory| memory.lists_in(from, to)).unwrap_or_default();
-        let mut changed = merged_lists_in(&self.layers, &open, (from, to));
+        let mut changed = merged_lists_in(&self.layers, &open, from, to);
         let mut watch = Watch::new(interrupt);
         let mut gathered = Gathered { ids: IdGatherer::default(), room: ids_max, scratch: vec![] };
         changed.next_group();

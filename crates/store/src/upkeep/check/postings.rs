@@ -61,7 +61,7 @@ impl Checker<'_> {
                 self.compare(open.take());
                 *open = self.head(row_key, parsed, row);
             }
-            Some(number) => self.chunk(open.as_mut(), row_key, (number, row)),
+            Some(number) => self.chunk(open.as_mut(), row_key, number, row),
         }
     }
 
@@ -85,7 +85,7 @@ impl Checker<'_> {
         Some(List { head, index, value, chunks, ids })
     }
 
-    fn chunk(&mut self, open: Option<&mut List>, row_key: &[u8], (number, row): (u64, &[u8])) {
+    fn chunk(&mut self, open: Option<&mut List>, row_key: &[u8], number: u64, row: &[u8]) {
         let list = open.filter(|list| row_key.starts_with(&list.head));
         let Some((list, (_, width))) = list.and_then(|list| list.chunks.map(|of| (list, of)))
         else {

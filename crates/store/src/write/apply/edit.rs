@@ -78,7 +78,7 @@ impl Batch<'_> {
                     });
                 }
                 if !gone.is_empty() {
-                    self.keep_others(index, &new, (attribute, delta), &mut gone);
+                    self.keep_others(index, &new, attribute, delta, &mut gone);
                     changes.extend(gone.into_iter().map(|key| (index.id, key, false)));
                 }
                 for value in first_or_all(index, &delta.added) {
@@ -126,7 +126,8 @@ impl Batch<'_> {
         &self,
         index: &Index,
         new: &Record<'_>,
-        (changed, delta): (u32, &AttributeDelta),
+        changed: u32,
+        delta: &AttributeDelta,
         gone: &mut HashSet<Vec<u8>>,
     ) {
         let schema = self.dictionary.schema();
