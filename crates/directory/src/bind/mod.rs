@@ -1,4 +1,4 @@
-//! Bind (RFC 4511 §4.2, RFC 4513): by name and password in `simple.rs`, by SASL in `sasl.rs`.
+//! Bind (RFC 4511 §4.2, RFC 4513): by name and password in `simple.rs`, by SASL in `sasl/`.
 
 pub(crate) mod administrator;
 mod admission;
@@ -14,8 +14,7 @@ pub(crate) mod recheck;
 pub(crate) mod refusals;
 pub(crate) mod remark;
 pub(crate) mod sasl;
-mod sasl_bind;
-mod simple;
+pub(crate) mod simple;
 pub(crate) mod user_name;
 
 use aci::Identity;
@@ -24,17 +23,15 @@ use ldap::result::ResultCode;
 
 use crate::bind::hashing::Questions;
 use crate::bind::refusals::require_confidentiality;
-use crate::bind::user_name::UserName;
+use crate::bind::sasl::exchange::Pending;
+use crate::bind::sasl::mechanism::Step;
+use crate::bind::simple::Simple;
 use crate::request::controls::{RequestControls, authorization_identity};
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::{SIMPLE, Session};
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-
-pub(crate) use simple::{Candidate, Simple};
-
-use sasl_bind::Sent;
 
 /// How far a bind came on the thread that read it.
 enum Bound {
@@ -62,8 +59,7 @@ pub(crate) fn start(
     let bound = match &request.authentication {
         Authentication::Simple(password) => bind_simply(worker, session, request.name, password)?,
         Authentication::Sasl { mechanism, credentials } => {
-            let sent = Sent { pending, mechanism, credentials: *credentials };
-            sasl_bind::start(worker, session, sent)?
+            bind_by_sasl(worker, session, pending, mechanism, *credentials)?
         }
         Authentication::Other(_) => {
             return Err(Refusal::new(
@@ -102,7 +98,7 @@ fn bind_simply(
     if !password.is_empty() {
         require_confidentiality(&worker.directory.credentials.authentication, session)?;
     }
-    let name = bind_name(worker, name);
+    let name = simple::bind_name(worker, name);
     let access = match simple::start(worker, name, password)? {
         Simple::Verified(access) => access,
         Simple::NeedsHash(questions) => return Ok(Bound::NeedsHash(questions)),
@@ -113,21 +109,27 @@ fn bind_simply(
     Ok(Bound::Answered(ResultCode::Success, None))
 }
 
-/// Verifies the password of a SASL message as far as it goes on this thread.
-pub(crate) fn verify_sasl(
+/// A bind by SASL (RFC 4513 §5.2): hands one message to the mechanism, with the exchange it may go on
+/// with, and its answer to the client.
+fn bind_by_sasl(
     worker: &mut Worker,
-    name: &str,
-    password: &[u8],
-) -> Result<Simple, Refusal> {
-    simple::start(worker, UserName::of_sasl(name), password)
-}
-
-/// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
-/// of a user.
-pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
-    if worker.directory.credentials.authentication.bind_by_name {
-        UserName::of_bind(name)
-    } else {
-        UserName::Dn(name)
-    }
+    session: &mut Session,
+    pending: Option<Pending>,
+    mechanism: &str,
+    credentials: Option<&[u8]>,
+) -> Result<Bound, Refusal> {
+    let goes_on = pending.as_ref().filter(|one| one.mechanism == mechanism);
+    let begun = goes_on.map_or_else(|| worker.directory.clock.elapsed(), |one| one.begun);
+    let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
+    Ok(match step {
+        Step::Done { access, answer } => {
+            admission::admit(&worker.directory, session, access, mechanism)?;
+            Bound::Answered(ResultCode::Success, answer)
+        }
+        Step::Continue { exchange, challenge } => {
+            session.set_pending(Pending { mechanism, exchange, begun });
+            Bound::Answered(ResultCode::SaslBindInProgress, Some(challenge))
+        }
+        Step::NeedsHash(questions) => Bound::NeedsHash(questions),
+    })
 }

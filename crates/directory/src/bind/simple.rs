@@ -26,6 +26,16 @@ pub(crate) enum Simple {
     NeedsHash(Questions),
 }
 
+/// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
+/// of a user.
+pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
+    if worker.directory.credentials.authentication.bind_by_name {
+        UserName::of_bind(name)
+    } else {
+        UserName::Dn(name)
+    }
+}
+
 /// Begins a simple bind, or goes on with it when what it asked for is known.
 ///
 /// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or the

@@ -15,7 +15,7 @@ use schema::{Change, DnKey};
 use store::Resolved;
 use zeroize::Zeroizing;
 
-use crate::bind::Candidate;
+use crate::bind::simple::Candidate;
 use crate::directory::Directory;
 use crate::read::target;
 use crate::request::refusal::Refusal;

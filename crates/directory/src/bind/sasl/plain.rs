@@ -4,7 +4,8 @@ use auth::plain::read;
 use ldap::result::ResultCode;
 
 use super::mechanism::{Message, Step, authorize};
-use crate::bind::{self, Simple};
+use crate::bind::simple::{self, Simple};
+use crate::bind::user_name::UserName;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
@@ -22,7 +23,7 @@ pub(super) fn step(
         ));
     }
     let plain = read(message.octets)?;
-    match bind::verify_sasl(worker, plain.authcid, plain.password)? {
+    match simple::start(worker, UserName::of_sasl(plain.authcid), plain.password)? {
         Simple::Verified(access) => {
             let proven = access.from_origin(session.origin(message.mechanism));
             Ok(Step::Done { access: authorize(worker, proven, plain.authzid)?, answer: None })
