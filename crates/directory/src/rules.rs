@@ -1,5 +1,5 @@
-//! The rules in force: who may do what, what passwords have to be like, and what connections may ask
-//! for.
+//! The rules in force: who may do what, what passwords have to be like, and what connections may
+//! ask for.
 
 use std::sync::Arc;
 

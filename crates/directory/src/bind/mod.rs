@@ -109,8 +109,8 @@ fn bind_simply(
     Ok(Bound::Answered(ResultCode::Success, None))
 }
 
-/// A bind by SASL (RFC 4513 §5.2): hands one message to the mechanism, with the exchange it may go on
-/// with, and its answer to the client.
+/// A bind by SASL (RFC 4513 §5.2): hands one message to the mechanism, with the exchange it may
+/// go on with, and its answer to the client.
 fn bind_by_sasl(
     worker: &mut Worker,
     session: &mut Session,

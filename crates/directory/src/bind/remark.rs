@@ -1,5 +1,5 @@
-//! What the password policy remarks of an account whose owner signs in: it goes into the controls of
-//! the response.
+//! What the password policy remarks of an account whose owner signs in: it goes into the controls
+//! of the response.
 
 use ldap::message::{Control, ControlsBuf};
 use schema::EntryId;

@@ -149,8 +149,9 @@ fn who_am_i(
     Ok(Next::Answered(sink.extended(None, Some(name.as_bytes()))))
 }
 
-/// Cancel (RFC 3909): the other request ends as soon as whoever works on it looks. A session reaches
-/// its own requests alone; binds and StartTLS are never under way when another request is read.
+/// Cancel (RFC 3909): the other request ends as soon as whoever works on it looks. A session
+/// reaches its own requests alone; binds and StartTLS are never under way when another request is
+/// read.
 fn cancel(
     _worker: &mut Worker,
     session: &mut Session,

@@ -1,7 +1,7 @@
 //! What is kept of a SASL bind between the messages of its client.
 //!
-//! Invariant: it is small: what an anonymous client can make a server keep is bounded by the size of
-//! its messages.
+//! Invariant: it is small: what an anonymous client can make a server keep is bounded by the size
+//! of its messages.
 
 #[cfg(feature = "gssapi")]
 use std::fmt;
