@@ -39,11 +39,11 @@ pub struct Directory {
     pub(crate) rules: RulesInForce,
     pub(crate) credentials: Credentials,
     /// What binds have left in accounts and is not written yet.
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) limits: Limits,
     pub(crate) decode_limits: DecodeLimits,
     pub(crate) budgets: Budgets,
-    pub(crate) queue: WriteQueue,
+    pub(crate) queue: Arc<WriteQueue>,
     pub(crate) monitors: MonitorSources,
     pub(crate) seldom: Arc<SeldomLines>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -203,10 +203,6 @@ impl Directory {
     /// What is wrong with it.
     pub fn set_token_keys(&self, text: &str) -> Result<(), String> {
         self.credentials.set_token_keys(text)
-    }
-
-    pub(crate) fn queue(&self) -> &WriteQueue {
-        &self.queue
     }
 }
 

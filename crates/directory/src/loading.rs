@@ -11,9 +11,8 @@ pub use crate::access::acis::{
 };
 pub use crate::options::ROOT_DN;
 pub use crate::read::live_entry::LiveEntry;
-pub use crate::write::add::stamp_new;
-pub use crate::write::stamp::Stamp;
-pub use crate::write::update::{StoredForm, hash_passwords_with};
+pub use crate::write::passwords::{StoredForm, hash_passwords_with};
+pub use crate::write::stamp::{Stamp, stamp_new};
 
 /// Refuses an entry whose ACIs or password policy are not what they must be.
 ///

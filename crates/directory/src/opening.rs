@@ -46,8 +46,8 @@ use crate::request::session::{Peer, Session};
 use crate::request::worker::Worker;
 use crate::rules::RulesInForce;
 use crate::storage::{JournalHold, Storage};
-use crate::write::queue::WriteQueue;
-use crate::write::rehash::Rehasher;
+use crate::write::queue::{WriteQueue, pipeline};
+use crate::write::rehash::queue::Rehasher;
 use crate::write::space::FileSystemSpace;
 use crate::write::suffix;
 
@@ -169,13 +169,13 @@ impl Directory {
             state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
             rules,
             credentials,
-            accounts,
+            accounts: Arc::new(accounts),
             decode_limits: DecodeLimits {
                 dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,
                 ..DecodeLimits::default()
             },
             budgets: Budgets::new(options.limits.transactions_max_bytes),
-            queue: WriteQueue::new(&options.limits),
+            queue: Arc::new(WriteQueue::new(&options.limits)),
             limits: options.limits,
             monitors: MonitorSources::default(),
             seldom: Arc::new(SeldomLines::new(&clock)),
@@ -184,10 +184,11 @@ impl Directory {
             cookie_key: CookieKey::new(&mut OsChance),
             offers_tls: options.offers_tls,
         });
-        directory.queue.start(&directory);
-        account_writer.start(&directory);
+        pipeline::start(&directory);
+        let root = &directory.credentials.root.dn;
+        account_writer.start(&directory.accounts, Arc::clone(&directory.queue), root.clone());
         if directory.credentials.rehasher.is_some() {
-            proved.start(&directory);
+            proved.start(&directory.queue, root.clone());
         }
         if let Some(cache) = &directory.credentials.password_cache {
             password_cache::start_sweeper(cache, Arc::clone(&directory.clock));

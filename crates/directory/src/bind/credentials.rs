@@ -13,7 +13,7 @@ use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{PasswordCache, PasswordCacheCounts};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
-use crate::write::rehash::Rehasher;
+use crate::write::rehash::queue::Rehasher;
 
 /// What a directory verifies identities with.
 pub(crate) struct Credentials {

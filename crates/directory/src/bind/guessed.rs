@@ -10,7 +10,7 @@ use crate::bind::{sasl, simple};
 use crate::request::received::Received;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
-use crate::write::password_modify;
+use crate::write::password_modify::value as password_modify;
 
 impl Received<'_> {
     /// Whether it sends a password, or a proof of one, that may be wrong: a bind, a change of a

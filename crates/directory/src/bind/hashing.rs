@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::bind::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;
-use crate::password_policy::attempts::Attempt;
+use crate::password_policy::attempt::Attempt;
 use crate::request::cancel::Cancel;
 use crate::request::completion::Completion;
 use crate::request::received::Envelope;

@@ -13,7 +13,8 @@ use store::{Lsn, StoredEntry, View};
 use crate::bind::refusals::invalid_credentials;
 use crate::bind::remark::BindRemark;
 use crate::directory::{Directory, State};
-use crate::password_policy::attempts::{Attempt, Guess, Own, Tried};
+use crate::password_policy::attempt::{Attempt, Tried};
+use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{NotNow, Seen};
 use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{AccountState, Governing, Policy, PolicyError, Rejected, netscape};
@@ -107,7 +108,7 @@ impl Login {
         let governing = Arc::clone(governing.as_ref().filter(|_| !is_barred)?);
         directory.accounts.begin(&self.seen(), &guess, directory.clock.now()).then(|| {
             let account = Tried { id, lsn, governing, stored: stored.clone() };
-            Attempt::new(directory, account, guess)
+            Attempt::new(&directory.accounts, &directory.clock, account, guess)
         })
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod must_change;
 pub(crate) mod password_cache;
 pub(crate) mod recheck;
 pub(crate) mod refusals;
+pub(crate) mod rehash;
 pub(crate) mod remark;
 pub(crate) mod sasl;
 pub(crate) mod simple;

@@ -16,7 +16,7 @@ use crate::request::extended;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
-use crate::write::password_modify;
+use crate::write::password_modify::value as password_modify;
 
 /// Refuses everything but a change of the own password to a session that has to make one.
 pub(crate) fn check(

@@ -11,12 +11,12 @@ use crate::bind::hashing::Questions;
 use crate::bind::identity_mapper;
 use crate::bind::password_cache::{Account, Remembered};
 use crate::bind::refusals::invalid_credentials;
+use crate::bind::rehash;
 use crate::bind::user_name::{Found, UserName};
 use crate::directory::Directory;
 use crate::password_policy::attempts::{Guess, Own};
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
-use crate::write::rehash;
 
 /// How far a simple bind came on the thread that read it.
 pub(crate) enum Simple {
@@ -144,7 +144,9 @@ fn right(
     if worker.request.hashing.has_waited() {
         candidate.cache(worker, place, password);
     }
-    rehash::after_bind(worker, &candidate, place, password);
+    if let (Some(key), Some(old)) = (&candidate.key, candidate.passwords.get(place)) {
+        rehash::after_bind(worker, &candidate.access, (key, old), password);
+    }
     Ok(Some(Box::new(candidate.access)))
 }
 

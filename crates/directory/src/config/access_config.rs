@@ -9,23 +9,13 @@ use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, Schema, SettingChange};
 
 use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
+use crate::config::changes::{AccessConfig, AccessStep};
 use crate::read::virtual_tree::branch::Site;
 use crate::read::virtual_tree::names::ACCESS_CONFIG_DN;
 use crate::request::refusal::Refusal;
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::update::{self, Named};
-
-/// A change of the entry, resolved.
-pub(crate) struct AccessConfig {
-    steps: Vec<Step>,
-}
-
-/// A part of such a change.
-enum Step {
-    Put(String),
-    Take(String),
-    TakeAll,
-}
+use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
+use crate::write::request::WriteOp;
 
 /// Whether a request names the entry.
 pub(crate) fn holds(named: &Named) -> bool {
@@ -44,9 +34,9 @@ pub(crate) fn modify(named: &Named, request: &ModifyRequest<'_>) -> Result<Write
         }
         let is_empty = attribute.values.iter().next().is_none();
         match operation {
-            ModifyOperation::Increment => return Err(update::refuse_special()),
-            ModifyOperation::Replace => steps.push(Step::TakeAll),
-            ModifyOperation::Delete if is_empty => steps.push(Step::TakeAll),
+            ModifyOperation::Increment => return Err(named::refuse_special()),
+            ModifyOperation::Replace => steps.push(AccessStep::TakeAll),
+            ModifyOperation::Delete if is_empty => steps.push(AccessStep::TakeAll),
             ModifyOperation::Add | ModifyOperation::Delete => {}
         }
         for value in attribute.values.iter() {
@@ -55,8 +45,8 @@ pub(crate) fn modify(named: &Named, request: &ModifyRequest<'_>) -> Result<Write
             })?;
             let text = text.to_owned();
             steps.push(match operation {
-                ModifyOperation::Delete => Step::Take(text),
-                _ => Step::Put(text),
+                ModifyOperation::Delete => AccessStep::Take(text),
+                _ => AccessStep::Put(text),
             });
         }
     }
@@ -73,8 +63,8 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &AccessConfig) -> Result<Decision,
     let mut after = before.clone();
     for step in &op.steps {
         match step {
-            Step::TakeAll => after.clear(),
-            Step::Put(text) => {
+            AccessStep::TakeAll => after.clear(),
+            AccessStep::Put(text) => {
                 acis::check(&decide.state.schema, &DnKey::root(), text.as_bytes())?;
                 if after.contains(text) {
                     let why = "the ACI is there already";
@@ -82,7 +72,7 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &AccessConfig) -> Result<Decision,
                 }
                 after.push(text.clone());
             }
-            Step::Take(text) => {
+            AccessStep::Take(text) => {
                 let place = after.iter().position(|one| one == text);
                 let place = place.ok_or_else(|| {
                     Refusal::new(ResultCode::NoSuchAttribute, "there is no such ACI")

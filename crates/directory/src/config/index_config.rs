@@ -12,38 +12,13 @@ use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, IndexChange, Schema};
 use store::{Dictionary, INDEX_COUNT_MAX, IndexDefinition, IndexKind, IndexState};
 
+use crate::config::changes::{IndexConfig, IndexStep, Which};
 use crate::read::virtual_tree::branch::Site;
 use crate::read::virtual_tree::names::INDEX_CONFIG_DN;
 use crate::request::refusal::Refusal;
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::update::{self, Named};
-
-/// A change of one of the entries, resolved.
-pub(crate) struct IndexConfig {
-    /// The attribute type, as the name of the entry has it.
-    attribute: String,
-    pub(crate) kind: OpKind,
-    steps: Vec<Step>,
-}
-
-/// A part of such a change. Definitions are as the client sent them.
-enum Step {
-    Put(IndexDefinition),
-    Take(IndexDefinition),
-    TakeAll(Which),
-    Rebuild(IndexDefinition),
-}
-
-/// The definitions that the values of one attribute stand for.
-#[derive(Clone, Copy)]
-enum Which {
-    /// `ds-cfg-index-type`: those of a kind and the attribute alone.
-    Kinds,
-    /// `ds-cfg-index-extensible-matching-rule`.
-    Rules,
-    /// `roster-index-definition`.
-    All,
-}
+use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
+use crate::write::request::WriteOp;
 
 impl Which {
     fn has(self, definition: &IndexDefinition) -> bool {
@@ -88,7 +63,7 @@ pub(crate) fn modify(named: &Named, request: &ModifyRequest<'_>) -> Result<Write
             ModifyOperation::Add | ModifyOperation::Increment => false,
         };
         if takes_all && let Some(which) = which(attribute.description) {
-            op.steps.push(Step::TakeAll(which));
+            op.steps.push(IndexStep::TakeAll(which));
         }
         for value in attribute.values.iter() {
             op.value(attribute.description, operation, value)?;
@@ -100,7 +75,7 @@ pub(crate) fn modify(named: &Named, request: &ModifyRequest<'_>) -> Result<Write
 /// Resolves a delete of such an entry; refuses every other name.
 pub(crate) fn delete(named: &Named) -> Result<WriteOp, Refusal> {
     let mut op = begin(named, OpKind::Delete)?;
-    op.steps.push(Step::TakeAll(Which::All));
+    op.steps.push(IndexStep::TakeAll(Which::All));
     Ok(WriteOp::IndexConfig(op))
 }
 
@@ -118,7 +93,7 @@ fn begin(named: &Named, kind: OpKind) -> Result<IndexConfig, Refusal> {
             let attribute = text(&ava.value)?.to_owned();
             Ok(IndexConfig { attribute, kind, steps: Vec::new() })
         }
-        _ => Err(update::refuse_special()),
+        _ => Err(named::refuse_special()),
     }
 }
 
@@ -152,7 +127,7 @@ impl IndexConfig {
             if kind == IndexKind::Extensible {
                 // Which, say the matching rules; without the kind there are none.
                 if operation == ModifyOperation::Delete {
-                    self.steps.push(Step::TakeAll(Which::Rules));
+                    self.steps.push(IndexStep::TakeAll(Which::Rules));
                 }
                 return Ok(());
             }
@@ -172,7 +147,7 @@ impl IndexConfig {
                 }
                 Some(_) | None => parse(value)?,
             };
-            self.steps.push(Step::Rebuild(definition));
+            self.steps.push(IndexStep::Rebuild(definition));
             return Ok(());
         } else if is(ENTRY_LIMIT) {
             tracing::info!(
@@ -186,8 +161,8 @@ impl IndexConfig {
             return Err(refuse(&format!("'{description}' is not changed in an index")));
         };
         self.steps.push(match operation {
-            ModifyOperation::Delete => Step::Take(definition),
-            _ => Step::Put(definition),
+            ModifyOperation::Delete => IndexStep::Take(definition),
+            _ => IndexStep::Put(definition),
         });
         Ok(())
     }
@@ -240,7 +215,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &IndexConfig) -> Result<Decisi
 }
 
 fn take_step(
-    step: &Step,
+    step: &IndexStep,
     attribute: &str,
     schema: &Schema,
     after: &mut BTreeSet<IndexDefinition>,
@@ -261,7 +236,7 @@ fn take_step(
         Refusal::new(ResultCode::NoSuchAttribute, why)
     };
     match step {
-        Step::Put(definition) => {
+        IndexStep::Put(definition) => {
             let known = canonical(definition)?;
             // What another kind provides is there already, and takes no room.
             let is_provided = known.kind != definition.kind;
@@ -270,14 +245,14 @@ fn take_step(
                 return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
             }
         }
-        Step::Take(definition) => {
+        IndexStep::Take(definition) => {
             let known = canonical(definition)?;
             if known.kind != definition.kind || !after.remove(&known) {
                 return Err(lacks(definition));
             }
         }
-        Step::TakeAll(which) => after.retain(|definition| !which.has(definition)),
-        Step::Rebuild(definition) => {
+        IndexStep::TakeAll(which) => after.retain(|definition| !which.has(definition)),
+        IndexStep::Rebuild(definition) => {
             let known = canonical(definition)?;
             if !after.contains(&known) {
                 return Err(lacks(definition));

@@ -1,6 +1,8 @@
 //! Changes of the configuration by LDAP (`cn=config`, the schema), and the entries of `cn=monitor`.
 
 pub(crate) mod access_config;
+pub(crate) mod changes;
+pub(crate) mod close_session;
 pub(crate) mod figure_monitor;
 pub(crate) mod index_config;
 pub(crate) mod index_monitor;

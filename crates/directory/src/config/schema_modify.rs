@@ -12,8 +12,8 @@ use store::{Ask, IndexDefinition};
 
 use crate::access::groups::is_group_class;
 use crate::request::refusal::Refusal;
-use crate::write::decide::{Decide, Decision};
-use crate::write::modify::Modification;
+use crate::write::decision::{Decide, Decision};
+use crate::write::request::Modification;
 
 /// Decides on a change of the schema: values of `attributeTypes`, `objectClasses` and the like are
 /// added and removed one by one; the whole request takes effect or nothing of it.

@@ -7,19 +7,11 @@
 //! the password is right.
 //! Invariant: binds with the same password side by side are one guess until they are answered.
 
-use std::fmt;
-use std::sync::{Arc, Weak};
-
 use environment::Timestamp;
 use rustc_hash::FxHashMap;
 use schema::EntryId;
-use store::Lsn;
 
-use super::account::AccountState;
-use super::pending::Seen;
-use super::set::Governing;
 use crate::bind::password_cache::Digest;
-use crate::directory::Directory;
 
 /// What tells one guess at an account from another.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -106,72 +98,5 @@ impl UnderWay {
             Own::Held(_) => false,
         };
         entries.iter().filter(counts).map(|one| one.begun)
-    }
-}
-
-/// A guess under way, as long as its bind is.
-pub(crate) struct Attempt {
-    directory: Weak<Directory>,
-    account: Tried,
-    guess: Guess,
-    is_right: bool,
-}
-
-/// The account of a guess, as it was when that began.
-#[derive(Debug)]
-pub(crate) struct Tried {
-    pub(crate) id: EntryId,
-    pub(crate) lsn: Lsn,
-    pub(crate) governing: Arc<Governing>,
-    pub(crate) stored: AccountState,
-}
-
-impl Tried {
-    fn seen(&self) -> Seen<'_> {
-        let policy = &self.governing.policy;
-        Seen { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
-    }
-}
-
-impl Attempt {
-    /// A guess that has its place in the table.
-    pub(crate) fn new(directory: &Arc<Directory>, account: Tried, guess: Guess) -> Self {
-        Self { directory: Arc::downgrade(directory), account, guess, is_right: false }
-    }
-
-    /// Which guess it is.
-    pub(crate) fn guess(&self) -> &Guess {
-        &self.guess
-    }
-
-    /// Whose password it guesses.
-    pub(crate) fn id(&self) -> EntryId {
-        self.account.id
-    }
-
-    /// Its hash has shown that it is right.
-    pub(crate) fn set_right(&mut self) {
-        self.is_right = true;
-    }
-
-    /// Its bind is looked at once more, from the beginning: it is no failure.
-    pub(crate) fn take_back(mut self) {
-        self.is_right = true;
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if let Some(directory) = self.directory.upgrade() {
-            let now = directory.clock.now();
-            let account = self.account.seen();
-            directory.accounts.end(&account, (&self.guess, self.is_right), now);
-        }
-    }
-}
-
-impl fmt::Debug for Attempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt").field("account", &self.account.id).finish_non_exhaustive()
     }
 }

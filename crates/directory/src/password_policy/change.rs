@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Privilege};
-use auth::password::{self, Scheme};
+use auth::password::{self};
 use environment::Timestamp;
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, DnKey, Entry, EntryRead, Schema};
@@ -28,12 +28,13 @@ use super::control::PolicyError;
 use super::quality::{Fault, NewPassword, OWN_VALUES_MAX, Words};
 use super::rules::{Hashed, Policy};
 use super::set::Governing;
+use super::verdict::{Asker, Looked};
 use crate::bind::hashing::Behind;
+use crate::password_policy::verdict::Storing;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
-use crate::write::decide::Decide;
-use crate::write::rehash;
-use crate::write::update::Storing;
+use crate::write::decision::Decide;
+use crate::write::rehash::queue::current_form;
 
 /// Passwords as a request brings them.
 #[derive(Default)]
@@ -59,84 +60,6 @@ impl<'r> Sent<'r> {
             true => self.clear.push(value),
             false => self.has_keys = true,
         }
-    }
-}
-
-/// Who asks for a change of a password.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Asker {
-    /// The root identity, for whom there are no rules.
-    Root,
-    /// Who may set the passwords of others.
-    Administrator,
-    /// Whose password it is.
-    Owner,
-    /// Somebody else, who will be refused.
-    Stranger,
-}
-
-impl Asker {
-    fn of(access: &Access, key: &DnKey) -> Self {
-        if access.is_root() {
-            Self::Root
-        } else if access.key() == Some(key) {
-            // Who acts as somebody else has no say in the password of that one.
-            if access.prover().is_none() { Self::Owner } else { Self::Stranger }
-        } else if access.has(Privilege::PasswordReset) {
-            Self::Administrator
-        } else {
-            Self::Stranger
-        }
-    }
-
-    /// Whether quality and history matter.
-    fn is_checked(self, policy: &Policy) -> bool {
-        match self {
-            Self::Root => false,
-            Self::Administrator => !policy.skips_administrators,
-            Self::Owner | Self::Stranger => true,
-        }
-    }
-
-    /// Whether the asker has to put another password in the place of one that somebody else set.
-    fn has_to_change(self, policy: &Policy, state: &AccountState) -> bool {
-        self == Self::Owner && policy.forces_change() && state.is_reset
-    }
-}
-
-/// What was found out about the passwords of a request.
-pub(crate) struct Looked {
-    asker: Asker,
-    is_added: bool,
-    sends_old: bool,
-    keeps_hashed: bool,
-    /// There are new ones in clear text.
-    has_clear: bool,
-    governing: Option<Arc<Governing>>,
-    /// Stored forms that the new ones were compared with.
-    compared: Vec<Vec<u8>>,
-    /// One of the new ones is behind one of those.
-    was_used: bool,
-}
-
-impl Looked {
-    /// How new passwords of the entry are stored, if not as the settings have it.
-    pub(crate) fn scheme(&self) -> Option<Scheme> {
-        self.governing.as_ref()?.policy.scheme
-    }
-
-    /// What is to be told of the new passwords when nothing else stands against the change.
-    pub(crate) fn late(&self) -> Option<Refusal> {
-        self.was_used.then(|| {
-            let why = "the password was used before";
-            Refusal::new(ResultCode::ConstraintViolation, why)
-                .because(PolicyError::PasswordInHistory)
-        })
-    }
-
-    /// The policy whose quality a password that the server makes up has to have.
-    pub(crate) fn policy(&self) -> Option<&Policy> {
-        self.governing.as_ref().map(|governing| &governing.policy)
     }
 }
 
@@ -493,7 +416,9 @@ fn drop_keys(
 /// was stored anew.
 fn is_compared(decide: &Decide<'_>, looked: &Looked, stored: &[u8]) -> bool {
     let now = [stored.to_vec()];
-    looked.compared.iter().any(|one| rehash::stored_now(decide.directory, &now, one).is_some())
+    looked.compared.iter().any(|one| {
+        current_form(decide.directory.credentials.rehasher.as_ref(), &now, one).is_some()
+    })
 }
 
 fn stored_passwords(

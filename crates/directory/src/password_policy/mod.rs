@@ -5,11 +5,15 @@
 //! that is handed in: no rule reads a directory, a clock or a password's hash.
 
 mod account;
+pub(crate) mod account_event;
+pub(crate) mod account_writer;
+pub(crate) mod attempt;
 pub(crate) mod attempts;
 mod attributes;
 pub(crate) mod change;
 mod control;
 pub(crate) mod generator;
+pub(crate) mod governed;
 pub mod netscape;
 pub(crate) mod pending;
 mod quality;
@@ -19,6 +23,7 @@ pub(crate) mod set;
 mod standing;
 mod subtree;
 mod switches;
+pub(crate) mod verdict;
 
 pub use account::{AccountState, Changed, Changer, Locked, Login, Rejected, Remark, Used};
 pub(crate) use control::add_to;

@@ -12,46 +12,22 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aci::Permitted;
-use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use environment::Timestamp;
-use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
-use schema::{Change, DnKey, EntryId, EntryRead as _, ModifyChange, Schema};
+use schema::{Change, EntryId, ModifyChange};
 use store::{Lsn, StoredEntry, View};
 
 use super::account::{AccountState, Rejected, Remark};
+use super::account_event::{AccountEvents, Event, What};
 use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
 use super::rules::Policy;
 use super::set::PasswordPolicyOptions;
-use crate::directory::Directory;
-use crate::request::refusal::Refusal;
-use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::queue::PendingWrite;
-use crate::write::update;
-
-/// Something that a bind leaves behind. Of one account no two are of the same time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Event {
-    at: Timestamp,
-    what: What,
-    /// A rule counts it, or others that are not written yet.
-    is_counted: bool,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum What {
-    /// The password was right.
-    Success,
-    /// It was wrong.
-    Failure,
-}
 
 /// The events of one account, the oldest first.
 #[derive(Debug, Default)]
@@ -90,7 +66,7 @@ pub(crate) struct Accounts {
 }
 
 /// What the thread is told.
-enum Call {
+pub(super) enum Call {
     /// There is something to write, some time.
     Soon,
     /// There is something that others should know.
@@ -348,7 +324,7 @@ impl Accounts {
         }
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
@@ -370,7 +346,7 @@ impl Accounts {
     }
 
     /// Takes what is to be written now, and forgets what was written long enough ago.
-    fn take(&self, forgets: bool) -> Vec<Vec<AccountEvents>> {
+    pub(super) fn take(&self, forgets: bool) -> Vec<Vec<AccountEvents>> {
         let mut writes = Vec::new();
         let mut some = Vec::new();
         for shard in &self.shards {
@@ -402,7 +378,7 @@ impl Accounts {
     }
 
     /// A write is over.
-    fn written(&self, ids: &[EntryId], is_done: bool) {
+    pub(super) fn written(&self, ids: &[EntryId], is_done: bool) {
         for id in ids {
             if let Some(pending) = self.shard(*id).accounts.get_mut(id) {
                 pending.is_written = is_done;
@@ -414,7 +390,7 @@ impl Accounts {
     }
 
     /// Of the events that were sent, those that still count; they are part of the change `lsn`.
-    fn decided(&self, id: EntryId, events: &[Event], lsn: Lsn) -> Vec<Event> {
+    pub(crate) fn decided(&self, id: EntryId, events: &[Event], lsn: Lsn) -> Vec<Event> {
         let mut shard = self.shard(id);
         let Some(pending) = shard.accounts.get_mut(&id) else { return events.to_vec() };
         pending.decided = Some(lsn);
@@ -422,7 +398,7 @@ impl Accounts {
     }
 
     /// Whether all is written.
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.shards.iter().all(|shard| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             shard.accounts.values().all(|one| one.is_written && one.sent == one.events.len())
@@ -512,7 +488,7 @@ fn later_than_all(state: &AccountState, pending: Option<&Pending>, now: Timestam
 }
 
 /// The state after these events.
-fn replay(
+pub(crate) fn replay(
     state: AccountState,
     events: impl Iterator<Item = Event>,
     policy: &Policy,
@@ -545,161 +521,10 @@ fn sets_state(change: &ModifyChange) -> bool {
     })
 }
 
-/// The events of one account, on their way into its entry.
-#[derive(Debug)]
-pub(crate) struct AccountEvents {
-    id: EntryId,
-    events: Vec<Event>,
-}
-
-/// Decides on what the entries before it left: an account at a time, and one that cannot be changed
-/// stays as it is.
-pub(crate) fn decide(
-    decide: &mut Decide<'_>,
-    accounts: &[AccountEvents],
-) -> Result<Decision, Refusal> {
-    let before = decide.view.lsn();
-    let mut decision = Decision::default();
-    for AccountEvents { id, events } in accounts {
-        let events = decide.directory.accounts.decided(*id, events, Lsn(before.0 + 1));
-        match change(decide, *id, &events) {
-            Ok(change) => decision.changes.extend(change),
-            Err(refusal) => {
-                tracing::warn!(
-                    id = id.0,
-                    ?refusal,
-                    "the account state that binds recorded is \
-                                                     dropped"
-                );
-            }
-        }
-    }
-    if decision.changes.is_empty() {
-        // There is no such change: what there is to know is in the view of now.
-        for AccountEvents { id, .. } in accounts {
-            decide.directory.accounts.decided(*id, &[], before);
-        }
-    }
-    Ok(decision)
-}
-
-fn change(
-    decide: &Decide<'_>,
-    id: EntryId,
-    events: &[Event],
-) -> Result<Option<Permitted<Change>>, Refusal> {
-    let Some(stored) = decide.view.entry(id)? else { return Ok(None) };
-    let schema: &Schema = &decide.state.schema;
-    let policies = decide.directory.rules.password_policies.load();
-    let key = DnKey::from_text(schema, stored.dn());
-    let governing = key.as_ref().ok().and_then(|key| policies.of(&stored, key));
-    let none = Policy::default();
-    let policy = governing.as_ref().map_or(&none, |one| &one.policy);
-    let state = AccountState::read(&stored, schema);
-    let events = events.iter().copied();
-    // Where no rule asks for it any more, only the last bind is of interest.
-    let events = events.filter(|one| governing.is_some() || one.what == What::Success);
-    let now = replay(state.clone(), events, policy);
-    let before = stored.to_entry()?;
-    let mut after = before.clone();
-    for ((name, old), (_, new)) in state.attributes().into_iter().zip(now.attributes()) {
-        if old != new {
-            let description = schema.describe(name).map_err(|error| {
-                Refusal::new(ResultCode::UndefinedAttributeType, error.to_string())
-            })?;
-            let values = new.into_iter().map(String::into_bytes).collect();
-            after.replace_values(schema, &description, values)?;
-        }
-    }
-    if after == before {
-        return Ok(None);
-    }
-    let known = schema.well_known();
-    let kept = [&known.modifiers_name, &known.modify_timestamp].map(Arc::clone);
-    update::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
-    let checked = Checked {
-        key: &key.unwrap_or_default(),
-        rights: &decide.guard.on(&stored),
-        onto: None,
-        after: &after,
-        passwords: Passwords::OfServer,
-    };
-    Ok(Some(checks::permit(decide, &checked, change)?))
-}
-
 /// The other end of the calls.
 pub(crate) struct Writer {
-    heard: Receiver<Call>,
-    delay: Duration,
-}
-
-impl Writer {
-    /// Starts the thread, which ends when the directory is dropped.
-    pub(crate) fn start(self, directory: &Arc<Directory>) {
-        let weak = Arc::downgrade(directory);
-        let thread = thread::Builder::new().name("accounts".to_owned());
-        thread
-            .spawn(move || self.serve(&weak))
-            .expect("a process that starts can start one more thread");
-    }
-
-    fn serve(&self, directory: &Weak<Directory>) {
-        let mut alarm = never();
-        let mut is_armed = false;
-        // Until this is dropped somebody waits for it.
-        let mut finishing: Option<Sender<()>> = None;
-        let mut looks = 0;
-        loop {
-            let forgets = select! {
-                recv(self.heard) -> call => match call {
-                    Err(_) => return,
-                    Ok(Call::Soon) if is_armed => continue,
-                    Ok(Call::Soon) => {
-                        (alarm, is_armed) = (after(self.delay), true);
-                        continue;
-                    }
-                    Ok(Call::Now) => false,
-                    Ok(Call::Finish(done)) => {
-                        (finishing, looks) = (Some(done), 0);
-                        false
-                    }
-                },
-                recv(alarm) -> _ => {
-                    (alarm, is_armed) = (never(), false);
-                    true
-                }
-            };
-            let Some(directory) = directory.upgrade() else { return };
-            for accounts in directory.accounts.take(forgets) {
-                write(&directory, accounts);
-            }
-            if finishing.is_some() {
-                looks += 1;
-                if directory.accounts.is_done() || looks > FINISH_LOOKS_MAX {
-                    finishing = None;
-                } else {
-                    (alarm, is_armed) = (after(FINISH_LOOK), true);
-                }
-            } else if !is_armed && !directory.accounts.is_idle() {
-                (alarm, is_armed) = (after(self.delay), true);
-            }
-        }
-    }
-}
-
-/// Hands events to the writer of the directory.
-fn write(directory: &Arc<Directory>, accounts: Vec<AccountEvents>) {
-    let ids: Vec<EntryId> = accounts.iter().map(|account| account.id).collect();
-    let op = WriteOp::AccountStates(accounts);
-    let write = PendingWrite::of_server(directory, op, true);
-    let weak = Arc::downgrade(directory);
-    write.submit(Box::new(move |done| {
-        if let Some(directory) = weak.upgrade() {
-            let is_success = done.completion.code == Some(ResultCode::Success);
-            directory.accounts.written(&ids, is_success);
-        }
-    }));
+    pub(super) heard: Receiver<Call>,
+    pub(super) delay: Duration,
 }
 
 /// What events change: whoever sets one of these knows better. Passwords do so as well.
@@ -728,7 +553,5 @@ const CALLS_MAX: usize = 64;
 /// known.
 const IDLE_PARTS: u32 = 50;
 
-/// How long a shutdown waits for the last write, and how often it looks whether it is over.
+/// How long a shutdown waits for the last write.
 const FINISH_MAX: Duration = Duration::from_secs(5);
-const FINISH_LOOK: Duration = Duration::from_millis(2);
-const FINISH_LOOKS_MAX: u32 = 2_500;

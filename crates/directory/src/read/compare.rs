@@ -32,7 +32,7 @@ use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
-use crate::write::{password_modify, update};
+use crate::write::{old_password, passwords};
 
 /// Begins a compare: carries it out here when it is little work, else makes a job of it. It counts
 /// only when nothing had to be asked for: a clear-text password is true where it is behind a stored
@@ -161,7 +161,7 @@ impl Compare<'_> {
         let Some(assertion) = resolve(request, schema, &mut meter)? else {
             return self.too_much();
         };
-        let is_password = update::is_hashable(&assertion.description);
+        let is_password = passwords::is_hashable(&assertion.description);
         let of_password = is_password.then(|| key.clone());
         match session {
             Some(session) if is_password => {
@@ -188,7 +188,7 @@ impl Compare<'_> {
             && !matches!(behind, Behind::Asked)
         {
             // A guess, as the old password is that comes with a new one.
-            is_true = password_modify::counts(worker, &key, &state, is_true)?;
+            is_true = old_password::counts(worker, &key, &state, is_true)?;
         }
         Ok(Outcome::Done(match is_true {
             true => ResultCode::CompareTrue,
@@ -234,7 +234,7 @@ impl Compare<'_> {
         }
         let live = LiveEntry::new(view, &stored, schema.well_known(), false).seen_by(guard);
         let truth = check(&live, &rights, meter)?;
-        let is_password = update::is_hashable(&assertion.description);
+        let is_password = passwords::is_hashable(&assertion.description);
         let values = match is_password && truth != Truth::True {
             true => password::stored_in(&live, &assertion.description),
             false => Vec::new(),

@@ -18,9 +18,9 @@ use store::{Ask, StoreError, View};
 
 use crate::read::target;
 use crate::request::refusal::Refusal;
-use crate::write::modify::Modification;
 use crate::write::passes::Passes;
-use crate::write::update;
+use crate::write::passwords;
+use crate::write::request::Modification;
 
 /// Reads an entry that was found, as far as these modifications need it.
 pub(crate) fn load(
@@ -57,7 +57,7 @@ fn wanted<'m>(
     modifications: &'m [Modification],
 ) -> Option<HashSet<&'m [u8]>> {
     // A clear-text password stands for a hash that must be looked for.
-    if update::is_hashable(description) {
+    if passwords::is_hashable(description) {
         return None;
     }
     let mut wanted = HashSet::new();

@@ -113,7 +113,7 @@ pub(crate) fn access_of(
         return Ok(Access::of(Identity::Anonymous));
     }
     let dn = Dn::parse(name)?;
-    let key = crate::write::update::key(&state.schema, &dn)?;
+    let key = crate::write::named::key(&state.schema, &dn)?;
     if key == root.key {
         return Ok(root.access());
     }

@@ -8,7 +8,7 @@ use ldap::result::ResultCode;
 
 use crate::bind::hashing::{HashDone, RequestHashes};
 use crate::bind::{self, must_change, recheck};
-use crate::config::session_monitor;
+use crate::config::close_session;
 use crate::password_policy;
 use crate::read::search::Parked;
 use crate::request::cancel::Ending;
@@ -22,7 +22,7 @@ use crate::request::session::Session;
 use crate::request::sink::{self, Receiver, ResponseSink};
 use crate::request::worker::{Next, RequestState, Worker};
 use crate::request::{cancel, extended};
-use crate::write::update;
+use crate::write::{named, submit};
 use crate::{read, write};
 
 impl Worker {
@@ -191,7 +191,7 @@ fn abort_transaction(
     code: ResultCode,
     sink: &mut ResponseSink<'_>,
 ) {
-    for control in controls.iter().filter(|one| one.oid == write::transaction::SPECIFICATION) {
+    for control in controls.iter().filter(|one| one.oid == write::transactions::SPECIFICATION) {
         let identifier = control.value.unwrap_or_default();
         if session.transactions().take(identifier).is_ok() {
             let why = "an update of the transaction was refused";
@@ -277,8 +277,8 @@ fn carry_out(
         Request::Unbind | Request::Abandon(_) => return Ok(Next::Answered(sink.nothing())),
         Request::Add(add) => write::add::resolve(worker, session, add)?,
         Request::Delete(delete) => {
-            let named = update::named(worker, delete.name)?;
-            if let Some(closed) = session_monitor::close(worker, session, &named, controls)? {
+            let named = named::named(&worker.directory, delete.name)?;
+            if let Some(closed) = close_session::close(worker, session, &named, controls)? {
                 let result = Refusal::new(closed, "");
                 return Ok(Next::Answered(sink.end(result, Controls::EMPTY)));
             }
@@ -287,7 +287,7 @@ fn carry_out(
         Request::Modify(modify) => write::modify::resolve(worker, session, controls, modify)?,
         Request::ModifyDn(rename) => write::modify_dn::resolve(worker, rename)?.into(),
     };
-    update::submit(worker, session, (controls, envelope), resolved, sink)
+    submit::submit(worker, session, (controls, envelope), resolved, sink)
 }
 
 /// Carries out a job on a pool thread: the message is decoded again from the job's own copy.

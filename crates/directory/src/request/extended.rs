@@ -16,7 +16,7 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-use crate::write::{account_state, password_modify, transaction};
+use crate::write::{account_state, password_modify, transaction, transactions};
 
 #[cfg(test)]
 mod tests;
@@ -45,11 +45,11 @@ pub(crate) const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// All supported extended operations.
 const OPERATIONS: &[(&str, Start)] = &[
     (START_TLS, start_tls),
-    (password_modify::OID, password_modify::start),
+    (password_modify::value::OID, password_modify::start),
     (WHO_AM_I, who_am_i),
     (cancel::OID, cancel),
-    (transaction::START, transaction::start),
-    (transaction::END, transaction::end),
+    (transactions::START, transaction::start),
+    (transactions::END, transaction::end),
     (policy_state::OID, account_state::start),
     (policy_state::PING_OID, account_state::start),
     (why::OID, why::start),

@@ -104,7 +104,7 @@ impl PolicyOperation {
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
                 START_TLS => return None,
-                password_modify::OID => Self::PasswordModify,
+                password_modify::value::OID => Self::PasswordModify,
                 _ => Self::Extended,
             },
         })

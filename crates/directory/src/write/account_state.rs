@@ -9,6 +9,7 @@
 
 mod changes;
 mod tells;
+pub(crate) mod verb;
 
 use std::sync::Arc;
 
@@ -19,13 +20,13 @@ use ldap::dn::Dn;
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, Schema};
-use store::{StoredEntry, View};
 
-use self::changes::{Changed, Verb};
 use self::tells::Told;
+use self::verb::{Changed, Verb};
 use crate::access::guard::{Guard, Site, guarded};
-use crate::directory::{Directory, State};
-use crate::password_policy::{Account, AccountState, Policy};
+use crate::directory::State;
+use crate::password_policy::governed::Known;
+use crate::password_policy::{Account, AccountState};
 use crate::read::target::{self, Lookup};
 use crate::request::extended::Call;
 use crate::request::referral;
@@ -34,26 +35,9 @@ use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::update;
-
-/// Changes of the state of one account, resolved.
-pub(crate) struct StateChange {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    changes: Vec<(&'static Verb, Vec<String>)>,
-    asked: Wanted,
-}
-
-/// What is to be answered.
-struct Wanted {
-    /// The name of the account as it was sent.
-    target: String,
-    /// The numbers of what is asked for; none: everything.
-    numbers: Vec<u32>,
-    /// Whether everything includes PingDirectory's operations: OpenDJ's clients fail on them.
-    knows_ping: bool,
-}
+use crate::write::decision::{Decide, Decision};
+use crate::write::request::{StateChange, Wanted, WriteOp};
+use crate::write::{delta, named, stamp, submit};
 
 /// Carries it out, or resolves what it changes and hands that to the writer.
 pub(crate) fn start(
@@ -74,7 +58,7 @@ pub(crate) fn start(
     })?;
     let dn = Dn::parse(&value.target)?;
     let state = worker.directory.state.load_full();
-    let key = update::key(&state.schema, &dn)?;
+    let key = named::key(&state.schema, &dn)?;
     worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
     if key == worker.directory.credentials.root.key {
         return Err(Refusal::new(
@@ -90,7 +74,7 @@ pub(crate) fn start(
         return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
     }
     let op = WriteOp::StateChange(StateChange { key, dn, changes, asked });
-    update::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
+    submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
 /// What is to be changed, and the numbers of what is to be told: also of what is changed.
@@ -140,38 +124,7 @@ fn read(
     })
 }
 
-/// An account, and the policy that governs it.
-pub(crate) struct Known {
-    /// The name of the policy's entry; none where none governs.
-    pub(crate) name: Option<String>,
-    /// The policy; no rules where none governs.
-    pub(crate) policy: Policy,
-    /// The account.
-    pub(crate) account: Account,
-}
-
 impl Known {
-    /// Of a stored entry, with what binds left and is not in the entry yet.
-    pub(crate) fn of(
-        (directory, state): (&Directory, &State),
-        view: &View<'_>,
-        (entry, key): (&StoredEntry<'_>, &DnKey),
-    ) -> Self {
-        let governing = directory.rules.password_policies.load().of(entry, key);
-        let (name, policy) = match governing {
-            Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
-            None => (None, Policy::default()),
-        };
-        let account_state = directory.accounts.state(view, entry, &policy);
-        let account = Account::new(account_state, entry, (&state.schema, &state.switches));
-        Self { name, policy, account }
-    }
-
-    /// Whether any account of the directory may be governed by a policy.
-    pub(crate) fn may_have_policy(directory: &Directory) -> bool {
-        !directory.rules.password_policies.load().is_empty()
-    }
-
     fn told(&self, now: Timestamp) -> Told<'_> {
         let Self { name, policy, account } = self;
         Told { name: name.as_deref(), policy, account, now }
@@ -200,11 +153,11 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let value = known.told(now).value(&op.asked);
     // What binds left that is not written yet is written now, or was undone.
     let settled = (AccountState::read(&stored, schema) != found).then_some(id);
-    if update::deltas(&before, &after).is_empty() {
+    if delta::deltas(&before, &after).is_empty() {
         return Ok(Decision { value: Some(value), settled, ..Decision::default() });
     }
-    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
         rights,
@@ -239,20 +192,8 @@ fn write(account: &Account, entry: &mut Entry, schema: &Schema) -> Result<(), Re
     let there = AccountState::read(entry, schema).attributes();
     for ((name, new), (_, old)) in account.state.attributes().into_iter().zip(there) {
         if new != old {
-            replace(entry, schema, name, new)?;
+            changes::replace(entry, schema, name, new)?;
         }
     }
     changes::write_switches(account.switches, entry, schema)
-}
-
-/// Replaces the values of an attribute; one that the schema does not know has none.
-fn replace(
-    entry: &mut Entry,
-    schema: &Schema,
-    name: &str,
-    values: Vec<String>,
-) -> Result<(), Refusal> {
-    let Ok(description) = schema.describe(name) else { return Ok(()) };
-    let values = values.into_iter().map(String::into_bytes).collect();
-    Ok(entry.replace_values(schema, &description, values)?)
 }

@@ -6,34 +6,23 @@ use aci::Identity;
 use environment::random_uuid;
 use ldap::message::AddRequest;
 use ldap::result::ResultCode;
-use schema::{
-    AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, steps_of_name, validate,
-};
+use schema::{AddChange, Change, Entry, EntryId, Mode, steps_of_name, validate};
 use store::Resolved;
 
 use crate::config::index_config;
-use crate::password_policy::change::{self, Looked, Sent};
+use crate::password_policy::change::{self, Sent};
 use crate::read::search::aliases;
 use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
-use crate::write::relax;
-use crate::write::stamp::Stamp;
-use crate::write::update::Resolution;
-use crate::write::update::{self, Named};
-
-/// An add, resolved.
-pub(crate) struct Add {
-    pub(crate) key: DnKey,
-    /// As the client sent it.
-    pub(crate) entry: Entry,
-    /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
-}
+use crate::write::request::{Add, WriteOp};
+use crate::write::submit::Resolution;
+use crate::write::{delta, passwords, relax, stamp, stored_form};
 
 /// Resolves the request.
 pub(crate) fn resolve(
@@ -42,7 +31,7 @@ pub(crate) fn resolve(
     request: &AddRequest<'_>,
 ) -> Result<Resolution, Refusal> {
     check_work(worker, session, request)?;
-    let named = update::named(worker, request.name)?;
+    let named = named::named(&worker.directory, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         return Ok(index_config::add(&named, request)?.into());
     }
@@ -55,15 +44,16 @@ pub(crate) fn resolve(
     for attribute in entry.attributes() {
         checks::check_description(&attribute.description)?;
     }
-    let passwords = entry.attributes().iter().filter(|one| update::is_hashable(&one.description));
-    update::check_password_count(passwords.map(|one| one.values.len()).sum())?;
+    let passwords =
+        entry.attributes().iter().filter(|one| passwords::is_hashable(&one.description));
+    passwords::check_password_count(passwords.map(|one| one.values.len()).sum())?;
     entry.add_naming_values(schema)?;
     let access = session.access();
     let looked = sent_passwords(&entry)
         .map(|sent| change::look_at_new(worker, access, (&key, &entry), &sent));
     let storing = looked.as_ref().map(|looked| change::storing(looked, access));
     let storing = storing.unwrap_or_default();
-    update::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
+    stored_form::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
     Ok(match worker.request.hashing.questions() {
         Some(questions) => Resolution::NeedsHash(questions),
         None => WriteOp::Add(Add { key, entry, looked }).into(),
@@ -103,7 +93,7 @@ fn sent_passwords(entry: &Entry) -> Option<Sent<'_>> {
     let mut sent = None;
     for attribute in entry.attributes().iter().filter(|one| one.description.is_password()) {
         let sent = sent.get_or_insert_with(Sent::default);
-        let is_hashable = update::is_hashable(&attribute.description);
+        let is_hashable = passwords::is_hashable(&attribute.description);
         attribute.values.iter().for_each(|value| sent.take(value, is_hashable));
     }
     sent
@@ -146,7 +136,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
             change::Target { key: &op.key, stored: None, proves_old: false, touched: &touched };
         own = Some(change::decide(decide, looked, &target, &mut entry)?);
     }
-    stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
+    stamp::stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
     let checked = Checked {
         key: &op.key,
         rights: &decide.guard.on(&op.entry),
@@ -157,7 +147,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     let change = Change::Add(AddChange {
         id: decide.next_id,
         parent,
-        key: update::name_key(&op.key, parent),
+        key: delta::name_key(&op.key, parent),
         entry,
     });
     Ok(Decision::change(checks::permit(decide, &checked, change)?))
@@ -165,41 +155,14 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
 
 /// The id of the entry the new one goes below; ROOT for the entry of a naming context.
 fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
-    if update::is_context(decide, &op.key) {
+    if decide.is_context(&op.key) {
         return Ok(EntryId::ROOT);
     }
-    let above = op.key.parent().ok_or_else(update::refuse_special)?;
+    let above = op.key.parent().ok_or_else(named::refuse_special)?;
     let name = op.entry.name().to_string();
     let lookup = decide.lookup(&name, &op.key);
     let superior = target::find_superior(decide.view, decide.state, decide.guard, &above, &lookup)?;
     let known = decide.state.schema.well_known();
     aliases::refuse_below(&target::stored(decide.view, superior)?, known)?;
     Ok(superior)
-}
-
-/// The operational attributes of a new entry (RFC 4512 §3.4, RFC 4530).
-pub fn stamp_new(
-    entry: &mut Entry,
-    schema: &Schema,
-    stamp: &Stamp,
-    uuid: &str,
-    structural: &str,
-) -> Result<(), EntryError> {
-    let known = schema.well_known();
-    let stamps = [
-        (&known.structural_object_class, structural),
-        (&known.entry_uuid, uuid),
-        (&known.creators_name, stamp.name.as_str()),
-        (&known.create_timestamp, stamp.time.as_str()),
-        (&known.entry_csn, stamp.csn.as_str()),
-        (&known.modifiers_name, stamp.name.as_str()),
-        (&known.modify_timestamp, stamp.time.as_str()),
-    ];
-    for (description, value) in stamps {
-        // An imported entry keeps the stamps it came with.
-        if entry.get(description).is_none() {
-            entry.add_values(schema, description, [value.as_bytes().to_vec()])?;
-        }
-    }
-    Ok(())
 }

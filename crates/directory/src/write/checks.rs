@@ -20,7 +20,7 @@ use crate::access::acis;
 use crate::password_policy::set;
 use crate::read::target;
 use crate::request::refusal::Refusal;
-use crate::write::decide::Decide;
+use crate::write::decision::Decide;
 use crate::write::rank;
 
 /// A change that is complete, and what it is to be checked against.
@@ -257,7 +257,7 @@ fn may_touch(
     matches!(change, Change::Add(_))
         || matches!(checked.passwords, Passwords::OfServer)
         || may_change_password(decide.guard.access(), checked.key)
-        || !touches.iter().any(|one| signs_in(decide, one.description))
+        || !touches.iter().any(|one| decide.signs_in(one.description))
 }
 
 /// Whether somebody may change what signs in the entry of this name: that of the own entry, or of
@@ -303,10 +303,4 @@ fn follows(checked: &Checked<'_>, delta: &AttributeDelta) -> bool {
         Passwords::Untouched | Passwords::OfServer => &[],
     };
     description.is_password() || description.kind.no_user_modification || own.contains(description)
-}
-
-/// Whether values of an attribute sign somebody in.
-pub(crate) fn signs_in(decide: &Decide<'_>, description: &AttributeDescription) -> bool {
-    description.is_password()
-        || decide.directory.credentials.authentication.signs_in(&description.kind)
 }

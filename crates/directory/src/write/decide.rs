@@ -6,195 +6,36 @@
 //! Invariant: a request that is refused leaves nothing in the batch: its outcome has no changes,
 //! and the writer rolls back what was tried.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aci::{Access, AciSet, Permitted, Rights};
-use environment::{Chance, OsChance, Timestamp};
-use history::record::{OpKind, Origin};
-use ldap::dn::Dn;
-use ldap::message::{Control, ControlsBuf, MessageId, OperationKind};
+use environment::{OsChance, Timestamp};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, EntryId, EntryRead};
-use store::{Batch, Mark, Resolved, StoreError, View};
+use store::{Batch, Mark, Resolved, StoreError};
 
 use crate::access::acis;
-use crate::access::guard::{Guard, Site, guarded_by};
+use crate::access::guard::{Site, guarded_by};
 use crate::bind::recheck;
 use crate::config::{access_config, index_config};
 use crate::directory::{Directory, State};
-use crate::password_policy;
-use crate::password_policy::pending::{self, AccountEvents};
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
-use crate::read::target::{self, Lookup};
-use crate::request::cancel::Cancel;
-use crate::request::completion::{Completion, WriteDone};
+use crate::read::target;
 use crate::request::controls::read_entry::{self, ReadEntry, Room};
+use crate::request::controls::response::ResponseControl;
 use crate::request::controls::{WriteControls, assertion};
 use crate::request::referral;
 use crate::request::refusal::Refusal;
-use crate::request::session::Who;
-use crate::request::sink::ResponseSink;
+use crate::write::answer::Answer;
+use crate::write::decision::{Decide, Decision};
+use crate::write::request::{Transaction, WriteOp, WriteRequest};
 use crate::write::stamp::{Stamp, Stamper};
-use crate::write::transactions::Transaction;
 use crate::write::{
-    account_state, add, delete, modify, modify_dn, password_modify, permit, rehash, subtree_delete,
-    transaction,
+    account_events, account_state, add, delete, modify, modify_dn, password_modify, permit, rehash,
+    subtree_delete, transaction,
 };
-
-/// One update request, resolved against the schema and owned.
-pub(crate) struct WriteRequest {
-    pub(crate) id: MessageId,
-    pub(crate) operation: OperationKind,
-    pub(crate) access: Arc<Access>,
-    pub(crate) cancel: Cancel,
-    /// The client does not wait for the disk (lazy commit).
-    pub(crate) is_lazy: bool,
-    /// Names the request in the change records; several records may be of one request.
-    pub(crate) request: [u8; 16],
-    /// Who asks and over which connection, for the change records.
-    pub(crate) who: Arc<Who>,
-    pub(crate) controls: WriteControls,
-    /// That of the schema under which it was resolved: what its names mean is good for that alone.
-    /// None: it is the server's own, and names nothing of a schema.
-    pub(crate) schema_generation: Option<u64>,
-    pub(crate) op: WriteOp,
-}
-
-impl WriteRequest {
-    /// Whether its answer says what a password policy has to say: none where that was not asked
-    /// for, and whether it says so when there is nothing.
-    pub(crate) fn asks_policy(&self) -> Option<bool> {
-        let tells = matches!(self.operation, OperationKind::Add | OperationKind::Modify)
-            || matches!(self.op, WriteOp::PasswordModify(_));
-        self.controls.password_policy.then_some(tells)
-    }
-
-    /// Where its changes come from, for the change records.
-    pub(crate) fn origin(&self) -> Origin {
-        let (op, recorded) = match &self.op {
-            WriteOp::Add(_) => (OpKind::Add, None),
-            WriteOp::Delete(_) | WriteOp::SubtreeDelete(_) => (OpKind::Delete, None),
-            WriteOp::Modify(_) => (OpKind::Modify, None),
-            WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
-            WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
-            WriteOp::Rehash(_) | WriteOp::AccountStates(_) => (OpKind::Internal, None),
-            WriteOp::StateChange(_) => (OpKind::Modify, None),
-            WriteOp::IndexConfig(op) => (op.kind, None),
-            WriteOp::AccessConfig(_) => (OpKind::Modify, None),
-            WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
-        };
-        let own = self.controls.recorded.iter().copied();
-        Origin {
-            request: self.request,
-            who: Arc::clone(&self.who),
-            message: self.id.0,
-            op,
-            controls: own.chain(recorded.into_iter().flatten()).map(Cow::Borrowed).collect(),
-        }
-    }
-}
-
-/// What is to be done.
-pub(crate) enum WriteOp {
-    Add(add::Add),
-    Delete(delete::Delete),
-    SubtreeDelete(subtree_delete::SubtreeDelete),
-    Modify(modify::Modify),
-    ModifyDn(modify_dn::ModifyDn),
-    PasswordModify(password_modify::PasswordModify),
-    Rehash(rehash::Rehash),
-    AccountStates(Vec<AccountEvents>),
-    StateChange(account_state::StateChange),
-    IndexConfig(index_config::IndexConfig),
-    AccessConfig(access_config::AccessConfig),
-    Transaction(Transaction),
-}
-
-impl WriteOp {
-    /// The entry that it is about, if that is there before it.
-    fn target(&self) -> Option<(&Dn, &DnKey)> {
-        Some(match self {
-            Self::Delete(op) => (&op.dn, &op.key),
-            Self::SubtreeDelete(op) => (&op.dn, &op.key),
-            Self::Modify(op) => (&op.dn, &op.key),
-            Self::ModifyDn(op) => (&op.dn, &op.key),
-            Self::PasswordModify(op) => (&op.dn, &op.key),
-            Self::Rehash(op) => (&op.dn, &op.key),
-            Self::StateChange(op) => (&op.dn, &op.key),
-            Self::Add(_)
-            | Self::AccountStates(_)
-            | Self::IndexConfig(_)
-            | Self::AccessConfig(_)
-            | Self::Transaction(_) => return None,
-        })
-    }
-
-    /// The value of its response, as far as it is known before the decision.
-    pub(crate) fn value(&self) -> Option<Vec<u8>> {
-        match self {
-            Self::PasswordModify(op) => op.response_value(),
-            Self::Add(_)
-            | Self::Delete(_)
-            | Self::SubtreeDelete(_)
-            | Self::Modify(_)
-            | Self::ModifyDn(_)
-            | Self::IndexConfig(_)
-            | Self::AccessConfig(_)
-            | Self::Rehash(_)
-            | Self::AccountStates(_)
-            | Self::StateChange(_)
-            | Self::Transaction(_) => None,
-        }
-    }
-}
-
-/// What a decision has at hand: the state its predecessors left, and its own stamp.
-pub(crate) struct Decide<'a> {
-    pub(crate) directory: &'a Directory,
-    pub(crate) view: &'a View<'a>,
-    pub(crate) state: &'a State,
-    pub(crate) guard: &'a Guard<'a>,
-    /// All ACIs, as its predecessors left them.
-    pub(crate) acis: &'a AciSet,
-    pub(crate) controls: &'a WriteControls,
-    /// There are referral objects, and the client does not manage them.
-    pub(crate) referrals: bool,
-    pub(crate) stamp: Stamp,
-    pub(crate) chance: &'a mut dyn Chance,
-    /// The id an added entry gets.
-    pub(crate) next_id: EntryId,
-}
-
-impl Decide<'_> {
-    /// How an entry of this name is looked for.
-    pub(crate) fn lookup<'a>(&self, name: &'a str, key: &'a DnKey) -> Lookup<'a> {
-        Lookup { name, key, referrals: self.referrals, scope: None }
-    }
-}
-
-/// What the decision of one operation leads to.
-#[derive(Default)]
-pub(crate) struct Decision {
-    /// What is to be logged and applied; empty when the request changes nothing.
-    pub(crate) changes: Vec<Permitted<Change>>,
-    /// The value of an extended response.
-    pub(crate) value: Option<Vec<u8>>,
-    /// What binds left of this account and is not in its entry yet is in the changes, or undone.
-    pub(crate) settled: Option<EntryId>,
-    /// What stands against it, told when nothing else does: to learn it one has to risk that the
-    /// change is made.
-    pub(crate) late: Option<Refusal>,
-}
-
-impl Decision {
-    /// A decision that is nothing but a change.
-    pub(crate) fn change(change: Permitted<Change>) -> Self {
-        Self { changes: vec![change], ..Self::default() }
-    }
-}
 
 /// What came of a request: its changes are in the batch, and its answer waits until they are
 /// durable.
@@ -225,75 +66,11 @@ impl Outcome {
     /// The changes stay in the batch: what is remembered of accounts beside their entries follows
     /// them, before the next decision. Of changes that are given up nothing is to be forgotten.
     pub(crate) fn keep(&self, directory: &Directory, request: &WriteRequest) {
-        if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
+        if !matches!(request.op, WriteOp::AccountEvents(_) | WriteOp::Rehash(_)) {
             directory.accounts.heed(&self.changes);
         }
         directory.credentials.scram_keys.heed(&self.changes);
         self.settled.iter().for_each(|account| directory.accounts.forget(*account));
-    }
-}
-
-/// The answer to an update request.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    /// The result; a success is a refusal that has nothing to say.
-    pub(crate) result: Refusal,
-    /// The value of an extended response.
-    pub(crate) value: Option<Vec<u8>>,
-    /// Controls of the response.
-    pub(crate) controls: Vec<ResponseControl>,
-}
-
-/// A control of a response.
-#[derive(Clone, Debug)]
-pub(crate) struct ResponseControl {
-    pub(crate) oid: &'static str,
-    pub(crate) value: Option<Vec<u8>>,
-}
-
-impl ResponseControl {
-    /// Their wire form.
-    pub(crate) fn list(controls: &[Self]) -> ControlsBuf {
-        let mut list = ControlsBuf::new();
-        for Self { oid, value } in controls {
-            list.push(Control { oid, critical: false, value: value.as_deref() });
-        }
-        list
-    }
-}
-
-impl From<Refusal> for Answer {
-    fn from(result: Refusal) -> Self {
-        Self { result, value: None, controls: Vec::new() }
-    }
-}
-
-impl Answer {
-    /// The answer that says no more than success.
-    pub(crate) fn success() -> Self {
-        Self::from(Refusal::new(ResultCode::Success, ""))
-    }
-
-    /// The answer of its own, as it is sent when what it depends on is durable.
-    pub(crate) fn encode(self, request: &WriteRequest) -> WriteDone {
-        let value_bytes = self.value.as_ref().map_or(0, |value| value.len() + VALUE_ROOM_BYTES);
-        let mut bytes = Vec::with_capacity(value_bytes);
-        let mut sink = ResponseSink::new(&mut bytes, request.id, Some(request.operation));
-        let completion = self.send(request.asks_policy(), &mut sink);
-        WriteDone { bytes, completion }
-    }
-
-    /// Sends the answer; `asks_policy` as [`WriteRequest::asks_policy`] says.
-    pub(crate) fn send(self, asks_policy: Option<bool>, sink: &mut ResponseSink<'_>) -> Completion {
-        let Self { result, value, controls } = self;
-        let mut list = ResponseControl::list(&controls);
-        if let Some(tells) = asks_policy {
-            password_policy::add_to(&mut list, tells, result.policy);
-        }
-        match &value {
-            None => sink.end(result, list.as_ref()),
-            Some(value) => sink.extended_with(result, (None, Some(value)), list.as_ref()),
-        }
     }
 }
 
@@ -539,7 +316,7 @@ impl Attempt<'_, '_> {
                 WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
                 WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
                 WriteOp::Rehash(op) => (rehash::decide(&mut decide, op)?, true),
-                WriteOp::AccountStates(all) => (pending::decide(&mut decide, all)?, true),
+                WriteOp::AccountEvents(all) => (account_events::decide(&mut decide, all)?, true),
                 WriteOp::StateChange(op) => (account_state::decide(&mut decide, op)?, true),
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
                 WriteOp::AccessConfig(op) => (access_config::decide(&decide, op)?, true),
@@ -655,6 +432,3 @@ fn pre_read(
     }
     Ok(read)
 }
-
-/// What a response takes besides a value.
-const VALUE_ROOM_BYTES: usize = 1024;

@@ -1,9 +1,8 @@
 //! Delete (RFC 4511 §4.8).
 
 use history::record::DELETED_ATTRIBUTES_MAX_BYTES;
-use ldap::dn::Dn;
 use ldap::result::ResultCode;
-use schema::{DeleteChange, DnKey};
+use schema::DeleteChange;
 use store::StoredEntry;
 
 use crate::config::index_config;
@@ -11,22 +10,16 @@ use crate::read::target;
 use crate::request::controls::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::write::checks;
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::subtree_delete::SubtreeDelete;
-use crate::write::update::{self, Named};
-
-/// A delete, resolved.
-pub(crate) struct Delete {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-}
+use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
+use crate::write::request::{Delete, SubtreeDelete, WriteOp};
 
 /// Resolves the request for the entry of this name.
 pub(crate) fn resolve(named: Named, controls: &RequestControls<'_>) -> Result<WriteOp, Refusal> {
     if named.state.virtual_trees.hold(&named.key) {
         return index_config::delete(&named);
     }
-    let Named { dn, key, .. } = update::stored(named)?;
+    let Named { dn, key, .. } = named::stored(named)?;
     Ok(if controls.subtree {
         WriteOp::SubtreeDelete(SubtreeDelete::new(key, dn))
     } else {

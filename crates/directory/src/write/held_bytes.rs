@@ -7,8 +7,7 @@ use ldap::dn::{Ava, Dn};
 use schema::{ResolvedFilter, values_held_bytes};
 
 use crate::request::controls::read_entry::ReadEntry;
-use crate::write::decide::{WriteOp, WriteRequest};
-use crate::write::modify::Modification;
+use crate::write::request::{Modification, WriteOp, WriteRequest};
 
 impl WriteRequest {
     /// Octets that it takes, about; `octets` is what its message had.
@@ -24,7 +23,7 @@ impl WriteRequest {
             // They were counted when they came, and are until it is decided.
             WriteOp::Transaction(_) => 0,
             // Made by the server, which sees to it that they are few.
-            WriteOp::Rehash(_) | WriteOp::AccountStates(_) => 0,
+            WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => 0,
             WriteOp::Delete(_)
             | WriteOp::SubtreeDelete(_)
             | WriteOp::ModifyDn(_)

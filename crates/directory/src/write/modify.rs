@@ -6,50 +6,33 @@ use std::sync::Arc;
 
 use aci::Privilege;
 use auth::password;
-use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
     ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name,
     validate_touched,
 };
-use store::Resolved;
 
 use crate::bind;
 use crate::bind::hashing::Behind;
 use crate::config::{access_config, index_config, schema_modify};
 use crate::directory::Directory;
-use crate::password_policy::change::{self, Looked, Sent};
+use crate::password_policy::change::{self, Sent};
+use crate::password_policy::verdict::Looked;
+use crate::password_policy::verdict::Storing;
 use crate::read::{excerpt, target};
 use crate::request::controls::{RequestControls, WriteControls};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
-use crate::write::update::Resolution;
-use crate::write::update::{self, Named, Storing};
-use crate::write::{password_modify, rehash, relax};
-
-/// A modify, resolved.
-pub(crate) struct Modify {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    pub(crate) modifications: Vec<Modification>,
-    /// Stored passwords that are to be deleted, each named by its clear text.
-    pub(crate) proven: Vec<Vec<u8>>,
-    /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
-}
-
-/// One modification, resolved.
-#[derive(Clone)]
-pub(crate) struct Modification {
-    pub(crate) operation: ModifyOperation,
-    pub(crate) description: Arc<AttributeDescription>,
-    pub(crate) values: Vec<Vec<u8>>,
-}
+use crate::write::rehash::queue::current_form;
+use crate::write::request::{Modification, Modify, WriteOp};
+use crate::write::submit::Resolution;
+use crate::write::{delta, old_password, passwords, relax, stamp, stored_form};
 
 /// Resolves the request.
 pub(crate) fn resolve(
@@ -58,7 +41,7 @@ pub(crate) fn resolve(
     controls: &RequestControls<'_>,
     request: &ModifyRequest<'_>,
 ) -> Result<Resolution, Refusal> {
-    let named = update::named(worker, request.name)?;
+    let named = named::named(&worker.directory, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         if access_config::holds(&named) {
             return Ok(access_config::modify(&named, request)?.into());
@@ -67,7 +50,7 @@ pub(crate) fn resolve(
     }
     let Named { state, dn, key } = named;
     if key.depth() == 0 {
-        return Err(update::refuse_special());
+        return Err(named::refuse_special());
     }
     let access = session.access();
     let sent = sent_passwords(request, &state.schema)
@@ -78,7 +61,7 @@ pub(crate) fn resolve(
     let is_privileged = access.has(Privilege::PasswordReset);
     check_count(request, &state.schema, is_privileged)?;
     let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
-    if guesses && is_own && password_modify::is_shut(worker, &key, &state)? {
+    if guesses && is_own && old_password::is_shut(worker, &key, &state)? {
         looked = Some(Err(change::shut()));
     }
     let storing = looked.as_ref().map(|looked| change::storing(looked, access));
@@ -101,7 +84,7 @@ pub(crate) fn resolve(
     }
     // To the policy a bind that failed. Noted when nothing is computed any more, so once.
     if is_wrong && is_own {
-        password_modify::note_wrong(worker, &key, &state)?;
+        old_password::note_wrong(worker, &key, &state)?;
     }
     Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }).into())
 }
@@ -117,7 +100,7 @@ fn check_count(
     for modification in request.changes.iter() {
         let attribute = &modification.attribute;
         let Ok(description) = schema.describe(attribute.description) else { continue };
-        if !update::is_hashable(&description) {
+        if !passwords::is_hashable(&description) {
             continue;
         }
         let clear = attribute.values.iter().filter(|value| !password::is_hashed(value));
@@ -139,14 +122,14 @@ fn check_count(
             format!("a request may delete {HASHES_DELETED_MAX} hashed passwords at the most"),
         ));
     }
-    let old_max = if is_privileged { update::PASSWORDS_MAX } else { 1 };
+    let old_max = if is_privileged { passwords::PASSWORDS_MAX } else { 1 };
     if old > old_max {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "one password at a time is deleted by its clear text",
         ));
     }
-    update::check_password_count(new)
+    passwords::check_password_count(new)
 }
 
 /// The passwords of a request; none when it is not about any.
@@ -159,7 +142,7 @@ fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Se
             continue;
         }
         let sent = sent.get_or_insert_with(Sent::default);
-        let is_hashable = update::is_hashable(&description);
+        let is_hashable = passwords::is_hashable(&description);
         for value in attribute.values.iter() {
             match modification.operation {
                 ModifyOperation::Add | ModifyOperation::Replace => sent.take(value, is_hashable),
@@ -198,7 +181,7 @@ fn resolve_one(
     if is_new && !attribute.values.is_empty() {
         checks::check_description(&description)?;
     }
-    if update::is_hashable(&description) && !attribute.values.is_empty() {
+    if passwords::is_hashable(&description) && !attribute.values.is_empty() {
         bind::refusals::require_confidentiality(
             &worker.directory.credentials.authentication,
             session,
@@ -206,13 +189,15 @@ fn resolve_one(
     }
     let mut old = Old::default();
     let values = match operation {
-        ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
+        ModifyOperation::Add | ModifyOperation::Replace if passwords::is_hashable(&description) => {
             values
-                .filter_map(|value| update::stored_password(worker, storing, value).transpose())
+                .filter_map(|value| {
+                    stored_form::stored_password(worker, storing, value).transpose()
+                })
                 .collect::<Result<_, _>>()?
         }
         ModifyOperation::Delete
-            if update::is_hashable(&description)
+            if passwords::is_hashable(&description)
                 && !attribute.values.is_empty()
                 && let Some(passwords) = passwords =>
         {
@@ -263,25 +248,13 @@ impl StoredNow<'_> {
         let place = match self.of.iter().position(|(known, _)| known == description) {
             Some(place) => place,
             None => {
-                let stored = stored_now(worker, self.key, description)?;
+                let stored = old_password::stored_now(worker, self.key, description)?;
                 self.of.push((Arc::clone(description), stored));
                 self.of.len() - 1
             }
         };
         Ok(self.of.get(place).map_or(&[], |(_, stored)| stored))
     }
-}
-
-/// The values that the entry has before anything that waits is written.
-pub(crate) fn stored_now(
-    worker: &mut Worker,
-    key: &DnKey,
-    description: &AttributeDescription,
-) -> Result<Vec<Vec<u8>>, Refusal> {
-    let view = worker.snapshot.view()?;
-    let Resolved::Found(id) = view.resolve(key)? else { return Ok(Vec::new()) };
-    let stored = view.entry(id)?.map(|entry| password::stored_in(&entry, description));
-    Ok(stored.unwrap_or_default())
 }
 
 /// A clear-text password to be removed stands for the stored value it is behind, if there is one.
@@ -344,8 +317,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     }
     // What was set under relaxed rules stays as it was set.
     let kept = if relax { &touched[..] } else { &[] };
-    update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
         rights: &decide.guard.on(&stored),
@@ -361,7 +334,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
 /// not care, and was sent in clear text: who has read a hash does not know the password.
 fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
     let is_there = |stored: &Vec<u8>, description: &AttributeDescription| {
-        rehash::stored_now(directory, before.values(description), stored).is_some()
+        current_form(directory.credentials.rehasher.as_ref(), before.values(description), stored)
+            .is_some()
     };
     op.modifications.iter().any(|one| {
         let Modification { operation: ModifyOperation::Delete, description, values } = one else {
@@ -370,7 +344,7 @@ fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
         // What was stored since the request was resolved.
         let clear = values.iter().filter(|value| !password::is_hashed(value)).cloned();
         let late = stored_forms(directory, before, description, &clear.collect::<Vec<_>>());
-        update::is_hashable(description)
+        passwords::is_hashable(description)
             && op.proven.iter().chain(&late).any(|stored| is_there(stored, description))
     })
 }
@@ -424,7 +398,7 @@ fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
         let Modification { operation, description, values } = modification;
         let is_mergeable = matches!(operation, ModifyOperation::Add | ModifyOperation::Delete)
             && !values.is_empty()
-            && !update::is_hashable(description);
+            && !passwords::is_hashable(description);
         match merged.last_mut() {
             Some(last)
                 if is_mergeable
@@ -493,7 +467,7 @@ fn stored_forms(
     description: &AttributeDescription,
     values: &[Vec<u8>],
 ) -> Vec<Vec<u8>> {
-    if !update::is_hashable(description) {
+    if !passwords::is_hashable(description) {
         return values.to_vec();
     }
     let stored = entry.values(description);
@@ -501,7 +475,7 @@ fn stored_forms(
         .iter()
         .map(|value| {
             let is_it = |one: &&Vec<u8>| password::verify_if_fast(one, value);
-            rehash::stored_now(directory, stored, value)
+            current_form(directory.credentials.rehasher.as_ref(), stored, value)
                 .or_else(|| stored.iter().find(is_it).cloned())
                 .unwrap_or_else(|| value.clone())
         })

@@ -4,7 +4,7 @@ use aci::Right;
 use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
 use ldap::message::{ModifyDnRequest, NAME_LENGTH_MAX_BYTES};
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, validate};
+use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate};
 use store::Resolved;
 
 use crate::read::search::aliases;
@@ -12,22 +12,14 @@ use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::relax;
-use crate::write::update::{self, Named};
-
-/// A rename, resolved.
-pub(crate) struct ModifyDn {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    new_rdn: Rdn,
-    delete_old_rdn: bool,
-    new_superior: Option<(Dn, DnKey)>,
-}
+use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
+use crate::write::request::{ModifyDn, WriteOp};
+use crate::write::{delta, relax, stamp};
 
 /// Resolves the request.
 pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<WriteOp, Refusal> {
-    let Named { state, dn, key } = update::named_stored(worker, request.name)?;
+    let Named { state, dn, key } = named::named_stored(&worker.directory, request.name)?;
     let schema = &state.schema;
     let new_rdn = Rdn::parse(request.new_rdn)?;
     checks::check_rdn(&new_rdn, schema)?;
@@ -35,7 +27,7 @@ pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<
         None => None,
         Some(text) => {
             let dn = Dn::parse(text)?;
-            let key = update::key(schema, &dn)?;
+            let key = named::key(schema, &dn)?;
             Some((dn, key))
         }
     };
@@ -48,7 +40,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
-    if update::is_context(decide, &op.key) {
+    if decide.is_context(&op.key) {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the entry at the top of a naming context keeps its name",
@@ -60,7 +52,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
     let schema = &decide.state.schema;
     let new_dn = parent_dn.child(op.new_rdn.clone());
     check_length(&new_dn)?;
-    let new_key = update::key(schema, &new_dn)?;
+    let new_key = named::key(schema, &new_dn)?;
     if let Resolved::Found(other) = decide.view.resolve(&new_key)?
         && other != id
     {
@@ -76,8 +68,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         old_dn: before.name().clone(),
         new_parent,
         new_rdn: op.new_rdn.clone(),
-        key: update::name_key(&new_key, new_parent),
-        deltas: update::deltas(&before, &after),
+        key: delta::name_key(&new_key, new_parent),
+        deltas: delta::deltas(&before, &after),
         new_dn,
     });
     let superior = op.new_superior.is_some().then(|| target::stored(decide.view, new_parent));
@@ -91,21 +83,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         passwords: Passwords::Untouched,
     };
     Ok(Decision::change(checks::permit(decide, &checked, change)?))
-}
-
-impl ModifyDn {
-    pub(crate) fn new_rdn(&self) -> &Rdn {
-        &self.new_rdn
-    }
-
-    pub(crate) fn deletes_old_rdn(&self) -> bool {
-        self.delete_old_rdn
-    }
-
-    /// Whether a superior is named.
-    pub(crate) fn moves(&self) -> bool {
-        self.new_superior.is_some()
-    }
 }
 
 /// Refuses a name that no request could name again. As it is written: escapes make it longer.
@@ -189,7 +166,7 @@ fn renamed(
             after.add_values(schema, &description, vec![ava.value.clone()])?;
         }
     }
-    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     Ok(after)
 }
 

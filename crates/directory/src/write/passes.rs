@@ -9,8 +9,8 @@ use ldap::result::ResultCode;
 use schema::{AttributeDescription, Entry, Schema};
 
 use crate::request::refusal::Refusal;
-use crate::write::modify::Modification;
-use crate::write::update;
+use crate::write::passwords;
+use crate::write::request::Modification;
 
 /// The work of one update, in steps of about a nanosecond.
 pub(crate) struct Passes {
@@ -59,7 +59,7 @@ impl Passes {
         if !is_pass || there.is_empty() {
             return Ok(());
         }
-        if update::is_hashable(description) {
+        if passwords::is_hashable(description) {
             let tries = there.len() as u64 * values.len() as u64;
             self.spend(tries.saturating_mul(VERIFY_STEPS))?;
         }

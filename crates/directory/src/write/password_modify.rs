@@ -1,19 +1,17 @@
 //! The password modify extended operation (RFC 3062).
 
-use ldap::ber::{DecodeError, Reader, Tag, Writer};
+pub(crate) mod value;
+
 use ldap::dn::Dn;
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, Mode, Schema, validate};
-use store::Resolved;
+use schema::{Change, DnKey, Mode, validate};
 
-use crate::bind::hashing::Behind;
+use self::value::{RequestValue, decode};
 use crate::bind::hashing::Hashed;
-use crate::bind::login::Login;
-use crate::directory::State;
-use crate::password_policy::attempts::Own;
-use crate::password_policy::change::{self, Looked, Sent};
+use crate::password_policy::change::{self, Sent};
 use crate::password_policy::generator;
+use crate::password_policy::verdict::Looked;
 use crate::read::target;
 use crate::request::extended::Call;
 use crate::request::refusal::Refusal;
@@ -21,34 +19,11 @@ use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::update::{self, Resolution};
-use crate::write::{modify, rehash};
-
-/// passwdModifyOID.
-pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
-
-/// A password change, resolved.
-pub(crate) struct PasswordModify {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    /// The stored value that the old password was found behind, if one was given; empty if none.
-    old: Option<Vec<u8>>,
-    /// The new password as it will be stored.
-    stored: Vec<u8>,
-    /// The password the server made up, to be told to the client.
-    generated: Option<Vec<u8>>,
-    /// What the policy says of it.
-    looked: Result<Looked, Refusal>,
-}
-
-/// PasswdModifyRequestValue.
-#[derive(Default)]
-struct RequestValue<'a> {
-    user: Option<&'a [u8]>,
-    old: Option<&'a [u8]>,
-    new: Option<&'a [u8]>,
-}
+use crate::write::decision::{Decide, Decision};
+use crate::write::rehash::queue::current_form;
+use crate::write::request::{PasswordModify, WriteOp};
+use crate::write::submit::{self, Resolution};
+use crate::write::{delta, named, old_password, stamp};
 
 /// Resolves the request and hands it to the writer.
 pub(crate) fn start(
@@ -70,11 +45,11 @@ pub(crate) fn start(
     };
     let dn = whose(session, value.user)?;
     let state = worker.directory.state.load_full();
-    let key = update::key(&state.schema, &dn)?;
+    let key = named::key(&state.schema, &dn)?;
     worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
     let old = match value.old {
-        Some(old) => Some(behind(worker, &key, &state, old)?),
+        Some(old) => Some(old_password::behind(worker, &key, &state, old)?),
         None => None,
     };
     if value.new.is_some_and(<[u8]>::is_empty) {
@@ -95,7 +70,7 @@ pub(crate) fn start(
         (None, Hashed::Now(stored)) => {
             // Noted when nothing is computed any more, so that it is noted once.
             if old.as_ref().is_some_and(Vec::is_empty) {
-                note_wrong(worker, &key, &state)?;
+                old_password::note_wrong(worker, &key, &state)?;
             }
             let op = PasswordModify { key, dn, old, stored, generated, looked };
             WriteOp::PasswordModify(op).into()
@@ -103,7 +78,7 @@ pub(crate) fn start(
         (Some(questions), _) => Resolution::NeedsHash(questions),
         (None, Hashed::Asked) => unreachable!("what is asked is among the questions"),
     };
-    update::submit(worker, session, (call.controls, call.envelope), resolved, sink)
+    submit::submit(worker, session, (call.controls, call.envelope), resolved, sink)
 }
 
 /// The stored form of the new password, and it itself when the server has made it up.
@@ -124,94 +99,6 @@ fn new_password(
     let as_what = (looked.scheme(), made.is_some());
     let stored = worker.stored_form(clear, as_what)?;
     Ok((stored, made.map(|made| made.to_vec())))
-}
-
-/// The stored value that the old password is behind. An empty one stands for none: whether there
-/// is such an entry at all, the decision tells. It is looked at, but does not count, when no bind
-/// with it would: nobody guesses here what they may not guess there.
-fn behind(worker: &mut Worker, key: &DnKey, state: &State, old: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let known = state.schema.well_known();
-    let stored = modify::stored_now(worker, key, &known.user_password)?;
-    let Behind::At(place) = worker.which(old, &stored) else { return Ok(Vec::new()) };
-    let may_try = login(worker, key, state)?
-        .is_some_and(|login| login.may_try(&worker.directory, Own::None).is_ok());
-    Ok(stored.get(place).filter(|_| may_try).cloned().unwrap_or_default())
-}
-
-/// Whether nobody may try a password of the account now.
-pub(crate) fn is_shut(worker: &mut Worker, key: &DnKey, state: &State) -> Result<bool, Refusal> {
-    let login = login(worker, key, state)?;
-    Ok(login.is_some_and(|login| login.may_try(&worker.directory, Own::None).is_err()))
-}
-
-/// The old password was wrong: to the policy a bind that failed.
-pub(crate) fn note_wrong(worker: &mut Worker, key: &DnKey, state: &State) -> Result<(), Refusal> {
-    worker.request.is_wrong_guess = true;
-    if let Some(login) = login(worker, key, state)? {
-        // Why it is refused is told by the decision, to those who may know of the entry.
-        let _ = login.settle(worker, Own::None, false);
-    }
-    Ok(())
-}
-
-/// Whether a password that was looked at counts as right. A wrong one is noted, and so is one that
-/// no bind may try now.
-pub(crate) fn counts(
-    worker: &mut Worker,
-    key: &DnKey,
-    state: &State,
-    is_right: bool,
-) -> Result<bool, Refusal> {
-    if is_right && !is_shut(worker, key, state)? {
-        return Ok(true);
-    }
-    note_wrong(worker, key, state)?;
-    Ok(false)
-}
-
-/// The account of an entry, if there is one.
-fn login(worker: &mut Worker, key: &DnKey, state: &State) -> Result<Option<Login>, Refusal> {
-    let directory = &worker.directory;
-    let view = worker.snapshot.view()?;
-    let Resolved::Found(id) = view.resolve(key)? else { return Ok(None) };
-    let entry = view.entry(id)?;
-    Ok(entry.map(|entry| Login::read(directory, state, view, &entry, key)))
-}
-
-/// Whether a request is about the password of `key`, the account of whoever asks.
-pub(crate) fn is_own(schema: &Schema, value: Option<&[u8]>, key: &DnKey) -> bool {
-    let Some(octets) = value else { return true };
-    let Ok(RequestValue { user, .. }) = decode(octets) else { return false };
-    let Some(user) = user else { return true };
-    let name = std::str::from_utf8(user).ok();
-    let name = name.map(|text| text.strip_prefix("dn:").unwrap_or(text));
-    name.and_then(|name| DnKey::from_text(schema, name).ok()).is_some_and(|user| user == *key)
-}
-
-/// Whether a request sends the old password.
-pub(crate) fn sends_old(value: Option<&[u8]>) -> bool {
-    value.and_then(|octets| decode(octets).ok()).is_some_and(|value| value.old.is_some())
-}
-
-/// The name of whose password a request is about; none: of whoever asks.
-pub(crate) fn named(value: Option<&[u8]>) -> Option<&str> {
-    let user = value.and_then(|octets| decode(octets).ok())?.user?;
-    let text = std::str::from_utf8(user).ok()?;
-    Some(text.strip_prefix("dn:").unwrap_or(text))
-}
-
-fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
-    let mut outer = Reader::new(octets);
-    let mut sequence = outer.sequence(Tag::SEQUENCE)?;
-    outer.end()?;
-    let value = RequestValue {
-        // PHP names nobody by an empty name, which is that of no account.
-        user: sequence.read_optional(Tag::context(0, false))?.filter(|user| !user.is_empty()),
-        old: sequence.read_optional(Tag::context(1, false))?,
-        new: sequence.read_optional(Tag::context(2, false))?,
-    };
-    sequence.end()?;
-    Ok(value)
 }
 
 /// Whose password: the named user's, else that of whoever asks.
@@ -264,7 +151,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let known = schema.well_known();
     let passwords = before.values(&known.user_password);
     if let Some(old) = &op.old
-        && rehash::stored_now(decide.directory, passwords, old).is_none()
+        && current_form(decide.directory.credentials.rehasher.as_ref(), passwords, old).is_none()
     {
         return Err(Refusal::new(ResultCode::InvalidCredentials, "the old password is not right"));
     }
@@ -279,8 +166,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     };
     let own = change::decide(decide, looked, &target, &mut after)?;
     validate(&after, schema, Mode::Import)?;
-    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
         rights: &decide.guard.on(&stored),
@@ -292,26 +179,4 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     decision.value = op.response_value();
     decision.late = looked.late();
     Ok(decision)
-}
-
-impl PasswordModify {
-    /// The new password as it will be stored.
-    pub(crate) fn stored(&self) -> &[u8] {
-        &self.stored
-    }
-
-    /// PasswdModifyResponseValue, when there is a password to tell.
-    pub(crate) fn response_value(&self) -> Option<Vec<u8>> {
-        self.generated.as_deref().map(response_value)
-    }
-}
-
-/// PasswdModifyResponseValue: the generated password.
-fn response_value(generated: &[u8]) -> Vec<u8> {
-    let mut value = Vec::new();
-    let mut writer = Writer::new(&mut value);
-    let sequence = writer.begin(Tag::SEQUENCE);
-    writer.octets(Tag::context(0, false), generated);
-    writer.end(sequence);
-    value
 }

@@ -16,11 +16,9 @@ use store::StoredEntry;
 use crate::password_policy::set;
 use crate::read::target;
 use crate::request::refusal::Refusal;
-use crate::write::add::Add;
-use crate::write::decide::{Decide, WriteOp};
-use crate::write::modify::Modification;
-use crate::write::modify_dn::ModifyDn;
-use crate::write::{checks, rank, update};
+use crate::write::decision::Decide;
+use crate::write::request::{Add, Modification, ModifyDn, WriteOp};
+use crate::write::{checks, rank};
 
 /// Refuses what the asker may not do.
 pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
@@ -66,7 +64,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
             let password = &decide.state.schema.well_known().user_password;
             on_target(decide, (&op.dn, &op.key), |stored, rights| {
                 may_take_each(rights, stored, password)
-                    && rights.may_value(ValueChange::Add, password, op.stored())
+                    && rights.may_value(ValueChange::Add, password, &op.stored)
             })
         }
         // Its values are decided on when they are known.
@@ -76,7 +74,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         // Those are decided on by privileges alone.
         WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
         // The server's own.
-        WriteOp::Rehash(_) | WriteOp::AccountStates(_) => Ok(()),
+        WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => Ok(()),
         WriteOp::Transaction(_) => Ok(()),
     }
 }
@@ -99,7 +97,7 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
         | WriteOp::SubtreeDelete(_)
         | WriteOp::ModifyDn(_)
         | WriteOp::Rehash(_)
-        | WriteOp::AccountStates(_)
+        | WriteOp::AccountEvents(_)
         | WriteOp::Transaction(_) => true,
     };
     if is_allowed { Ok(()) } else { Err(Denied.into()) }
@@ -139,9 +137,8 @@ fn add(decide: &Decide<'_>, op: &Add) -> Result<(), Refusal> {
         return Ok(());
     }
     // The root DSE, the subschema subentry and the tops of naming contexts are known to everybody.
-    let is_known = op.key.depth() == 0
-        || op.key == decide.state.subschema_key
-        || update::is_context(decide, &op.key);
+    let is_known =
+        op.key.depth() == 0 || op.key == decide.state.subschema_key || decide.is_context(&op.key);
     let (Some(above), false) = (op.key.parent(), is_known) else { return Err(Denied.into()) };
     let name = op.entry.name().to_string();
     let lookup = decide.lookup(&name, &op.key);
@@ -249,9 +246,9 @@ fn may_rename(decide: &Decide<'_>, op: &ModifyDn, rights: &Rights<'_>) -> bool {
                 && rights.may_name(change, &description, &ava.value)
         })
     };
-    let new = op.new_rdn().avas().iter().all(|ava| may(ValueChange::Add, ava));
+    let new = op.new_rdn.avas().iter().all(|ava| may(ValueChange::Add, ava));
     let mut old = op.dn.rdns().first().into_iter().flat_map(|rdn| rdn.avas());
-    new && (!op.deletes_old_rdn() || old.all(|ava| may(ValueChange::Delete, ava)))
+    new && (!op.delete_old_rdn || old.all(|ava| may(ValueChange::Delete, ava)))
         && (!op.moves() || rights.may_entry(Right::Export))
 }
 

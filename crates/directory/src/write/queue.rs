@@ -1,4 +1,4 @@
-//! The queue before the one writer, and its thread; what the writer does is in `pipeline.rs`.
+//! The queue before the one writer; what the writer does is in `pipeline.rs`.
 //!
 //! Invariant: every submitted request is answered exactly once.
 //! Invariant: what waits is bounded, in requests and in octets, over all and for each who asks.
@@ -6,38 +6,34 @@
 mod answers;
 mod outbox;
 mod patience;
-mod pipeline;
+pub(crate) mod pipeline;
 mod waiting;
 
-use std::process;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use aci::{Access, Identity};
 use environment::{Chance as _, OsChance};
-use ldap::dn::DnText;
+use ldap::dn::{Dn, DnText};
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
-use self::answers::refuse_all;
+use self::answers::{refuse_all, shutting_down};
 use self::outbox::To;
 pub use self::outbox::{Outbox, Reply};
-use self::pipeline::Pipeline;
-use self::waiting::{NotTaken, WaitingWrites};
-use crate::directory::Directory;
-use crate::request::asker_bytes::AskerHeld;
+use self::waiting::{NotTaken, Queued, WaitingWrites};
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::Cancel;
 use crate::request::controls::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::request::session::Who;
-use crate::write::decide::{WriteOp, WriteRequest};
+use crate::write::request::{WriteOp, WriteRequest};
 
 /// A write that was read and resolved but not submitted yet.
 #[must_use]
 pub struct PendingWrite {
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) queue: Arc<WriteQueue>,
     pub(crate) request: Box<WriteRequest>,
     /// Who has a turn with it.
     pub(crate) asker: Asker,
@@ -48,12 +44,16 @@ pub struct PendingWrite {
 }
 
 impl PendingWrite {
-    /// A change of the server's own: as the administrator, and not waiting for the disk where it
-    /// is lazy.
-    pub(crate) fn of_server(directory: &Arc<Directory>, op: WriteOp, is_lazy: bool) -> Self {
+    /// A change of the server's own: as the administrator `root`, and not waiting for the disk
+    /// where it is lazy.
+    pub(crate) fn of_server(
+        queue: &Arc<WriteQueue>,
+        root: &Dn,
+        op: WriteOp,
+        is_lazy: bool,
+    ) -> Self {
         let mut request = [0; 16];
         OsChance.fill(&mut request);
-        let root = &directory.credentials.root.dn;
         let request = WriteRequest {
             id: MessageId(0),
             operation: OperationKind::Modify,
@@ -67,7 +67,7 @@ impl PendingWrite {
             op,
         };
         Self {
-            directory: Arc::clone(directory),
+            queue: Arc::clone(queue),
             request: Box::new(request),
             asker: Asker::Root,
             octets: 0,
@@ -88,34 +88,24 @@ impl PendingWrite {
     /// Queues the write. `reply` gets the answer after the change is durable and visible; at once
     /// when the queue is full (`busy`) or the directory is shutting down (`unavailable`).
     pub fn submit(self, reply: Reply) {
-        self.queue(To::Reply(reply));
+        self.send(To::Reply(reply));
     }
 
-    /// Likewise; the answer comes as one of the many of a thread, which is told of them together.
+    /// Queues the write as [`Self::submit`] does. The answer comes to an outbox, which gets those of
+    /// all connections of a thread together.
     pub fn submit_to(self, outbox: &Arc<dyn Outbox>, connection: u64) {
         let to = To::Outbox { outbox: Arc::clone(outbox), connection };
-        self.queue(to);
+        self.send(to);
     }
 
-    fn queue(self, to: To) {
-        let Self { directory, request, asker, octets, .. } = self;
+    fn send(self, to: To) {
+        let Self { queue, request, asker, octets, .. } = self;
         let large_bytes = match request.held_bytes(octets) {
             ..=SMALL_BYTES => 0,
             octets => octets,
         };
-        directory.queue().submit(Queued { request, to, asker, large_bytes, kept: None });
+        queue.submit(Queued { request, to, asker, large_bytes, kept: None });
     }
-}
-
-/// A request that waits for the writer.
-struct Queued {
-    request: Box<WriteRequest>,
-    to: To,
-    asker: Asker,
-    /// Octets that it takes while it waits; 0 where it is small.
-    large_bytes: usize,
-    /// What it has made of its answer and keeps until it is over, when it is carried out in steps.
-    kept: Option<AskerHeld>,
 }
 
 /// The queue before the writer, and its thread.
@@ -129,14 +119,12 @@ impl WriteQueue {
         Self { waiting: Arc::new(WaitingWrites::new(limits)), thread: Mutex::new(None) }
     }
 
-    /// Starts the writer of `directory`, whose queue this is.
-    pub(crate) fn start(&self, directory: &Arc<Directory>) {
+    /// Starts the writer's thread: `write` takes what waits until the queue is closed.
+    fn start(&self, write: impl FnOnce(&WaitingWrites) + Send + 'static) {
         let waiting = Arc::clone(&self.waiting);
-        let pipeline = Pipeline::new(directory);
-        let weak = Arc::downgrade(directory);
         let thread = thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || write_all(&waiting, &weak, pipeline))
+            .spawn(move || write(&waiting))
             .expect("a process that starts can start one more thread");
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
     }
@@ -180,43 +168,6 @@ impl WriteQueue {
         }
     }
 }
-
-/// The writer's life: batch after batch until the queue is closed and empty.
-fn write_all(waiting: &WaitingWrites, directory: &Weak<Directory>, mut pipeline: Pipeline) {
-    let _abort = AbortOnPanic;
-    // Of this thread alone. Where the system does not allow it, it runs like the others.
-    let _ = rustix::process::setpriority_process(None, WRITER_NICE);
-    while let Some(first) = pipeline.next(waiting) {
-        let Some(directory) = directory.upgrade() else {
-            // The directory is being dropped, which closes the queue.
-            refuse_all([first], &shutting_down());
-            continue;
-        };
-        pipeline.write(&directory, waiting, first);
-    }
-}
-
-/// A panic of the writer, or of the log while it answers, ends the process: with a change half-way
-/// nobody knows what is true, and without a writer every client would wait for ever.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            tracing::error!("the writer panicked; this is a bug");
-            process::abort();
-        }
-    }
-}
-
-fn shutting_down() -> Refusal {
-    Refusal::new(ResultCode::Unavailable, "the server is shutting down")
-}
-
-/// How much the writer steps back behind the threads that answer searches: where there are not
-/// cores enough for both, a writer that decides one request after the other would keep readers
-/// waiting for whole time slices.
-const WRITER_NICE: i32 = 5;
 
 /// A request that takes no more is not counted in octets: how many wait is bounded as well.
 const SMALL_BYTES: usize = 4 * 1024;

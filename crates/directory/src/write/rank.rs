@@ -12,8 +12,8 @@ use store::{Ask, Resolved};
 
 use crate::read::target;
 use crate::request::refusal::Refusal;
-use crate::write::checks;
-use crate::write::decide::{Decide, WriteOp};
+use crate::write::decision::Decide;
+use crate::write::request::WriteOp;
 
 /// Refuses a request for what only equals may do, before anything is told of what the entry holds:
 /// whether a password that was sent is the old one.
@@ -86,7 +86,7 @@ pub(crate) fn check_change(decide: &Decide<'_>, change: &Change) -> Result<(), R
 
 /// Whether values of an attribute say who signs in as the entry, and whether anybody may.
 fn is_of_equals(decide: &Decide<'_>, description: &AttributeDescription) -> bool {
-    checks::signs_in(decide, description)
+    decide.signs_in(description)
         || is_account_state(description)
         || decide.directory.credentials.authentication.names_users(&description.kind)
 }

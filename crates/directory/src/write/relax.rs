@@ -15,7 +15,7 @@ use store::Ask;
 
 use crate::read::live_entry::LiveEntry;
 use crate::request::refusal::Refusal;
-use crate::write::decide::Decide;
+use crate::write::decision::Decide;
 
 /// Refuses what a request may not set: with the control, only what is computed, and `entryCSN`.
 pub(crate) fn check_settable(

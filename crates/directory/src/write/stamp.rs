@@ -3,9 +3,12 @@
 //! Invariant: each stamp is later than the one before it, and than every record that was applied
 //! before the server started: no CSN is ever given twice, whatever the clock does.
 
+use std::sync::Arc;
+
 use aci::Identity;
 use environment::Timestamp;
 use history::Csn;
+use schema::{AttributeDescription, Entry, EntryError, Schema};
 
 /// What one decided change is stamped with. Made by the writer alone, in order.
 #[derive(Clone, Debug)]
@@ -18,6 +21,53 @@ pub struct Stamp {
     pub csn: String,
     /// `creatorsName`, `modifiersName`; empty for changes made anonymously.
     pub name: String,
+}
+
+/// The operational attributes of a new entry (RFC 4512 §3.4, RFC 4530).
+pub fn stamp_new(
+    entry: &mut Entry,
+    schema: &Schema,
+    stamp: &Stamp,
+    uuid: &str,
+    structural: &str,
+) -> Result<(), EntryError> {
+    let known = schema.well_known();
+    let stamps = [
+        (&known.structural_object_class, structural),
+        (&known.entry_uuid, uuid),
+        (&known.creators_name, stamp.name.as_str()),
+        (&known.create_timestamp, stamp.time.as_str()),
+        (&known.entry_csn, stamp.csn.as_str()),
+        (&known.modifiers_name, stamp.name.as_str()),
+        (&known.modify_timestamp, stamp.time.as_str()),
+    ];
+    for (description, value) in stamps {
+        // An imported entry keeps the stamps it came with.
+        if entry.get(description).is_none() {
+            entry.add_values(schema, description, [value.as_bytes().to_vec()])?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes who changed the entry last, and when. Of the attributes in `kept` all but the CSN stay.
+pub(crate) fn stamp_modified(
+    entry: &mut Entry,
+    schema: &Schema,
+    stamp: &Stamp,
+    kept: &[Arc<AttributeDescription>],
+) -> Result<(), EntryError> {
+    let known = schema.well_known();
+    let csn = [stamp.csn.as_bytes().to_vec()].into();
+    entry.replace_values(schema, &known.entry_csn, csn)?;
+    let stamps = [(&known.modifiers_name, &stamp.name), (&known.modify_timestamp, &stamp.time)];
+    for (description, value) in stamps {
+        if kept.contains(description) {
+            continue;
+        }
+        entry.replace_values(schema, description, vec![value.as_bytes().to_vec()])?;
+    }
+    Ok(())
 }
 
 /// Hands out stamps that only grow, whatever the clock does.

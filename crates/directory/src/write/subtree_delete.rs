@@ -20,54 +20,9 @@ use store::View;
 use crate::read::target;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
-use crate::write::decide::{Decide, Decision, ResponseControl};
+use crate::write::decision::{Decide, Decision};
+use crate::write::request::{Progress, SubtreeDelete};
 use crate::write::{checks, delete};
-
-/// A subtree delete, and how far it came.
-pub(crate) struct SubtreeDelete {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    progress: Option<Progress>,
-}
-
-/// What is kept between the steps.
-struct Progress {
-    /// The entry that was named. It keeps its id, whatever it is called meanwhile.
-    base: EntryId,
-    /// Ids in the order of deletion.
-    waiting: VecDeque<EntryId>,
-    /// Controls that the first step made for the answer.
-    controls: Vec<ResponseControl>,
-}
-
-impl SubtreeDelete {
-    pub(crate) fn new(key: DnKey, dn: Dn) -> Self {
-        Self { key, dn, progress: None }
-    }
-
-    /// Whether its preconditions were checked already.
-    pub(crate) fn is_begun(&self) -> bool {
-        self.progress.is_some()
-    }
-
-    /// Keeps the controls of the answer until it is sent.
-    pub(crate) fn keep(&mut self, controls: Vec<ResponseControl>) {
-        if let Some(progress) = &mut self.progress {
-            progress.controls.extend(controls);
-        }
-    }
-
-    /// Octets of the controls that are kept.
-    pub(crate) fn kept_bytes(&self) -> usize {
-        let controls = self.progress.iter().flat_map(|progress| &progress.controls);
-        controls.map(|control| control.value.as_ref().map_or(0, Vec::len)).sum()
-    }
-
-    /// The controls of the answer.
-    pub(crate) fn take_controls(&mut self) -> Vec<ResponseControl> {
-        self.progress.as_mut().map(|one| std::mem::take(&mut one.controls)).unwrap_or_default()
-    }
-}
 
 /// Decides on the next step; false beside it when there is more to do.
 pub(crate) fn decide(

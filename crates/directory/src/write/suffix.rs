@@ -10,9 +10,8 @@ use store::Store;
 
 use crate::access::acis::{self, GLOBAL_ACI};
 use crate::error::DirectoryError;
-use crate::write::add::stamp_new;
-use crate::write::stamp::Stamper;
-use crate::write::update;
+use crate::write::delta;
+use crate::write::stamp::{Stamper, stamp_new};
 
 /// Makes the entry of a suffix from its name: which class depends on the type of its first RDN.
 pub(crate) fn entry(dn: &Dn, schema: &Schema) -> Result<Entry, DirectoryError> {
@@ -75,7 +74,7 @@ pub(crate) fn add_all(
         let change = Permitted::internal(Change::Add(AddChange {
             id: batch.next_entry_id(),
             parent: EntryId::ROOT,
-            key: update::name_key(&key, EntryId::ROOT),
+            key: delta::name_key(&key, EntryId::ROOT),
             entry,
         }));
         batch.apply(change.get())?;

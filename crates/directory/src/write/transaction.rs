@@ -10,16 +10,9 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-use crate::write::decide::{Answer, WriteOp};
-use crate::write::transactions::Transaction;
-use crate::write::update;
-
-/// Starts a transaction.
-pub(crate) const START: &str = "1.3.6.1.1.21.1";
-/// The control that makes an update part of a transaction.
-pub(crate) const SPECIFICATION: &str = "1.3.6.1.1.21.2";
-/// Ends a transaction.
-pub(crate) const END: &str = "1.3.6.1.1.21.3";
+use crate::write::answer::Answer;
+use crate::write::request::WriteOp;
+use crate::write::submit;
 
 /// Start transaction (RFC 5805 §2.1).
 pub(crate) fn start(
@@ -62,7 +55,7 @@ pub(crate) fn end(
         return Ok(Next::Answered(sink.extended(None, None)));
     }
     let op = WriteOp::Transaction(transaction);
-    update::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
+    submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
 /// The answer to the end of a transaction: `refused` names the update that failed, and why.
@@ -77,17 +70,4 @@ pub(crate) fn answer(
     };
     let value = control_value::transaction_ended(failed, &updates);
     Answer { value: (!value.is_empty()).then_some(value), ..Answer::from(result) }
-}
-
-impl Transaction {
-    /// OIDs of the controls of all its updates that the change records note.
-    pub(crate) fn recorded(&self) -> Vec<&'static str> {
-        let mut all = Vec::new();
-        for oid in self.updates.iter().flat_map(|update| &update.controls.recorded) {
-            if !all.contains(oid) {
-                all.push(*oid);
-            }
-        }
-        all
-    }
 }

@@ -7,7 +7,6 @@
 //! all of them can, and all of one who asks, by `Limits::transactions_max_bytes`. What counts is
 //! what the updates take in memory, which may be many times what they were sent in.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,32 +16,19 @@ use ldap::result::ResultCode;
 use crate::request::asker_bytes::{AskerBytes, AskerHeld};
 use crate::request::asker_queues::Asker;
 use crate::request::refusal::Refusal;
-use crate::write::decide::WriteRequest;
+use crate::write::request::{Transaction, WriteRequest};
+
+/// Starts a transaction.
+pub(crate) const START: &str = "1.3.6.1.1.21.1";
+/// The control that makes an update part of a transaction.
+pub(crate) const SPECIFICATION: &str = "1.3.6.1.1.21.2";
+/// Ends a transaction.
+pub(crate) const END: &str = "1.3.6.1.1.21.3";
 
 /// The transactions of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     open: Vec<Transaction>,
-}
-
-/// Updates that are carried out together, or not at all.
-pub(crate) struct Transaction {
-    identifier: Vec<u8>,
-    pub(crate) updates: Vec<WriteRequest>,
-    /// What the updates take, until they are decided or given up.
-    held: AskerHeld,
-    /// When the client used it last.
-    used: Duration,
-}
-
-// The updates may hold passwords.
-impl fmt::Debug for Transaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction")
-            .field("updates", &self.updates.len())
-            .field("held", &self.held)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Transactions {

@@ -4,9 +4,9 @@ use ldap::result::ResultCode;
 
 use crate::request::completion::Completion;
 use crate::request::controls::paged;
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
-use crate::write::decide::ResponseControl;
 
 /// What SearchResultDone says.
 pub(crate) struct Done {

@@ -24,7 +24,7 @@ use super::Outcome;
 use super::run::Seen;
 use super::sorted::Place;
 use crate::request::completion::Completion;
-use crate::write::decide::ResponseControl;
+use crate::request::controls::response::ResponseControl;
 
 /// Where a search goes on.
 pub(crate) struct Parked {

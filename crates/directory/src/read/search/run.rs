@@ -20,10 +20,10 @@ use crate::read::live_entry::LiveEntry;
 use crate::read::subentry::Shown;
 use crate::request::controls::account_usability::AccountsAsked;
 use crate::request::controls::paged::Position;
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
 use crate::request::{cookie, referral};
-use crate::write::decide::ResponseControl;
 
 /// A search under way.
 pub(crate) struct Run<'a> {

@@ -22,9 +22,9 @@ use super::effective_rights::WithLines;
 use super::{RequestControls, check_no_value};
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
+use crate::password_policy::governed::Known;
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
-use crate::write::account_state::Known;
-use crate::write::decide::ResponseControl;
 
 /// The control's OID.
 pub(crate) const OID: &str = USABILITY;

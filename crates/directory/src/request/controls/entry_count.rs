@@ -4,8 +4,8 @@ use ldap::message::Control;
 use ldap::search_control::{EntryCount, EntryCountRequest, entry_count};
 
 use super::{RequestControls, malformed};
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
-use crate::write::decide::ResponseControl;
 
 /// The OID of the request control.
 pub(crate) const OID: &str = "1.3.6.1.4.1.30221.2.5.36";

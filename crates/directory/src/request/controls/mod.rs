@@ -10,6 +10,7 @@ pub(crate) mod matched_values;
 pub(crate) mod paged;
 pub(crate) mod proxied;
 pub(crate) mod read_entry;
+pub(crate) mod response;
 pub(crate) mod sort;
 pub(crate) mod subentries;
 pub(crate) mod vlv;
@@ -32,7 +33,7 @@ use crate::password_policy;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
-use crate::write::{password_modify, transaction};
+use crate::write::{password_modify, transactions};
 
 /// The controls of one request that this server acts on.
 #[derive(Debug, Default)]
@@ -172,9 +173,9 @@ impl Operation {
             Request::Modify(_) => Self::Modify,
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
-                password_modify::OID => Self::PasswordModify,
-                transaction::START => Self::StartTransaction,
-                transaction::END => Self::EndTransaction,
+                password_modify::value::OID => Self::PasswordModify,
+                transactions::START => Self::StartTransaction,
+                transactions::END => Self::EndTransaction,
                 _ => Self::Extended,
             },
         })
@@ -334,7 +335,7 @@ const CONTROLS: &[ControlRow] = &[
         take: take_relax,
     },
     ControlRow {
-        oid: transaction::SPECIFICATION,
+        oid: transactions::SPECIFICATION,
         applies: &[
             Operation::Add,
             Operation::Delete,

@@ -15,8 +15,8 @@ use store::{StoredEntry, View};
 use super::{RequestControls, malformed};
 use crate::access::guard::Guard;
 use crate::read::live_entry::LiveEntry;
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
-use crate::write::decide::ResponseControl;
 
 /// The OID of the pre-read controls, request and response.
 pub(crate) const PRE_READ: &str = "1.3.6.1.1.13.1";

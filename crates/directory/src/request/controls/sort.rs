@@ -18,8 +18,8 @@ use store::OrderedGroup;
 
 use super::{RequestControls, malformed};
 use crate::access::guard::Guard;
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
-use crate::write::decide::ResponseControl;
 
 /// The request control's OID.
 pub(crate) const OID: &str = "1.2.840.113556.1.4.473";

@@ -9,8 +9,8 @@ use ldap::message::Control;
 use ldap::result::ResultCode;
 
 use super::{RequestControls, malformed};
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
-use crate::write::decide::ResponseControl;
 
 /// The request control's OID.
 pub(crate) const OID: &str = "2.16.840.1.113730.3.4.9";

@@ -13,7 +13,7 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          local socket. Clear text that was sent after the request is discarded.",
     ),
     (
-        password_modify::OID,
+        password_modify::value::OID,
         "Password modify (RFC 3062)",
         "for the own password, to be bound as the entry and not to act as it; for others the \
          privilege `password-reset` and [all privileges that they \
@@ -31,14 +31,14 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          `noSuchOperation` if it has ended, `tooLate` if an update is being carried out.",
     ),
     (
-        transaction::START,
+        transactions::START,
         "Start transaction (RFC 5805)",
         "–",
         "Returns an identifier; updates with the transaction specification control wait for the \
          end.",
     ),
     (
-        transaction::END,
+        transactions::END,
         "End transaction (RFC 5805)",
         "what its updates need",
         "Applies all updates of the transaction together, or none.",

@@ -5,25 +5,9 @@ use ldap::control_value::policy_state::operation as number;
 use ldap::result::ResultCode;
 use schema::{Entry, Schema};
 
-use super::replace;
-use crate::password_policy::{Account, DISABLED, EXPIRATION, Locked, Policy, Switches, time};
+use super::verb::{Changed, Verb};
+use crate::password_policy::{DISABLED, EXPIRATION, Locked, Switches, time};
 use crate::request::refusal::Refusal;
-
-/// An account being changed.
-pub(super) struct Changed<'a> {
-    pub(super) account: &'a mut Account,
-    pub(super) policy: &'a Policy,
-    pub(super) now: Timestamp,
-}
-
-/// An operation that changes something.
-pub(super) struct Verb {
-    number: u32,
-    /// The number of what is told afterwards.
-    pub(super) tells: u32,
-    /// Changes the account as the values say.
-    pub(super) change: fn(&mut Changed<'_>, &[String]) -> Result<(), Refusal>,
-}
 
 /// The row of an operation.
 pub(super) fn verb(number: u32) -> Option<&'static Verb> {
@@ -207,4 +191,16 @@ pub(super) fn write_switches(
         }
     }
     Ok(())
+}
+
+/// Replaces the values of an attribute; one that the schema does not know has none.
+pub(super) fn replace(
+    entry: &mut Entry,
+    schema: &Schema,
+    name: &str,
+    values: Vec<String>,
+) -> Result<(), Refusal> {
+    let Ok(description) = schema.describe(name) else { return Ok(()) };
+    let values = values.into_iter().map(String::into_bytes).collect();
+    Ok(entry.replace_values(schema, &description, values)?)
 }

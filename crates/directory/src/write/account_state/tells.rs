@@ -6,8 +6,8 @@ use std::time::Duration;
 use environment::Timestamp;
 use ldap::control_value::policy_state::{PolicyState, StateOperation, operation as number};
 
-use super::Wanted;
 use crate::password_policy::{Account, Condition, Policy, Weight};
+use crate::write::request::Wanted;
 
 /// What is known of an account.
 pub(super) struct Told<'a> {

@@ -6,13 +6,13 @@ use history::log::CommitError;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
-use super::Queued;
 use super::outbox::{Post, To};
+use super::waiting::Queued;
 use crate::request::cancel::Ending;
 use crate::request::completion::{Completion, WriteDone};
 use crate::request::refusal::Refusal;
 use crate::request::sink;
-use crate::write::decide::Answer;
+use crate::write::answer::Answer;
 
 /// A request that was decided and waits until what it was decided on is durable.
 pub(super) struct Waiting {
@@ -106,4 +106,9 @@ fn refused(which: (MessageId, Option<OperationKind>), refusal: Refusal) -> Write
     let mut bytes = Vec::new();
     let completion = sink::refuse(&mut bytes, which, refusal);
     WriteDone { bytes, completion }
+}
+
+/// The refusal of what comes when the directory is being shut down.
+pub(super) fn shutting_down() -> Refusal {
+    Refusal::new(ResultCode::Unavailable, "the server is shutting down")
 }

@@ -10,9 +10,9 @@
 //! and the moment it is in force.
 
 use std::collections::VecDeque;
-use std::iter;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use std::{iter, process, thread};
 
 use aci::AciSet;
 use arc_swap::ArcSwap;
@@ -24,10 +24,9 @@ use history::recovery::BATCH_ROWS_MAX_BYTES;
 use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
-use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
+use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all, shutting_down};
 use super::patience::{Patience, Wait};
-use super::waiting::{Found, WaitingWrites};
-use super::{AbortOnPanic, Queued};
+use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
 use crate::password_policy::set::PasswordPolicies;
@@ -35,11 +34,47 @@ use crate::request::asker_bytes::AskerHeld;
 use crate::request::cancel::Ending;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
-use crate::write::decide::{Decider, Outcome, WriteOp, WriteRequest};
+use crate::write::decide::{Decider, Outcome};
+use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::space::SpaceWatch;
 
+/// Starts the writer of `directory`.
+pub(crate) fn start(directory: &Arc<Directory>) {
+    let pipeline = Pipeline::new(directory);
+    let weak = Arc::downgrade(directory);
+    directory.queue.start(move |waiting| write_all(waiting, &weak, pipeline));
+}
+
+/// The writer's life: batch after batch until the queue is closed and empty.
+fn write_all(waiting: &WaitingWrites, directory: &Weak<Directory>, mut pipeline: Pipeline) {
+    let _abort = AbortOnPanic;
+    // Of this thread alone. Where the system does not allow it, it runs like the others.
+    let _ = rustix::process::setpriority_process(None, WRITER_NICE);
+    while let Some(first) = pipeline.next(waiting) {
+        let Some(directory) = directory.upgrade() else {
+            // The directory is being dropped, which closes the queue.
+            refuse_all([first], &shutting_down());
+            continue;
+        };
+        pipeline.write(&directory, waiting, first);
+    }
+}
+
+/// A panic of the writer, or of the log while it answers, ends the process: with a change half-way
+/// nobody knows what is true, and without a writer every client would wait for ever.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!("the writer panicked; this is a bug");
+            process::abort();
+        }
+    }
+}
+
 /// The writer's state between batches.
-pub(super) struct Pipeline {
+struct Pipeline {
     decider: Decider,
     space: SpaceWatch,
     patience: Patience,
@@ -109,7 +144,7 @@ impl InForce {
 }
 
 impl Pipeline {
-    pub(super) fn new(directory: &Directory) -> Self {
+    fn new(directory: &Directory) -> Self {
         let (to_writer, done) = unbounded();
         Self {
             decider: Decider::after(directory.storage.store.published()),
@@ -127,7 +162,7 @@ impl Pipeline {
 
     /// The next request to be decided; waits for it. None when the queue is closed and everything
     /// is done.
-    pub(super) fn next(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
+    fn next(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
         loop {
             self.hear_log();
             let is_closed = match waiting.take() {
@@ -155,7 +190,7 @@ impl Pipeline {
     }
 
     /// Decides `first` and what comes while the log is busy, and hands it to the log.
-    pub(super) fn write(&mut self, directory: &Directory, waiting: &WaitingWrites, first: Queued) {
+    fn write(&mut self, directory: &Directory, waiting: &WaitingWrites, first: Queued) {
         let reign = match self.may_write(directory) {
             Ok(reign) => reign,
             Err(refusal) => return refuse_all([first], &refusal),
@@ -579,6 +614,11 @@ fn no_room(store: &Store) -> Refusal {
         "too many changes wait to be written to the database; try again later",
     )
 }
+
+/// How much the writer steps back behind the threads that answer searches: where there are not
+/// cores enough for both, a writer that decides one request after the other would keep readers
+/// waiting for whole time slices.
+const WRITER_NICE: i32 = 5;
 
 /// Room for records the writer keeps; a larger one gives its own back.
 const SCRATCH_KEPT_BYTES: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! What waits for the writer: those who ask take turns.
+//! Requests that wait for the writer: those who ask take turns.
 //!
 //! Invariant: the requests of one connection are taken in the order in which they came.
 //! Invariant: the bell has a token only while something waits of which the writer, who found
@@ -9,10 +9,22 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::Queued;
-use crate::request::asker_bytes::AskerBytes;
-use crate::request::asker_queues::{AskerQueues, QueueSize};
+use super::outbox::To;
+use crate::request::asker_bytes::{AskerBytes, AskerHeld};
+use crate::request::asker_queues::{Asker, AskerQueues, QueueSize};
 use crate::request::limits::Limits;
+use crate::write::request::WriteRequest;
+
+/// A request that waits for the writer.
+pub(super) struct Queued {
+    pub(super) request: Box<WriteRequest>,
+    pub(super) to: To,
+    pub(super) asker: Asker,
+    /// Octets that it takes while it waits; 0 where it is small.
+    pub(super) large_bytes: usize,
+    /// What it has made of its answer and keeps until it is over, when it is carried out in steps.
+    pub(super) kept: Option<AskerHeld>,
+}
 
 /// The requests, and the bell that wakes the writer.
 pub(super) struct WaitingWrites {

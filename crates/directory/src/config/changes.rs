@@ -1,0 +1,43 @@
+//! Changes of the entries below `cn=config`, resolved: which steps a request consists of.
+
+use history::record::OpKind;
+use store::IndexDefinition;
+
+/// A change of an entry below `cn=Index,cn=config`.
+pub(crate) struct IndexConfig {
+    /// The attribute type, as the name of the entry has it.
+    pub(super) attribute: String,
+    pub(crate) kind: OpKind,
+    pub(super) steps: Vec<IndexStep>,
+}
+
+/// A part of a change of indexes. Definitions are as the client sent them.
+pub(super) enum IndexStep {
+    Put(IndexDefinition),
+    Take(IndexDefinition),
+    TakeAll(Which),
+    Rebuild(IndexDefinition),
+}
+
+/// The definitions that the values of one attribute stand for.
+#[derive(Clone, Copy)]
+pub(super) enum Which {
+    /// `ds-cfg-index-type`: those of a kind and the attribute alone.
+    Kinds,
+    /// `ds-cfg-index-extensible-matching-rule`.
+    Rules,
+    /// `roster-index-definition`.
+    All,
+}
+
+/// A change of `cn=Access Control Handler,cn=config`.
+pub(crate) struct AccessConfig {
+    pub(super) steps: Vec<AccessStep>,
+}
+
+/// A part of a change of the global ACIs.
+pub(super) enum AccessStep {
+    Put(String),
+    Take(String),
+    TakeAll,
+}

@@ -1,0 +1,41 @@
+//! An account together with the policy that governs it.
+
+use schema::DnKey;
+use store::{StoredEntry, View};
+
+use super::rules::Policy;
+use super::standing::Account;
+use crate::directory::{Directory, State};
+
+/// An account, and the policy that governs it.
+pub(crate) struct Known {
+    /// The name of the policy's entry; none where none governs.
+    pub(crate) name: Option<String>,
+    /// The policy; no rules where none governs.
+    pub(crate) policy: Policy,
+    /// The account.
+    pub(crate) account: Account,
+}
+
+impl Known {
+    /// Of a stored entry, with what binds left and is not in the entry yet.
+    pub(crate) fn of(
+        (directory, state): (&Directory, &State),
+        view: &View<'_>,
+        (entry, key): (&StoredEntry<'_>, &DnKey),
+    ) -> Self {
+        let governing = directory.rules.password_policies.load().of(entry, key);
+        let (name, policy) = match governing {
+            Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
+            None => (None, Policy::default()),
+        };
+        let account_state = directory.accounts.state(view, entry, &policy);
+        let account = Account::new(account_state, entry, (&state.schema, &state.switches));
+        Self { name, policy, account }
+    }
+
+    /// Whether any account of the directory may be governed by a policy.
+    pub(crate) fn may_have_policy(directory: &Directory) -> bool {
+        !directory.rules.password_policies.load().is_empty()
+    }
+}

@@ -1,0 +1,22 @@
+//! An operation that changes the state of an account, as the request holds it.
+
+use environment::Timestamp;
+
+use crate::password_policy::{Account, Policy};
+use crate::request::refusal::Refusal;
+
+/// An account being changed.
+pub(crate) struct Changed<'a> {
+    pub(super) account: &'a mut Account,
+    pub(super) policy: &'a Policy,
+    pub(super) now: Timestamp,
+}
+
+/// An operation that changes something.
+pub(crate) struct Verb {
+    pub(super) number: u32,
+    /// The number of what is told afterwards.
+    pub(super) tells: u32,
+    /// Changes the account as the values say.
+    pub(super) change: fn(&mut Changed<'_>, &[String]) -> Result<(), Refusal>,
+}

@@ -1,0 +1,70 @@
+//! The values of a password modify request and of its response (RFC 3062 §2).
+
+use ldap::ber::{DecodeError, Reader, Tag, Writer};
+use schema::{DnKey, Schema};
+
+use crate::write::request::PasswordModify;
+
+/// passwdModifyOID.
+pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
+
+/// PasswdModifyRequestValue.
+#[derive(Default)]
+pub(super) struct RequestValue<'a> {
+    pub(super) user: Option<&'a [u8]>,
+    pub(super) old: Option<&'a [u8]>,
+    pub(super) new: Option<&'a [u8]>,
+}
+
+/// Whether a request is about the password of `key`, the account of whoever asks.
+pub(crate) fn is_own(schema: &Schema, value: Option<&[u8]>, key: &DnKey) -> bool {
+    let Some(octets) = value else { return true };
+    let Ok(RequestValue { user, .. }) = decode(octets) else { return false };
+    let Some(user) = user else { return true };
+    let name = std::str::from_utf8(user).ok();
+    let name = name.map(|text| text.strip_prefix("dn:").unwrap_or(text));
+    name.and_then(|name| DnKey::from_text(schema, name).ok()).is_some_and(|user| user == *key)
+}
+
+/// Whether a request sends the old password.
+pub(crate) fn sends_old(value: Option<&[u8]>) -> bool {
+    value.and_then(|octets| decode(octets).ok()).is_some_and(|value| value.old.is_some())
+}
+
+/// The name of whose password a request is about; none: of whoever asks.
+pub(crate) fn named(value: Option<&[u8]>) -> Option<&str> {
+    let user = value.and_then(|octets| decode(octets).ok())?.user?;
+    let text = std::str::from_utf8(user).ok()?;
+    Some(text.strip_prefix("dn:").unwrap_or(text))
+}
+
+pub(super) fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
+    let mut outer = Reader::new(octets);
+    let mut sequence = outer.sequence(Tag::SEQUENCE)?;
+    outer.end()?;
+    let value = RequestValue {
+        // PHP names nobody by an empty name, which is that of no account.
+        user: sequence.read_optional(Tag::context(0, false))?.filter(|user| !user.is_empty()),
+        old: sequence.read_optional(Tag::context(1, false))?,
+        new: sequence.read_optional(Tag::context(2, false))?,
+    };
+    sequence.end()?;
+    Ok(value)
+}
+
+/// PasswdModifyResponseValue: the generated password.
+fn response_value(generated: &[u8]) -> Vec<u8> {
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let sequence = writer.begin(Tag::SEQUENCE);
+    writer.octets(Tag::context(0, false), generated);
+    writer.end(sequence);
+    value
+}
+
+impl PasswordModify {
+    /// PasswdModifyResponseValue, when there is a password to tell.
+    pub(crate) fn response_value(&self) -> Option<Vec<u8>> {
+        self.generated.as_deref().map(response_value)
+    }
+}

@@ -1,0 +1,302 @@
+//! Update requests as they wait for the writer: resolved against the schema, and owned.
+//!
+//! Invariant: data alone. What an operation means is in its own file.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aci::Access;
+use history::record::{OpKind, Origin};
+use ldap::dn::{Dn, Rdn};
+use ldap::message::{MessageId, ModifyOperation, OperationKind};
+use schema::{AttributeDescription, DnKey, Entry, EntryId};
+
+use crate::config::changes::{AccessConfig, IndexConfig};
+use crate::password_policy::account_event::AccountEvents;
+use crate::password_policy::verdict::Looked;
+use crate::request::asker_bytes::AskerHeld;
+use crate::request::cancel::Cancel;
+use crate::request::controls::WriteControls;
+use crate::request::controls::response::ResponseControl;
+use crate::request::refusal::Refusal;
+use crate::request::session::Who;
+use crate::write::account_state::verb::Verb;
+
+/// One update request, resolved against the schema and owned.
+pub(crate) struct WriteRequest {
+    pub(crate) id: MessageId,
+    pub(crate) operation: OperationKind,
+    pub(crate) access: Arc<Access>,
+    pub(crate) cancel: Cancel,
+    /// The client does not wait for the disk (lazy commit).
+    pub(crate) is_lazy: bool,
+    /// Names the request in the change records; several records may be of one request.
+    pub(crate) request: [u8; 16],
+    /// Who asks and over which connection, for the change records.
+    pub(crate) who: Arc<Who>,
+    pub(crate) controls: WriteControls,
+    /// That of the schema under which it was resolved: what its names mean is good for that alone.
+    /// None: it is the server's own, and names nothing of a schema.
+    pub(crate) schema_generation: Option<u64>,
+    pub(crate) op: WriteOp,
+}
+
+impl WriteRequest {
+    /// Whether its answer says what a password policy has to say: none where that was not asked
+    /// for, and whether it says so when there is nothing.
+    pub(crate) fn asks_policy(&self) -> Option<bool> {
+        let tells = matches!(self.operation, OperationKind::Add | OperationKind::Modify)
+            || matches!(self.op, WriteOp::PasswordModify(_));
+        self.controls.password_policy.then_some(tells)
+    }
+
+    /// Where its changes come from, for the change records.
+    pub(crate) fn origin(&self) -> Origin {
+        let (op, recorded) = match &self.op {
+            WriteOp::Add(_) => (OpKind::Add, None),
+            WriteOp::Delete(_) | WriteOp::SubtreeDelete(_) => (OpKind::Delete, None),
+            WriteOp::Modify(_) => (OpKind::Modify, None),
+            WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
+            WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
+            WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => (OpKind::Internal, None),
+            WriteOp::StateChange(_) => (OpKind::Modify, None),
+            WriteOp::IndexConfig(op) => (op.kind, None),
+            WriteOp::AccessConfig(_) => (OpKind::Modify, None),
+            WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
+        };
+        let own = self.controls.recorded.iter().copied();
+        Origin {
+            request: self.request,
+            who: Arc::clone(&self.who),
+            message: self.id.0,
+            op,
+            controls: own.chain(recorded.into_iter().flatten()).map(Cow::Borrowed).collect(),
+        }
+    }
+}
+
+/// What is to be done.
+pub(crate) enum WriteOp {
+    Add(Add),
+    Delete(Delete),
+    SubtreeDelete(SubtreeDelete),
+    Modify(Modify),
+    ModifyDn(ModifyDn),
+    PasswordModify(PasswordModify),
+    Rehash(Rehash),
+    AccountEvents(Vec<AccountEvents>),
+    StateChange(StateChange),
+    IndexConfig(IndexConfig),
+    AccessConfig(AccessConfig),
+    Transaction(Transaction),
+}
+
+impl WriteOp {
+    /// The entry that it is about, if that is there before it.
+    pub(super) fn target(&self) -> Option<(&Dn, &DnKey)> {
+        Some(match self {
+            Self::Delete(op) => (&op.dn, &op.key),
+            Self::SubtreeDelete(op) => (&op.dn, &op.key),
+            Self::Modify(op) => (&op.dn, &op.key),
+            Self::ModifyDn(op) => (&op.dn, &op.key),
+            Self::PasswordModify(op) => (&op.dn, &op.key),
+            Self::Rehash(op) => (&op.dn, &op.key),
+            Self::StateChange(op) => (&op.dn, &op.key),
+            Self::Add(_)
+            | Self::AccountEvents(_)
+            | Self::IndexConfig(_)
+            | Self::AccessConfig(_)
+            | Self::Transaction(_) => return None,
+        })
+    }
+
+    /// The value of its response, as far as it is known before the decision.
+    pub(crate) fn value(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::PasswordModify(op) => op.response_value(),
+            Self::Add(_)
+            | Self::Delete(_)
+            | Self::SubtreeDelete(_)
+            | Self::Modify(_)
+            | Self::ModifyDn(_)
+            | Self::IndexConfig(_)
+            | Self::AccessConfig(_)
+            | Self::Rehash(_)
+            | Self::AccountEvents(_)
+            | Self::StateChange(_)
+            | Self::Transaction(_) => None,
+        }
+    }
+}
+
+/// An add, resolved.
+pub(crate) struct Add {
+    pub(crate) key: DnKey,
+    /// As the client sent it.
+    pub(crate) entry: Entry,
+    /// What the policy says of the passwords in it, if there are any.
+    pub(crate) looked: Option<Result<Looked, Refusal>>,
+}
+
+/// A delete, resolved.
+pub(crate) struct Delete {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+}
+
+/// A subtree delete, and how far it came.
+pub(crate) struct SubtreeDelete {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    pub(super) progress: Option<Progress>,
+}
+
+/// What is kept between the steps.
+pub(super) struct Progress {
+    /// The entry that was named. It keeps its id, whatever it is called meanwhile.
+    pub(super) base: EntryId,
+    /// Ids in the order of deletion.
+    pub(super) waiting: VecDeque<EntryId>,
+    /// Controls that the first step made for the answer.
+    pub(super) controls: Vec<ResponseControl>,
+}
+
+impl SubtreeDelete {
+    pub(crate) fn new(key: DnKey, dn: Dn) -> Self {
+        Self { key, dn, progress: None }
+    }
+
+    /// Whether its preconditions were checked already.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.progress.is_some()
+    }
+
+    /// Keeps the controls of the answer until it is sent.
+    pub(crate) fn keep(&mut self, controls: Vec<ResponseControl>) {
+        if let Some(progress) = &mut self.progress {
+            progress.controls.extend(controls);
+        }
+    }
+
+    /// Octets of the controls that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let controls = self.progress.iter().flat_map(|progress| &progress.controls);
+        controls.map(|control| control.value.as_ref().map_or(0, Vec::len)).sum()
+    }
+
+    /// The controls of the answer.
+    pub(crate) fn take_controls(&mut self) -> Vec<ResponseControl> {
+        self.progress.as_mut().map(|one| std::mem::take(&mut one.controls)).unwrap_or_default()
+    }
+}
+
+/// A modify, resolved.
+pub(crate) struct Modify {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    pub(crate) modifications: Vec<Modification>,
+    /// Stored passwords that are to be deleted, each named by its clear text.
+    pub(crate) proven: Vec<Vec<u8>>,
+    /// What the policy says of the passwords in it, if there are any.
+    pub(crate) looked: Option<Result<Looked, Refusal>>,
+}
+
+/// One modification, resolved.
+#[derive(Clone)]
+pub(crate) struct Modification {
+    pub(crate) operation: ModifyOperation,
+    pub(crate) description: Arc<AttributeDescription>,
+    pub(crate) values: Vec<Vec<u8>>,
+}
+
+/// A rename, resolved.
+pub(crate) struct ModifyDn {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    pub(super) new_rdn: Rdn,
+    pub(super) delete_old_rdn: bool,
+    pub(super) new_superior: Option<(Dn, DnKey)>,
+}
+
+impl ModifyDn {
+    /// Whether a superior is named.
+    pub(crate) fn moves(&self) -> bool {
+        self.new_superior.is_some()
+    }
+}
+
+/// A password change, resolved.
+pub(crate) struct PasswordModify {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    /// The stored value that the old password was found behind, if one was given; empty if none.
+    pub(super) old: Option<Vec<u8>>,
+    /// The new password as it will be stored.
+    pub(super) stored: Vec<u8>,
+    /// The password the server made up, to be told to the client.
+    pub(super) generated: Option<Vec<u8>>,
+    /// What the policy says of it.
+    pub(super) looked: Result<Looked, Refusal>,
+}
+
+/// The change: one value takes the place of another.
+pub(crate) struct Rehash {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    pub(super) old: Vec<u8>,
+    pub(super) new: Vec<u8>,
+}
+
+/// Changes of the state of one account, resolved.
+pub(crate) struct StateChange {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    pub(super) changes: Vec<(&'static Verb, Vec<String>)>,
+    pub(super) asked: Wanted,
+}
+
+/// What is to be answered.
+pub(super) struct Wanted {
+    /// The name of the account as it was sent.
+    pub(super) target: String,
+    /// The numbers of what is asked for; none: everything.
+    pub(super) numbers: Vec<u32>,
+    /// Whether everything includes PingDirectory's operations: OpenDJ's clients fail on them.
+    pub(super) knows_ping: bool,
+}
+
+/// Updates that are carried out together, or not at all.
+pub(crate) struct Transaction {
+    pub(super) identifier: Vec<u8>,
+    pub(crate) updates: Vec<WriteRequest>,
+    /// What the updates take, until they are decided or given up.
+    pub(super) held: AskerHeld,
+    /// When the client used it last.
+    pub(super) used: Duration,
+}
+
+// The updates may hold passwords.
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("updates", &self.updates.len())
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transaction {
+    /// OIDs of the controls of all its updates that the change records note.
+    pub(crate) fn recorded(&self) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        for oid in self.updates.iter().flat_map(|update| &update.controls.recorded) {
+            if !all.contains(oid) {
+                all.push(*oid);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,97 @@
+//! A resolved update on its way: to the writer, to the hash pool, or into its transaction.
+
+use std::sync::Arc;
+
+use ldap::result::ResultCode;
+
+use crate::bind::hashing::Questions;
+use crate::request::asker_queues::Asker;
+use crate::request::cancel::Cancel;
+use crate::request::controls::RequestControls;
+use crate::request::received::Envelope;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::sink::ResponseSink;
+use crate::request::worker::{Next, Worker};
+use crate::write::answer::Answer;
+use crate::write::queue::PendingWrite;
+use crate::write::request::{WriteOp, WriteRequest};
+
+/// What resolving an update leads to.
+pub(crate) enum Resolution {
+    Op(WriteOp),
+    /// Passwords are to be hashed, which takes long: it is resolved again with the answers.
+    NeedsHash(Questions),
+}
+
+impl From<WriteOp> for Resolution {
+    fn from(op: WriteOp) -> Self {
+        Self::Op(op)
+    }
+}
+
+/// Hands a resolved operation to the writer, or keeps it for the end of its transaction.
+pub(crate) fn submit(
+    worker: &mut Worker,
+    session: &mut Session,
+    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    resolved: Resolution,
+    sink: &mut ResponseSink<'_>,
+) -> Result<Next, Refusal> {
+    check_controls(session, controls)?;
+    let op = match resolved {
+        Resolution::Op(op) => op,
+        Resolution::NeedsHash(questions) => {
+            let rules = worker.directory.hash_rules();
+            return Ok(Next::Hash(questions.job(rules, session.begin(envelope.id), envelope)));
+        }
+    };
+    let Envelope { id, operation, bytes, schema_generation } = envelope;
+    let mut request = [0; 16];
+    worker.chance.fill(&mut request);
+    let mut request = WriteRequest {
+        id,
+        operation,
+        access: Arc::clone(session.access()),
+        cancel: Cancel::default(),
+        is_lazy: controls.lazy,
+        request,
+        who: Arc::clone(session.who()),
+        controls: controls.resolve(&worker.directory.state.load().schema),
+        schema_generation,
+        op,
+    };
+    if let Some(identifier) = controls.transaction {
+        // It counts as done when it is accepted; whether it is, the end of the transaction tells.
+        let accepted = Answer { value: request.op.value(), ..Answer::success() };
+        let now = worker.directory.clock.elapsed();
+        let asks_policy = request.asks_policy();
+        session.transactions().add(identifier, request, bytes.len(), now)?;
+        return Ok(Next::Answered(accepted.send(asks_policy, sink)));
+    }
+    request.cancel = session.begin(id);
+    Ok(Next::Write(PendingWrite {
+        queue: Arc::clone(&worker.directory.queue),
+        request: Box::new(request),
+        asker: Asker::of(session),
+        octets: bytes.len(),
+        is_wrong_guess: worker.request.is_wrong_guess,
+    }))
+}
+
+/// Refuses controls that this session may not use, or not together.
+fn check_controls(session: &Session, controls: &RequestControls<'_>) -> Result<(), Refusal> {
+    if controls.relax && !session.access().is_root() {
+        return Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "only the administrator may relax the rules",
+        ));
+    }
+    if controls.no_op && controls.transaction.is_some() {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "an update of a transaction has an effect or is left out of it",
+        ));
+    }
+    Ok(())
+}
