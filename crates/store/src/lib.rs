@@ -48,7 +48,7 @@ pub use index::{
 pub use overlay::flush::{FlushOptions, Flusher, OnFlush, OverlayStatus, SyncLog};
 pub use read::plan::{
     Ask, CandidateIds, CandidateSource, Candidates, Explanation, Indexable, Operator, Plan,
-    ScopeReport, TermReport, Work,
+    ScopeReport, TermReport, Whole, Work,
 };
 pub use read::reader::{IndexUses, StoreReader};
 pub use read::uses::CacheUses;

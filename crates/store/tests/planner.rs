@@ -92,7 +92,7 @@ fn left_by_indexes(
     filter: &ResolvedFilter,
     (base, scope): (EntryId, Scope),
 ) -> BTreeSet<u64> {
-    let indexable = view.indexable(filter);
+    let indexable = view.indexable(filter, &|_| true);
     assert!(indexable.narrows || !view.is_narrowed(filter), "{filter:?}");
     let left: BTreeSet<u64> = scan
         .in_scope(base, scope)
@@ -517,7 +517,7 @@ fn what_indexes_answer_of_a_filter_depends_on_what_they_are_of() {
             ),
             ("(&(l=town 1)(!(employeeNumber=7)))", "(&(l=town 1)(!(|)))", false, true),
         ] {
-            let indexable = view.indexable(&resolve(text));
+            let indexable = view.indexable(&resolve(text), &|_| true);
             assert_eq!(indexable.filter, resolve(left), "{text}");
             assert_eq!((indexable.is_all, indexable.narrows), (is_all, narrows), "{text}");
             assert_eq!(indexable.is_unindexed(), !is_all && !narrows, "{text}");

@@ -16,7 +16,6 @@ use store::{StoredEntry, View};
 
 use crate::access::surroundings::Around;
 use crate::directory::Directory;
-use crate::read::target;
 use crate::request::refusal::Refusal;
 
 /// Where a request is to be guarded.
@@ -186,7 +185,7 @@ impl<'a> Guard<'a> {
     /// `noSuchObject`, as if there were nothing at `id`: it names the nearest superior that the
     /// asker may know of.
     pub(crate) fn hidden(&self, view: &View<'_>, id: EntryId) -> Result<Refusal, Refusal> {
-        let above = target::stored(view, id)?.parent();
+        let above = stored(view, id)?.parent();
         self.missing(view, above)
     }
 
@@ -194,9 +193,9 @@ impl<'a> Guard<'a> {
     /// for one that is hidden: how long the answer takes shall not tell the two apart.
     pub(crate) fn not_there(&self, view: &View<'_>, nearest: EntryId) -> Result<Refusal, Refusal> {
         if !self.is_bypassed() && nearest != EntryId::ROOT {
-            let stored = target::stored(view, nearest)?;
-            black_box(self.anywhere(|guard| guard.on(&stored).is_disclosed()));
-            black_box(target::stored(view, nearest)?.id());
+            let above = stored(view, nearest)?;
+            black_box(self.anywhere(|guard| guard.on(&above).is_disclosed()));
+            black_box(stored(view, nearest)?.id());
         }
         self.missing(view, nearest)
     }
@@ -243,5 +242,10 @@ impl<'a> Guard<'a> {
     }
 }
 
+/// Reads an entry that was found.
+pub(crate) fn stored<'v>(view: &'v View<'_>, id: EntryId) -> Result<StoredEntry<'v>, Refusal> {
+    view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), NO_SUCH_ENTRY))
+}
+
 /// The same words whether there is no entry or one that may not be seen.
-pub(crate) const NO_SUCH_ENTRY: &str = "no such entry";
+const NO_SUCH_ENTRY: &str = "no such entry";

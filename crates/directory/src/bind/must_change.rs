@@ -11,7 +11,8 @@ use store::View;
 
 use crate::directory::{Directory, State};
 use crate::password_policy::PolicyError;
-use crate::request::controls::{NO_OP, assertion, proxied, read_entry};
+use crate::request::controls::write::NO_OP;
+use crate::request::controls::{assertion, proxied, read_entry};
 use crate::request::extended;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;

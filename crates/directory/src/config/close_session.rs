@@ -11,7 +11,7 @@ use ldap::result::ResultCode;
 use super::session_monitor::sessions_key;
 use crate::bind::recheck;
 use crate::read::virtual_tree::names::SESSIONS_DN;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};
 use crate::request::worker::Worker;

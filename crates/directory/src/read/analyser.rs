@@ -87,9 +87,9 @@ struct Table {
     searches: u64,
 }
 
-/// What all threads have seen.
+/// The searches that all threads have recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Statistics {
     /// The shapes, in no order.
     pub(crate) shapes: Vec<(Shape, Tally)>,
     /// How often each attribute was tested in which way, about.
@@ -109,9 +109,9 @@ impl Analyser {
     }
 
     /// What has been seen so far.
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Statistics {
         let mut shapes: FxHashMap<Shape, Tally> = FxHashMap::default();
-        let mut seen = Seen::default();
+        let mut seen = Statistics::default();
         for table in lock(&self.tables).iter() {
             let table = lock(table);
             seen.searches += table.searches;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aci::{Access, Rights};
 use auth::password;
-use ldap::message::{CompareRequest, Controls, ControlsBuf, Scope, Values};
+use ldap::message::{CompareRequest, ControlsBuf, Scope, Values};
 use ldap::result::ResultCode;
 use schema::{
     Assertion, AssertionError, AttributeDescription, DnKey, EntryRead, Meter, Schema, Selection,
@@ -12,7 +12,7 @@ use schema::{
 };
 use store::View;
 
-use crate::access::guard::{Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Site, guarded};
 use crate::bind::hashing::Behind;
 use crate::bind::recheck;
 use crate::bind::refusals::require_confidentiality;
@@ -21,15 +21,18 @@ use crate::password_policy;
 use crate::read::live_entry::LiveEntry;
 use crate::read::root_dse::Offer;
 use crate::read::search::cost;
+use crate::read::special::special_entry;
 use crate::read::target::{self, Lookup};
 use crate::read::virtual_tree::{self, Asked, Found};
 use crate::request::completion::Completion;
-use crate::request::controls::{self, Operation, RequestControls};
+use crate::request::controls::request::RequestControls;
+use crate::request::decoded::JobRequest;
 use crate::request::job::Job;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
+use crate::request::snapshot::Snapshot;
 use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
 use crate::write::{old_password, passwords};
@@ -65,7 +68,8 @@ pub(crate) fn start(
         Outcome::TooMuch => Ok(Next::Later(Job {
             id: envelope.id,
             operation: envelope.operation,
-            message: envelope.bytes.to_vec(),
+            request: JobRequest::copy(envelope.bytes),
+            resolved: None,
             access: Arc::clone(session.access()),
             denied: controls.denied.clone(),
             stop: Stop::new(session.begin(envelope.id), Arc::clone(&worker.directory.clock)),
@@ -80,22 +84,20 @@ pub(crate) fn start(
 pub(crate) fn run_job(
     worker: &mut Worker,
     job: &Job,
-    request: &CompareRequest<'_>,
-    controls: &Controls<'_>,
+    (request, controls): (&CompareRequest<'_>, &RequestControls<'_>),
     sink: &mut ResponseSink<'_>,
 ) -> Completion {
-    let taken = controls::take(controls, Operation::Compare, &job.denied);
-    let asks_policy = taken.as_ref().is_ok_and(|taken| taken.password_policy);
-    let outcome = taken.and_then(|controls| {
-        // It has waited for its turn.
-        let state = worker.directory.state.load();
-        recheck::check((&worker.directory, &state), worker.snapshot.view()?, &job.access)?;
-        drop(state);
+    let Worker { directory, snapshot, .. } = worker;
+    // It has waited for its turn.
+    let is_still_there = |snapshot: &mut Snapshot| {
+        recheck::check((directory, &directory.state.load()), snapshot.view()?, &job.access)
+    };
+    let outcome = is_still_there(snapshot).and_then(|()| {
         let compare = Compare {
             access: &job.access,
             session: None,
             request,
-            controls: &controls,
+            controls,
             work_max: cost::work_max(&worker.directory, &job.access),
             stop: Some(&job.stop),
         };
@@ -107,7 +109,7 @@ pub(crate) fn run_job(
         Ok(Outcome::TooMuch) => too_much_work(),
         Err(refusal) => refusal,
     };
-    respond(sink, result, asks_policy)
+    respond(sink, result, controls.password_policy)
 }
 
 /// Writes the answer. A password policy has nothing to say of compares.
@@ -214,7 +216,7 @@ impl Compare<'_> {
         // The values of what the server makes are of the server.
         let mut unlimited = Meter::unlimited();
         let offer = || session.map(|session| Offer::to(session, directory)).unwrap_or_default();
-        if let Some(special) = target::special(directory, state, key, offer) {
+        if let Some(special) = special_entry(directory, state, key, offer) {
             let rights = guard.on(special.entry());
             return Ok((check(special.entry(), &rights, &mut unlimited)?, Vec::new()));
         }
@@ -227,7 +229,7 @@ impl Compare<'_> {
         }
         let lookup = Lookup { name: request.name, key, referrals, scope: None };
         let id = target::find(view, state, guard, &lookup)?;
-        let stored = target::stored(view, id)?;
+        let stored = guard::stored(view, id)?;
         let rights = guard.on(&stored);
         if !rights.is_disclosed() {
             return Err(guard.hidden(view, id)?);

@@ -16,7 +16,7 @@ use schema::{
 };
 use store::{Ask, StoreError, View};
 
-use crate::read::target;
+use crate::access::guard;
 use crate::request::refusal::Refusal;
 use crate::write::passes::Passes;
 use crate::write::passwords;
@@ -28,7 +28,7 @@ pub(crate) fn load(
     modifications: &[Modification],
     passes: &mut Passes,
 ) -> Result<Entry, Refusal> {
-    let stored = target::stored(view, id)?;
+    let stored = guard::stored(view, id)?;
     if stored.attributes().all(|(_, values)| values.as_ber().len() < LARGE_BYTES) {
         return Ok(stored.to_entry()?);
     }

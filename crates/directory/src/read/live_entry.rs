@@ -39,7 +39,7 @@ impl<'v> LiveEntry<'v> {
         Self { view, stored, known, computed, reader: None, counted, children_read }
     }
 
-    /// Likewise, as this reader sees it: subordinates that may not be seen are not counted.
+    /// The entry as this reader sees it: subordinates that may not be seen are not counted.
     #[must_use]
     pub(crate) fn seen_by(self, reader: &'v Guard<'v>) -> Self {
         Self { reader: Some(reader), ..self }

@@ -4,53 +4,56 @@
 //! and nowhere else.
 
 pub(crate) mod aliases;
+mod asserted;
 mod bounds;
+pub(crate) mod budget;
 mod chain;
 pub(crate) mod cost;
 mod count;
-mod done;
 mod explain;
-mod parked;
+mod follow;
+mod outcome;
+mod pages;
+pub(crate) mod parked;
+mod regions;
+mod request;
+pub(crate) mod resolved;
 mod run;
 mod sorted;
 mod special;
 mod unindexed;
 mod usable;
+mod work;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use aci::{Access, Privilege, WantedValues};
+use aci::{Privilege, WantedValues};
 use ldap::message::{Controls, DerefAliases, Scope, SearchRequest};
-use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
+use schema::{DnKey, EntryId, ResolvedFilter, Selection};
 use store::{Ask, View};
 
-use self::aliases::Regions;
-pub(crate) use self::bounds::Bounds;
 use self::chain::Expanded;
-use self::cost::Work;
-pub(crate) use self::done::Done;
-use self::parked::Phase;
-pub(crate) use self::parked::{Budget, Parked};
-pub(crate) use self::run::{Run, Sent, Step};
+use self::outcome::SearchOutcome;
+use self::parked::{Parked, Phase};
+use self::request::{Resolved, Search};
+use self::resolved::ResolvedRequest;
+use self::run::Run;
 use self::usable::Usable;
-use crate::access::guard::{Guard, Site, guarded};
+use self::work::Work;
+use crate::access::guard::{self, Guard, Site, guarded};
 use crate::bind::recheck;
-use crate::directory::{Directory, State};
+use crate::directory::State;
 use crate::read::analyser::{SAMPLED_ONE_IN, Watch};
-use crate::read::live_entry::LiveEntry;
-use crate::read::root_dse::{self, Offer};
-use crate::read::subentry::Shown;
+use crate::read::effective_rights::ReportedRights;
+use crate::read::special::special_entry;
+use crate::read::subentry::Visibility;
 use crate::read::target::{self, Lookup};
 use crate::read::virtual_tree;
 use crate::request::completion::Completion;
-use crate::request::controls::effective_rights::Told;
-use crate::request::controls::paged::Position;
-use crate::request::controls::{self, Operation, RequestControls, assertion, matched_values};
-use crate::request::cookie::{self, CookieFault, CookieKind};
+use crate::request::controls::request::RequestControls;
+use crate::request::decoded::JobRequest;
 use crate::request::job::Job;
-use crate::request::name_memo::NameMemo;
 use crate::request::note::Note;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
@@ -94,17 +97,24 @@ pub(crate) fn start(
     let is_small = bytes.len() <= cost::SMALL_BYTES
         || cost::is_root_dse(request)
         || !cost::is_large(request, terms_max);
-    let outcome = match is_small {
-        true => search.run((snapshot, names), sink),
-        false => Ok(Outcome::TooMuch),
+    let mut resolved = None;
+    let outcome = if is_small {
+        let state = directory.state.load();
+        let meant = ResolvedRequest::of(request, controls, &state.schema, names)?;
+        let outcome = search.run((snapshot, &state), &meant, sink);
+        if matches!(outcome, Ok(SearchOutcome::TooMuch | SearchOutcome::Parked(_))) {
+            resolved = Some(Box::new(meant));
+        }
+        outcome
+    } else {
+        Ok(SearchOutcome::TooMuch)
     };
     sink.note(&note);
-    let outcome = outcome?;
-    match outcome {
-        Outcome::Done(done) => Ok(Next::Answered(done.send(sink))),
-        Outcome::Abandoned => Ok(Next::Answered(sink.nothing())),
+    match outcome? {
+        SearchOutcome::Done(done) => Ok(Next::Answered(done.send(sink))),
+        SearchOutcome::Abandoned => Ok(Next::Answered(sink.nothing())),
         // Nothing parks here: the answer is kept, up to a limit.
-        Outcome::TooMuch | Outcome::Parked(_) => {
+        SearchOutcome::TooMuch | SearchOutcome::Parked(_) => {
             sink.take_back();
             let keeps_order = search.work.keeps_order();
             let deadline = search.bounds().deadline;
@@ -114,7 +124,8 @@ pub(crate) fn start(
             Ok(Next::Later(Job {
                 id,
                 operation,
-                message: bytes.to_vec(),
+                request: JobRequest::copy(bytes),
+                resolved,
                 access: Arc::clone(session.access()),
                 denied: controls.denied.clone(),
                 stop,
@@ -132,169 +143,122 @@ pub(crate) fn start(
 /// Where it goes on, when it parks.
 pub(crate) fn run_job(
     worker: &mut Worker,
-    job: &Job,
-    request: &SearchRequest<'_>,
-    controls: &Controls<'_>,
+    job: &mut Job,
+    (request, controls): (&SearchRequest<'_>, &RequestControls<'_>),
     sink: &mut ResponseSink<'_>,
 ) -> Result<Completion, Box<Parked>> {
-    let Worker { directory, snapshot, names, recorder, .. } = worker;
     let note = sink.noted();
-    let resumed = job.parked.as_deref();
-    let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
-        // It has waited: for its turn, or for its client.
-        let state = directory.state.load();
-        recheck::check((directory, &state), snapshot.view()?, &job.access)?;
-        let begun = directory.clock.elapsed();
-        let watch = Watch::new(recorder, 1, &*directory.clock);
-        let search = Search {
-            directory,
-            access: &job.access,
-            request,
-            controls: &controls,
-            stop: Some(&job.stop),
-            candidates_max: None,
-            keeps_order: job.keeps_order,
-            begun,
-            // The root DSE is never a job.
-            session: None,
-            resumed,
-            watch: Some(match resumed {
-                None => watch,
-                Some(parked) => watch.resumed(parked.begun, parked.planned),
-            }),
-            note: &note,
-            work: Work::after(resumed.map_or(0, |parked| parked.spent)),
-        };
-        if job.keeps_order && resumed.is_none() {
-            job.stop.set_deadline(search.bounds().deadline);
-        }
-        let mut outcome = search.run((snapshot, names), sink)?;
-        if let Outcome::Parked(parked) = &mut outcome {
-            parked.begun = resumed.map_or(begun, |before| before.begun);
-            parked.planned = search.watch.as_ref().and_then(Watch::plan);
-            parked.spent = search.work.spent();
-        }
-        Ok(match resumed {
-            None => outcome,
-            Some(parked) => outcome.resumed(parked),
-        })
-    });
+    let before = job.resolved.take();
+    let outcome = answer(worker, job, (request, controls, before), &note, sink);
     sink.note(&note);
     match outcome {
-        Ok(Outcome::Done(done)) => Ok(done.send(sink)),
+        Ok((SearchOutcome::Done(done), _)) => Ok(done.send(sink)),
         Err(refusal) => Ok(sink.end(refusal, Controls::EMPTY)),
-        Ok(Outcome::Parked(parked)) => Err(parked),
-        Ok(Outcome::Abandoned | Outcome::TooMuch) => Ok(sink.nothing()),
+        Ok((SearchOutcome::Parked(parked), resolved)) => {
+            job.resolved = Some(resolved);
+            Err(parked)
+        }
+        Ok((SearchOutcome::Abandoned | SearchOutcome::TooMuch, _)) => Ok(sink.nothing()),
     }
 }
 
-/// One search, with everything it depends on.
-pub(crate) struct Search<'a> {
-    pub(crate) directory: &'a Directory,
-    pub(crate) access: &'a Access,
-    pub(crate) request: &'a SearchRequest<'a>,
-    pub(crate) controls: &'a RequestControls<'a>,
-    /// What ends it from outside; `None` on the thread that reads requests.
-    pub(crate) stop: Option<&'a Stop>,
-    /// Candidates up to which it may run here; `None` on a pool thread.
-    pub(crate) candidates_max: Option<u64>,
-    /// On a pool thread, because of what the asker may not find: later requests wait (see
-    /// [`Run::release`]).
-    pub(crate) keeps_order: bool,
-    /// When it began on this thread.
-    pub(crate) begun: Duration,
-    /// Whose connection it came on, where the root DSE may be asked for.
-    pub(crate) session: Option<&'a Session>,
-    /// Where it goes on, when it has parked.
-    pub(crate) resumed: Option<&'a Parked>,
-    /// Set when the search is measured.
-    pub(crate) watch: Option<Watch<'a>>,
-    /// What the access log tells of it.
-    pub(crate) note: &'a Note,
-    /// What it has cost.
-    pub(crate) work: Work,
-}
-
-/// What the request means here and now.
-pub(crate) struct Resolved<'a> {
-    /// Base and scope; where aliases are followed, the lowest subtree with all that they lead to.
-    pub(crate) base: EntryId,
-    pub(crate) scope: Scope,
-    /// Where to look exactly, when aliases in scope are followed.
-    pub(crate) regions: Option<Regions>,
-    pub(crate) filter: &'a ResolvedFilter,
-    pub(crate) selection: &'a Selection,
-    /// Referral objects are looked out for.
-    pub(crate) referrals: bool,
-    /// Which of the entries found are shown.
-    pub(crate) shown: Shown,
-    /// Which of their values are.
-    pub(crate) wanted: Option<WantedValues<'a>>,
-    /// Whether the asker may use all of the filter in every entry.
-    pub(crate) searchable: bool,
-    /// What the asker may see.
-    pub(crate) guard: &'a Guard<'a>,
-    /// Whose rights are told beside the entries.
-    pub(crate) told: Option<&'a Told<'a>>,
+/// The search of a job from where it is to where it ends or parks, and what its request means;
+/// `before` is what it meant when it was handled last.
+fn answer(
+    worker: &mut Worker,
+    job: &Job,
+    (request, controls, before): (
+        &SearchRequest<'_>,
+        &RequestControls<'_>,
+        Option<Box<ResolvedRequest>>,
+    ),
+    note: &Note,
+    sink: &mut ResponseSink<'_>,
+) -> Result<(SearchOutcome, Box<ResolvedRequest>), Refusal> {
+    let Worker { directory, snapshot, names, recorder, .. } = worker;
+    // It has waited: for its turn, or for its client. Rights are asked for anew, and so is whatever
+    // depends on them; names mean the same until the schema is another one.
+    let state = directory.state.load();
+    recheck::check((directory, &state), snapshot.view()?, &job.access)?;
+    let resolved = match before.filter(|before| before.holds_under(&state.schema)) {
+        Some(resolved) => resolved,
+        None => Box::new(ResolvedRequest::of(request, controls, &state.schema, names)?),
+    };
+    let resumed = job.parked.as_deref();
+    let begun = directory.clock.elapsed();
+    let watch = Watch::new(recorder, 1, &*directory.clock);
+    let search = Search {
+        directory,
+        access: &job.access,
+        request,
+        controls,
+        stop: Some(&job.stop),
+        candidates_max: None,
+        keeps_order: job.keeps_order,
+        begun,
+        // The root DSE is never a job.
+        session: None,
+        resumed,
+        watch: Some(match resumed {
+            None => watch,
+            Some(parked) => watch.resumed(parked.begun, parked.planned),
+        }),
+        note,
+        work: Work::after(resumed.map_or(0, |parked| parked.spent)),
+    };
+    if job.keeps_order && resumed.is_none() {
+        job.stop.set_deadline(search.bounds().deadline);
+    }
+    let mut outcome = search.run((snapshot, &state), &resolved, sink)?;
+    if let SearchOutcome::Parked(parked) = &mut outcome {
+        parked.begun = resumed.map_or(begun, |before| before.begun);
+        parked.planned = search.watch.as_ref().and_then(Watch::plan);
+        parked.spent = search.work.spent();
+    }
+    let outcome = match resumed {
+        None => outcome,
+        Some(parked) => outcome.resumed(parked),
+    };
+    Ok((outcome, resolved))
 }
 
 /// What is asked for: where, which entries, which attributes of them, and which values of those.
 type Asked<'a> = (&'a DnKey, &'a ResolvedFilter, &'a Selection, Option<WantedValues<'a>>);
 
-/// How a search ended.
-pub(crate) enum Outcome {
-    /// With an answer.
-    Done(Done),
-    /// Nobody waits for the answer.
-    Abandoned,
-    /// It is too large for the thread that reads requests.
-    TooMuch,
-    /// Not at all yet: its receiver has no room, or others wait for the thread.
-    Parked(Box<Parked>),
-}
-
 impl Search<'_> {
     fn run(
         &self,
-        (snapshot, names): (&mut Snapshot, &mut NameMemo),
+        (snapshot, state): (&mut Snapshot, &State),
+        meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
-        let state = self.directory.state.load();
+    ) -> Result<SearchOutcome, Refusal> {
         let schema = &state.schema;
         let request = self.request;
         sink.set_types_only(request.types_only);
-        // Names of single entries seldom come again.
-        let key = match request.scope {
-            Scope::Base => names.key(schema, request.base),
-            Scope::One | Scope::Subtree | Scope::Subordinate => names.base(schema, request.base),
-        };
-        let key =
-            key.map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
-        let filter = ResolvedFilter::resolve(&request.filter, schema);
-        let selection = Selection::resolve(request.attributes.iter(), schema);
-        let wanted = matched_values::resolve(self.controls, request.types_only, schema);
-        let wanted = wanted.as_ref().map(|items| WantedValues { schema, items });
+        let ResolvedRequest { key, filter, selection, matched_values, .. } = meant;
+        let wanted = matched_values.as_ref().map(|items| WantedValues { schema, items });
         let manage = self.controls.manage_dsa_it;
-        let ground = snapshot.view_for_search(&state, manage, request.deref)?;
+        let ground = snapshot.view_for_search(state, manage, request.deref)?;
         // Aliases and chains lead anywhere. Whether there are aliases may not be known.
         let anywhere = DnKey::root();
-        let is_local = request.deref == DerefAliases::Never && !chain::asks(&filter);
-        let top = if is_local { &key } else { &anywhere };
+        let is_local = request.deref == DerefAliases::Never && !chain::asks(filter);
+        let top = if is_local { key } else { &anywhere };
         let Self { directory, access, .. } = *self;
         let site = Site { directory, access, view: ground.view, schema };
-        let asked = (&key, &filter, &selection, wanted);
+        let asked = (key, filter, selection, wanted);
         let Some(effective) = &self.controls.effective_rights else {
             return guarded(&site, top, |guard| {
-                self.run_guarded((guard, None), (&ground, &state), asked, sink)
+                self.run_guarded((guard, None), (&ground, state), asked, sink)
             });
         };
-        let other = effective.access(access, ground.view, (&state, &directory.credentials.root))?;
+        let other = effective.access(access, ground.view, (state, &directory.credentials.root))?;
         let of_other = Site { access: &other, ..site };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
             guarded(&site, top, |guard| {
-                let told = Told { guard: other, asker: guard, asked: effective, is_explained };
-                self.run_guarded((guard, Some(&told)), (&ground, &state), asked, sink)
+                let reported =
+                    ReportedRights { guard: other, asker: guard, asked: effective, is_explained };
+                self.run_guarded((guard, Some(&reported)), (&ground, state), asked, sink)
             })
         })
     }
@@ -302,15 +266,15 @@ impl Search<'_> {
     /// The search, with the rules that hold for who asks.
     fn run_guarded(
         &self,
-        (guard, told): (&Guard<'_>, Option<&Told<'_>>),
+        (guard, reported): (&Guard<'_>, Option<&ReportedRights<'_>>),
         (ground, state): (&Ground<'_>, &State),
         (key, filter, selection, wanted): Asked<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         let schema = &state.schema;
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
-        if let Some(special) = target::special(self.directory, state, key, || self.offer())
+        if let Some(special) = special_entry(self.directory, state, key, || self.offer())
             && (!key.is_root() || scope == Scope::Base)
             && self.resumed.is_none()
         {
@@ -363,7 +327,7 @@ impl Search<'_> {
             wanted,
             searchable,
             guard,
-            told,
+            reported,
         };
         let outcome = self.expanded(view, state, (&mut resolved, aliases), sink);
         if hidden && reveals(&outcome) && !sink.has_sent() {
@@ -379,13 +343,13 @@ impl Search<'_> {
         state: &State,
         (resolved, aliases): (&mut Resolved<'_>, bool),
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         let Resolved { filter, guard, .. } = *resolved;
         if aliases
             && aliases::searches(self.request.deref, resolved.scope)
             && let Some(end) = self.follow(view, state, resolved)?
         {
-            if matches!(end, Outcome::TooMuch) {
+            if matches!(end, SearchOutcome::TooMuch) {
                 self.note_too_much((filter, guard));
             }
             return Ok(end);
@@ -399,7 +363,7 @@ impl Search<'_> {
             Expanded::End(outcome) => Ok(outcome),
         };
         // That chains are followed elsewhere is decided by what is asked for.
-        if matches!(outcome, Ok(Outcome::TooMuch)) && !chain::asks(filter) {
+        if matches!(outcome, Ok(SearchOutcome::TooMuch)) && !chain::asks(filter) {
             self.note_too_much((filter, guard));
         }
         self.report(filter, &outcome);
@@ -428,7 +392,7 @@ impl Search<'_> {
         }
         let is_disclosed = match guard.discloses_base().filter(|_| is_local) {
             Some(is_disclosed) => is_disclosed,
-            None => guard.on(&target::stored(view, base)?).is_disclosed(),
+            None => guard.on(&guard::stored(view, base)?).is_disclosed(),
         };
         if is_disclosed {
             return Ok(false);
@@ -446,31 +410,10 @@ impl Search<'_> {
         Ok(!is_later_page)
     }
 
-    /// Puts what the aliases in scope lead to into the scope; the end of the search when it has to
-    /// end meanwhile.
-    fn follow(
-        &self,
-        view: &View<'_>,
-        state: &State,
-        resolved: &mut Resolved<'_>,
-    ) -> Result<Option<Outcome>, Refusal> {
-        let regions = aliases::regions(self, view, state, resolved)?;
-        let regions = match regions {
-            Ok(regions) => regions,
-            Err(end) => return Ok(Some(end)),
-        };
-        if let Some(regions) = &regions {
-            resolved.base = regions.top(view)?;
-            resolved.scope = Scope::Subtree;
-        }
-        resolved.regions = regions;
-        Ok(None)
-    }
-
     /// Tells the analyser, when this search is one that is measured and went on to a plan here.
-    fn report(&self, filter: &ResolvedFilter, outcome: &Result<Outcome, Refusal>) {
+    fn report(&self, filter: &ResolvedFilter, outcome: &Result<SearchOutcome, Refusal>) {
         if let Some(watch) = &self.watch
-            && !matches!(outcome, Ok(Outcome::TooMuch | Outcome::Parked(_)))
+            && !matches!(outcome, Ok(SearchOutcome::TooMuch | SearchOutcome::Parked(_)))
         {
             watch.report(filter, &*self.directory.clock);
         }
@@ -478,58 +421,13 @@ impl Search<'_> {
 
     /// Subentries are seen by who asks for them, or for one by its name (RFC 3672 §3); `any` is
     /// whether there are any.
-    fn shown(&self, any: bool) -> Shown {
+    fn shown(&self, any: bool) -> Visibility {
         match self.controls.subentries {
-            Some(true) => Shown::Subentries,
-            None if self.request.scope == Scope::Base => Shown::All,
-            Some(false) | None if any => Shown::Ordinary,
-            Some(false) | None => Shown::All,
+            Some(true) => Visibility::Subentries,
+            None if self.request.scope == Scope::Base => Visibility::All,
+            Some(false) | None if any => Visibility::Ordinary,
+            Some(false) | None => Visibility::All,
         }
-    }
-
-    /// The target of the assertion control is the base of the search (RFC 4528 §3).
-    fn asserted_of_base(
-        &self,
-        view: &View<'_>,
-        state: &State,
-        guard: &Guard<'_>,
-        base: EntryId,
-    ) -> Result<Option<Outcome>, Refusal> {
-        let schema = &state.schema;
-        if base == EntryId::ROOT {
-            let root = root_dse::entry(self.directory, schema, self.offer());
-            return self.asserted(&root, guard, schema);
-        }
-        let stored = target::stored(view, base)?;
-        let live = LiveEntry::new(view, &stored, schema.well_known(), true).seen_by(guard);
-        self.asserted(&live, guard, schema)
-    }
-
-    /// Refuses with `assertionFailed` what is asserted and not true; the end of the search, when
-    /// finding out is too much work.
-    fn asserted(
-        &self,
-        entry: &dyn EntryRead,
-        guard: &Guard<'_>,
-        schema: &Schema,
-    ) -> Result<Option<Outcome>, Refusal> {
-        let Some(filter) = &self.controls.assertion else { return Ok(None) };
-        let filter = ResolvedFilter::resolve(filter, schema);
-        let rights = guard.on(entry);
-        let truth = match rights.is_disclosed() {
-            true => self.evaluate(&filter, schema, &rights.searchable(entry)),
-            false => Truth::Undefined,
-        };
-        match self.work_over() {
-            Some(end) => Ok(Some(end)),
-            None => assertion::holds(truth).map(|()| None),
-        }
-    }
-
-    /// What the server offers whoever asks.
-    fn offer(&self) -> Offer {
-        let offer = self.session.map(|session| Offer::to(session, self.directory));
-        offer.unwrap_or_default()
     }
 
     /// A search of the naming contexts.
@@ -539,13 +437,15 @@ impl Search<'_> {
         state: &State,
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         let outcome = self.steps(view, state, resolved, sink);
         let Some(end) = self.work_over() else { return outcome };
         match (end, outcome) {
             // It says so, and what became of the order.
-            (Outcome::Done(end), Ok(Outcome::Done(done))) if done.code() == end.code() => {
-                Ok(Outcome::Done(done))
+            (SearchOutcome::Done(end), Ok(SearchOutcome::Done(done)))
+                if done.code() == end.code() =>
+            {
+                Ok(SearchOutcome::Done(done))
             }
             // What was found when the work was over is not all there is.
             (end, outcome) => outcome.and(Ok(end)),
@@ -559,7 +459,7 @@ impl Search<'_> {
         state: &State,
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         if self.is_to_be_explained(resolved, &state.schema) {
             return self.explain(view, state, resolved, sink);
         }
@@ -570,13 +470,14 @@ impl Search<'_> {
             return Ok(end);
         }
         let start = self.start()?;
-        let narrowed = only_subentries(state, resolved);
+        let narrowed = resolved.only_subentries(state);
         let interrupt = || {
             let took = || self.directory.clock.elapsed().saturating_sub(self.begun);
             self.planning_ends(&bounds) || self.planning_is_over(took())
         };
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),
+            whole: &|one| resolved.guard.may_search_all_of(one),
             interrupt: &interrupt,
             ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
         };
@@ -598,7 +499,7 @@ impl Search<'_> {
             return if too_few() { Ok(self.found_too_few(&plan, view, &ask)) } else { outcome };
         }
         if self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all()) {
-            return Ok(Outcome::TooMuch);
+            return Ok(SearchOutcome::TooMuch);
         }
         self.note_unindexed(&plan);
         let mut is_at_references = false;
@@ -617,95 +518,33 @@ impl Search<'_> {
                 is_at_references = matches!(parked.phase, Phase::References { .. });
             }
         }
-        let step = if is_at_references { Ok(Step::Next) } else { run.in_id_order(&plan, sink) };
+        let step = if is_at_references {
+            Ok(ControlFlow::Continue(()))
+        } else {
+            run.in_id_order(&plan, sink)
+        };
         if let Some(watch) = &self.watch {
             watch.sent(run.sent);
         }
         if too_few() {
             return Ok(self.found_too_few(&plan, view, &ask));
         }
-        if let Step::End(outcome) = step? {
+        if let ControlFlow::Break(outcome) = step? {
             return Ok(outcome);
         }
         if resolved.referrals
-            && let Step::End(outcome) = run.references(sink)?
+            && let ControlFlow::Break(outcome) = run.references(sink)?
         {
             return Ok(outcome);
         }
-        Ok(Outcome::Done(self.complete()))
-    }
-
-    /// The end of a search that has no more entries to give.
-    pub(crate) fn complete(&self) -> Done {
-        match &self.controls.paged {
-            None => Done::success(),
-            Some(_) => Done::page(&[]),
-        }
-    }
-
-    /// All that a cookie is bound to: who asks, and what decides which entries there are. What of
-    /// them is returned may change from page to page.
-    pub(crate) fn binding(&self) -> Vec<u8> {
-        let mut binding = Vec::new();
-        let asker = self.access.identity().authorization_id();
-        for part in [self.request.base, &asker, &self.request.filter.to_string()] {
-            binding.extend_from_slice(&(part.len() as u64).to_be_bytes());
-            binding.extend_from_slice(part.as_bytes());
-        }
-        let subentries = match self.controls.subentries {
-            None => 0,
-            Some(visibility) => 1 + u8::from(visibility),
-        };
-        let flags = [
-            self.request.scope as u8,
-            self.request.deref as u8,
-            u8::from(self.controls.manage_dsa_it),
-            subentries,
-        ];
-        binding.extend_from_slice(&flags);
-        binding
-    }
-
-    /// A cookie for the client to keep.
-    pub(crate) fn seal(&self, kind: CookieKind, content: &[u8], binding: &[u8]) -> Vec<u8> {
-        let directory = self.directory;
-        directory.cookie_key.seal(kind, content, binding, &mut *directory.chance())
-    }
-
-    /// Where candidates in the order of their ids begin: at the first, or where the page before
-    /// ended. Pages of a sorted search have a place of their own.
-    fn start(&self) -> Result<Position, Refusal> {
-        let is_by_id = match self.resumed.map(|parked| &parked.phase) {
-            None => !self.is_sorted(),
-            Some(Phase::Candidates { .. } | Phase::Counted { .. }) => true,
-            Some(Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. }) => false,
-        };
-        if is_by_id { self.page_start() } else { Ok(Position { after: EntryId::ROOT, sent: 0 }) }
-    }
-
-    /// Where the page begins.
-    fn page_start(&self) -> Result<Position, Refusal> {
-        match &self.controls.paged {
-            Some(paged) if !paged.cookie.is_empty() => {
-                let key = &self.directory.cookie_key;
-                let content = key.open(cookie::PAGE, paged.cookie, &self.binding())?;
-                Position::from_octets(&content).ok_or_else(|| CookieFault::Malformed.into())
-            }
-            Some(_) | None => Ok(Position { after: EntryId::ROOT, sent: 0 }),
-        }
+        Ok(SearchOutcome::Done(self.complete()))
     }
 }
 
 /// Whether an answer without entries would tell that the base is there.
-fn reveals(outcome: &Result<Outcome, Refusal>) -> bool {
-    !matches!(outcome, Ok(Outcome::Abandoned | Outcome::TooMuch | Outcome::Parked(_)))
-}
-
-/// The filter that finds the subentries among what is asked for, when only they are shown: there
-/// are few of them, and an index knows which.
-fn only_subentries(state: &State, resolved: &Resolved<'_>) -> Option<ResolvedFilter> {
-    (resolved.shown == Shown::Subentries).then(|| {
-        let subentries = state.subentries.filter().clone();
-        ResolvedFilter::And(vec![subentries, resolved.filter.clone()])
-    })
+fn reveals(outcome: &Result<SearchOutcome, Refusal>) -> bool {
+    !matches!(
+        outcome,
+        Ok(SearchOutcome::Abandoned | SearchOutcome::TooMuch | SearchOutcome::Parked(_))
+    )
 }

@@ -15,7 +15,7 @@ pub(crate) struct Subentries {
 
 /// Which entries a search shows of those it finds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Shown {
+pub(crate) enum Visibility {
     /// All of them.
     All,
     /// Those that are no subentries.

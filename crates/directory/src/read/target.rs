@@ -1,45 +1,12 @@
 //! Finding the entry a request names, or saying why not (RFC 4511 §4.1.9, RFC 3296 §4).
 
-use std::sync::Arc;
+use schema::{DnKey, EntryId};
+use store::{Resolved, View};
 
-use schema::{DnKey, Entry, EntryId};
-use store::{Resolved, StoredEntry, View};
-
-use crate::access::guard::{Guard, NO_SUCH_ENTRY};
-use crate::directory::{Directory, State};
-use crate::read::root_dse::{self, Offer};
+use crate::access::guard::Guard;
+use crate::directory::State;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
-
-/// Entries the server makes itself; they are in no naming context.
-pub(crate) enum Special {
-    /// The root DSE.
-    Root(Entry),
-    /// The subschema subentry.
-    Subschema(Arc<Entry>),
-}
-
-impl Special {
-    pub(crate) fn entry(&self) -> &Entry {
-        match self {
-            Self::Root(entry) => entry,
-            Self::Subschema(entry) => entry,
-        }
-    }
-}
-
-/// The special entry named by `key`, if it is one.
-pub(crate) fn special(
-    directory: &Directory,
-    state: &State,
-    key: &DnKey,
-    offer: impl FnOnce() -> Offer,
-) -> Option<Special> {
-    if key.depth() == 0 {
-        return Some(Special::Root(root_dse::entry(directory, &state.schema, offer())));
-    }
-    (*key == state.subschema_key).then(|| Special::Subschema(Arc::clone(&state.subschema)))
-}
 
 /// How the named entry is looked for.
 pub(crate) struct Lookup<'a> {
@@ -115,9 +82,4 @@ pub(crate) fn of_superior(mut refusal: Refusal) -> Refusal {
         refusal.diagnostic = "the superior of the entry does not exist; add it first".into();
     }
     refusal
-}
-
-/// Reads an entry that was found.
-pub(crate) fn stored<'v>(view: &'v View<'_>, id: EntryId) -> Result<StoredEntry<'v>, Refusal> {
-    view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), NO_SUCH_ENTRY))
 }

@@ -8,10 +8,7 @@ mod privileges;
 
 use std::sync::Arc;
 
-use aci::{
-    Access, AccessExplanation, EntryRights, Identity, Privilege, Question, Right, ValueChange,
-};
-use ldap::dn::{Dn, DnText};
+use aci::{AccessExplanation, EntryRights, Privilege, Question, Right, ValueChange};
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryRead};
@@ -20,9 +17,10 @@ use store::{Resolved, StoredEntry, View};
 
 use self::privileges::{About, Needed};
 
+use crate::access::guard::{self};
 use crate::access::guard::{Site, guarded};
-use crate::bind::credentials::RootIdentity;
 use crate::directory::State;
+use crate::read::effective_rights::access_of;
 use crate::request::extended::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -34,7 +32,7 @@ pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.3.1";
 
 /// What is asked.
 #[derive(Deserialize)]
-struct Asked {
+struct WhyRequest {
     /// Who: a DN; empty for anonymous.
     identity: String,
     /// The entry.
@@ -53,7 +51,7 @@ struct Asked {
 
 /// What is answered.
 #[derive(Serialize)]
-struct Answer {
+struct WhyResponse {
     /// An ACI allows it, or none is asked, and no privilege is missing.
     allowed: bool,
     /// The privileges that it takes, whatever ACIs say.
@@ -89,7 +87,7 @@ pub(crate) fn start(
         return Err(aci::Denied.into());
     }
     let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
-    let asked: Asked = serde_json::from_slice(request.value.unwrap_or_default())
+    let asked: WhyRequest = serde_json::from_slice(request.value.unwrap_or_default())
         .map_err(|error| malformed(format!("the value is not what is asked: {error}")))?;
     let state = worker.directory.state.load_full();
     let directory = Arc::clone(&worker.directory);
@@ -102,30 +100,7 @@ pub(crate) fn start(
     Ok(Next::Answered(sink.extended(Some(OID), Some(&json))))
 }
 
-/// The access of an identity, as if it had bound.
-pub(crate) fn access_of(
-    name: &str,
-    view: &View<'_>,
-    state: &State,
-    root: &RootIdentity,
-) -> Result<Access, Refusal> {
-    if name.is_empty() {
-        return Ok(Access::of(Identity::Anonymous));
-    }
-    let dn = Dn::parse(name)?;
-    let key = crate::write::named::key(&state.schema, &dn)?;
-    if key == root.key {
-        return Ok(root.access());
-    }
-    let Resolved::Found(id) = view.resolve(&key)? else {
-        return Err(Refusal::new(ResultCode::NoSuchObject, "there is no such identity"));
-    };
-    let entry = view.entry(id)?;
-    let grants = entry.map(|entry| state.grants.read(&entry)).unwrap_or_default();
-    Ok(Access::with(Identity::Entry(DnText::from(&dn)), grants).keyed(key))
-}
-
-fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyResponse, Refusal> {
     let schema = &state.schema;
     let refuse = |why: String| Refusal::new(ResultCode::UnwillingToPerform, why);
     let right = Right::ALL
@@ -137,7 +112,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
     let key = DnKey::from_text(schema, &asked.entry)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     let about = About { right, attribute: attribute.as_deref(), key: &key };
-    let by_privileges = |privileges: Vec<Needed>, bypass| Answer {
+    let by_privileges = |privileges: Vec<Needed>, bypass| WhyResponse {
         allowed: privileges.iter().all(|one| one.has),
         privileges,
         bypass: Some(bypass),
@@ -197,14 +172,14 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
         });
     }
     let allowed = allowed && needed.iter().all(|one| one.has);
-    Ok(Answer { allowed, privileges: needed, bypass: None, decided_by, considered: told })
+    Ok(WhyResponse { allowed, privileges: needed, bypass: None, decided_by, considered: told })
 }
 
 const BYPASSED: &str = "the identity has the privilege bypass-acl: no ACI is asked";
 
 fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
     match site.view.resolve(key)? {
-        Resolved::Found(id) => crate::read::target::stored(site.view, id),
+        Resolved::Found(id) => guard::stored(site.view, id),
         Resolved::Missing { .. } | Resolved::NoContext => {
             Err(Refusal::no_such_object(String::new(), "there is no such entry"))
         }
@@ -217,7 +192,7 @@ fn place(view: &View<'_>, holder: &DnKey) -> Result<String, Refusal> {
         return Ok(crate::read::virtual_tree::names::ACCESS_CONFIG_DN.to_owned());
     }
     Ok(match view.resolve(holder)? {
-        Resolved::Found(id) => crate::read::target::stored(view, id)?.dn().to_owned(),
+        Resolved::Found(id) => guard::stored(view, id)?.dn().to_owned(),
         Resolved::Missing { .. } | Resolved::NoContext => String::new(),
     })
 }

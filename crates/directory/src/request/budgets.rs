@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::read::search::Budget;
+use crate::read::search::budget::Budget;
 use crate::request::asker_bytes::AskerBytes;
 use crate::request::identity_limits::Identities;
 

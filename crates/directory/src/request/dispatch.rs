@@ -1,19 +1,17 @@
 //! All operations on one screen: controls first, then one `match`.
 
-use ldap::ber::DecodeReason;
-use ldap::message::{
-    Control, Controls, ControlsBuf, DecodeFailure, Message, MessageId, OperationKind, Request,
-};
-use ldap::result::ResultCode;
-
+use crate::access::guard::{Site, guarded};
 use crate::bind::hashing::{HashDone, RequestHashes};
+use crate::bind::proxied;
 use crate::bind::{self, must_change, recheck};
 use crate::config::close_session;
 use crate::password_policy;
-use crate::read::search::Parked;
+use crate::read::search::parked::Parked;
 use crate::request::cancel::Ending;
 use crate::request::completion::Completion;
-use crate::request::controls::{self, Operation, RequestControls, proxied};
+use crate::request::controls::request::RequestControls;
+use crate::request::controls::{self, Operation};
+use crate::request::decoded::RequestParts;
 use crate::request::extended::Call;
 use crate::request::job::{Job, JobDone, Ran};
 use crate::request::received::{Envelope, Received};
@@ -24,6 +22,16 @@ use crate::request::worker::{Next, RequestState, Worker};
 use crate::request::{cancel, extended};
 use crate::write::{named, submit};
 use crate::{read, write};
+use aci::Privilege;
+use ldap::ber::DecodeReason;
+use ldap::message::DecodeLimits;
+use ldap::message::{
+    Control, Controls, ControlsBuf, DecodeFailure, Message, MessageId, OperationKind, Request,
+};
+use ldap::result::ResultCode;
+use schema::DnKey;
+use std::mem;
+use std::sync::Arc;
 
 impl Worker {
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
@@ -160,7 +168,7 @@ fn dispatch(
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| must_change::check(worker, session, message))
         .and_then(|()| take_turn(session, &message.op))
-        .and_then(|()| controls::denied(&message.controls, worker, session))
+        .and_then(|()| denied(&message.controls, worker, session))
         .and_then(|denied| {
             asks_policy &= !denied.contains(&password_policy::REQUEST);
             controls::take(&message.controls, operation, &denied)
@@ -191,13 +199,29 @@ fn abort_transaction(
     code: ResultCode,
     sink: &mut ResponseSink<'_>,
 ) {
-    for control in controls.iter().filter(|one| one.oid == write::transactions::SPECIFICATION) {
+    for control in controls.iter().filter(|one| one.oid == controls::transaction::SPECIFICATION) {
         let identifier = control.value.unwrap_or_default();
         if session.transactions().take(identifier).is_ok() {
             let why = "an update of the transaction was refused";
             sink.aborted_transaction(identifier, code, why);
         }
     }
+}
+
+/// Of the controls that were sent, those that the asker may not use.
+fn denied(
+    controls: &Controls<'_>,
+    worker: &mut Worker,
+    session: &Session,
+) -> Result<Vec<&'static str>, Refusal> {
+    let access = session.access();
+    if access.has(Privilege::BypassAcl) || controls.iter().next().is_none() {
+        return Ok(Vec::new());
+    }
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    Ok(guarded(&site, &DnKey::root(), |guard| controls::denied(controls, guard)))
 }
 
 /// RFC 4511 §4.1.1.1: an id may not be used again while its request is in progress, and 0 is the
@@ -290,25 +314,34 @@ fn carry_out(
     submit::submit(worker, session, (controls, envelope), resolved, sink)
 }
 
-/// Carries out a job on a pool thread: the message is decoded again from the job's own copy.
+/// Carries out a job on a pool thread, or goes on with it.
 fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
     let mut end = Vec::new();
     let new = || Completion::of(job.id, Some(job.operation));
     let so_far = job.parked.as_mut().map_or_else(new, |parked| parked.so_far.clone());
     worker.request = RequestState::default();
-    let chunk_bytes = worker.directory.limits.chunk_bytes;
-    let mut sink = ResponseSink::flushed(&mut end, so_far, chunk_bytes, receiver);
+    let directory = Arc::clone(&worker.directory);
+    let mut sink = ResponseSink::flushed(&mut end, so_far, directory.limits.chunk_bytes, receiver);
     if job.keeps_order {
         sink.keep_order();
     }
-    let mut completion = match run_on(worker, &job, &mut sink) {
-        Ok(completion) => completion,
-        Err(mut parked) => {
-            job.keeps_order = sink.keeps_order();
-            parked.so_far = sink.parked();
-            job.parked = Some(parked);
-            return Ran::Parked(job);
-        }
+    let request = mem::take(&mut job.request)
+        .decoded(|message| read_request(message, &directory.decode_limits, &job.denied));
+    let mut completion = match request {
+        Err(refusal) => sink.end(refusal, Controls::EMPTY),
+        Ok(request) => match run_on(worker, &mut job, request.parts(), &mut sink) {
+            Ok(completion) => completion,
+            Err(mut parked) => {
+                job.keeps_order = sink.keeps_order();
+                parked.so_far = sink.parked();
+                job.park(
+                    request,
+                    parked,
+                    (&directory.budgets.parked, directory.limits.parked_max_bytes),
+                );
+                return Ran::Parked(job);
+            }
+        },
     };
     if job.stop.decide() == Ending::Canceled {
         sink.take_back();
@@ -317,19 +350,34 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
     Ran::Done(JobDone { end, completion })
 }
 
+/// Reads the message of a job, which was read before it became one.
+fn read_request<'m>(
+    message: &'m [u8],
+    limits: &DecodeLimits,
+    denied: &[&'static str],
+) -> Result<RequestParts<'m>, Refusal> {
+    #[cfg(test)]
+    crate::request::job::tests::note_decoded();
+    let unreadable = || Refusal::new(ResultCode::Other, "the request cannot be read again");
+    let message = Message::<Request<'_>>::decode(message, limits).map_err(|_| unreadable())?;
+    let operation = Operation::of(&message.op).ok_or_else(unreadable)?;
+    let controls = controls::take(&message.controls, operation, denied)?;
+    Ok(RequestParts { op: message.op, controls })
+}
+
 /// Carries out the operation of a job as far as it goes; says where it parks.
 fn run_on(
     worker: &mut Worker,
-    job: &Job,
+    job: &mut Job,
+    request: &RequestParts<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Completion, Box<Parked>> {
-    let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
-    let Ok(Message { op, controls, .. }) = &decoded else { return Ok(sink.nothing()) };
-    match op {
+    let controls = &request.controls;
+    match &request.op {
         _ if job.stop.is_abandoned() => Ok(sink.nothing()),
-        Request::Search(search) => read::search::run_job(worker, job, search, controls, sink),
+        Request::Search(search) => read::search::run_job(worker, job, (search, controls), sink),
         Request::Compare(compare) => {
-            Ok(read::compare::run_job(worker, job, compare, controls, sink))
+            Ok(read::compare::run_job(worker, job, (compare, controls), sink))
         }
         Request::Unbind
         | Request::Abandon(_)

@@ -10,7 +10,7 @@ use crate::access::guard::{Site, guarded};
 use crate::directory::Directory;
 use crate::read::why;
 use crate::request::cancel;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;

@@ -1,6 +1,9 @@
 //! Work that is too long for the thread that reads requests: large searches, and compares with
 //! large values or with many.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,19 +11,25 @@ use aci::Access;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
-use crate::read::search::Parked;
+use crate::read::search::budget::Budget;
+use crate::read::search::parked::Parked;
+use crate::read::search::resolved::ResolvedRequest;
 use crate::request::completion::Completion;
+use crate::request::decoded::{DecodedRequest, JobRequest};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink;
 use crate::request::stop::Stop;
 
-/// A request to be carried out by a pool thread. It holds its own copy of the message, because the
-/// read buffer is needed for the next one.
+/// A request to be carried out by a pool thread. It owns its request, because the read buffer is
+/// needed for the next one.
 pub struct Job {
     pub(crate) id: MessageId,
     pub(crate) operation: OperationKind,
-    pub(crate) message: Vec<u8>,
+    pub(crate) request: JobRequest,
+    /// What the request of a search means, where that was found out. It is used as long as the
+    /// schema stays the same.
+    pub(crate) resolved: Option<Box<ResolvedRequest>>,
     pub(crate) access: Arc<Access>,
     /// Controls of the request that the asker may not use.
     pub(crate) denied: Vec<&'static str>,
@@ -79,6 +88,21 @@ impl Job {
         sink::refuse(out, (self.id, Some(self.operation)), Refusal::new(code, why))
     }
 
+    /// The job parks, with what was read of its request where there is room for that.
+    pub(crate) fn park(
+        &mut self,
+        request: DecodedRequest,
+        parked: Box<Parked>,
+        budget: (&Budget, usize),
+    ) {
+        let terms = self.resolved.as_ref().map_or(0, |resolved| resolved.terms());
+        self.request = request.kept(terms, budget);
+        if let JobRequest::Encoded(_) = self.request {
+            self.resolved = None;
+        }
+        self.parked = Some(parked);
+    }
+
     /// What tells that the job has to stop; for whoever waits on its behalf.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
@@ -105,7 +129,7 @@ impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job")
             .field("id", &self.id)
-            .field("message_bytes", &self.message.len())
+            .field("message_bytes", &self.request.message_bytes())
             .field("is_parked", &self.parked.is_some())
             .finish_non_exhaustive()
     }

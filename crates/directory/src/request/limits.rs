@@ -59,9 +59,10 @@ pub struct Limits {
     pub sort_entries_max: u64,
     /// Octets that one search takes for sorting in memory.
     pub sort_bytes_max: usize,
-    /// Octets of the lists that parked searches hold, over all: what was sorted in memory and is
-    /// not sent. A search that finds them full sorts again when it goes on.
-    pub parked_lists_max_bytes: usize,
+    /// Octets that parked searches hold, over all: lists that were sorted in memory and are not
+    /// sent, and requests that are decoded and resolved. A search that finds them full sorts again
+    /// when it goes on, or decodes its request again.
+    pub parked_max_bytes: usize,
     /// Requests that wait for the writer; one more is answered `busy`.
     pub write_queue_max: usize,
     /// Requests among them of one who asks: of all sessions of an entry, or of strangers at one
@@ -114,7 +115,7 @@ impl Default for Limits {
             inline_output_max_bytes: 256 * 1024,
             sort_entries_max: 250_000,
             sort_bytes_max: 64 << 20,
-            parked_lists_max_bytes: 64 << 20,
+            parked_max_bytes: 64 << 20,
             write_queue_max: 10_000,
             write_queue_asker_max: 2_500,
             write_queue_max_bytes: 256 << 20,

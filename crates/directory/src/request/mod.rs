@@ -8,6 +8,7 @@ pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod controls;
 pub(crate) mod cookie;
+pub(crate) mod decoded;
 pub(crate) mod dispatch;
 pub(crate) mod extended;
 pub(crate) mod identity_limits;

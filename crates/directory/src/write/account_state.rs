@@ -23,6 +23,7 @@ use schema::{Change, DnKey, Entry, Schema};
 
 use self::tells::Told;
 use self::verb::{Changed, Verb};
+use crate::access::guard::{self};
 use crate::access::guard::{Guard, Site, guarded};
 use crate::directory::State;
 use crate::password_policy::governed::Known;
@@ -115,7 +116,7 @@ fn read(
         let name = dn.to_string();
         let lookup = Lookup { name: &name, key, referrals, scope: None };
         let id = target::find(view, state, guard, &lookup)?;
-        let stored = target::stored(view, id)?;
+        let stored = guard::stored(view, id)?;
         if !guard.on(&stored).is_disclosed() {
             return Err(guard.denied(view, &stored)?);
         }
@@ -136,7 +137,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let schema = &decide.state.schema;
     let now = decide.stamp.moment.time;
     let mut known = Known::of((decide.directory, decide.state), decide.view, (&stored, &op.key));

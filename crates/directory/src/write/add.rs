@@ -9,6 +9,7 @@ use ldap::result::ResultCode;
 use schema::{AddChange, Change, Entry, EntryId, Mode, steps_of_name, validate};
 use store::Resolved;
 
+use crate::access::guard;
 use crate::config::index_config;
 use crate::password_policy::change::{self, Sent};
 use crate::read::search::aliases;
@@ -163,6 +164,6 @@ fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
     let lookup = decide.lookup(&name, &op.key);
     let superior = target::find_superior(decide.view, decide.state, decide.guard, &above, &lookup)?;
     let known = decide.state.schema.well_known();
-    aliases::refuse_below(&target::stored(decide.view, superior)?, known)?;
+    aliases::refuse_below(&guard::stored(decide.view, superior)?, known)?;
     Ok(superior)
 }

@@ -17,8 +17,8 @@ use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, 
 use store::{Resolved, StoredEntry};
 
 use crate::access::acis;
+use crate::access::guard;
 use crate::password_policy::set;
-use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 use crate::write::rank;
@@ -200,7 +200,7 @@ fn check_governing(
     }
     let Resolved::Found(id) = decide.view.resolve(checked.key)? else { return Ok(()) };
     let schema = &decide.state.schema;
-    let before = target::stored(decide.view, id)?.to_entry()?;
+    let before = guard::stored(decide.view, id)?.to_entry()?;
     let mut after = before.clone();
     for AttributeDelta { description, removed, added } in chosen {
         after.remove_present_values(schema, description, removed);

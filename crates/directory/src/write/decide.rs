@@ -16,6 +16,7 @@ use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError};
 
 use crate::access::acis;
+use crate::access::guard::{self};
 use crate::access::guard::{Site, guarded_by};
 use crate::bind::recheck;
 use crate::config::{access_config, index_config};
@@ -23,13 +24,16 @@ use crate::directory::{Directory, State};
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
 use crate::read::target;
-use crate::request::controls::read_entry::{self, ReadEntry, Room};
+use crate::request::controls::assertion;
+use crate::request::controls::read_entry::{self};
 use crate::request::controls::response::ResponseControl;
-use crate::request::controls::{WriteControls, assertion};
+use crate::request::controls::write::ReadEntry;
+use crate::request::controls::write::WriteControls;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
 use crate::write::answer::Answer;
 use crate::write::decision::{Decide, Decision};
+use crate::write::read_entry::Room;
 use crate::write::request::{Transaction, WriteOp, WriteRequest};
 use crate::write::stamp::{Stamp, Stamper};
 use crate::write::{
@@ -370,7 +374,7 @@ impl Attempt<'_, '_> {
                 false => Ok(None),
             };
         };
-        let stored = target::stored(view, id)?;
+        let stored = guard::stored(view, id)?;
         guarded_by(&site, acis, &DnKey::root(), |guard| {
             let control = (read_entry::POST_READ, room);
             wanted.read(control, view, &stored, schema.well_known(), guard).map(Some)
@@ -423,7 +427,7 @@ fn pre_read(
     }
     let name = dn.to_string();
     let id = target::find(decide.view, decide.state, decide.guard, &decide.lookup(&name, key))?;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let live = LiveEntry::new(decide.view, &stored, known, true).seen_by(guard);
     check(&live, &guard.on(&stored))?;
     if let Some(wanted) = pre_read {

@@ -5,9 +5,10 @@ use ldap::result::ResultCode;
 use schema::DeleteChange;
 use store::StoredEntry;
 
+use crate::access::guard;
 use crate::config::index_config;
 use crate::read::target;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::write::checks;
 use crate::write::decision::{Decide, Decision};
@@ -38,7 +39,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
             "the entry has subordinates; delete them first",
         ));
     }
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let (change, _) = change(&stored)?;
     Ok(Decision::change(checks::permit_delete(decide, &stored, change)?))
 }

@@ -6,8 +6,9 @@
 use ldap::dn::{Ava, Dn};
 use schema::{ResolvedFilter, values_held_bytes};
 
-use crate::request::controls::read_entry::ReadEntry;
-use crate::write::request::{Modification, WriteOp, WriteRequest};
+use crate::request::controls::write::ReadEntry;
+use crate::write::request::Modification;
+use crate::write::request::{WriteOp, WriteRequest};
 
 impl WriteRequest {
     /// Octets that it takes, about; `octets` is what its message had.

@@ -21,6 +21,7 @@ pub(crate) mod passwords;
 pub(crate) mod permit;
 pub(crate) mod queue;
 pub(crate) mod rank;
+pub(crate) mod read_entry;
 pub(crate) mod rehash;
 pub(crate) mod relax;
 pub(crate) mod request;

@@ -13,6 +13,7 @@ use schema::{
     validate_touched,
 };
 
+use crate::access::guard;
 use crate::bind;
 use crate::bind::hashing::Behind;
 use crate::config::{access_config, index_config, schema_modify};
@@ -21,7 +22,8 @@ use crate::password_policy::change::{self, Sent};
 use crate::password_policy::verdict::Looked;
 use crate::password_policy::verdict::Storing;
 use crate::read::{excerpt, target};
-use crate::request::controls::{RequestControls, WriteControls};
+use crate::request::controls::request::RequestControls;
+use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
@@ -285,7 +287,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         return Ok(Decision::default());
     }
     let schema = &decide.state.schema;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     // The policy's word comes first: whether an old password is right is told to nobody who may not
     // try one now.
     let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));

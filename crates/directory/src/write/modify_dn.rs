@@ -7,6 +7,7 @@ use ldap::result::ResultCode;
 use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate};
 use store::Resolved;
 
+use crate::access::guard;
 use crate::read::search::aliases;
 use crate::read::target;
 use crate::request::refusal::Refusal;
@@ -46,7 +47,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
             "the entry at the top of a naming context keeps its name",
         ));
     }
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let before = stored.to_entry()?;
     let (new_parent, parent_dn) = new_place(decide, op, id)?;
     let schema = &decide.state.schema;
@@ -72,7 +73,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         deltas: delta::deltas(&before, &after),
         new_dn,
     });
-    let superior = op.new_superior.is_some().then(|| target::stored(decide.view, new_parent));
+    let superior = op.new_superior.is_some().then(|| guard::stored(decide.view, new_parent));
     let superior = superior.transpose()?;
     let onto = superior.as_ref().map(|superior| decide.guard.on(superior));
     let checked = Checked {

@@ -8,6 +8,7 @@ use ldap::result::ResultCode;
 use schema::{Change, DnKey, Mode, validate};
 
 use self::value::{RequestValue, decode};
+use crate::access::guard;
 use crate::bind::hashing::Hashed;
 use crate::password_policy::change::{self, Sent};
 use crate::password_policy::generator;
@@ -145,7 +146,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let before = stored.to_entry()?;
     let schema = &decide.state.schema;
     let known = schema.well_known();

@@ -13,6 +13,7 @@ use ldap::message::ModifyOperation;
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead};
 use store::StoredEntry;
 
+use crate::access::guard;
 use crate::password_policy::set;
 use crate::read::target;
 use crate::request::refusal::Refusal;
@@ -112,7 +113,7 @@ fn on_target(
     let name = dn.to_string();
     let (view, guard) = (decide.view, decide.guard);
     let id = target::find(view, decide.state, guard, &decide.lookup(&name, key))?;
-    let stored = target::stored(view, id)?;
+    let stored = guard::stored(view, id)?;
     if may(&stored, &guard.on(&stored)) {
         return Ok(());
     }
@@ -143,7 +144,7 @@ fn add(decide: &Decide<'_>, op: &Add) -> Result<(), Refusal> {
     let name = op.entry.name().to_string();
     let lookup = decide.lookup(&name, &op.key);
     let superior = target::find_superior(decide.view, decide.state, guard, &above, &lookup)?;
-    let stored = target::stored(decide.view, superior)?;
+    let stored = guard::stored(decide.view, superior)?;
     Err(target::of_superior(guard.denied(decide.view, &stored)?))
 }
 
@@ -152,7 +153,7 @@ fn whole_tree(decide: &Decide<'_>, key: &DnKey) -> Result<(), Refusal> {
     let store::Resolved::Found(base) = decide.view.resolve(key)? else { return Ok(()) };
     let mut waiting: Vec<EntryId> = vec![base];
     while let Some(id) = waiting.pop() {
-        let stored = target::stored(decide.view, id)?;
+        let stored = guard::stored(decide.view, id)?;
         if !decide.guard.on(&stored).may_entry(Right::Delete) {
             return Err(Denied.into());
         }

@@ -24,7 +24,7 @@ pub use self::outbox::{Outbox, Reply};
 use self::waiting::{NotTaken, Queued, WaitingWrites};
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::Cancel;
-use crate::request::controls::WriteControls;
+use crate::request::controls::write::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::request::session::Who;

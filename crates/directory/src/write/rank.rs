@@ -10,7 +10,7 @@ use ldap::result::ResultCode;
 use schema::{AttributeDescription, Change, EntryId, ResolvedFilter};
 use store::{Ask, Resolved};
 
-use crate::read::target;
+use crate::access::guard;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 use crate::write::request::WriteOp;
@@ -101,7 +101,7 @@ fn check(decide: &Decide<'_>, id: EntryId) -> Result<(), Refusal> {
     if !is_lent && (is_own || own.include(Privileges::ALL)) {
         return Ok(());
     }
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let privileges = decide.state.grants.read(&stored).privileges;
     match privileges == Privileges::NONE || (!is_lent && own.include(privileges)) {
         true => Ok(()),

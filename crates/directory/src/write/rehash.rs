@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use schema::Change;
 
+use crate::access::guard;
 use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
@@ -21,7 +22,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
-    let entry = target::stored(decide.view, id)?;
+    let entry = guard::stored(decide.view, id)?;
     let before = entry.to_entry()?;
     let schema = &decide.state.schema;
     let known = schema.well_known();

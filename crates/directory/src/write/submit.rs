@@ -7,7 +7,7 @@ use ldap::result::ResultCode;
 use crate::bind::hashing::Questions;
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::Cancel;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;

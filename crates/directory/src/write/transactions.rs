@@ -20,8 +20,6 @@ use crate::write::request::{Transaction, WriteRequest};
 
 /// Starts a transaction.
 pub(crate) const START: &str = "1.3.6.1.1.21.1";
-/// The control that makes an update part of a transaction.
-pub(crate) const SPECIFICATION: &str = "1.3.6.1.1.21.2";
 /// Ends a transaction.
 pub(crate) const END: &str = "1.3.6.1.1.21.3";
 

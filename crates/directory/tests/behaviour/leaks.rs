@@ -5,6 +5,7 @@
 mod controls;
 mod interleaved;
 mod limits;
+mod negations;
 mod plainly;
 mod random;
 mod ways;

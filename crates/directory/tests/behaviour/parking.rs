@@ -261,7 +261,7 @@ fn a_search_that_walks_an_index_does_so_too() {
 
 #[test]
 fn a_search_that_sorts_again_does_so_too() {
-    check_all("sorted again", 3, |limits| limits.parked_lists_max_bytes = 0);
+    check_all("sorted again", 3, |limits| limits.parked_max_bytes = 0);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn limits_hold_as_if_it_had_not_parked() {
     });
     let again = check_all("limited and sorted again", 6, |limits| {
         small(limits);
-        limits.parked_lists_max_bytes = 0;
+        limits.parked_max_bytes = 0;
     });
     for codes in [in_memory, walked, again] {
         assert!(codes["adminLimitExceeded"] > 5, "{codes:?}");

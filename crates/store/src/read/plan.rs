@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use ldap::filter::Filter;
 use ldap::message::Scope;
-use schema::{EntryId, ResolvedFilter};
+use schema::{AttributeDescription, EntryId, ResolvedFilter};
 
 use crate::error::StoreError;
 use crate::index::IndexKind;
@@ -39,6 +39,9 @@ pub use cost::Work;
 pub use explain::{CandidateSource, Explanation, Operator, ScopeReport, TermReport};
 pub use indexable::Indexable;
 
+/// Says of which attributes all values count, see [`Ask::whole`].
+pub type Whole<'a> = &'a dyn Fn(&AttributeDescription) -> bool;
+
 /// What is asked of a plan.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
@@ -50,6 +53,10 @@ pub struct Ask<'a> {
     pub scope: Scope,
     /// How many entries are enough, if that is known: a size limit or a page.
     pub wanted: Option<u64>,
+    /// Whether all values that an index may hold of an attribute count, those with options and of
+    /// subtypes as well. Where they do not, having no part of an index proves nothing: whoever asks
+    /// may not know of the value that puts an entry there.
+    pub whole: Whole<'a>,
     /// Asked now and then: yes ends the planning with [`StoreError::Interrupted`].
     pub interrupt: &'a dyn Fn() -> bool,
     /// A clock: with one, the plan explains itself.
@@ -71,6 +78,7 @@ impl<'a> Ask<'a> {
             base,
             scope,
             wanted: None,
+            whole: &|_| true,
             interrupt,
             explain: None,
             text: None,
@@ -334,7 +342,7 @@ impl View<'_> {
 
     fn plan_by_cost(&self, ask: &Ask<'_>, is_whole: bool) -> Result<Plan, StoreError> {
         let started = ask.explain.map(|clock| clock());
-        let mut lookup = Lookup::new(self, ask.interrupt, ask.explain.is_some())?;
+        let mut lookup = Lookup::new(self, ask.whole, ask.interrupt, ask.explain.is_some())?;
         let mut root = lookup.term(ask.filter, ask.text, false)?;
         let candidates = if root.can_be_first() { root.count } else { lookup.entries };
         let is_few = candidates <= FEW_CANDIDATES && ask.parts.is_none();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::{Item, Seen, Shape, Tally, Test};
+use super::{Item, Shape, Statistics, Tally, Test};
 
 /// Fewer candidates than these cost a search nothing worth an index.
 const CANDIDATES_MIN: u64 = 100;
@@ -21,7 +21,7 @@ const ALWAYS_KEPT: [&str; 5] = ["objectClass", "entryUUID", "ref", "member", "un
 
 /// One index that there is.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Known {
+pub(crate) struct ExistingIndex {
     /// The attribute type.
     pub(crate) attribute: String,
     /// The name of its kind: `equality`.
@@ -47,13 +47,13 @@ impl fmt::Display for Advice {
 }
 
 /// What to do about the indexes after these searches; what helps most comes first.
-pub(crate) fn advise(seen: &Seen, known: &BTreeSet<Known>) -> Vec<Advice> {
+pub(crate) fn advise(seen: &Statistics, known: &BTreeSet<ExistingIndex>) -> Vec<Advice> {
     let mut advice = to_add(seen, known);
     advice.extend(to_drop(seen, known));
     advice
 }
 
-fn to_add(seen: &Seen, known: &BTreeSet<Known>) -> Vec<Advice> {
+fn to_add(seen: &Statistics, known: &BTreeSet<ExistingIndex>) -> Vec<Advice> {
     // The searches that each index would help, and the shape that cost most of them.
     let mut wanted: BTreeMap<String, (u64, &Shape, Tally)> = BTreeMap::new();
     for (shape, tally) in seen.shapes.iter().filter(|(_, tally)| is_dear(tally)) {
@@ -87,7 +87,7 @@ fn is_dear(tally: &Tally) -> bool {
 }
 
 /// The indexes that would help searches of this shape.
-fn lacking(shape: &Shape, known: &BTreeSet<Known>) -> Vec<String> {
+fn lacking(shape: &Shape, known: &BTreeSet<ExistingIndex>) -> Vec<String> {
     match shape {
         Shape::Item(item) => {
             let needed = needed(item);
@@ -117,7 +117,7 @@ fn lacking(shape: &Shape, known: &BTreeSet<Known>) -> Vec<String> {
 }
 
 /// An index of two attributes, where both are tested for equality.
-fn composite(shapes: &[Shape], known: &BTreeSet<Known>) -> Option<String> {
+fn composite(shapes: &[Shape], known: &BTreeSet<ExistingIndex>) -> Option<String> {
     let mut equal = shapes.iter().filter_map(|shape| match shape {
         Shape::Item(item) if item.test == Test::Equality => Some(kind_of(item)),
         _ => None,
@@ -153,7 +153,7 @@ fn kind_of(item: &Item) -> &str {
     item.attribute.split(';').next().unwrap_or_default()
 }
 
-fn needed(item: &Item) -> Known {
+fn needed(item: &Item) -> ExistingIndex {
     let (kind, more) = match &item.test {
         Test::Present => ("presence", None),
         Test::Equality => ("equality", None),
@@ -162,19 +162,19 @@ fn needed(item: &Item) -> Known {
         Test::Substrings { .. } => ("substring", None),
         Test::Extensible { rule, .. } => ("extensible", Some((*rule).to_owned())),
     };
-    Known { attribute: kind_of(item).to_owned(), kind: kind.to_owned(), more }
+    ExistingIndex { attribute: kind_of(item).to_owned(), kind: kind.to_owned(), more }
 }
 
-fn is_known(needed: &Known, known: &BTreeSet<Known>) -> bool {
+fn is_known(needed: &ExistingIndex, known: &BTreeSet<ExistingIndex>) -> bool {
     // Every entry has an object class. Keys of an equality index are in order.
     (needed.kind == "presence" && needed.attribute == "objectClass")
         || known.contains(needed)
         || (needed.kind == "ordering"
-            && known.contains(&Known { kind: "equality".to_owned(), ..needed.clone() }))
+            && known.contains(&ExistingIndex { kind: "equality".to_owned(), ..needed.clone() }))
 }
 
-fn text(index: &Known) -> String {
-    let Known { attribute, kind, more } = index;
+fn text(index: &ExistingIndex) -> String {
+    let ExistingIndex { attribute, kind, more } = index;
     match more {
         None => format!("{kind} {attribute}"),
         Some(more) if kind == "extensible" => format!("{kind} {attribute} {more}"),
@@ -182,13 +182,13 @@ fn text(index: &Known) -> String {
     }
 }
 
-fn to_drop(seen: &Seen, known: &BTreeSet<Known>) -> Vec<Advice> {
+fn to_drop(seen: &Statistics, known: &BTreeSet<ExistingIndex>) -> Vec<Advice> {
     if seen.searches < SEARCHES_BEFORE_DROP {
         return Vec::new();
     }
-    let used: BTreeSet<Known> = seen.uses.keys().map(needed).collect();
-    let is_used = |index: &Known| {
-        let attribute = || Known { more: None, ..index.clone() };
+    let used: BTreeSet<ExistingIndex> = seen.uses.keys().map(needed).collect();
+    let is_used = |index: &ExistingIndex| {
+        let attribute = || ExistingIndex { more: None, ..index.clone() };
         used.contains(index)
             // A composite index is used with its first attribute.
             || (index.kind == "equality" && index.more.is_some() && used.contains(&attribute()))
@@ -218,17 +218,17 @@ mod tests {
 
     use super::*;
 
-    fn known(texts: &[&str]) -> BTreeSet<Known> {
+    fn known(texts: &[&str]) -> BTreeSet<ExistingIndex> {
         let one = |text: &&str| {
             let mut words = text.split(' ').map(str::to_owned);
             let (kind, attribute) = (words.next().unwrap(), words.next().unwrap());
-            Known { attribute, kind, more: words.next_back() }
+            ExistingIndex { attribute, kind, more: words.next_back() }
         };
         texts.iter().map(one).collect()
     }
 
-    fn seen(filters: &[(&str, u64, u64, u64)]) -> Seen {
-        let mut seen = Seen::default();
+    fn seen(filters: &[(&str, u64, u64, u64)]) -> Statistics {
+        let mut seen = Statistics::default();
         for &(filter, hits, candidates, entries) in filters {
             let parsed = Filter::parse(filter).unwrap();
             let shape = Shape::of(&ResolvedFilter::resolve(&parsed, &Schema::builtin()));

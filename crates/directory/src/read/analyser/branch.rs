@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use schema::Entry;
 
-use super::advice::{Known, advise};
-use super::{Seen, Shape, Tally};
+use super::advice::{ExistingIndex, advise};
+use super::{Shape, Statistics, Tally};
 use crate::read::virtual_tree::branch::Site;
 use crate::read::virtual_tree::names::FILTER_MONITOR_DN;
 use crate::request::refusal::Refusal;
@@ -27,11 +27,11 @@ pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
     Ok(vec![entry.done()])
 }
 
-fn known(site: &Site<'_>) -> BTreeSet<Known> {
+fn known(site: &Site<'_>) -> BTreeSet<ExistingIndex> {
     let indexes = site.directory.storage.store.indexes();
     // An index of some entries only does not answer every search.
     let definitions = indexes.definitions().iter().filter(|one| one.filter.is_none());
-    let known = definitions.map(|one| Known {
+    let known = definitions.map(|one| ExistingIndex {
         attribute: one.attribute.clone(),
         kind: one.kind.name().to_owned(),
         more: one.with.clone().or_else(|| one.rule.clone()),
@@ -40,7 +40,7 @@ fn known(site: &Site<'_>) -> BTreeSet<Known> {
 }
 
 /// The most frequent shapes, and then the slowest that are not among them.
-fn shown(seen: &Seen) -> Vec<&(Shape, Tally)> {
+fn shown(seen: &Statistics) -> Vec<&(Shape, Tally)> {
     let mut frequent: Vec<_> = seen.shapes.iter().collect();
     let mut slow = frequent.clone();
     frequent.sort_by_key(|(shape, tally)| (std::cmp::Reverse(tally.hits), shape));

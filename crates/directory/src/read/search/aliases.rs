@@ -4,25 +4,20 @@
 //! Invariants: an alias is followed only by whoever may search for what it names. Each is followed
 //! once, so circles end. Nothing here is called when there is no alias at all.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead, RdnKey, Schema, WellKnown};
-use store::{Ask, Resolved, StoredEntry, View};
+use store::{Resolved, StoredEntry, View};
 
-use super::{Outcome, Resolved as Asked, Search};
-use crate::access::guard::Guard;
+use crate::access::guard::{self, Guard};
 use crate::directory::State;
 use crate::read::target::{self, Lookup};
 use crate::request::refusal::Refusal;
-use crate::request::snapshot::alias_filter;
 
 /// How many aliases are followed on the way to one entry.
 pub(crate) const ALIAS_DEPTH_MAX: usize = 15;
-/// How many aliases a search goes through, wherever they are.
-pub(crate) const ALIASES_MAX: usize = 10_000;
 
 /// Whether aliases are followed to find the base.
 pub(crate) const fn finds_base(deref: DerefAliases) -> bool {
@@ -83,7 +78,7 @@ pub(crate) fn find_base(
             Resolved::NoContext => None,
         };
         let alias = match nearest {
-            Some(id) => Some(target::stored(view, id)?),
+            Some(id) => Some(guard::stored(view, id)?),
             None => None,
         };
         let alias = alias.filter(|entry| schema.well_known().is_alias(entry));
@@ -126,7 +121,7 @@ pub(crate) fn find_base(
 /// alias leads is not told by it whether anything is there.
 fn is_known(view: &View<'_>, guard: &Guard<'_>, key: &DnKey) -> Result<bool, Refusal> {
     let Resolved::Found(id) = view.resolve(key)? else { return Ok(false) };
-    let stored = target::stored(view, id)?;
+    let stored = guard::stored(view, id)?;
     Ok(guard.is_bypassed() || guard.on(&stored).is_disclosed())
 }
 
@@ -137,7 +132,7 @@ fn nearest_is_alias(
     key: &DnKey,
 ) -> Result<bool, Refusal> {
     let Resolved::Missing { nearest: Some(id) } = view.resolve(key)? else { return Ok(false) };
-    let stored = target::stored(view, id)?;
+    let stored = guard::stored(view, id)?;
     let is_known = guard.is_bypassed() || guard.on(&stored).is_disclosed();
     Ok(is_known && schema.well_known().is_alias(&stored))
 }
@@ -157,92 +152,8 @@ fn found_base(
     target::find(view, state, guard, &Lookup { name: &text, key: name, ..*lookup })
 }
 
-/// Where a search looks when it follows the aliases in its scope.
-#[derive(Debug)]
-pub(crate) struct Regions {
-    /// Single entries.
-    entries: BTreeSet<EntryId>,
-    /// Superiors whose subordinates of one level are in scope.
-    levels: BTreeSet<EntryId>,
-    /// Tops of subtrees.
-    subtrees: BTreeSet<EntryId>,
-    /// The base of a search for its subordinates of all levels.
-    below: Option<EntryId>,
-    /// An alias that is an entry like others: the base, when it was not to be followed.
-    shown: Option<EntryId>,
-    /// The superior looked at last, and whether everything below it is in scope: neighbours mostly
-    /// have the same.
-    parent: Cell<Option<(EntryId, bool)>>,
-}
-
-/// What the scope becomes by the aliases in it; none when there are none. Many aliases are not gone
-/// through on the thread that reads requests, nor when nobody waits any more.
-pub(crate) fn regions(
-    search: &Search<'_>,
-    view: &View<'_>,
-    state: &State,
-    asked: &Asked<'_>,
-) -> Result<Result<Option<Regions>, Outcome>, Refusal> {
-    let &Asked { base, scope, guard, .. } = asked;
-    let (deref, bounds) = (search.request.deref, search.bounds());
-    let schema = &state.schema;
-    let known = schema.well_known();
-    let shown = (!finds_base(deref)).then_some(base);
-    let mut regions = Regions::of(base, scope, shown);
-    // Each alias, and whether it was followed.
-    let mut aliases = Vec::new();
-    let plan = view.plan(&Ask::new(&alias_filter(schema), EntryId::ROOT, Scope::Subtree))?;
-    if search.candidates_max.is_some_and(|max| plan.estimate > max) {
-        return Ok(Err(Outcome::TooMuch));
-    }
-    for stored in plan.entries(view, EntryId::ROOT) {
-        let stored = stored?;
-        if let Some(end) = search.ended(&bounds) {
-            return Ok(Err(end));
-        }
-        // What the asker may not know of leads nowhere, and does not count.
-        if !known.is_alias(&stored) || !guard.on(&stored).is_disclosed() {
-            continue;
-        }
-        if aliases.len() == ALIASES_MAX {
-            return Err(Refusal::new(
-                ResultCode::AdminLimitExceeded,
-                format!("there are more than {ALIASES_MAX} aliases; ask without following them"),
-            ));
-        }
-        aliases.push(stored);
-    }
-    let mut is_touched = false;
-    loop {
-        let before = aliases.len();
-        let mut waiting = Vec::new();
-        for alias in aliases {
-            if let Some(end) = search.ended(&bounds) {
-                return Ok(Err(end));
-            }
-            // Only subordinates of the base are followed (RFC 4511 §4.5.1.3).
-            if alias.id() == base {
-                continue;
-            }
-            if !regions.contains(view, &alias)? {
-                waiting.push(alias);
-                continue;
-            }
-            is_touched = true;
-            if let Some(id) = target_of(view, state, guard, &alias)? {
-                regions.add(id, scope);
-            }
-        }
-        aliases = waiting;
-        if aliases.len() == before || aliases.is_empty() {
-            break;
-        }
-    }
-    Ok(Ok(is_touched.then_some(regions)))
-}
-
 /// The entry that an alias leads to, over others if need be; none when it leads nowhere.
-fn target_of(
+pub(super) fn target_of(
     view: &View<'_>,
     state: &State,
     guard: &Guard<'_>,
@@ -258,102 +169,5 @@ fn target_of(
             | ResultCode::AliasDereferencingProblem => Ok(None),
             _ => Err(refusal),
         },
-    }
-}
-
-impl Regions {
-    fn of(base: EntryId, scope: Scope, shown: Option<EntryId>) -> Self {
-        let mut regions = Self {
-            entries: BTreeSet::new(),
-            levels: BTreeSet::new(),
-            subtrees: BTreeSet::new(),
-            below: None,
-            shown,
-            parent: Cell::new(None),
-        };
-        match scope {
-            Scope::Base => drop(regions.entries.insert(base)),
-            Scope::One => drop(regions.levels.insert(base)),
-            Scope::Subtree => drop(regions.subtrees.insert(base)),
-            Scope::Subordinate => regions.below = Some(base),
-        }
-        regions
-    }
-
-    /// Adds what an alias in scope leads to: alone where the scope is one level, else with all
-    /// that is below it.
-    fn add(&mut self, id: EntryId, scope: Scope) {
-        match scope {
-            Scope::Base | Scope::One => self.entries.insert(id),
-            Scope::Subtree | Scope::Subordinate => self.subtrees.insert(id),
-        };
-        self.parent.set(None);
-    }
-
-    /// How many entries, levels and subtrees it consists of.
-    pub(crate) fn count(&self) -> usize {
-        self.entries.len()
-            + self.levels.len()
-            + self.subtrees.len()
-            + usize::from(self.below.is_some())
-    }
-
-    /// Whether an entry is in scope.
-    pub(crate) fn contains(
-        &self,
-        view: &View<'_>,
-        entry: &StoredEntry<'_>,
-    ) -> Result<bool, Refusal> {
-        let (id, parent) = (entry.id(), entry.parent());
-        if self.entries.contains(&id)
-            || self.subtrees.contains(&id)
-            || self.levels.contains(&parent)
-        {
-            return Ok(true);
-        }
-        if let Some((known, answer)) = self.parent.get()
-            && known == parent
-        {
-            return Ok(answer);
-        }
-        let mut next = parent;
-        let answer = loop {
-            if self.subtrees.contains(&next) || self.below == Some(next) {
-                break true;
-            }
-            if next == EntryId::ROOT {
-                break false;
-            }
-            next = target::stored(view, next)?.parent();
-        };
-        self.parent.set(Some((parent, answer)));
-        Ok(answer)
-    }
-
-    /// Whether an entry is returned that the filter matches: an alias that was followed is not.
-    pub(crate) fn shows(&self, entry: &StoredEntry<'_>, known: &WellKnown) -> bool {
-        self.shown == Some(entry.id()) || !known.is_alias(entry)
-    }
-
-    /// The lowest entry that all of them are at or below.
-    pub(crate) fn top(&self, view: &View<'_>) -> Result<EntryId, Refusal> {
-        let sets = [&self.entries, &self.levels, &self.subtrees];
-        let mut common: Option<Vec<EntryId>> = None;
-        for id in sets.into_iter().flatten().copied().chain(self.below) {
-            let mut way = vec![id];
-            let mut next = id;
-            while next != EntryId::ROOT {
-                next = target::stored(view, next)?.parent();
-                way.push(next);
-            }
-            way.reverse();
-            let shared = match &common {
-                None => way.len(),
-                Some(known) => known.iter().zip(&way).take_while(|(a, b)| a == b).count(),
-            };
-            way.truncate(shared);
-            common = Some(way);
-        }
-        Ok(common.and_then(|way| way.last().copied()).unwrap_or(EntryId::ROOT))
     }
 }

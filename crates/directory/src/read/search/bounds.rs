@@ -7,7 +7,8 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 use store::StoreError;
 
-use super::{Done, Outcome, Search};
+use super::outcome::{Done, SearchOutcome};
+use super::request::Search;
 use crate::request::controls::paged::Position;
 use crate::request::refusal::Refusal;
 use crate::request::stop::Stop;
@@ -82,10 +83,14 @@ impl Search<'_> {
     }
 
     /// How the search ends when the store was interrupted, or failed.
-    pub(crate) fn ended_by(&self, error: StoreError, bounds: &Bounds) -> Result<Outcome, Refusal> {
+    pub(crate) fn ended_by(
+        &self,
+        error: StoreError,
+        bounds: &Bounds,
+    ) -> Result<SearchOutcome, Refusal> {
         match error {
             // Without another reason it is too much for the thread that reads requests.
-            StoreError::Interrupted => Ok(self.ended(bounds).unwrap_or(Outcome::TooMuch)),
+            StoreError::Interrupted => Ok(self.ended(bounds).unwrap_or(SearchOutcome::TooMuch)),
             failed => Err(failed.into()),
         }
     }
@@ -102,15 +107,15 @@ impl Search<'_> {
     }
 
     /// Why the search has to end now, if it has to; for steps that look at no entries.
-    pub(crate) fn ended(&self, bounds: &Bounds) -> Option<Outcome> {
+    pub(crate) fn ended(&self, bounds: &Bounds) -> Option<SearchOutcome> {
         if self.is_abandoned() {
-            return Some(Outcome::Abandoned);
+            return Some(SearchOutcome::Abandoned);
         }
         if let Some(end) = self.work_over() {
             return Some(end);
         }
         let now = self.directory.clock.elapsed();
-        self.is_late(bounds, now).then(|| Outcome::Done(too_long()))
+        self.is_late(bounds, now).then(|| SearchOutcome::Done(too_long()))
     }
 }
 

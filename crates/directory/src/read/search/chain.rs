@@ -29,9 +29,11 @@ use schema::{
 };
 use store::{Ask, Plan, StoreError, StoredEntry, View};
 
+use super::bounds::Bounds;
 use super::cost::ENTRY_STEPS;
+use super::outcome::SearchOutcome;
+use super::request::Search;
 use super::unindexed::{ChainLooks, is_unindexed};
-use super::{Bounds, Outcome, Search};
 use crate::access::guard::Guard;
 use crate::directory::State;
 use crate::request::refusal::Refusal;
@@ -56,7 +58,7 @@ pub(crate) enum Expanded {
     /// It asks for its entries one by one now.
     Filter(ResolvedFilter),
     /// It cannot be answered here, or by nobody any more.
-    End(Outcome),
+    End(SearchOutcome),
 }
 
 /// Looks up the chains that a filter asks about.
@@ -77,7 +79,7 @@ pub(crate) fn expand(
     }
     // Nobody knows beforehand how long a chain is.
     if search.candidates_max.is_some() {
-        return Ok(Expanded::End(Outcome::TooMuch));
+        return Ok(Expanded::End(SearchOutcome::TooMuch));
     }
     let bounds = search.bounds();
     match Chains::new(search, (view, state), guard, &bounds).rewrite(filter) {
@@ -108,7 +110,7 @@ fn count(filter: &ResolvedFilter) -> usize {
 /// Why there is no filter.
 enum End {
     /// The search is over.
-    Over(Outcome),
+    Over(SearchOutcome),
     Refused(Refusal),
 }
 
@@ -375,7 +377,7 @@ impl<'a> Chains<'a> {
             true => is_unindexed(plan),
             false => {
                 let single = chain.assertion(chain.asked.key.clone());
-                self.view.indexable(&single).is_unindexed()
+                self.view.indexable(&single, &|_| true).is_unindexed()
             }
         };
         if !is_unindexed {

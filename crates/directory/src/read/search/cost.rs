@@ -7,7 +7,6 @@
 //! is told. The time bounds it: a search keeps its thread for [`TURN_MAX`] at most, or for as long
 //! as its work may take.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use aci::{Access, Identity, VisibleEntry, WantedValues};
@@ -16,61 +15,12 @@ use ldap::message::{Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
 
-use super::bounds::too_long;
-use super::{Bounds, Done, Outcome, Search};
+use super::bounds::{Bounds, too_long};
+use super::outcome::{Done, SearchOutcome};
+use super::request::Search;
+use super::work::{Over, terms};
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
-
-/// The work that a search has done, and why it may do no more.
-#[derive(Default)]
-pub(crate) struct Work {
-    /// Steps until the next look.
-    left: Cell<u64>,
-    spent: Cell<u64>,
-    /// The same for what the asker may not find.
-    unseen_left: Cell<u64>,
-    unseen: Cell<u64>,
-    over: Cell<Option<Over>>,
-    /// Of an unindexed search: candidates that may be looked at beside those that it finds, and
-    /// whether it has ended because it had found too few.
-    pub(super) spare: Cell<Option<u64>>,
-    pub(super) has_found_too_few: Cell<bool>,
-    /// What the asker may not find may have decided where it goes on.
-    keeps_order: Cell<bool>,
-}
-
-impl Work {
-    /// The work of a search that goes on.
-    pub(super) fn after(spent: u64) -> Self {
-        Self { spent: Cell::new(spent), ..Self::default() }
-    }
-
-    /// What was done, in steps.
-    pub(super) fn spent(&self) -> u64 {
-        self.spent.get().saturating_sub(self.left.get())
-    }
-
-    /// What the asker may not find may have decided where the search goes on.
-    pub(super) fn keep_order(&self) {
-        self.keeps_order.set(true);
-    }
-
-    /// Whether later requests of the connection must not overtake it: that would tell.
-    pub(super) fn keeps_order(&self) -> bool {
-        self.keeps_order.get()
-    }
-}
-
-/// Why a search does no more.
-#[derive(Clone, Copy)]
-enum Over {
-    /// The thread that reads requests has others to serve.
-    Here,
-    /// Its asker may not have more done.
-    Limit,
-    Late,
-    Abandoned,
-}
 
 impl Search<'_> {
     /// What a filter says of an entry; when the work is over, Undefined.
@@ -141,7 +91,7 @@ impl Search<'_> {
         &self,
         entry: &VisibleEntry<'_>,
         wanted: Option<WantedValues<'_>>,
-    ) -> Option<Outcome> {
+    ) -> Option<SearchOutcome> {
         let wanted = wanted?;
         let mut of_item = 0;
         entry.visit(&mut |_, values| {
@@ -150,7 +100,7 @@ impl Search<'_> {
         });
         let steps = of_item.saturating_mul(wanted.items.len() as u64);
         if steps > PICK_STEPS_MAX && self.candidates_max.is_none() {
-            return Some(Outcome::Done(too_much_work()));
+            return Some(SearchOutcome::Done(too_much_work()));
         }
         self.spend(steps);
         self.work_over()
@@ -174,14 +124,14 @@ impl Search<'_> {
     }
 
     /// The end of the search, when it may do no more.
-    pub(crate) fn work_over(&self) -> Option<Outcome> {
+    pub(crate) fn work_over(&self) -> Option<SearchOutcome> {
         self.work.over.get().map(|over| match over {
             // The root DSE is never a job: what it offers depends on the connection.
-            Over::Here if is_root_dse(self.request) => Outcome::Done(too_much_work()),
-            Over::Here => Outcome::TooMuch,
-            Over::Limit => Outcome::Done(too_much_work()),
-            Over::Late => Outcome::Done(too_long()),
-            Over::Abandoned => Outcome::Abandoned,
+            Over::Here if is_root_dse(self.request) => SearchOutcome::Done(too_much_work()),
+            Over::Here => SearchOutcome::TooMuch,
+            Over::Limit => SearchOutcome::Done(too_much_work()),
+            Over::Late => SearchOutcome::Done(too_long()),
+            Over::Abandoned => SearchOutcome::Abandoned,
         })
     }
 
@@ -263,24 +213,6 @@ pub(crate) fn work_max(directory: &Directory, access: &Access) -> u64 {
 /// Whether the root DSE is asked for.
 pub(super) fn is_root_dse(request: &SearchRequest<'_>) -> bool {
     request.base.is_empty() && request.scope == Scope::Base
-}
-
-/// How many terms a filter has.
-pub(super) fn terms(filter: &ResolvedFilter) -> u64 {
-    match filter {
-        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => {
-            parts.iter().fold(1, |sum, part| sum + terms(part))
-        }
-        ResolvedFilter::Not(part) => 1 + terms(part),
-        ResolvedFilter::Substrings(assertion) => 1 + assertion.any.len() as u64,
-        ResolvedFilter::Present(_)
-        | ResolvedFilter::Equality(_)
-        | ResolvedFilter::GreaterOrEqual(_)
-        | ResolvedFilter::LessOrEqual(_)
-        | ResolvedFilter::Approx(_)
-        | ResolvedFilter::Extensible(_)
-        | ResolvedFilter::Undefined => 1,
-    }
 }
 
 /// Whether a request is so large that even resolving it takes too long where requests are read: by

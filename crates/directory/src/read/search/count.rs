@@ -9,8 +9,10 @@ use ldap::search_control::{EntryCount, EntryCountRequest};
 use schema::EntryId;
 use store::Plan;
 
+use super::outcome::{Done, SearchOutcome};
 use super::parked::{Parked, Phase};
-use super::{Done, Outcome, Run, Search, Sent};
+use super::request::Search;
+use super::run::{AfterEntry, Run};
 use crate::request::controls::entry_count;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
@@ -23,7 +25,7 @@ impl Search<'_> {
         plan: &Plan,
         run: &mut Run<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         if self.controls.paged.is_some() {
             return Err(Refusal::new(
                 ResultCode::UnwillingToPerform,
@@ -43,7 +45,7 @@ impl Search<'_> {
         let is_exact =
             may_tell && run.sends_all() && !(request.always_examine && may_examine) && !goes_on;
         if (is_exact || may_examine) && self.candidates_max.is_some_and(|max| plan.estimate > max) {
-            return Ok(Outcome::TooMuch);
+            return Ok(SearchOutcome::TooMuch);
         }
         let count = if is_exact {
             match self.unexamined(plan, run)? {
@@ -73,11 +75,15 @@ impl Search<'_> {
             debug.push(format!("{} candidates, {how}", plan.estimate));
         }
         let control = entry_count::response(count, &debug, is_indexed);
-        Ok(Outcome::Done(Done::success().with(control)))
+        Ok(SearchOutcome::Done(Done::success().with(control)))
     }
 
     /// Counts candidates that all match; `Err` when it has to end before.
-    fn unexamined(&self, plan: &Plan, run: &mut Run<'_>) -> Result<Result<u64, Outcome>, Refusal> {
+    fn unexamined(
+        &self,
+        plan: &Plan,
+        run: &mut Run<'_>,
+    ) -> Result<Result<u64, SearchOutcome>, Refusal> {
         if !plan.indexed {
             // Every entry there is.
             return Ok(Ok(plan.estimate));
@@ -104,7 +110,7 @@ fn examined(
     plan: &Plan,
     run: &mut Run<'_>,
     sink: &mut ResponseSink<'_>,
-) -> Result<Result<u64, Outcome>, Refusal> {
+) -> Result<Result<u64, SearchOutcome>, Refusal> {
     let (mut begin, mut count) = (EntryId::ROOT, 0);
     let (search, bounds) = (run.search, run.bounds);
     if let Some(parked) = search.resumed {
@@ -125,11 +131,11 @@ fn examined(
         count += u64::from(run.matches(&stored)?);
         run.release(sink);
         match run.turn(sink) {
-            Sent::Next => {}
-            Sent::Park => {
+            AfterEntry::Next => {}
+            AfterEntry::Park => {
                 return Ok(Err(run.parked(Phase::Counted { after: stored.id(), count })));
             }
-            Sent::End(end) => return Ok(Err(end)),
+            AfterEntry::End(end) => return Ok(Err(end)),
         }
     }
     Ok(Ok(count))

@@ -14,8 +14,10 @@ use ldap::message::DerefAliases;
 use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
 use store::{Ask, CandidateSource, Explanation, Plan, StoreError, TermReport, View};
 
+use super::outcome::SearchOutcome;
+use super::request::{Resolved, Search};
+use super::run::Run;
 use super::sorted::{self, OrderPlan, Way};
-use super::{Outcome, Resolved, Run, Search, only_subentries};
 use crate::directory::State;
 use crate::read::explanation::{
     ATTRIBUTE, Aliases, Order, Report, ScopePlan, Term, Tested, TestedTerm,
@@ -43,21 +45,22 @@ impl Search<'_> {
         state: &State,
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<SearchOutcome, Refusal> {
         if self.candidates_max.is_some() {
             // It may take its time, on another thread.
-            return Ok(Outcome::TooMuch);
+            return Ok(SearchOutcome::TooMuch);
         }
         let clock = &|| self.directory.clock.elapsed();
         let bounds = self.bounds();
         let is_given_up = || self.planning_ends(&bounds);
         let start = Position { after: EntryId::ROOT, sent: 0 };
-        let narrowed = only_subentries(state, resolved);
+        let narrowed = resolved.only_subentries(state);
         // What was added to the filter is told from what it was resolved to.
         let text = narrowed.is_none().then_some(&self.request.filter);
         let begin = clock();
         let plan = view.plan(&Ask {
             wanted: self.wanted(&bounds, &start),
+            whole: &|one| resolved.guard.may_search_all_of(one),
             interrupt: &is_given_up,
             explain: Some(clock),
             text,
@@ -65,12 +68,12 @@ impl Search<'_> {
         })?;
         let planned = clock() - begin;
         let Some(explanation) = plan.explanation().cloned() else {
-            return Ok(Outcome::Done(self.complete()));
+            return Ok(SearchOutcome::Done(self.complete()));
         };
         let order = sorted::explain(self, (view, state), resolved, &plan, bounds)?;
         let run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
         let tested = test(run, &plan, &explanation.root)?;
-        let Some(tested) = tested else { return Ok(Outcome::Abandoned) };
+        let Some(tested) = tested else { return Ok(SearchOutcome::Abandoned) };
         let report = Report {
             base: self.request.base.to_owned(),
             scope: self.request.scope.name().to_owned(),
@@ -97,7 +100,7 @@ impl Search<'_> {
         let entry = entry(&state.schema, &[(DEBUG, line), (ATTRIBUTE, json)]);
         let rights = resolved.guard.on(&entry);
         let _ = sink.entry(&rights.visible(&entry, resolved.selection));
-        Ok(Outcome::Done(self.complete()))
+        Ok(SearchOutcome::Done(self.complete()))
     }
 
     /// What following aliases comes to, where it is asked for.
@@ -153,7 +156,7 @@ fn test(mut run: Run<'_>, plan: &Plan, root: &TermReport) -> Result<Option<Teste
             break;
         }
         match run.interrupted() {
-            Some(Outcome::Abandoned) => return Ok(None),
+            Some(SearchOutcome::Abandoned) => return Ok(None),
             Some(_) => {
                 tested.complete = false;
                 break;

@@ -1,6 +1,7 @@
 //! The candidates of a search, one by one: in scope? filter true? then limits, then out with it.
 
 use std::cell::OnceCell;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use aci::Rights;
@@ -9,16 +10,18 @@ use ldap::result::ResultCode;
 use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
-use super::bounds::too_long;
-use super::cost::{GLANCE_STEPS, TERM_STEPS, terms};
-use super::parked::{Parked, Phase};
+use super::bounds::{Bounds, too_long};
+use super::cost::{GLANCE_STEPS, TERM_STEPS};
+use super::outcome::{Done, SearchOutcome};
+use super::parked::{CandidatesSeen, Parked, Phase};
+use super::request::{Resolved, Search};
 use super::unindexed::looks_for;
 use super::usable::finds_all;
-use super::{Bounds, Done, Outcome, Resolved, Search};
+use super::work::terms;
 use crate::directory::State;
+use crate::read::account_usability::AccountsAsked;
 use crate::read::live_entry::LiveEntry;
-use crate::read::subentry::Shown;
-use crate::request::controls::account_usability::AccountsAsked;
+use crate::read::subentry::Visibility;
 use crate::request::controls::paged::Position;
 use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
@@ -49,7 +52,7 @@ pub(crate) struct Run<'a> {
     /// The candidate before the first.
     after: EntryId,
     /// Candidates looked at.
-    pub(crate) seen: Seen,
+    pub(crate) seen: CandidatesSeen,
     /// How many may be looked at on the thread that reads requests.
     here_max: u64,
     /// How many may count as looked at until [`Self::looked_enough`] is asked.
@@ -79,31 +82,14 @@ pub(crate) struct Run<'a> {
     parent: Option<(EntryId, bool)>,
 }
 
-/// How many candidates were looked at.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
-    /// All of them, for the log.
-    pub(crate) candidates: u64,
-    /// Those that the asker may find, where only they count for limits.
-    pub(super) counted: u64,
-}
-
-/// What comes of sending an entry.
-pub(crate) enum Sent {
+/// What follows an entry that was sent.
+pub(crate) enum AfterEntry {
     /// The next one.
     Next,
     /// The receiver has no room for more, or others wait for the thread: the search is to park.
     Park,
     /// The end of the search.
-    End(Outcome),
-}
-
-/// Whether to go on.
-pub(crate) enum Step {
-    /// With the next candidate.
-    Next,
-    /// Not at all.
-    End(Outcome),
+    End(SearchOutcome),
 }
 
 impl<'a> Run<'a> {
@@ -116,7 +102,7 @@ impl<'a> Run<'a> {
         (bounds, start): (Bounds, Position),
     ) -> Self {
         // Of a subentry asking for an attribute may get a collective one with rules of its own.
-        let is_even = resolved.guard.is_bypassed() || resolved.shown != Shown::Subentries;
+        let is_even = resolved.guard.is_bypassed() || resolved.shown != Visibility::Subentries;
         let searchable = resolved.searchable && is_even;
         let sees_all = resolved.guard.sees_all();
         let selection = resolved.selection;
@@ -137,7 +123,7 @@ impl<'a> Run<'a> {
             last: start.after,
             after: start.after,
             start,
-            seen: Seen::default(),
+            seen: CandidatesSeen::default(),
             here_max: search.candidates_max.unwrap_or(u64::MAX),
             look_max: u64::MAX,
             counts_seen: false,
@@ -179,7 +165,9 @@ impl<'a> Run<'a> {
 
     /// The part of the filter that indexes answer, whatever they hold.
     fn indexable(&self) -> &ResolvedFilter {
-        self.indexable.get_or_init(|| self.view.indexable(self.resolved.filter).filter)
+        let Resolved { filter, guard, .. } = self.resolved;
+        self.indexable
+            .get_or_init(|| self.view.indexable(filter, &|one| guard.may_search_all_of(one)).filter)
     }
 
     /// Goes on where a search has parked.
@@ -192,8 +180,8 @@ impl<'a> Run<'a> {
     }
 
     /// The search parks here.
-    pub(super) fn parked(&self, phase: Phase) -> Outcome {
-        Parked::at(phase, (self.sent, self.seen))
+    pub(super) fn parked(&self, phase: Phase) -> SearchOutcome {
+        SearchOutcome::parked(phase, (self.sent, self.seen))
     }
 
     /// All candidates after the one the page before ended at, in the order of their ids.
@@ -201,35 +189,35 @@ impl<'a> Run<'a> {
         &mut self,
         plan: &Plan,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<ControlFlow<SearchOutcome>, Refusal> {
         let (search, bounds) = (self.search, self.bounds);
         let interrupt = search.interrupt(&bounds);
         for stored in plan.entries_until(self.view, self.after, &interrupt) {
             let stored = match stored {
                 Ok(stored) => stored,
-                Err(error) => return Ok(Step::End(search.ended_by(error, &bounds)?)),
+                Err(error) => return Ok(ControlFlow::Break(search.ended_by(error, &bounds)?)),
             };
             if let Some(end) = self.interrupted() {
-                return Ok(Step::End(end));
+                return Ok(ControlFlow::Break(end));
             }
-            let mut sent = Sent::Next;
+            let mut sent = AfterEntry::Next;
             if self.matches(&stored)? {
                 sent = self.send(&stored, sink)?;
             }
             self.release(sink);
-            if let Sent::Next = sent {
+            if let AfterEntry::Next = sent {
                 sent = self.turn(sink);
             }
             match sent {
-                Sent::Next => {}
-                Sent::Park => {
+                AfterEntry::Next => {}
+                AfterEntry::Park => {
                     let (after, last) = (stored.id(), self.last);
-                    return Ok(Step::End(self.parked(Phase::Candidates { after, last })));
+                    return Ok(ControlFlow::Break(self.parked(Phase::Candidates { after, last })));
                 }
-                Sent::End(end) => return Ok(Step::End(end)),
+                AfterEntry::End(end) => return Ok(ControlFlow::Break(end)),
             }
         }
-        Ok(Step::Next)
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Whether every candidate is a match and is sent, as far as the limits allow.
@@ -238,7 +226,7 @@ impl<'a> Run<'a> {
             && self.sees_all
             && self.scope_exact
             && !self.resolved.referrals
-            && self.resolved.shown != Shown::Ordinary
+            && self.resolved.shown != Visibility::Ordinary
     }
 
     /// Whether the number of candidates tells of no entry that the asker may not find.
@@ -295,9 +283,9 @@ impl<'a> Run<'a> {
             return Ok(false);
         }
         Ok(match shown {
-            Shown::All => true,
-            Shown::Ordinary => !self.state.subentries.hold(schema, stored),
-            Shown::Subentries => self.state.subentries.hold(schema, stored),
+            Visibility::All => true,
+            Visibility::Ordinary => !self.state.subentries.hold(schema, stored),
+            Visibility::Subentries => self.state.subentries.hold(schema, stored),
         })
     }
 
@@ -358,32 +346,32 @@ impl<'a> Run<'a> {
         &mut self,
         stored: &StoredEntry<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Sent, Refusal> {
+    ) -> Result<AfterEntry, Refusal> {
         if let Some(end) = self.full() {
-            return Ok(Sent::End(Outcome::Done(end)));
+            return Ok(AfterEntry::End(SearchOutcome::Done(end)));
         }
         self.sent += 1;
         self.last = stored.id();
         let known = self.state.schema.well_known();
-        let Resolved { selection, wanted, guard, told, .. } = *self.resolved;
+        let Resolved { selection, wanted, guard, reported, .. } = *self.resolved;
         let live = LiveEntry::new(self.view, stored, known, self.computed).seen_by(guard);
         let rights = guard.on(stored);
-        let beside = told.map(|told| told.beside(&live, selection, &self.state.schema));
+        let beside = reported.map(|rights| rights.beside(&live, selection, &self.state.schema));
         let entry: &dyn EntryRead = match &beside {
             Some(beside) => beside,
             None => &live,
         };
         if let Some(end) = self.search.picks(&rights.visible(entry, selection), wanted) {
-            return Ok(Sent::End(end));
+            return Ok(AfterEntry::End(end));
         }
         let flow = match &self.accounts {
             None => sink.entry(&rights.visible(entry, selection).only(wanted)),
             Some(asked) => self.send_account((asked, stored), entry, &rights, sink),
         };
         Ok(match flow {
-            Flow::Continue => Sent::Next,
-            Flow::Park => Sent::Park,
-            Flow::Stop => Sent::End(self.stopped()),
+            Flow::Continue => AfterEntry::Next,
+            Flow::Park => AfterEntry::Park,
+            Flow::Stop => AfterEntry::End(self.stopped()),
         })
     }
 
@@ -410,9 +398,9 @@ impl<'a> Run<'a> {
 
     /// What ends the search before the next candidate is looked at: nobody waits, or it has looked
     /// at too many, or for too long.
-    pub(crate) fn interrupted(&mut self) -> Option<Outcome> {
+    pub(crate) fn interrupted(&mut self) -> Option<SearchOutcome> {
         if self.seen.candidates >= self.here_max {
-            return Some(Outcome::TooMuch);
+            return Some(SearchOutcome::TooMuch);
         }
         if !self.counts_seen
             && self.seen.candidates >= self.look_max
@@ -426,9 +414,9 @@ impl<'a> Run<'a> {
     }
 
     /// What ends the search before the next step: nobody waits, or it takes too long.
-    fn ended(&mut self) -> Option<Outcome> {
+    fn ended(&mut self) -> Option<SearchOutcome> {
         if self.search.is_abandoned() {
-            return Some(Outcome::Abandoned);
+            return Some(SearchOutcome::Abandoned);
         }
         if let Some(end) = self.search.work_over() {
             return Some(end);
@@ -437,17 +425,17 @@ impl<'a> Run<'a> {
             self.until_look -= 1;
             return None;
         }
-        self.is_late().then(|| Outcome::Done(too_long()))
+        self.is_late().then(|| SearchOutcome::Done(too_long()))
     }
 
     /// The end of a search that may look at no more candidates.
     #[cold]
-    fn looked_enough(&mut self) -> Option<Outcome> {
+    fn looked_enough(&mut self) -> Option<SearchOutcome> {
         self.look_max = self.most_looks();
         if self.seen.candidates < self.look_max {
             return None;
         }
-        Some(Outcome::Done(Done::refused(self.looked_too_often())))
+        Some(SearchOutcome::Done(Done::refused(self.looked_too_often())))
     }
 
     #[cold]
@@ -486,14 +474,14 @@ impl<'a> Run<'a> {
 
     /// Whether the search is to give its thread to others, after a candidate; asked when the clock
     /// was looked at.
-    pub(crate) fn turn(&mut self, sink: &mut ResponseSink<'_>) -> Sent {
+    pub(crate) fn turn(&mut self, sink: &mut ResponseSink<'_>) -> AfterEntry {
         if !std::mem::take(&mut self.has_looked) {
-            return Sent::Next;
+            return AfterEntry::Next;
         }
         match sink.turn() {
-            Flow::Continue => Sent::Next,
-            Flow::Park => Sent::Park,
-            Flow::Stop => Sent::End(self.stopped()),
+            Flow::Continue => AfterEntry::Next,
+            Flow::Park => AfterEntry::Park,
+            Flow::Stop => AfterEntry::End(self.stopped()),
         }
     }
 
@@ -553,11 +541,11 @@ impl<'a> Run<'a> {
         })
     }
 
-    pub(crate) fn stopped(&self) -> Outcome {
+    pub(crate) fn stopped(&self) -> SearchOutcome {
         match self.search.stop {
-            None => Outcome::TooMuch,
-            Some(stop) if !stop.is_abandoned() && stop.is_late() => Outcome::Done(too_long()),
-            Some(_) => Outcome::Abandoned,
+            None => SearchOutcome::TooMuch,
+            Some(stop) if !stop.is_abandoned() && stop.is_late() => SearchOutcome::Done(too_long()),
+            Some(_) => SearchOutcome::Abandoned,
         }
     }
 
@@ -591,7 +579,10 @@ impl<'a> Run<'a> {
     }
 
     /// The referral objects in scope, whether the filter matches them or not (RFC 3296 §3).
-    pub(crate) fn references(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Refusal> {
+    pub(crate) fn references(
+        &mut self,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<ControlFlow<SearchOutcome>, Refusal> {
         let schema = &self.state.schema;
         let known = schema.well_known();
         let Resolved { base, scope, .. } = *self.resolved;
@@ -606,11 +597,11 @@ impl<'a> Run<'a> {
         for stored in plan.entries_until(self.view, after, &interrupt) {
             let stored = match stored {
                 Ok(stored) => stored,
-                Err(error) => return Ok(Step::End(search.ended_by(error, &bounds)?)),
+                Err(error) => return Ok(ControlFlow::Break(search.ended_by(error, &bounds)?)),
             };
             // References are no candidates: hidden ones would count for the look-through limit.
             if let Some(end) = self.ended() {
-                return Ok(Step::End(end));
+                return Ok(ControlFlow::Break(end));
             }
             if !referral::is_referral(&stored, known)
                 || !self.in_scope(&stored)?
@@ -627,12 +618,12 @@ impl<'a> Run<'a> {
                 Flow::Continue => {}
                 Flow::Park => {
                     let after = stored.id();
-                    return Ok(Step::End(self.parked(Phase::References { after })));
+                    return Ok(ControlFlow::Break(self.parked(Phase::References { after })));
                 }
-                Flow::Stop => return Ok(Step::End(self.stopped())),
+                Flow::Stop => return Ok(ControlFlow::Break(self.stopped())),
             }
         }
-        Ok(Step::Next)
+        Ok(ControlFlow::Continue(()))
     }
 }
 

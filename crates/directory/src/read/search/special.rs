@@ -8,9 +8,9 @@ use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
-use super::parked::{Parked, Phase};
-use super::run::Seen;
-use super::{Done, Outcome, Search};
+use super::outcome::{Done, SearchOutcome};
+use super::parked::{CandidatesSeen, Parked, Phase};
+use super::request::Search;
 use crate::access::guard::Guard;
 use crate::read::virtual_tree::Found;
 use crate::request::refusal::Refusal;
@@ -27,7 +27,7 @@ impl Search<'_> {
         guard: &Guard<'_>,
         (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
         sink: &mut ResponseSink<'_>,
-    ) -> Outcome {
+    ) -> SearchOutcome {
         let in_scope = match self.request.scope {
             Scope::Base | Scope::Subtree => true,
             Scope::One | Scope::Subordinate => false,
@@ -42,7 +42,7 @@ impl Search<'_> {
             }
             let _ = sink.entry(&rights.visible(entry, selection).only(wanted));
         }
-        self.work_over().unwrap_or_else(|| Outcome::Done(self.complete()))
+        self.work_over().unwrap_or_else(|| SearchOutcome::Done(self.complete()))
     }
 
     /// A search in a tree the server makes itself.
@@ -52,8 +52,8 @@ impl Search<'_> {
         guard: &Guard<'_>,
         (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Refusal> {
-        let Found::Entries { base, in_scope } = found else { return Ok(Outcome::TooMuch) };
+    ) -> Result<SearchOutcome, Refusal> {
+        let Found::Entries { base, in_scope } = found else { return Ok(SearchOutcome::TooMuch) };
         if self.resumed.is_none()
             && let Some(end) = self.asserted(&base, guard, schema)?
         {
@@ -68,7 +68,7 @@ impl Search<'_> {
         let most = usize::try_from(self.request.size_limit_entries).unwrap_or(usize::MAX);
         for (sent, (entry, rights)) in matching.enumerate().skip(before) {
             if most > 0 && sent >= most {
-                return Ok(Outcome::Done(Done::refused(Refusal::new(
+                return Ok(SearchOutcome::Done(Done::refused(Refusal::new(
                     ResultCode::SizeLimitExceeded,
                     "more entries match than the size limit allows",
                 ))));
@@ -80,12 +80,15 @@ impl Search<'_> {
             match sink.entry(&visible) {
                 Flow::Continue => {}
                 Flow::Park => {
-                    return Ok(Parked::at(Phase::Made { sent: sent + 1 }, (0, Seen::default())));
+                    return Ok(SearchOutcome::parked(
+                        Phase::Made { sent: sent + 1 },
+                        (0, CandidatesSeen::default()),
+                    ));
                 }
-                Flow::Stop if self.candidates_max.is_some() => return Ok(Outcome::TooMuch),
-                Flow::Stop => return Ok(Outcome::Abandoned),
+                Flow::Stop if self.candidates_max.is_some() => return Ok(SearchOutcome::TooMuch),
+                Flow::Stop => return Ok(SearchOutcome::Abandoned),
             }
         }
-        Ok(self.work_over().unwrap_or_else(|| Outcome::Done(self.complete())))
+        Ok(self.work_over().unwrap_or_else(|| SearchOutcome::Done(self.complete())))
     }
 }

@@ -17,7 +17,9 @@ use ldap::result::ResultCode;
 use schema::Schema;
 use store::{Ask, Plan, View};
 
-use super::{Done, Outcome, Search, usable};
+use super::outcome::{Done, SearchOutcome};
+use super::request::Search;
+use super::usable;
 use crate::access::guard::Guard;
 use crate::request::refusal::Refusal;
 
@@ -42,13 +44,13 @@ impl Search<'_> {
         if plan.indexed && view.is_narrowed(ask.filter) {
             return Ok(None);
         }
-        let told = Told::of(plan, view, (ask, guard));
-        if !told.is_unindexed {
+        let disclosed = Disclosed::of(plan, view, (ask, guard));
+        if !disclosed.is_unindexed {
             return Ok(None);
         }
         self.note.unindexed();
-        let (spare, is_limited) = self.spare_looks(told.candidates);
-        let ends_late = is_limited && told.candidates.is_none();
+        let (spare, is_limited) = self.spare_looks(disclosed.candidates);
+        let ends_late = is_limited && disclosed.candidates.is_none();
         // A count says how it goes about it, and looks at entries only when that is asked for.
         let is_count = self.controls.entry_count.is_some_and(|request| !request.even_unindexed);
         // What was begun goes on.
@@ -57,7 +59,7 @@ impl Search<'_> {
         if is_count || !is_refused {
             return Ok((is_limited && (ends_late || !sends_late)).then_some(spare));
         }
-        Err(self.refused_for_all(plan, view, (ask, told.candidates)))
+        Err(self.refused_for_all(plan, view, (ask, disclosed.candidates)))
     }
 
     /// The refusal of a search that needs all entries before the first is sent.
@@ -125,15 +127,24 @@ impl Search<'_> {
     }
 
     /// The end of an unindexed search that has looked at too many entries for those it has found.
-    pub(super) fn found_too_few(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>) -> Outcome {
+    pub(super) fn found_too_few(
+        &self,
+        plan: &Plan,
+        view: &View<'_>,
+        ask: &Ask<'_>,
+    ) -> SearchOutcome {
         if self.sends_late() {
-            return Outcome::Done(Done::refused(self.refused_for_all(plan, view, (ask, None))));
+            return SearchOutcome::Done(Done::refused(self.refused_for_all(
+                plan,
+                view,
+                (ask, None),
+            )));
         }
         let why = format!(
             "and few of the entries looked at match; {WHAT_TO_DO}; its entries are incomplete"
         );
         let why = (ResultCode::InsufficientAccessRights, why.as_str());
-        Outcome::Done(Done::refused(self.refused(plan, view, ask, why)))
+        SearchOutcome::Done(Done::refused(self.refused(plan, view, ask, why)))
     }
 
     fn refused(
@@ -208,19 +219,20 @@ pub(super) enum ChainLooks {
     Any,
 }
 
-/// What the asker may be told of a plan.
-struct Told {
+/// What may be disclosed of a plan to whoever asks.
+struct Disclosed {
     is_unindexed: bool,
     /// How many candidates there are, about; none where hidden ones may be among them.
     candidates: Option<u64>,
 }
 
-impl Told {
+impl Disclosed {
     fn of(plan: &Plan, view: &View<'_>, (ask, guard): (&Ask<'_>, &Guard<'_>)) -> Self {
         if usable::finds_all(ask.filter, guard) {
             return Self { is_unindexed: is_unindexed(plan), candidates: Some(plan.estimate) };
         }
-        let is_unindexed = ask.scope != Scope::Base && view.indexable(ask.filter).is_unindexed();
+        let is_unindexed =
+            ask.scope != Scope::Base && view.indexable(ask.filter, ask.whole).is_unindexed();
         Self { is_unindexed, candidates: None }
     }
 }

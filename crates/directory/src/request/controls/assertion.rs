@@ -4,31 +4,41 @@
 use aci::Rights;
 use ldap::ber::DecodeReason;
 use ldap::control_value;
+use ldap::filter::Filter;
 use ldap::message::{Control, DecodeLimits};
 use ldap::result::ResultCode;
 use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
 
-use super::{RequestControls, malformed};
+use super::request::RequestControls;
+use super::value::{malformed, required};
 use crate::request::refusal::Refusal;
 
 /// The control's OID.
 pub(crate) const OID: &str = "1.3.6.1.1.12";
 
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    if taken.assertion.is_some() {
-        return Err(malformed("the assertion control was sent twice"));
-    }
-    let value = control.value.ok_or_else(|| malformed("the assertion control lacks its value"))?;
+/// What the control is called.
+pub(super) const NAME: &str = "the assertion control";
+
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<Filter<'a>, Refusal> {
     let limits = DecodeLimits { filter_terms_max: TERMS_MAX, ..DecodeLimits::default() };
-    let filter = control_value::assertion(value, &limits).map_err(|error| match error.reason {
+    let value = required(control, NAME)?;
+    control_value::assertion(value, &limits).map_err(|error| match error.reason {
         DecodeReason::TooDeep | DecodeReason::TooManyTerms => too_much(),
         _ => malformed("the value of the assertion control is not a filter"),
-    })?;
-    taken.assertion = Some(filter);
-    Ok(())
+    })
+}
+
+impl RequestControls<'_> {
+    /// Refuses with `assertionFailed` when there is an assertion that does not hold; see [`check`].
+    pub(crate) fn check_assertion(
+        &self,
+        target: (&dyn EntryRead, &Rights<'_>),
+        schema: &Schema,
+        work_max: u64,
+    ) -> Result<(), Refusal> {
+        let Some(filter) = &self.assertion else { return Ok(()) };
+        check(&ResolvedFilter::resolve(filter, schema), target, schema, work_max)
+    }
 }
 
 /// Refuses with `assertionFailed` unless the filter is true of the entry; with `adminLimitExceeded`

@@ -3,21 +3,10 @@
 use aci::Identity;
 use ldap::message::{Control, ControlsBuf};
 
-use super::{RequestControls, check_no_value};
-use crate::request::refusal::Refusal;
-
 /// The OID of the request control.
 pub(crate) const REQUEST: &str = "2.16.840.1.113730.3.4.16";
 /// The OID of the response control.
 const RESPONSE: &str = "2.16.840.1.113730.3.4.15";
-
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    taken.authorization_identity = true;
-    check_no_value(control)
-}
 
 /// Adds the response control to those of a bind that succeeded.
 pub(crate) fn add_to(controls: &mut ControlsBuf, identity: &Identity) {

@@ -3,7 +3,7 @@
 use ldap::message::Control;
 use ldap::search_control::{EntryCount, EntryCountRequest, entry_count};
 
-use super::{RequestControls, malformed};
+use super::value::{malformed, required};
 use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 
@@ -12,19 +12,12 @@ pub(crate) const OID: &str = "1.3.6.1.4.1.30221.2.5.36";
 /// The OID of the response control.
 const RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
 
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    let value = control
-        .value
-        .ok_or_else(|| malformed("the matching entry count control lacks its value"))?;
-    let request = EntryCountRequest::decode(value)
-        .map_err(|_| malformed("the value of the matching entry count control is malformed"))?;
-    if taken.entry_count.replace(request).is_some() {
-        return Err(malformed("the matching entry count control was sent twice"));
-    }
-    Ok(())
+/// What the control is called.
+pub(super) const NAME: &str = "the matching entry count control";
+
+pub(super) fn read(control: &Control<'_>) -> Result<EntryCountRequest, Refusal> {
+    EntryCountRequest::decode(required(control, NAME)?)
+        .map_err(|_| malformed("the value of the matching entry count control is malformed"))
 }
 
 /// The response control.

@@ -6,50 +6,36 @@
 //! another search is refused. Nobody learns from it how many entries are in between that are
 //! hidden.
 
-use ldap::ber::{Reader, Tag, Writer};
+use ldap::ber::{DecodeError, Reader, Tag, Writer};
 use ldap::message::Control;
-use ldap::result::ResultCode;
 use schema::EntryId;
 
-use super::RequestControls;
+use super::request::PagedRequest;
+use super::value::{malformed, required};
 use crate::request::refusal::Refusal;
 
 /// The control's OID, in requests and responses.
 pub(crate) const OID: &str = "1.2.840.113556.1.4.319";
 
-/// What a client asks for.
-#[derive(Debug)]
-pub(crate) struct PagedRequest<'a> {
-    /// Entries wanted at most; 0 ends the paging.
-    pub(crate) size_entries: u32,
-    /// Empty for the first page.
-    pub(crate) cookie: &'a [u8],
+/// What the control is called.
+pub(super) const NAME: &str = "the paged results control";
+
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<PagedRequest<'a>, Refusal> {
+    let (size, cookie) = decode(required(control, NAME)?)
+        .map_err(|_| malformed("the value of the paged results control is malformed"))?;
+    let size_entries =
+        u32::try_from(size).map_err(|_| malformed("the page size must not be negative"))?;
+    Ok(PagedRequest { size_entries, cookie })
 }
 
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    let refuse = |reason: &'static str| Refusal::new(ResultCode::ProtocolError, reason);
-    if taken.paged.is_some() {
-        return Err(refuse("the paged results control was sent twice"));
-    }
-    let value = control.value.ok_or_else(|| refuse("the paged results control lacks its value"))?;
-    let decode = || {
-        let mut outer = Reader::new(value);
-        let mut sequence = outer.sequence(Tag::SEQUENCE)?;
-        let size = sequence.integer_i32(Tag::INTEGER)?;
-        let cookie = sequence.octets(Tag::OCTET_STRING)?;
-        sequence.end()?;
-        outer.end()?;
-        Ok::<_, ldap::ber::DecodeError>((size, cookie))
-    };
-    let (size, cookie) =
-        decode().map_err(|_| refuse("the value of the paged results control is malformed"))?;
-    let size_entries =
-        u32::try_from(size).map_err(|_| refuse("the page size must not be negative"))?;
-    taken.paged = Some(PagedRequest { size_entries, cookie });
-    Ok(())
+fn decode(value: &[u8]) -> Result<(i32, &[u8]), DecodeError> {
+    let mut outer = Reader::new(value);
+    let mut sequence = outer.sequence(Tag::SEQUENCE)?;
+    let size = sequence.integer_i32(Tag::INTEGER)?;
+    let cookie = sequence.octets(Tag::OCTET_STRING)?;
+    sequence.end()?;
+    outer.end()?;
+    Ok((size, cookie))
 }
 
 /// The value of the response control: no estimate of the total (0) and where to go on.

@@ -1,21 +1,12 @@
 //! The pre-read and post-read controls (RFC 4527): an update tells what its target was before, or
 //! is after it.
-//!
-//! Invariant: an entry is encoded only as a `VisibleEntry`, as in a search.
-//! Invariant: what is read for one request, or one transaction, stays within its [`Room`]: it is
-//! made by the writer, for whom all others wait, and held until the change is durable.
 
-use aci::{Rights, VisibleEntry};
-use ldap::control_value::{self, EntryValueWriter};
-use ldap::message::{Control, Strings};
+use ldap::control_value;
+use ldap::message::Control;
 use ldap::result::ResultCode;
-use schema::{EntryRead, Schema, Selection, WellKnown};
-use store::{StoredEntry, View};
 
-use super::{RequestControls, malformed};
-use crate::access::guard::Guard;
-use crate::read::live_entry::LiveEntry;
-use crate::request::controls::response::ResponseControl;
+use super::request::ReadRequest;
+use super::value::{malformed, required};
 use crate::request::refusal::Refusal;
 
 /// The OID of the pre-read controls, request and response.
@@ -23,50 +14,11 @@ pub(crate) const PRE_READ: &str = "1.3.6.1.1.13.1";
 /// The OID of the post-read controls, request and response.
 pub(crate) const POST_READ: &str = "1.3.6.1.1.13.2";
 
-/// What a client wants to read.
-#[derive(Debug)]
-pub(crate) struct ReadRequest<'a> {
-    attributes: Strings<'a>,
-    critical: bool,
-}
+/// What each of them is called.
+pub(super) const NAME: &str = "a read entry control";
 
-impl ReadRequest<'_> {
-    pub(super) fn resolve(&self, schema: &Schema) -> ReadEntry {
-        ReadEntry {
-            selection: Selection::resolve(self.attributes.iter(), schema),
-            critical: self.critical,
-        }
-    }
-}
-
-/// Likewise, resolved.
-#[derive(Debug)]
-pub(crate) struct ReadEntry {
-    pub(crate) selection: Selection,
-    /// Without the entry, the update is not to be carried out.
-    pub(crate) critical: bool,
-}
-
-pub(super) fn take_pre_read<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    take(&mut taken.pre_read, control)
-}
-
-pub(super) fn take_post_read<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    take(&mut taken.post_read, control)
-}
-
-fn take<'a>(place: &mut Option<ReadRequest<'a>>, control: &Control<'a>) -> Result<(), Refusal> {
-    if place.is_some() {
-        return Err(malformed("a read entry control was sent twice"));
-    }
-    let value = control.value.ok_or_else(|| malformed("a read entry control lacks its value"))?;
-    let attributes = control_value::attribute_selection(value)
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<ReadRequest<'a>, Refusal> {
+    let attributes = control_value::attribute_selection(required(control, NAME)?)
         .map_err(|_| malformed("the value of a read entry control is no attribute selection"))?;
     if attributes.iter().nth(NAMES_MAX).is_some() {
         return Err(Refusal::new(
@@ -74,75 +26,7 @@ fn take<'a>(place: &mut Option<ReadRequest<'a>>, control: &Control<'a>) -> Resul
             format!("a read entry control names at most {NAMES_MAX} attributes"),
         ));
     }
-    *place = Some(ReadRequest { attributes, critical: control.critical });
-    Ok(())
-}
-
-/// What may still be read for one request, or one transaction.
-#[derive(Debug)]
-pub(crate) struct Room {
-    max_bytes: usize,
-    left_bytes: usize,
-}
-
-impl Room {
-    /// Room for so many octets.
-    pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, left_bytes: max_bytes }
-    }
-
-    /// Encodes an entry; refuses one that is too large before it is.
-    fn encode(&mut self, entry: &VisibleEntry<'_>) -> Result<Vec<u8>, Refusal> {
-        let mut writer = EntryValueWriter::begin(entry.dn());
-        let mut is_room = true;
-        entry.visit(&mut |description, values| {
-            let more = description.len() + values.as_ber().len();
-            is_room = is_room && writer.octets() + more <= self.left_bytes;
-            if is_room {
-                writer.attribute(description, values);
-            }
-        });
-        let value = writer.finish();
-        let left = self.left_bytes.checked_sub(value.len()).filter(|_| is_room);
-        self.left_bytes = left.ok_or_else(|| {
-            Refusal::new(
-                ResultCode::AdminLimitExceeded,
-                format!(
-                    "pre-read and post-read tell of at most {} octets for one request or \
-                     transaction: name fewer attributes, or search for the entry",
-                    self.max_bytes
-                ),
-            )
-        })?;
-        Ok(value)
-    }
-}
-
-impl ReadEntry {
-    /// The response control `oid` for a stored entry, with what is computed about it.
-    pub(crate) fn read(
-        &self,
-        (oid, room): (&'static str, &mut Room),
-        view: &View<'_>,
-        stored: &StoredEntry<'_>,
-        known: &WellKnown,
-        guard: &Guard<'_>,
-    ) -> Result<ResponseControl, Refusal> {
-        let computed = self.selection.may_select_operational();
-        let live = LiveEntry::new(view, stored, known, computed).seen_by(guard);
-        self.response((oid, room), &live, &guard.on(stored))
-    }
-
-    /// The response control `oid` for an entry, reduced to what the asker may see.
-    pub(crate) fn response(
-        &self,
-        (oid, room): (&'static str, &mut Room),
-        entry: &dyn EntryRead,
-        rights: &Rights<'_>,
-    ) -> Result<ResponseControl, Refusal> {
-        let value = room.encode(&rights.visible(entry, &self.selection))?;
-        Ok(ResponseControl { oid, value: Some(value) })
-    }
+    Ok(ReadRequest { attributes, critical: control.critical })
 }
 
 /// Attributes that one control names at the most: they are kept while the update waits.

@@ -8,7 +8,7 @@ use ldap::control_value::vlv::{VlvRequest, VlvResponse};
 use ldap::message::Control;
 use ldap::result::ResultCode;
 
-use super::{RequestControls, malformed};
+use super::value::{malformed, required};
 use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 
@@ -17,19 +17,12 @@ pub(crate) const OID: &str = "2.16.840.1.113730.3.4.9";
 /// The response control's OID.
 pub(crate) const RESPONSE: &str = "2.16.840.1.113730.3.4.10";
 
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    if taken.vlv.is_some() {
-        return Err(malformed("the virtual list view control was sent twice"));
-    }
-    let value =
-        control.value.ok_or_else(|| malformed("the virtual list view control lacks its value"))?;
-    let request = VlvRequest::decode(value)
-        .map_err(|_| malformed("the value of the virtual list view control is malformed"))?;
-    taken.vlv = Some(request);
-    Ok(())
+/// What the control is called.
+pub(super) const NAME: &str = "the virtual list view control";
+
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<VlvRequest<'a>, Refusal> {
+    VlvRequest::decode(required(control, NAME)?)
+        .map_err(|_| malformed("the value of the virtual list view control is malformed"))
 }
 
 /// What the response control says.
@@ -51,7 +44,7 @@ pub(crate) fn response(
 
 /// Where a list of `count` entries has the target `offset` of a client that takes it to have
 /// `content_count` (§5); counted from 1. None: `offsetRangeError`.
-pub(crate) fn place(offset: i32, content_count: i32, count: u64) -> Option<u64> {
+pub(crate) fn position(offset: i32, content_count: i32, count: u64) -> Option<u64> {
     let offset = u64::try_from(offset).ok().filter(|&offset| offset > 0)?;
     let assumed = u64::try_from(content_count).ok()?;
     if assumed != 0 && offset > assumed {
@@ -60,7 +53,7 @@ pub(crate) fn place(offset: i32, content_count: i32, count: u64) -> Option<u64> 
     if count == 0 {
         return Some(0);
     }
-    let place = if assumed == 0 || assumed == count {
+    let position = if assumed == 0 || assumed == count {
         offset
     } else if offset == assumed {
         count
@@ -72,14 +65,14 @@ pub(crate) fn place(offset: i32, content_count: i32, count: u64) -> Option<u64> 
         let rounded = (exact + u128::from(assumed) / 2) / u128::from(assumed);
         u64::try_from(rounded).unwrap_or(count).clamp(1, count)
     };
-    (place <= count).then_some(place)
+    (position <= count).then_some(position)
 }
 
-/// The part of a list, counted from 0, that goes with the target at `place`.
-pub(crate) fn window(request: &VlvRequest<'_>, place: u64, count: u64) -> std::ops::Range<u64> {
-    let place = place.max(1);
-    let first = place.saturating_sub(1 + u64::from(request.before)).min(count);
-    let end = place.saturating_add(request.after.into()).min(count);
+/// The part of a list, counted from 0, that goes with the target at `position`.
+pub(crate) fn window(request: &VlvRequest<'_>, position: u64, count: u64) -> std::ops::Range<u64> {
+    let position = position.max(1);
+    let first = position.saturating_sub(1 + u64::from(request.before)).min(count);
+    let end = position.saturating_add(request.after.into()).min(count);
     first..end.max(first)
 }
 
@@ -112,14 +105,14 @@ mod tests {
             (0, 9, 0, None),
             (1 << 30, i32::MAX, 1 << 40, Some((1 << 39) + 256)),
         ] {
-            assert_eq!(place(offset, assumed, count), want, "{offset} of {assumed} in {count}");
+            assert_eq!(position(offset, assumed, count), want, "{offset} of {assumed} in {count}");
         }
     }
 
     #[test]
     fn windows_end_where_the_list_does() {
         let target = VlvTarget::Offset { offset: 1, content_count: 0 };
-        for (before, after, place, count, want) in [
+        for (before, after, position, count, want) in [
             (0, 19, 1, 100, 0..20),
             (19, 0, 100, 100, 80..100),
             (5, 5, 3, 100, 0..8),
@@ -131,7 +124,11 @@ mod tests {
             (u32::MAX, u32::MAX, 2, 3, 0..3),
         ] {
             let request = VlvRequest { before, after, target, context: None };
-            assert_eq!(window(&request, place, count), want, "{request:?} at {place} of {count}");
+            assert_eq!(
+                window(&request, position, count),
+                want,
+                "{request:?} at {position} of {count}"
+            );
         }
     }
 }

@@ -9,8 +9,8 @@ use schema::{
     Assertion, AttributeDescription, Compare, ExtensibleAssertion, ResolvedFilter, RuleKind,
 };
 
-use super::explain;
 use super::lookup::{Lookup, orders, would_help};
+use super::{Whole, explain};
 use crate::index::IndexKind;
 use crate::read::interrupt::NEVER;
 use crate::read::view::View;
@@ -37,10 +37,10 @@ impl Indexable {
 }
 
 impl View<'_> {
-    /// What of a filter indexes answer.
+    /// What of a filter indexes answer; `whole` as in [`Ask::whole`](super::Ask::whole).
     #[must_use]
-    pub fn indexable(&self, filter: &ResolvedFilter) -> Indexable {
-        let mut lookup = Lookup::over(self, NEVER, false);
+    pub fn indexable(&self, filter: &ResolvedFilter, whole: Whole<'_>) -> Indexable {
+        let mut lookup = Lookup::over(self, whole, NEVER, false);
         let mut is_all = true;
         let filter = lookup.reduced(filter, false, &mut is_all);
         let narrows = lookup.narrows(&filter, false);
@@ -51,7 +51,7 @@ impl View<'_> {
     /// of them need not match: then [`Self::indexable`] narrows. It takes less to find that out.
     #[must_use]
     pub fn is_narrowed(&self, filter: &ResolvedFilter) -> bool {
-        Lookup::over(self, NEVER, false).is_narrowed(filter)
+        Lookup::over(self, &|_| true, NEVER, false).is_narrowed(filter)
     }
 
     /// The first part of a filter that no index answers, as it was asked where that is known, and
@@ -62,7 +62,7 @@ impl View<'_> {
         filter: &ResolvedFilter,
         asked: Option<&Filter<'_>>,
     ) -> Option<(String, Option<String>)> {
-        let lookup = Lookup::over(self, NEVER, false);
+        let lookup = Lookup::over(self, &|_| true, NEVER, false);
         let mut found = None;
         lookup.first_unanswered(filter, asked, &mut found);
         found
@@ -132,7 +132,7 @@ impl<'a> Lookup<'a, '_> {
         is_negated: bool,
         is_all: &mut bool,
     ) -> ResolvedFilter {
-        if !self.answers(item) {
+        if !self.answers(item) || (is_negated && !self.is_whole(item)) {
             *is_all = false;
             // True where it would have to be true, and false below a `!` (RFC 4526).
             let none = Vec::new();
@@ -182,6 +182,11 @@ impl<'a> Lookup<'a, '_> {
                 }
             }
         }
+    }
+
+    /// Whether an entry that an index does not have for an assertion is one that it is not true of.
+    pub(super) fn is_whole(&self, item: &ResolvedFilter) -> bool {
+        asked_of(item).is_none_or(|asked| (self.whole)(asked))
     }
 
     /// Whether an index answers an assertion. It may answer the opposite, too.

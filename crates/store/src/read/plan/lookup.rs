@@ -15,6 +15,7 @@ use schema::{
     RuleKind,
 };
 
+use super::Whole;
 use super::cost::{FEW_CANDIDATES, STREAM_WANTED_IDS_MIN, Work};
 use super::explain::{self, CandidateSource, Operator, TermReport};
 use super::node::{Details, ListKey, Node, Posting, Range, Shape, UNCOUNTED, UNKNOWN};
@@ -34,6 +35,7 @@ pub(super) struct Lookup<'a, 'v> {
     pub(super) entries: u64,
     pub(super) is_explained: bool,
     pub(super) interrupt: Interrupt<'a>,
+    pub(super) whole: Whole<'a>,
     pub(super) watch: Watch<'a>,
     pub(super) work: Work,
     /// The parts of the conjunctions above, all of which hold for what is looked for: a filtered
@@ -66,17 +68,24 @@ pub(super) const IN_COMPOSITE: &str = "an index of both attributes is used";
 impl<'a, 'v> Lookup<'a, 'v> {
     pub(super) fn new(
         view: &'v View<'v>,
+        whole: Whole<'a>,
         interrupt: Interrupt<'a>,
         is_explained: bool,
     ) -> Result<Self, StoreError> {
-        Ok(Self { entries: view.entry_count()?, ..Self::over(view, interrupt, is_explained) })
+        let entries = view.entry_count()?;
+        Ok(Self { entries, ..Self::over(view, whole, interrupt, is_explained) })
     }
 
     /// One that reads nothing: it does not know how many entries there are.
-    pub(super) fn over(view: &'v View<'v>, interrupt: Interrupt<'a>, is_explained: bool) -> Self {
+    pub(super) fn over(
+        view: &'v View<'v>,
+        whole: Whole<'a>,
+        interrupt: Interrupt<'a>,
+        is_explained: bool,
+    ) -> Self {
         let watch = Watch::new(interrupt);
         let (work, given) = (Work::default(), Vec::new());
-        Self { view, entries: 0, is_explained, interrupt, watch, work, given }
+        Self { view, entries: 0, is_explained, interrupt, whole, watch, work, given }
     }
 
     /// Looks up a filter, or its opposite.
@@ -149,6 +158,8 @@ impl<'a, 'v> Lookup<'a, 'v> {
         // Neither an Undefined assertion nor its opposite matches.
         let mut turned = if *item == ResolvedFilter::Undefined {
             Node::nothing()
+        } else if !self.is_whole(item) {
+            Node::unknown()
         } else if node.is_everything() {
             if node.exact { Node::nothing() } else { Node::unknown() }
         } else if node.is_nothing() && node.exact {

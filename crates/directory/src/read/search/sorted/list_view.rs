@@ -3,7 +3,6 @@
 //! Invariant: the list is what the sorted search without the control would send, without limits;
 //! targetPosition and contentCount are exact.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use ldap::control_value::vlv::{VlvRequest, VlvTarget};
@@ -11,23 +10,17 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 use store::{Members, OrderedGroup, OrderingIndex};
 
-use super::super::parked::Rest;
-use super::near::Shown;
-use super::{Done, Failed, Order, Outcome, Place, Sent, Sorting, sorted_response};
+use super::near::ShownPart;
+use super::position::ListPosition;
+use super::sorting::{Failed, READ_STEPS, Sorting};
+use crate::read::search::outcome::{Done, SearchOutcome};
+use crate::read::search::parked::Rest;
+use crate::read::search::run::AfterEntry;
+use crate::read::search::sorted::order::{SortOrder, sorted_response};
 use crate::request::controls::vlv;
 use crate::request::cookie;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
-
-/// The answer to a view that cannot be shown.
-pub(super) fn refused(code: ResultCode, diagnostic: impl Into<Cow<'static, str>>) -> Done {
-    Done::refused(Refusal::new(ResultCode::VirtualListViewError, diagnostic)).with(vlv::response(
-        0,
-        0,
-        code,
-        &[],
-    ))
-}
 
 /// What a view asks for.
 enum Target {
@@ -41,11 +34,11 @@ enum Target {
 
 /// A part of the list.
 struct Part {
-    /// The target's place, from 1.
-    place: u64,
+    /// The target's position, from 1.
+    position: u64,
     /// How long the list is.
     count: u64,
-    /// The place of its first entry, from 0.
+    /// The position of its first entry, from 0.
     start: u64,
     ids: Vec<EntryId>,
 }
@@ -56,7 +49,7 @@ impl Sorting<'_> {
         &mut self,
         request: &VlvRequest<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Outcome, Failed> {
+    ) -> Result<SearchOutcome, Failed> {
         let shown = self.shown(request).map_err(fail)?;
         let target = self.target(request).map_err(fail)?;
         let index = self.index();
@@ -70,18 +63,18 @@ impl Sorting<'_> {
             (None, None) => self.part_in_memory(request, &target)?,
             (None, Some(index)) => self.part_of_index(request, &target, index)?,
         };
-        let mut outcome = Outcome::Done(Done::success());
+        let mut outcome = SearchOutcome::Done(Done::success());
         for (at, &id) in part.ids.iter().enumerate() {
             let sent = match self.pass() {
-                Some(outcome) => Sent::End(outcome),
+                Some(outcome) => AfterEntry::End(outcome),
                 None => {
                     let stored = self.read_again(id)?;
                     self.emit(&stored, &[], sink)?
                 }
             };
             match sent {
-                Sent::Next => {}
-                Sent::Park => {
+                AfterEntry::Next => {}
+                AfterEntry::Park => {
                     let rest = part.ids.get(at + 1..).unwrap_or_default();
                     // Without room for the rest it keeps its thread: to find the part again may
                     // cost as much as it did, and it may be another one by then.
@@ -90,13 +83,13 @@ impl Sorting<'_> {
                         break;
                     }
                 }
-                Sent::End(ended) => {
+                AfterEntry::End(ended) => {
                     outcome = ended;
                     break;
                 }
             }
         }
-        let shown = Shown {
+        let shown = ShownPart {
             lsn: self.view().lsn().0,
             count: part.count,
             at: part.start,
@@ -104,7 +97,7 @@ impl Sorting<'_> {
         };
         let search = self.run.search;
         let context = search.seal(cookie::LIST_VIEW, &shown.to_octets(), &self.binding);
-        let response = vlv::response(part.place, part.count, ResultCode::Success, &context);
+        let response = vlv::response(part.position, part.count, ResultCode::Success, &context);
         Ok(outcome.with(sorted_response()).with(response))
     }
 
@@ -115,7 +108,7 @@ impl Sorting<'_> {
         }
         let limit = self.run.search.directory.limits.sort_entries_max;
         let all = self.view().entry_count()?;
-        let is_large = self.plan.estimate.saturating_mul(super::READ_STEPS) > all;
+        let is_large = self.plan.estimate.saturating_mul(READ_STEPS) > all;
         Ok((is_large && self.run.sends_all()) || self.plan.estimate > limit)
     }
 
@@ -125,12 +118,12 @@ impl Sorting<'_> {
         request: &VlvRequest<'_>,
         target: &Target,
         index: OrderingIndex,
-        shown: &Shown,
+        shown: &ShownPart,
     ) -> Result<Option<Part>, Failed> {
         let Target::Offset { .. } = target else { return Ok(None) };
-        let (place, part) = place_and_part(request, target, shown.count, || Ok(0))?;
+        let (position, part) = place_and_part(request, target, shown.count, || Ok(0))?;
         let ids = self.near(index, shown, &part)?;
-        Ok(ids.map(|ids| Part { place, count: shown.count, start: part.start, ids }))
+        Ok(ids.map(|ids| Part { position, count: shown.count, start: part.start, ids }))
     }
 
     fn part_in_memory(
@@ -141,13 +134,13 @@ impl Sorting<'_> {
         let list = self.gather(None)?;
         let count = list.len() as u64;
         let before = || match target {
-            Target::Value(key) => Ok(list.partition_point(|place| place.key < *key) as u64),
+            Target::Value(key) => Ok(list.partition_point(|position| position.key < *key) as u64),
             Target::Offset { .. } => Ok(0),
         };
-        let (place, part) = place_and_part(request, target, count, before)?;
+        let (position, part) = place_and_part(request, target, count, before)?;
         let within = list.get(part.start as usize..part.end as usize).unwrap_or_default();
-        let ids = within.iter().map(|place| place.id).collect();
-        Ok(Part { place, count, start: part.start, ids })
+        let ids = within.iter().map(|position| position.id).collect();
+        Ok(Part { position, count, start: part.start, ids })
     }
 
     fn part_of_index(
@@ -162,25 +155,25 @@ impl Sorting<'_> {
             Target::Value(key) => self.count_before(index, &mut members, key),
             Target::Offset { .. } => Ok(0),
         };
-        let (place, part) = place_and_part(request, target, count, before)?;
+        let (position, part) = place_and_part(request, target, count, before)?;
         let ids = self.ids_of_part(index, &mut members, &part)?;
-        Ok(Part { place, count, start: part.start, ids })
+        Ok(Part { position, count, start: part.start, ids })
     }
 
     /// What was shown before, if the directory is still as it was.
-    fn shown(&self, request: &VlvRequest<'_>) -> Result<Option<Shown>, Done> {
+    fn shown(&self, request: &VlvRequest<'_>) -> Result<Option<ShownPart>, Done> {
         let Some(context) = request.context.filter(|context| !context.is_empty()) else {
             return Ok(None);
         };
         let key = &self.run.search.directory.cookie_key;
         let octets = key.open(cookie::LIST_VIEW, context, &self.binding).map_err(|_| {
-            refused(
+            Done::no_list_view(
                 ResultCode::ProtocolError,
                 "the context is not one of this list: start again without one",
             )
         })?;
         let lsn = self.view().lsn().0;
-        Ok(Shown::from_octets(&octets).filter(|shown| shown.lsn == lsn))
+        Ok(ShownPart::from_octets(&octets).filter(|shown| shown.lsn == lsn))
     }
 
     fn target(&self, request: &VlvRequest<'_>) -> Result<Target, Done> {
@@ -195,7 +188,7 @@ impl Sorting<'_> {
                 // Not as an assertion: an empty text is where clients begin a list.
                 (primary.rule.prepare)(schema, value, &mut prepared).map_err(|error| {
                     let diagnostic = format!("the assertion value {error}");
-                    refused(ResultCode::InappropriateMatching, diagnostic)
+                    Done::no_list_view(ResultCode::InappropriateMatching, diagnostic)
                 })?;
                 primary.append_value(&prepared, true, &mut key);
                 Ok(Target::Value(key))
@@ -241,8 +234,9 @@ impl Sorting<'_> {
             taken.clear();
             members.take(&group, &mut taken);
             if !group.is_whole() && key.starts_with(&prefix) {
-                let places = self.sorted_places(&taken)?;
-                before += places.partition_point(|place| place.key.as_slice() < key) as u64;
+                let positions = self.sorted_places(&taken)?;
+                before +=
+                    positions.partition_point(|position| position.key.as_slice() < key) as u64;
             } else if prefix.as_slice() < key {
                 before += taken.len() as u64;
             } else if !self.order.primary().reverse {
@@ -252,17 +246,17 @@ impl Sorting<'_> {
         Ok(before)
     }
 
-    /// The places of some entries, in order.
-    fn sorted_places(&mut self, ids: &[EntryId]) -> Result<Vec<Place>, Failed> {
-        let mut places = self.places();
+    /// The positions of some entries, in order.
+    fn sorted_places(&mut self, ids: &[EntryId]) -> Result<Vec<ListPosition>, Failed> {
+        let mut positions = self.positions();
         let mut key = Vec::new();
         for &id in ids {
             self.check()?;
             let stored = self.read(id)?;
             self.key_of(&stored, &mut key)?;
-            places.push(&key, id)?;
+            positions.push(&key, id)?;
         }
-        self.in_order(places.list)
+        self.in_order(positions.list)
     }
 
     /// The entries of a part of the list, by walking the index from its beginning.
@@ -286,7 +280,7 @@ impl Sorting<'_> {
         } else {
             count
         };
-        let among = |place: u64| place.saturating_sub(lead).min(with_value);
+        let among = |position: u64| position.saturating_sub(lead).min(with_value);
         let values = among(part.start)..among(part.end);
         let wanted = match is_reverse {
             true => with_value - values.end..with_value - values.start,
@@ -305,9 +299,9 @@ impl Sorting<'_> {
                 let end = at + taken.len() as u64;
                 if end > wanted.start && !taken.is_empty() {
                     if !self.order.is_single() || !group.is_whole() {
-                        let places = self.sorted_places(&taken)?;
+                        let positions = self.sorted_places(&taken)?;
                         taken.clear();
-                        taken.extend(places.iter().map(|place| place.id));
+                        taken.extend(positions.iter().map(|position| position.id));
                     }
                     let (first, last) = (at.max(wanted.start), end.min(wanted.end));
                     // In a reversed list the group ends where it begins here.
@@ -349,8 +343,8 @@ impl Sorting<'_> {
         if self.order.is_single() {
             return Ok(ids);
         }
-        let places = self.sorted_places(&ids)?;
-        Ok(places.iter().map(|place| place.id).collect())
+        let positions = self.sorted_places(&ids)?;
+        Ok(positions.iter().map(|position| position.id).collect())
     }
 
     /// The entries that come before all with a value, by id: those without one, in reverse.
@@ -371,7 +365,7 @@ impl Sorting<'_> {
             self.check()?;
             let stored = self.read(id)?;
             self.key_of(&stored, &mut key)?;
-            if Order::is_before_values(&key) {
+            if SortOrder::is_before_values(&key) {
                 ids.push(id);
             }
         }
@@ -380,25 +374,24 @@ impl Sorting<'_> {
 }
 
 fn fail(done: Done) -> Failed {
-    Failed::Ended(Outcome::Done(done.with(sorted_response())))
+    Failed::Ended(SearchOutcome::Done(done.with(sorted_response())))
 }
 
-/// The target's place in a list of `count` entries, and the part that goes with it; `before` says
-/// how many entries come before an asserted value.
+/// The target's position in a list of `count` entries, and the part that goes with it; `before`
+/// says how many entries come before an asserted value.
 fn place_and_part(
     request: &VlvRequest<'_>,
     target: &Target,
     count: u64,
     before: impl FnOnce() -> Result<u64, Failed>,
 ) -> Result<(u64, Range<u64>), Failed> {
-    let place = match target {
-        Target::Offset { offset, content_count } => {
-            vlv::place(*offset, *content_count, count).ok_or_else(|| fail(out_of_range(count)))?
-        }
+    let position = match target {
+        Target::Offset { offset, content_count } => vlv::position(*offset, *content_count, count)
+            .ok_or_else(|| fail(out_of_range(count)))?,
         Target::Value(_) if count == 0 => 0,
         Target::Value(_) => 1 + before()?,
     };
-    Ok((place, vlv::window(request, place, count)))
+    Ok((position, vlv::window(request, position, count)))
 }
 
 fn out_of_range(count: u64) -> Done {

@@ -2,24 +2,26 @@
 //!
 //! Invariant: what is held is bounded by the limits on entries and octets.
 
+use std::ops::ControlFlow;
+
 use ldap::result::ResultCode;
 use schema::EntryId;
 
-use super::{Failed, Place, Sorting, Step};
-use crate::request::controls::sort::SortFault;
+use super::position::{ListPosition, POSITION_BYTES};
+use super::sorting::{Failed, Sorting};
+use crate::read::search::outcome::SearchOutcome;
+use crate::read::search::sorted::order::SortFault;
 use crate::request::sink::ResponseSink;
 
-/// What a place takes besides its key.
-pub(super) const PLACE_BYTES: usize = 64;
-/// Places are thrown away when there are this many more than twice as many as wanted.
-const SURPLUS_PLACES: usize = 1024;
+/// Positions are thrown away when there are this many more than twice as many as wanted.
+const SURPLUS_POSITIONS: usize = 1024;
 
-/// How often each place is compared to find those that come first, about.
+/// How often each position is compared to find those that come first, about.
 const SELECT_COMPARES: u64 = 3;
 
-/// Places that are gathered, within the limits.
-pub(super) struct Places {
-    pub(super) list: Vec<Place>,
+/// Positions that are gathered, within the limits.
+pub(super) struct Positions {
+    pub(super) list: Vec<ListPosition>,
     bytes: usize,
     /// Some were thrown away.
     is_cut: bool,
@@ -38,13 +40,13 @@ pub(super) fn too_large(entries_max: u64, bytes_max: usize) -> SortFault {
     )
 }
 
-impl Places {
+impl Positions {
     pub(super) fn push(&mut self, key: &[u8], id: EntryId) -> Result<(), Failed> {
-        self.bytes += key.len() + PLACE_BYTES;
+        self.bytes += key.len() + POSITION_BYTES;
         if self.list.len() as u64 >= self.entries_max || self.bytes > self.bytes_max {
             return Err(Failed::Fault(too_large(self.entries_max, self.bytes_max)));
         }
-        self.list.push(Place { key: key.to_vec(), id });
+        self.list.push(ListPosition { key: key.to_vec(), id });
         Ok(())
     }
 
@@ -56,21 +58,23 @@ impl Places {
     /// Throws away what is certainly not among the first `wanted`; tells `spend` what that costs.
     pub(super) fn prune(&mut self, wanted: usize, spend: impl FnOnce(u64)) {
         let is_full = self.list.len() as u64 >= self.entries_max || self.bytes * 2 > self.bytes_max;
-        let is_long = self.list.len() > 2 * wanted + SURPLUS_PLACES;
+        let is_long = self.list.len() > 2 * wanted + SURPLUS_POSITIONS;
         if is_long || (is_full && self.list.len() > wanted + wanted / 4) {
-            spend(self.list.iter().map(|place| place.compare_steps() * SELECT_COMPARES).sum());
+            spend(
+                self.list.iter().map(|position| position.compare_steps() * SELECT_COMPARES).sum(),
+            );
             self.list.select_nth_unstable(wanted);
             self.list.truncate(wanted);
             self.is_cut = true;
-            self.bytes = self.list.iter().map(Place::bytes).sum();
+            self.bytes = self.list.iter().map(ListPosition::bytes).sum();
         }
     }
 }
 
 impl Sorting<'_> {
-    pub(super) fn places(&self) -> Places {
+    pub(super) fn positions(&self) -> Positions {
         let limits = &self.run.search.directory.limits;
-        Places {
+        Positions {
             list: Vec::new(),
             bytes: 0,
             is_cut: false,
@@ -80,15 +84,18 @@ impl Sorting<'_> {
     }
 
     /// Sends the list, sorted in memory.
-    pub(super) fn sort_in_memory(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+    pub(super) fn sort_in_memory(
+        &mut self,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         let wanted = self.wanted();
         let list = self.gather(wanted)?;
         self.emit_all(&list, |here, rest| here.park_list(rest), sink)
     }
 
-    /// The places of all matches in their order; with `wanted`, one more than these at least.
-    pub(super) fn gather(&mut self, wanted: Option<u64>) -> Result<Vec<Place>, Failed> {
-        let mut places = self.places();
+    /// The positions of all matches in their order; with `wanted`, one more than these at least.
+    pub(super) fn gather(&mut self, wanted: Option<u64>) -> Result<Vec<ListPosition>, Failed> {
+        let mut positions = self.positions();
         let wanted = wanted.and_then(|wanted| usize::try_from(wanted.saturating_add(1)).ok());
         let mut key = Vec::new();
         let (plan, view) = (self.plan, self.view());
@@ -103,16 +110,16 @@ impl Sorting<'_> {
             }
             self.key_of(&stored, &mut key)?;
             let id = stored.id();
-            let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
+            let is_before = |after: &ListPosition| (&key, id) <= (&after.key, after.id);
             if self.after.as_ref().is_some_and(is_before) {
                 continue;
             }
-            places.push(&key, id)?;
+            positions.push(&key, id)?;
             if let Some(wanted) = wanted {
-                places.prune(wanted, |steps| search.spend(steps));
+                positions.prune(wanted, |steps| search.spend(steps));
             }
         }
-        self.is_cut = places.is_cut;
-        self.in_order(places.list)
+        self.is_cut = positions.is_cut;
+        self.in_order(positions.list)
     }
 }

@@ -4,15 +4,19 @@
 //! still match, with what the asker may see of them now.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 
 use schema::EntryId;
 use store::{Plan, View};
 
-use super::super::parked::{Kept, List, Parked, Phase, Rest};
-use super::{Failed, Place, Sorting, fault_as_result, open_cookie};
+use super::position::ListPosition;
+use super::sorting::{Failed, Sorting, binding, fault_as_result, open_cookie};
 use crate::directory::{Directory, State};
-use crate::read::search::run::Seen;
-use crate::read::search::{Bounds, Done, Outcome, Resolved, Search, Sent, Step};
+use crate::read::search::bounds::Bounds;
+use crate::read::search::outcome::{Done, SearchOutcome};
+use crate::read::search::parked::{CandidatesSeen, Kept, List, Parked, Phase, Rest};
+use crate::read::search::request::{Resolved, Search};
+use crate::read::search::run::AfterEntry;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
 
@@ -24,17 +28,17 @@ pub(in crate::read::search) fn resume(
     plan: &Plan,
     (bounds, list): (Bounds, &List),
     sink: &mut ResponseSink<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<SearchOutcome, Refusal> {
     let controls = search.controls;
     let (Some(sort), Some(parked)) = (&controls.sort, search.resumed) else {
-        return Ok(Outcome::Done(search.complete()));
+        return Ok(SearchOutcome::Done(search.complete()));
     };
     let order = match sort.resolve(&parts.1.schema, resolved.guard) {
         Ok(order) => order,
         // The asker may not use it any more.
-        Err(fault) => return Ok(Outcome::Done(fault_as_result(&fault, fault.code))),
+        Err(fault) => return Ok(SearchOutcome::Done(fault_as_result(&fault, fault.code))),
     };
-    let binding = super::binding(search, &order);
+    let binding = binding(search, &order);
     let sent_before = match &controls.paged {
         Some(paged) if !paged.cookie.is_empty() => {
             open_cookie(search, paged.cookie, (&order, &binding))?.1
@@ -50,12 +54,12 @@ pub(in crate::read::search) fn resume(
     match outcome {
         Ok(outcome) | Err(Failed::Ended(outcome)) => Ok(outcome),
         Err(Failed::Refused(refusal)) => Err(refusal),
-        Err(Failed::Fault(fault)) => Ok(Outcome::Done(fault_as_result(&fault, fault.code))),
+        Err(Failed::Fault(fault)) => Ok(SearchOutcome::Done(fault_as_result(&fault, fault.code))),
     }
 }
 
 impl Sorting<'_> {
-    fn go_on(&mut self, list: &List, sink: &mut ResponseSink<'_>) -> Result<Outcome, Failed> {
+    fn go_on(&mut self, list: &List, sink: &mut ResponseSink<'_>) -> Result<SearchOutcome, Failed> {
         let index = self.index();
         let step = match (&list.rest, index) {
             (Rest::Kept(kept), _) => self.emit_kept(kept, sink),
@@ -66,56 +70,65 @@ impl Sorting<'_> {
             (Rest::Walk(_) | Rest::Sort, _) => self.sort_again(sink),
         }?;
         match step {
-            Step::Next if self.run.search.controls.vlv.is_some() => {
-                Ok(Outcome::Done(Done::success()))
+            ControlFlow::Continue(()) if self.run.search.controls.vlv.is_some() => {
+                Ok(SearchOutcome::Done(Done::success()))
             }
             step => self.conclude(step, sink),
         }
     }
 
     /// Sends the entries that were kept, as far as they are still to be sent.
-    fn emit_kept(&mut self, kept: &Kept, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
-        for (at, place) in kept.places().iter().enumerate() {
+    fn emit_kept(
+        &mut self,
+        kept: &Kept,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
+        for (at, position) in kept.positions().iter().enumerate() {
             if let Some(outcome) = self.pass() {
-                return Ok(Step::End(outcome));
+                return Ok(ControlFlow::Break(outcome));
             }
             self.work.entries += 1;
-            let Some(stored) = self.view().entry(place.id)? else { continue };
+            let Some(stored) = self.view().entry(position.id)? else { continue };
             if !self.run.matches(&stored)? {
                 continue;
             }
-            match self.emit(&stored, &place.key, sink)? {
-                Sent::Next => {}
-                Sent::Park => return Ok(Step::End(self.park(Rest::Kept(kept.behind(at + 1))))),
-                Sent::End(outcome) => return Ok(Step::End(outcome)),
+            match self.emit(&stored, &position.key, sink)? {
+                AfterEntry::Next => {}
+                AfterEntry::Park => {
+                    return Ok(ControlFlow::Break(self.park(Rest::Kept(kept.behind(at + 1)))));
+                }
+                AfterEntry::End(outcome) => return Ok(ControlFlow::Break(outcome)),
             }
         }
-        let Some(cut) = kept.cut() else { return Ok(Step::Next) };
-        // Some of them are not there any more; others take their places.
+        let Some(cut) = kept.cut() else { return Ok(ControlFlow::Continue(())) };
+        // Some of them are not there any more; others take their positions.
         self.after = Some(cut.clone());
         self.sort_again(sink)
     }
 
-    /// Sends what comes after the place, sorted in memory.
-    fn sort_again(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+    /// Sends what comes after the position, sorted in memory.
+    fn sort_again(
+        &mut self,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         // The same candidates are looked at.
-        self.run.seen = Seen::default();
+        self.run.seen = CandidatesSeen::default();
         self.sort_in_memory(sink)
     }
 
-    /// The search parks: these places, sorted in memory, are left.
-    pub(super) fn park_list(&self, rest: &[Place]) -> Outcome {
+    /// The search parks: these positions, sorted in memory, are left.
+    pub(super) fn park_list(&self, rest: &[ListPosition]) -> SearchOutcome {
         self.park(self.keep(rest).map_or(Rest::Sort, Rest::Kept))
     }
 
     /// The search parks in the middle of a walk. Entries of the value it is at are looked at
     /// again.
-    pub(super) fn park_walk(&mut self) -> Outcome {
-        let max = self.run.search.directory.limits.parked_lists_max_bytes;
+    pub(super) fn park_walk(&mut self) -> SearchOutcome {
+        let max = self.run.search.directory.limits.parked_max_bytes;
         let sent = self.sent_ids.take().and_then(|sent| sent.keep(max));
         match self.park(Rest::Walk(Cell::new(sent))) {
-            Outcome::Parked(parked) => {
-                Outcome::Parked(Box::new(Parked { seen: self.seen_before, ..*parked }))
+            SearchOutcome::Parked(parked) => {
+                SearchOutcome::Parked(Box::new(Parked { seen: self.seen_before, ..*parked }))
             }
             other => other,
         }
@@ -137,20 +150,20 @@ impl Sorting<'_> {
         self.sent_ids.as_ref().is_some_and(|sent| sent.contains(id))
     }
 
-    pub(super) fn park(&self, rest: Rest) -> Outcome {
+    pub(super) fn park(&self, rest: Rest) -> SearchOutcome {
         let list = List { last: self.last.clone(), rest };
-        Parked::at(Phase::Sorted(list), (self.run.sent, self.run.seen))
+        SearchOutcome::parked(Phase::Sorted(list), (self.run.sent, self.run.seen))
     }
 
-    /// Likewise, entries of a list view.
+    /// Keeps the entries of a list view that are left, if there is room for them.
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
-        let places = ids.iter().map(|&id| Place { key: Vec::new(), id }).collect();
+        let positions = ids.iter().map(|&id| ListPosition { key: Vec::new(), id }).collect();
         let Directory { budgets, limits, .. } = self.run.search.directory;
-        Kept::new(places, None, (&budgets.parked, limits.parked_lists_max_bytes))
+        Kept::new(positions, None, (&budgets.parked, limits.parked_max_bytes))
     }
 
-    /// Keeps as many places as may be sent, if there is room for them.
-    fn keep(&self, rest: &[Place]) -> Option<Kept> {
+    /// Keeps as many positions as may be sent, if there is room for them.
+    fn keep(&self, rest: &[ListPosition]) -> Option<Kept> {
         let search = self.run.search;
         let directory = search.directory;
         // One more, to see that there is one.
@@ -162,8 +175,13 @@ impl Sorting<'_> {
         let is_cut = self.is_cut || kept.len() < rest.len();
         let cut = kept.last().or(Some(&self.last)).filter(|_| is_cut).cloned();
         // Keys are for the cookies of pages.
-        let key = |place: &Place| if self.page.is_some() { place.key.clone() } else { Vec::new() };
-        let places = kept.iter().map(|place| Place { key: key(place), id: place.id }).collect();
-        Kept::new(places, cut, (&directory.budgets.parked, directory.limits.parked_lists_max_bytes))
+        let key = |position: &ListPosition| {
+            if self.page.is_some() { position.key.clone() } else { Vec::new() }
+        };
+        let positions = kept
+            .iter()
+            .map(|position| ListPosition { key: key(position), id: position.id })
+            .collect();
+        Kept::new(positions, cut, (&directory.budgets.parked, directory.limits.parked_max_bytes))
     }
 }

@@ -1,4 +1,4 @@
-//! How much is done for the parts of a long list. Work is counted, so that it is the same each
+//! How much is done for the parts of a long list. ListWork is counted, so that it is the same each
 //! time: `LIST_ENTRIES=100000` makes the list as long as one likes, and the figures are printed.
 #![allow(clippy::print_stdout, reason = "a figure is to be read")]
 
@@ -19,7 +19,7 @@ use ldap::message::{
 use ldap::result::ResultCode;
 use offline::{ImportOptions, Source, import};
 
-use super::Work;
+use super::sorting::ListWork;
 use crate::directory::Directory;
 use crate::options::DirectoryOptions;
 use crate::request::controls::{sort, vlv};
@@ -30,11 +30,11 @@ const SUFFIX: &str = "dc=example,dc=com";
 const PAGE: u64 = 20;
 
 thread_local! {
-    static WORK: Cell<Work> = const { Cell::new(Work { groups: 0, entries: 0 }) };
+    static WORK: Cell<ListWork> = const { Cell::new(ListWork { groups: 0, entries: 0 }) };
 }
 
 /// Remembers what the last answer on this thread took.
-pub(super) fn note(work: Work) {
+pub(super) fn note(work: ListWork) {
     WORK.set(work);
 }
 
@@ -45,8 +45,8 @@ struct Listed {
 }
 
 impl Listed {
-    /// The names of a part, the place of its target, the list's length, and what it took.
-    fn part(&mut self, key: &SortKey<'_>, target: VlvTarget<'_>) -> (Vec<String>, u64, Work) {
+    /// The names of a part, the position of its target, the list's length, and what it took.
+    fn part(&mut self, key: &SortKey<'_>, target: VlvTarget<'_>) -> (Vec<String>, u64, ListWork) {
         let context = self.context.clone();
         let context = (!context.is_empty()).then_some(context.as_slice());
         let request = VlvRequest { before: 0, after: PAGE as u32 - 1, target, context };

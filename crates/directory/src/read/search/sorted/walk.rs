@@ -3,13 +3,18 @@
 //! Invariant: an entry is taken in the group of its least value, and in no other. Those without a
 //! value are in no group: they come before the groups in reverse, else behind them.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ldap::message::Scope;
 use schema::{EntryId, ResolvedFilter};
 use store::{Ask, Members, OrderedGroup, OrderingIndex};
 
-use super::{Failed, MEMBER_STEPS, Order, Place, Sent, Sorting, Step};
+use super::position::ListPosition;
+use super::sorting::{Failed, MEMBER_STEPS, Sorting};
+use crate::read::search::outcome::SearchOutcome;
+use crate::read::search::run::AfterEntry;
+use crate::read::search::sorted::order::SortOrder;
 use crate::request::sink::ResponseSink;
 
 impl Sorting<'_> {
@@ -18,21 +23,30 @@ impl Sorting<'_> {
         &mut self,
         index: OrderingIndex,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Failed> {
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         let mut members = self.candidates()?;
         let after = self.after.as_ref().map(|after| after.key.as_slice());
-        let is_before = self.order.primary().reverse && after.is_none_or(Order::is_before_values);
-        let is_behind = after.is_some_and(Order::is_behind_values);
-        if is_before && let Step::End(outcome) = self.walk_before(index, &mut members, sink)? {
-            return Ok(Step::End(outcome));
+        let is_before =
+            self.order.primary().reverse && after.is_none_or(SortOrder::is_before_values);
+        let is_behind = after.is_some_and(SortOrder::is_behind_values);
+        if is_before
+            && let ControlFlow::Break(outcome) = self.walk_before(index, &mut members, sink)?
+        {
+            return Ok(ControlFlow::Break(outcome));
         }
-        if !is_behind && let Step::End(outcome) = self.walk_values(index, &members, sink)? {
-            return Ok(Step::End(outcome));
+        if !is_behind
+            && let ControlFlow::Break(outcome) = self.walk_values(index, &members, sink)?
+        {
+            return Ok(ControlFlow::Break(outcome));
         }
         let is_complete = self.after.is_none()
             && self.run.sends_all()
             && u64::from(self.run.sent) == members.len();
-        if is_complete { Ok(Step::Next) } else { self.walk_behind(index, members, sink) }
+        if is_complete {
+            Ok(ControlFlow::Continue(()))
+        } else {
+            self.walk_behind(index, members, sink)
+        }
     }
 
     /// The candidates of the plan, without reading them.
@@ -49,33 +63,33 @@ impl Sorting<'_> {
         index: OrderingIndex,
         members: &Members,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Failed> {
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         let view = self.view();
         let primary = self.order.primary();
         let from = self.after.as_ref().and_then(|after| primary.value_of(&after.key));
         let mut groups = view.ordered_groups(index, primary.reverse, from.as_deref())?;
         let mut group = OrderedGroup::default();
-        let mut places = self.places();
+        let mut positions = self.positions();
         let (mut key, mut prefix) = (Vec::new(), Vec::new());
         while self.next_group(&mut groups, &mut group)? {
             if let Some(outcome) = self.pass() {
-                return Ok(Step::End(outcome));
+                return Ok(ControlFlow::Break(outcome));
             }
             prefix.clear();
             self.order.primary().append_group(&group, &mut prefix);
             let is_in_order = self.order.is_single() && group.is_whole();
-            places.clear();
+            positions.clear();
             self.seen_before = self.run.seen;
             for id in group.ids().filter(|id| members.contains(*id)) {
                 if let Some(outcome) = self.run.interrupted() {
-                    return Ok(Step::End(outcome));
+                    return Ok(ControlFlow::Break(outcome));
                 }
                 let stored = self.read(id)?;
                 if !self.is_listed(&stored)? {
                     continue;
                 }
                 self.key_of(&stored, &mut key)?;
-                let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
+                let is_before = |after: &ListPosition| (&key, id) <= (&after.key, after.id);
                 if !key.starts_with(&prefix) || self.after.as_ref().is_some_and(is_before) {
                     continue;
                 }
@@ -83,25 +97,25 @@ impl Sorting<'_> {
                     continue;
                 }
                 if !is_in_order {
-                    places.push(&key, id)?;
+                    positions.push(&key, id)?;
                     continue;
                 }
                 match self.emit(&stored, &key, sink)? {
-                    Sent::Next => {}
-                    Sent::Park => return Ok(Step::End(self.park_walk())),
-                    Sent::End(outcome) => return Ok(Step::End(outcome)),
+                    AfterEntry::Next => {}
+                    AfterEntry::Park => return Ok(ControlFlow::Break(self.park_walk())),
+                    AfterEntry::End(outcome) => return Ok(ControlFlow::Break(outcome)),
                 }
             }
-            if places.list.is_empty() {
+            if positions.list.is_empty() {
                 continue;
             }
-            let list = self.in_order(std::mem::take(&mut places.list))?;
-            let park = |here: &mut Self, _: &[Place]| here.park_walk();
-            if let Step::End(outcome) = self.emit_all(&list, park, sink)? {
-                return Ok(Step::End(outcome));
+            let list = self.in_order(std::mem::take(&mut positions.list))?;
+            let park = |here: &mut Self, _: &[ListPosition]| here.park_walk();
+            if let ControlFlow::Break(outcome) = self.emit_all(&list, park, sink)? {
+                return Ok(ControlFlow::Break(outcome));
             }
         }
-        Ok(Step::Next)
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Entries without a value, in reverse.
@@ -110,14 +124,14 @@ impl Sorting<'_> {
         index: OrderingIndex,
         members: &mut Members,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Failed> {
-        let after = self.begun(Order::is_before_values);
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
+        let after = self.begun(SortOrder::is_before_values);
         if let Some(missing) = self.missing(members)? {
-            return self.walk_ids(missing.ids_after(after), Order::is_before_values, sink);
+            return self.walk_ids(missing.ids_after(after), SortOrder::is_before_values, sink);
         }
         self.take_all(index, members)?;
         let rest = self.rest(members)?.into_iter().filter(|id| *id > after);
-        self.walk_ids(rest, Order::is_before_values, sink)
+        self.walk_ids(rest, SortOrder::is_before_values, sink)
     }
 
     /// Those that no group has; in reverse, of those that have the attribute.
@@ -126,7 +140,7 @@ impl Sorting<'_> {
         index: OrderingIndex,
         mut members: Members,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Failed> {
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
         self.take_all(index, &mut members)?;
         let mut rest = self.rest(&members)?;
         if self.order.primary().reverse
@@ -134,9 +148,9 @@ impl Sorting<'_> {
         {
             rest.retain(|id| !missing.contains(*id));
         }
-        let after = self.begun(Order::is_behind_values);
+        let after = self.begun(SortOrder::is_behind_values);
         let rest = rest.into_iter().filter(|id| *id > after);
-        self.walk_ids(rest, Order::is_behind_values, sink)
+        self.walk_ids(rest, SortOrder::is_behind_values, sink)
     }
 
     /// The entry behind which those go on that are alike in having no value: they are in the order
@@ -182,8 +196,8 @@ impl Sorting<'_> {
         ids: impl Iterator<Item = EntryId>,
         is_meant: impl Fn(&[u8]) -> bool,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Failed> {
-        let mut places = self.places();
+    ) -> Result<ControlFlow<SearchOutcome>, Failed> {
+        let mut positions = self.positions();
         let wanted =
             self.wanted().and_then(|wanted| usize::try_from(wanted.saturating_add(1)).ok());
         let mut key = Vec::new();
@@ -191,7 +205,7 @@ impl Sorting<'_> {
         let is_single = self.order.is_single();
         for id in ids {
             if let Some(outcome) = self.run.interrupted() {
-                return Ok(Step::End(outcome));
+                return Ok(ControlFlow::Break(outcome));
             }
             if is_single {
                 // Those before it are not looked at again.
@@ -202,25 +216,25 @@ impl Sorting<'_> {
                 continue;
             }
             self.key_of(&stored, &mut key)?;
-            let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
+            let is_before = |after: &ListPosition| (&key, id) <= (&after.key, after.id);
             if !is_meant(&key) || self.after.as_ref().is_some_and(is_before) || self.was_sent(id) {
                 continue;
             }
             if !is_single {
-                places.push(&key, id)?;
+                positions.push(&key, id)?;
                 if let Some(wanted) = wanted {
                     let search = self.run.search;
-                    places.prune(wanted, |steps| search.spend(steps));
+                    positions.prune(wanted, |steps| search.spend(steps));
                 }
                 continue;
             }
             match self.emit(&stored, &key, sink)? {
-                Sent::Next => {}
-                Sent::Park => return Ok(Step::End(self.park_walk())),
-                Sent::End(outcome) => return Ok(Step::End(outcome)),
+                AfterEntry::Next => {}
+                AfterEntry::Park => return Ok(ControlFlow::Break(self.park_walk())),
+                AfterEntry::End(outcome) => return Ok(ControlFlow::Break(outcome)),
             }
         }
-        let list = self.in_order(places.list)?;
+        let list = self.in_order(positions.list)?;
         self.emit_all(&list, |here, _| here.park_walk(), sink)
     }
 

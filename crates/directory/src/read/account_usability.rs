@@ -13,29 +13,16 @@ use std::sync::Arc;
 
 use aci::{Access, Privilege, Rights};
 use auth::password;
-use ldap::control_value::usability::OID as USABILITY;
-use ldap::message::Control;
+use ldap::control_value::usability::OID;
 use schema::{AttributeDescription, DnKey, EntryRead as _, Selection};
 use store::{Resolved, StoredEntry, View};
 
-use super::effective_rights::WithLines;
-use super::{RequestControls, check_no_value};
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
 use crate::password_policy::governed::Known;
+use crate::read::effective_rights::WithLines;
+use crate::request::controls::request::RequestControls;
 use crate::request::controls::response::ResponseControl;
-use crate::request::refusal::Refusal;
-
-/// The control's OID.
-pub(crate) const OID: &str = USABILITY;
-
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    taken.account_usability = true;
-    check_no_value(control)
-}
 
 /// What of accounts a search asks for.
 pub(crate) struct AccountsAsked {

@@ -1,0 +1,88 @@
+//! One search request: everything that it depends on, and what it means here and now.
+
+use std::time::Duration;
+
+use aci::{Access, WantedValues};
+use ldap::message::{Scope, SearchRequest};
+use schema::{EntryId, ResolvedFilter, Selection};
+
+use super::parked::Parked;
+use super::regions::Regions;
+use super::work::Work;
+use crate::access::guard::Guard;
+use crate::directory::{Directory, State};
+use crate::read::analyser::Watch;
+use crate::read::effective_rights::ReportedRights;
+use crate::read::subentry::Visibility;
+use crate::request::controls::request::RequestControls;
+use crate::request::note::Note;
+use crate::request::session::Session;
+use crate::request::stop::Stop;
+
+/// One search, with everything it depends on.
+pub(crate) struct Search<'a> {
+    pub(crate) directory: &'a Directory,
+    pub(crate) access: &'a Access,
+    pub(crate) request: &'a SearchRequest<'a>,
+    pub(crate) controls: &'a RequestControls<'a>,
+    /// What ends it from outside; `None` on the thread that reads requests.
+    pub(crate) stop: Option<&'a Stop>,
+    /// Candidates up to which it may run here; `None` on a pool thread.
+    pub(crate) candidates_max: Option<u64>,
+    /// On a pool thread, because of what the asker may not find: later requests wait (see
+    /// [`Run::release`]).
+    pub(crate) keeps_order: bool,
+    /// When it began on this thread.
+    pub(crate) begun: Duration,
+    /// Whose connection it came on, where the root DSE may be asked for.
+    pub(crate) session: Option<&'a Session>,
+    /// Where it goes on, when it has parked.
+    pub(crate) resumed: Option<&'a Parked>,
+    /// Set when the search is measured.
+    pub(crate) watch: Option<Watch<'a>>,
+    /// What the access log tells of it.
+    pub(crate) note: &'a Note,
+    /// What it has cost.
+    pub(crate) work: Work,
+}
+
+/// What the request means here and now.
+pub(crate) struct Resolved<'a> {
+    /// Base and scope; where aliases are followed, the lowest subtree with all that they lead to.
+    pub(crate) base: EntryId,
+    pub(crate) scope: Scope,
+    /// Where to look exactly, when aliases in scope are followed.
+    pub(crate) regions: Option<Regions>,
+    pub(crate) filter: &'a ResolvedFilter,
+    pub(crate) selection: &'a Selection,
+    /// Referral objects are looked out for.
+    pub(crate) referrals: bool,
+    /// Which of the entries found are shown.
+    pub(crate) shown: Visibility,
+    /// Which of their values are.
+    pub(crate) wanted: Option<WantedValues<'a>>,
+    /// Whether the asker may use all of the filter in every entry.
+    pub(crate) searchable: bool,
+    /// What the asker may see.
+    pub(crate) guard: &'a Guard<'a>,
+    /// Whose rights are reported beside the entries.
+    pub(crate) reported: Option<&'a ReportedRights<'a>>,
+}
+
+impl Search<'_> {
+    /// Whether the entries are wanted in an order.
+    pub(super) fn is_sorted(&self) -> bool {
+        self.controls.sort.is_some() || self.controls.vlv.is_some()
+    }
+}
+
+impl Resolved<'_> {
+    /// The filter that finds the subentries among what is asked for, when only they are shown:
+    /// there are few of them, and an index knows which.
+    pub(super) fn only_subentries(&self, state: &State) -> Option<ResolvedFilter> {
+        (self.shown == Visibility::Subentries).then(|| {
+            let subentries = state.subentries.filter().clone();
+            ResolvedFilter::And(vec![subentries, self.filter.clone()])
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! What the request of a search means under one version of the schema.
+//!
+//! Invariant: it depends on the request and the schema alone: not on who asks, on the rules in
+//! force, or on what is stored. So it holds as long as the schema is the same one, however often
+//! the search parks. What depends on the asker is found out each time: the sort keys, and what of
+//! the filter may be used.
+
+use std::sync::Arc;
+
+use ldap::message::{Scope, SearchRequest};
+use ldap::result::ResultCode;
+use schema::{DnKey, ResolvedFilter, Schema, Selection};
+
+use super::work::terms;
+use crate::request::controls::matched_values;
+use crate::request::controls::request::RequestControls;
+use crate::request::name_memo::NameMemo;
+use crate::request::refusal::Refusal;
+
+/// A search request, resolved.
+pub(crate) struct ResolvedRequest {
+    /// The generation of the schema.
+    generation: u64,
+    /// The base.
+    pub(super) key: DnKey,
+    pub(super) filter: ResolvedFilter,
+    pub(super) selection: Selection,
+    /// Which values are wanted, if not all.
+    pub(super) matched_values: Option<Vec<ResolvedFilter>>,
+}
+
+impl ResolvedRequest {
+    /// Resolves a request; refuses with `invalidDNSyntax` a base that is no name.
+    pub(super) fn of(
+        request: &SearchRequest<'_>,
+        controls: &RequestControls<'_>,
+        schema: &Arc<Schema>,
+        names: &mut NameMemo,
+    ) -> Result<Self, Refusal> {
+        #[cfg(test)]
+        crate::request::job::tests::note_resolved();
+        // Names of single entries seldom come again.
+        let key = match request.scope {
+            Scope::Base => names.key(schema, request.base),
+            Scope::One | Scope::Subtree | Scope::Subordinate => names.base(schema, request.base),
+        };
+        let key =
+            key.map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
+        Ok(Self {
+            generation: schema.generation(),
+            key,
+            filter: ResolvedFilter::resolve(&request.filter, schema),
+            selection: Selection::resolve(request.attributes.iter(), schema),
+            matched_values: matched_values::resolve(controls, request.types_only, schema),
+        })
+    }
+
+    /// Whether it means the same under a schema.
+    pub(super) fn holds_under(&self, schema: &Schema) -> bool {
+        self.generation == schema.generation()
+    }
+
+    /// How many terms its filters have.
+    pub(crate) fn terms(&self) -> u64 {
+        let items = self.matched_values.iter().flatten();
+        terms(&self.filter) + items.map(terms).sum::<u64>()
+    }
+}
