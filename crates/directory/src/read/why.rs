@@ -21,7 +21,7 @@ use crate::access::guard::{self};
 use crate::access::guard::{Site, guarded};
 use crate::directory::State;
 use crate::read::effective_rights::access_of;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;

@@ -12,7 +12,7 @@ use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::{self, Operation};
 use crate::request::decoded::RequestParts;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::job::{Job, JobDone, Ran};
 use crate::request::received::{Envelope, Received};
 use crate::request::refusal::Refusal;

@@ -1,17 +1,18 @@
 //! Extended operations (RFC 4511 §4.12): a table of those that are known.
 
+pub(crate) mod call;
+
 use aci::Privilege;
 use ldap::control_value::policy_state;
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::DnKey;
 
+use self::call::Call;
 use crate::access::guard::{Site, guarded};
 use crate::directory::Directory;
 use crate::read::why;
 use crate::request::cancel;
-use crate::request::controls::request::RequestControls;
-use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
@@ -29,12 +30,6 @@ type Start = fn(
     &Call<'_>,
     &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal>;
-
-/// What came with the request.
-pub(crate) struct Call<'m> {
-    pub(crate) controls: &'m RequestControls<'m>,
-    pub(crate) envelope: Envelope<'m>,
-}
 
 /// StartTLS.
 pub(crate) const START_TLS: &str = "1.3.6.1.4.1.1466.20037";

@@ -29,7 +29,7 @@ use crate::directory::State;
 use crate::password_policy::governed::Known;
 use crate::password_policy::{Account, AccountState};
 use crate::read::target::{self, Lookup};
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;

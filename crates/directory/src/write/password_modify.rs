@@ -14,7 +14,7 @@ use crate::password_policy::change::{self, Sent};
 use crate::password_policy::generator;
 use crate::password_policy::verdict::Looked;
 use crate::read::target;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;

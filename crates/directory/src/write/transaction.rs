@@ -5,7 +5,7 @@ use ldap::message::{ControlsBuf, ExtendedRequest, MessageId};
 use ldap::result::ResultCode;
 
 use crate::request::asker_queues::Asker;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
