@@ -25,12 +25,11 @@ use zeroize::Zeroizing;
 
 use crate::access::acis;
 use crate::access::acis_in_force::AcisInForce;
-use crate::bind::administrator;
 use crate::bind::credentials::{Credentials, RootIdentity};
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{self, PasswordCache};
-use crate::bind::sasl;
 use crate::bind::sasl::scram::KnownKeys;
+use crate::bind::{administrator, sasl};
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};

@@ -4,9 +4,8 @@ use auth::{plain, scram};
 use ldap::message::{Authentication, ModifyOperation, Request};
 use schema::DnKey;
 
-use crate::bind::identity_mapper;
 use crate::bind::user_name::{Found, UserName};
-use crate::bind::{sasl, simple};
+use crate::bind::{identity_mapper, sasl, simple};
 use crate::request::received::Received;
 use crate::request::session::Session;
 use crate::request::worker::Worker;

@@ -9,7 +9,7 @@ use ldap::result::ResultCode;
 use schema::DnKey;
 
 use crate::access::guard::{Site, guarded};
-use crate::bind::identity_mapper::{self};
+use crate::bind::identity_mapper;
 use crate::bind::login;
 use crate::bind::user_name::{Found, UserName};
 use crate::directory::State;

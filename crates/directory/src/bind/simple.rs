@@ -6,13 +6,11 @@ use ldap::result::ResultCode;
 use schema::DnKey;
 
 use super::login::Login;
-use crate::bind::hashing::Behind;
-use crate::bind::hashing::Questions;
-use crate::bind::identity_mapper;
+use crate::bind::hashing::{Behind, Questions};
 use crate::bind::password_cache::{Account, Remembered};
 use crate::bind::refusals::invalid_credentials;
-use crate::bind::rehash;
 use crate::bind::user_name::{Found, UserName};
+use crate::bind::{identity_mapper, rehash};
 use crate::directory::Directory;
 use crate::password_policy::attempts::{Guess, Own};
 use crate::request::refusal::Refusal;

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Privilege};
-use auth::password::{self};
+use auth::password;
 use environment::Timestamp;
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, DnKey, Entry, EntryRead, Schema};

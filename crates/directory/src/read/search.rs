@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use aci::{Privilege, WantedValues};
 use ldap::message::{Controls, DerefAliases, Scope, SearchRequest};
-use schema::{DnKey, EntryId, ResolvedFilter, Selection};
+use schema::{DnKey, EntryId, ResolvedFilter};
 use store::{Ask, View};
 
 use self::chain::Expanded;
@@ -222,9 +222,6 @@ fn answer(
     Ok((outcome, resolved))
 }
 
-/// What is asked for: where, which entries, which attributes of them, and which values of those.
-type Asked<'a> = (&'a DnKey, &'a ResolvedFilter, &'a Selection, Option<WantedValues<'a>>);
-
 impl Search<'_> {
     fn run(
         &self,
@@ -235,20 +232,17 @@ impl Search<'_> {
         let schema = &state.schema;
         let request = self.request;
         sink.set_types_only(request.types_only);
-        let ResolvedRequest { key, filter, selection, matched_values, .. } = meant;
-        let wanted = matched_values.as_ref().map(|items| WantedValues { schema, items });
         let manage = self.controls.manage_dsa_it;
         let ground = snapshot.view_for_search(state, manage, request.deref)?;
         // Aliases and chains lead anywhere. Whether there are aliases may not be known.
         let anywhere = DnKey::root();
-        let is_local = request.deref == DerefAliases::Never && !chain::asks(filter);
-        let top = if is_local { key } else { &anywhere };
+        let is_local = request.deref == DerefAliases::Never && !chain::asks(&meant.filter);
+        let top = if is_local { &meant.key } else { &anywhere };
         let Self { directory, access, .. } = *self;
         let site = Site { directory, access, view: ground.view, schema };
-        let asked = (key, filter, selection, wanted);
         let Some(effective) = &self.controls.effective_rights else {
             return guarded(&site, top, |guard| {
-                self.run_guarded((guard, None), (&ground, state), asked, sink)
+                self.run_guarded((guard, None), (&ground, state), meant, sink)
             });
         };
         let other = effective.access(access, ground.view, (state, &directory.credentials.root))?;
@@ -258,7 +252,7 @@ impl Search<'_> {
             guarded(&site, top, |guard| {
                 let reported =
                     ReportedRights { guard: other, asker: guard, asked: effective, is_explained };
-                self.run_guarded((guard, Some(&reported)), (&ground, state), asked, sink)
+                self.run_guarded((guard, Some(&reported)), (&ground, state), meant, sink)
             })
         })
     }
@@ -268,10 +262,12 @@ impl Search<'_> {
         &self,
         (guard, reported): (&Guard<'_>, Option<&ReportedRights<'_>>),
         (ground, state): (&Ground<'_>, &State),
-        (key, filter, selection, wanted): Asked<'_>,
+        meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
         let schema = &state.schema;
+        let ResolvedRequest { key, filter, selection, matched_values, .. } = meant;
+        let wanted = matched_values.as_ref().map(|items| WantedValues { schema, items });
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
         if let Some(special) = special_entry(self.directory, state, key, || self.offer())

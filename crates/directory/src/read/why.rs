@@ -16,9 +16,7 @@ use serde::{Deserialize, Serialize};
 use store::{Resolved, StoredEntry, View};
 
 use self::privileges::{About, Needed};
-
-use crate::access::guard::{self};
-use crate::access::guard::{Site, guarded};
+use crate::access::guard::{self, Site, guarded};
 use crate::directory::State;
 use crate::read::effective_rights::access_of;
 use crate::request::extended::call::Call;

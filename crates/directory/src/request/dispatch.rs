@@ -1,17 +1,28 @@
 //! All operations on one screen: controls first, then one `match`.
 
+use std::mem;
+use std::sync::Arc;
+
+use aci::Privilege;
+use ldap::ber::DecodeReason;
+use ldap::message::{
+    Control, Controls, ControlsBuf, DecodeFailure, DecodeLimits, Message, MessageId, OperationKind,
+    Request,
+};
+use ldap::result::ResultCode;
+use schema::DnKey;
+
 use crate::access::guard::{Site, guarded};
 use crate::bind::hashing::{HashDone, RequestHashes};
-use crate::bind::proxied;
-use crate::bind::{self, must_change, recheck};
+use crate::bind::{self, must_change, proxied, recheck};
 use crate::config::close_session;
-use crate::password_policy;
 use crate::read::search::parked::Parked;
-use crate::request::cancel::Ending;
+use crate::request::cancel::{self, Ending};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::{self, Operation};
 use crate::request::decoded::RequestParts;
+use crate::request::extended;
 use crate::request::extended::call::Call;
 use crate::request::job::{Job, JobDone, Ran};
 use crate::request::received::{Envelope, Received};
@@ -19,19 +30,8 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::{self, Receiver, ResponseSink};
 use crate::request::worker::{Next, RequestState, Worker};
-use crate::request::{cancel, extended};
-use crate::write::{named, submit};
-use crate::{read, write};
-use aci::Privilege;
-use ldap::ber::DecodeReason;
-use ldap::message::DecodeLimits;
-use ldap::message::{
-    Control, Controls, ControlsBuf, DecodeFailure, Message, MessageId, OperationKind, Request,
-};
-use ldap::result::ResultCode;
-use schema::DnKey;
-use std::mem;
-use std::sync::Arc;
+use crate::write::{self, named, submit};
+use crate::{password_policy, read};
 
 impl Worker {
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use auth::password::Scheme;
 use environment::Chance;
 
-use crate::bind::hashing::{Behind, Hashed};
-use crate::bind::hashing::{HashJob, RequestHashes};
+use crate::bind::hashing::{Behind, HashJob, Hashed, RequestHashes};
 use crate::bind::remark::BindRemark;
 use crate::directory::Directory;
 use crate::read::analyser::Recorder;
@@ -15,7 +15,6 @@ use crate::request::name_memo::NameMemo;
 use crate::request::refusal::Refusal;
 use crate::request::snapshot::Snapshot;
 use crate::write::queue::PendingWrite;
-use auth::password::Scheme;
 
 /// One thread's way into the directory.
 pub struct Worker {

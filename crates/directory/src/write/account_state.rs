@@ -23,8 +23,7 @@ use schema::{Change, DnKey, Entry, Schema};
 
 use self::tells::Told;
 use self::verb::{Changed, Verb};
-use crate::access::guard::{self};
-use crate::access::guard::{Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Site, guarded};
 use crate::directory::State;
 use crate::password_policy::governed::Known;
 use crate::password_policy::{Account, AccountState};

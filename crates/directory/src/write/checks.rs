@@ -16,8 +16,7 @@ use ldap::result::ResultCode;
 use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, Schema};
 use store::{Resolved, StoredEntry};
 
-use crate::access::acis;
-use crate::access::guard;
+use crate::access::{acis, guard};
 use crate::password_policy::set;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;

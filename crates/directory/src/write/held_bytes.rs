@@ -7,8 +7,7 @@ use ldap::dn::{Ava, Dn};
 use schema::{ResolvedFilter, values_held_bytes};
 
 use crate::request::controls::write::ReadEntry;
-use crate::write::request::Modification;
-use crate::write::request::{WriteOp, WriteRequest};
+use crate::write::request::{Modification, WriteOp, WriteRequest};
 
 impl WriteRequest {
     /// Octets that it takes, about; `octets` is what its message had.

@@ -140,7 +140,14 @@ impl BindThrottle {
     ) {
         match self.ticket.take() {
             Some(ticket) => addresses.end(ticket, has_failed, now()),
-            None if has_failed => addresses.bind_failed(self.source, now()),
+            None if has_failed => {
+                let source = match self.is_guess {
+                    true => self.source,
+                    // Its looks did not say so, nor whose password it was about.
+                    false => addresses.source(self.address, || None),
+                };
+                addresses.bind_failed(source, now());
+            }
             None => {}
         }
     }
@@ -222,8 +229,6 @@ mod tests {
         });
         let address = IpAddr::from([192, 0, 2, 1]);
         let mut one = BindThrottle::new(Some(address), None);
-        assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
-        one.ends(false, &addresses, || NOW);
         // A type of passwords that only the schema knows.
         let mut unbind = Vec::new();
         let op = Request::Unbind;

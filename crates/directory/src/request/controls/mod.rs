@@ -28,8 +28,7 @@ use self::write::NO_OP;
 use crate::access::guard::Guard;
 use crate::password_policy;
 use crate::request::refusal::Refusal;
-use crate::write::password_modify;
-use crate::write::transactions;
+use crate::write::{password_modify, transactions};
 
 /// To which operations a control applies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
