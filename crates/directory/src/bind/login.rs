@@ -13,11 +13,14 @@ use store::{Lsn, StoredEntry, View};
 use crate::bind::refusals::invalid_credentials;
 use crate::bind::remark::BindRemark;
 use crate::directory::{Directory, State};
-use crate::password_policy::attempt::{Attempt, Tried};
+use crate::password_policy::attempt::{Attempt, GuessedAccount};
 use crate::password_policy::attempts::{Guess, Own};
-use crate::password_policy::pending::{NotNow, Seen};
+use crate::password_policy::pending::{FoundAccount, NotNow};
 use crate::password_policy::set::PasswordPolicies;
-use crate::password_policy::{AccountState, Governing, Policy, PolicyError, Rejected, netscape};
+use crate::password_policy::{
+    self, AccountState, Governing, PasswordPolicy, PolicyError, Rejected, Remark, netscape,
+    response_value,
+};
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 
@@ -38,7 +41,7 @@ pub(crate) struct Login {
 const LOOKS_MAX: u32 = 100;
 
 /// What is asked where there is no policy.
-static NONE: LazyLock<Policy> = LazyLock::new(Policy::default);
+static NONE: LazyLock<PasswordPolicy> = LazyLock::new(PasswordPolicy::default);
 
 impl Login {
     /// Reads what decides about the account of `entry`.
@@ -76,9 +79,9 @@ impl Login {
         self.id
     }
 
-    fn seen(&self) -> Seen<'_> {
+    fn seen(&self) -> FoundAccount<'_> {
         let policy = self.governing.as_ref().map_or(&*NONE, |one| &one.policy);
-        Seen { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
+        FoundAccount { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
     }
 
     fn is_noted(&self, directory: &Directory) -> bool {
@@ -107,7 +110,7 @@ impl Login {
         let Self { id, lsn, is_barred, ref governing, ref stored } = self;
         let governing = Arc::clone(governing.as_ref().filter(|_| !is_barred)?);
         directory.accounts.begin(&self.seen(), &guess, directory.clock.now()).then(|| {
-            let account = Tried { id, lsn, governing, stored: stored.clone() };
+            let account = GuessedAccount { id, lsn, governing, stored: stored.clone() };
             Attempt::new(&directory.accounts, &directory.clock, account, guess)
         })
     }

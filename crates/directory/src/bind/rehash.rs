@@ -8,7 +8,7 @@ use store::Resolved;
 use zeroize::Zeroizing;
 
 use crate::request::worker::Worker;
-use crate::write::rehash::queue::Proved;
+use crate::write::rehash::queue::ProvedPassword;
 
 /// After a successful bind of an account whose password is stored as `old`: if that is not as a new
 /// one would be stored, it will be soon. When many are waiting, the next bind does it.
@@ -33,7 +33,7 @@ pub(crate) fn after_bind(
     let Ok(dn) = Dn::parse(dn.as_str()) else { return };
     let (key, old) = (key.clone(), old.to_vec());
     let clear = Zeroizing::new(clear.to_vec());
-    rehasher.offer(Proved { key, dn, old, clear, storage });
+    rehasher.offer(ProvedPassword { key, dn, old, clear, storage });
 }
 
 /// In which scheme the policy of an account wants its passwords, if in any.

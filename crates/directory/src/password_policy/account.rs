@@ -9,7 +9,7 @@ use schema::{EntryRead, Schema};
 use super::attributes::{after, between, text, time, visit};
 use super::control::{PolicyError, PolicyWarning};
 use super::rows::HISTORY_MAX;
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 
 /// The state of one account: operational attributes of its entry.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -121,7 +121,7 @@ pub struct Remark {
 
 /// A bind with the right password.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Login {
+pub struct SuccessfulLogin {
     /// What it is told.
     pub remark: Remark,
     /// The state after it.
@@ -198,7 +198,7 @@ impl AccountState {
     ///
     /// # Errors
     /// When the account is locked, or its next bind is delayed.
-    pub fn before_login(&self, policy: &Policy, now: Timestamp) -> Result<(), Rejected> {
+    pub fn before_login(&self, policy: &PasswordPolicy, now: Timestamp) -> Result<(), Rejected> {
         let is_locked = match self.locked {
             None => false,
             Some(Locked::ForEver) => true,
@@ -219,7 +219,11 @@ impl AccountState {
     }
 
     /// Whether a password that was reset is good yet, and still (389's temporary passwords).
-    pub(super) fn check_temporary(&self, policy: &Policy, now: Timestamp) -> Result<(), Rejected> {
+    pub(super) fn check_temporary(
+        &self,
+        policy: &PasswordPolicy,
+        now: Timestamp,
+    ) -> Result<(), Rejected> {
         if !self.is_reset {
             return Ok(());
         }
@@ -237,19 +241,19 @@ impl AccountState {
     }
 
     /// How often a password that was reset was used after one more bind.
-    fn uses_after(&self, policy: &Policy) -> u32 {
+    fn uses_after(&self, policy: &PasswordPolicy) -> u32 {
         let is_counted = self.is_reset && policy.temporary.max_uses.is_some();
         self.temporary_uses.saturating_add(u32::from(is_counted))
     }
 
     /// Nobody has signed in for too long. An account that never was used counts from its password.
-    fn is_idle(&self, policy: &Policy, now: Timestamp) -> bool {
+    fn is_idle(&self, policy: &PasswordPolicy, now: Timestamp) -> bool {
         let last = self.last_success.max(self.changed);
         matches!((policy.max_idle, last), (Some(most), Some(last)) if now >= after(last, most))
     }
 
     /// How long the next bind still has to wait (§7.7).
-    fn delay(&self, policy: &Policy, now: Timestamp) -> Duration {
+    fn delay(&self, policy: &PasswordPolicy, now: Timestamp) -> Duration {
         let (Some(least), Some(last)) = (policy.min_delay, self.failures.last()) else {
             return Duration::ZERO;
         };
@@ -263,7 +267,11 @@ impl AccountState {
     ///
     /// # Errors
     /// When the password has expired and no grace is left.
-    pub fn after_success(&self, policy: &Policy, now: Timestamp) -> Result<Login, Rejected> {
+    pub fn after_success(
+        &self,
+        policy: &PasswordPolicy,
+        now: Timestamp,
+    ) -> Result<SuccessfulLogin, Rejected> {
         let mut state =
             Self { failures: Vec::new(), locked: None, last_success: Some(now), ..self.clone() };
         state.temporary_uses = self.uses_after(policy);
@@ -285,16 +293,16 @@ impl AccountState {
                 warning = is_soon.then_some(PolicyWarning::BeforeExpiration(left));
             }
         }
-        Ok(Login { remark: Remark { warning, must_change }, state })
+        Ok(SuccessfulLogin { remark: Remark { warning, must_change }, state })
     }
 
     /// When the password expires.
-    pub fn expiry(&self, policy: &Policy) -> Option<Timestamp> {
+    pub fn expiry(&self, policy: &PasswordPolicy) -> Option<Timestamp> {
         Some(after(self.changed?, policy.max_age?))
     }
 
     /// A bind with a wrong password (§7.6).
-    pub fn after_failure(&self, policy: &Policy, now: Timestamp) -> Self {
+    pub fn after_failure(&self, policy: &PasswordPolicy, now: Timestamp) -> Self {
         let mut state = Self { temporary_uses: self.uses_after(policy), ..self.clone() };
         if let Some(length) = policy.failure_interval {
             state.failures.retain(|failure| between(*failure, now) < length);
@@ -322,7 +330,7 @@ impl AccountState {
     /// When they may not.
     pub fn may_change(
         &self,
-        policy: &Policy,
+        policy: &PasswordPolicy,
         sends_old: bool,
         now: Timestamp,
     ) -> Result<(), Rejected> {
@@ -341,7 +349,7 @@ impl AccountState {
     }
 
     /// The password was changed (§8.2.7).
-    pub fn after_change(&self, policy: &Policy, changed: &Changed<'_>) -> Self {
+    pub fn after_change(&self, policy: &PasswordPolicy, changed: &Changed<'_>) -> Self {
         let Changed { by, now, .. } = *changed;
         let mut history = self.history.clone();
         if policy.remembers() {
@@ -376,7 +384,7 @@ impl AccountState {
     /// The stored forms that a new password must not be behind, besides the one in use.
     pub fn used<'s>(
         &'s self,
-        policy: &Policy,
+        policy: &PasswordPolicy,
         now: Timestamp,
     ) -> impl Iterator<Item = &'s str> + use<'s> {
         remembered(&self.history, policy, now).iter().map(|used| used.stored.as_str())
@@ -384,7 +392,7 @@ impl AccountState {
 }
 
 /// The end of a history that counts: so many passwords, and those that were used not long ago.
-fn remembered<'h>(history: &'h [Used], policy: &Policy, now: Timestamp) -> &'h [Used] {
+fn remembered<'h>(history: &'h [Used], policy: &PasswordPolicy, now: Timestamp) -> &'h [Used] {
     let counted = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
     let is_old =
         |used: &Used| policy.history_duration.is_none_or(|age| now >= after(used.until, age));

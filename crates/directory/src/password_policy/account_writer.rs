@@ -10,13 +10,13 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 
 use super::account_event::AccountEvents;
-use super::pending::{Accounts, Call, Writer};
+use super::pending::{AccountWriter, Accounts, Signal};
 use crate::write::queue::{PendingWrite, WriteQueue};
 use crate::write::request::WriteOp;
 
-impl Writer {
-    /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`, as
-    /// those of the administrator `root`.
+impl AccountWriter {
+    /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`,
+    /// as those of the administrator `root`.
     pub(crate) fn start(self, accounts: &Arc<Accounts>, writes: Arc<WriteQueue>, root: Dn) {
         let weak = Arc::downgrade(accounts);
         let thread = thread::Builder::new().name("accounts".to_owned());
@@ -35,13 +35,13 @@ impl Writer {
             let forgets = select! {
                 recv(self.heard) -> call => match call {
                     Err(_) => return,
-                    Ok(Call::Soon) if is_armed => continue,
-                    Ok(Call::Soon) => {
+                    Ok(Signal::Soon) if is_armed => continue,
+                    Ok(Signal::Soon) => {
                         (alarm, is_armed) = (after(self.delay), true);
                         continue;
                     }
-                    Ok(Call::Now) => false,
-                    Ok(Call::Finish(done)) => {
+                    Ok(Signal::Now) => false,
+                    Ok(Signal::Finish(done)) => {
                         (finishing, looks) = (Some(done), 0);
                         false
                     }

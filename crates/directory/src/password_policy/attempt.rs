@@ -9,31 +9,31 @@ use store::Lsn;
 
 use super::account::AccountState;
 use super::attempts::Guess;
-use super::pending::{Accounts, Seen};
+use super::pending::{Accounts, FoundAccount};
 use super::set::Governing;
 
 /// A guess under way, as long as its bind is.
 pub(crate) struct Attempt {
     accounts: Arc<Accounts>,
     clock: Arc<dyn Clock>,
-    account: Tried,
+    account: GuessedAccount,
     guess: Guess,
     is_right: bool,
 }
 
 /// The account of a guess, as it was when that began.
 #[derive(Debug)]
-pub(crate) struct Tried {
+pub(crate) struct GuessedAccount {
     pub(crate) id: EntryId,
     pub(crate) lsn: Lsn,
     pub(crate) governing: Arc<Governing>,
     pub(crate) stored: AccountState,
 }
 
-impl Tried {
-    fn seen(&self) -> Seen<'_> {
+impl GuessedAccount {
+    fn seen(&self) -> FoundAccount<'_> {
         let policy = &self.governing.policy;
-        Seen { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
+        FoundAccount { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
     }
 }
 
@@ -42,7 +42,7 @@ impl Attempt {
     pub(crate) fn new(
         accounts: &Arc<Accounts>,
         clock: &Arc<dyn Clock>,
-        account: Tried,
+        account: GuessedAccount,
         guess: Guess,
     ) -> Self {
         let (accounts, clock) = (Arc::clone(accounts), Arc::clone(clock));

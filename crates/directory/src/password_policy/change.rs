@@ -1,6 +1,6 @@
 //! New passwords: whether the policy accepts them, and what becomes of the account.
 //!
-//! In two steps. [`look`] is asked where a request is resolved: there slow hashes can be waited
+//! In two steps. [`judge`] is asked where a request is resolved: there slow hashes can be waited
 //! for, so that a new password is compared with the used ones. [`decide`] is asked by the writer,
 //! on what the changes before it left.
 //!
@@ -26,9 +26,9 @@ use store::{Resolved, StoredEntry};
 use super::account::{AccountState, Changed, Changer, Rejected};
 use super::control::PolicyError;
 use super::quality::{Fault, NewPassword, OWN_VALUES_MAX, Words};
-use super::rules::{Hashed, Policy};
+use super::rules::{HashedFrom, PasswordPolicy};
 use super::set::Governing;
-use super::verdict::{Asker, Looked};
+use super::verdict::{Requester, Verdict};
 use crate::bind::hashing::Behind;
 use crate::password_policy::verdict::Storing;
 use crate::request::refusal::Refusal;
@@ -38,7 +38,7 @@ use crate::write::rehash::queue::current_form;
 
 /// Passwords as a request brings them.
 #[derive(Default)]
-pub(crate) struct Sent<'r> {
+pub(crate) struct SentPasswords<'r> {
     /// New ones in clear text.
     pub(crate) clear: Vec<&'r [u8]>,
     /// New ones that name a scheme: hashed, or clear text that looks so.
@@ -51,7 +51,7 @@ pub(crate) struct Sent<'r> {
     pub(crate) is_trial: bool,
 }
 
-impl<'r> Sent<'r> {
+impl<'r> SentPasswords<'r> {
     /// Takes a new value of an attribute that is hashed when it comes in clear text, or of one
     /// that is not.
     pub(crate) fn take(&mut self, value: &'r [u8], is_hashable: bool) {
@@ -63,21 +63,12 @@ impl<'r> Sent<'r> {
     }
 }
 
-/// How the new passwords of a request are stored.
-pub(crate) fn storing(looked: &Result<Looked, Refusal>, access: &Access) -> Storing {
-    match looked {
-        Ok(looked) if looked.asker == Asker::Stranger => {
-            Storing { is_refused: true, keeps_hashed: false, scheme: None }
-        }
-        Ok(looked) => {
-            let (scheme, keeps_hashed) = (looked.scheme(), looked.keeps_hashed);
-            Storing { is_refused: false, keeps_hashed, scheme }
-        }
-        Err(_) => {
-            let keeps_hashed = access.has(Privilege::PasswordReset);
-            Storing { is_refused: true, keeps_hashed, scheme: None }
-        }
-    }
+/// How the new passwords of a request are stored; none when they are refused: then nothing is
+/// hashed, and the writer tells why.
+pub(crate) fn storing(verdict: &Result<Verdict, Refusal>) -> Option<Storing> {
+    let verdict =
+        verdict.as_ref().ok().filter(|verdict| verdict.requester != Requester::Stranger)?;
+    Some(Storing { keeps_hashed: verdict.keeps_hashed, scheme: verdict.scheme() })
 }
 
 /// What there is of an entry before the change.
@@ -94,29 +85,30 @@ struct Known {
 ///
 /// # Errors
 /// The verdict of the policy, to be told when the right to write the password was decided on.
-pub(crate) fn look(
+pub(crate) fn judge(
     worker: &mut Worker,
     access: &Access,
     key: &DnKey,
-    sent: &Sent<'_>,
-) -> Result<Looked, Refusal> {
-    let asker = Asker::of(access, key);
+    sent: &SentPasswords<'_>,
+) -> Result<Verdict, Refusal> {
+    let requester = Requester::of(access, key);
     // What is not allowed costs nothing, and says nothing.
-    let known = if asker == Asker::Stranger { Known::default() } else { known(worker, key)? };
-    looked(worker, (access, asker, false), sent, known)
+    let known =
+        if requester == Requester::Stranger { Known::default() } else { known(worker, key)? };
+    judge_known(worker, (access, requester, false), sent, known)
 }
 
 /// Looks at the passwords of an entry to be added.
 ///
 /// # Errors
-/// Likewise.
-pub(crate) fn look_at_new(
+/// The verdict of the policy, to be told when the right to add the entry was decided on.
+pub(crate) fn judge_new(
     worker: &mut Worker,
     access: &Access,
     (key, entry): (&DnKey, &Entry),
-    sent: &Sent<'_>,
-) -> Result<Looked, Refusal> {
-    let asker = if access.is_root() { Asker::Root } else { Asker::Administrator };
+    sent: &SentPasswords<'_>,
+) -> Result<Verdict, Refusal> {
+    let requester = if access.is_root() { Requester::Root } else { Requester::Administrator };
     let policies = worker.directory.rules.password_policies.load_full();
     let mut governing = None;
     let mut own = Vec::new();
@@ -131,7 +123,7 @@ pub(crate) fn look_at_new(
         }
     }
     let known = Known { governing, own, ..Known::default() };
-    looked(worker, (access, asker, true), sent, known)
+    judge_known(worker, (access, requester, true), sent, known)
 }
 
 /// What there is of an entry; nothing when it is not there, which the writer will tell.
@@ -151,7 +143,7 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
     Ok(known)
 }
 
-fn own_values(policy: &Policy, entry: &dyn EntryRead, schema: &Schema) -> Vec<String> {
+fn own_values(policy: &PasswordPolicy, entry: &dyn EntryRead, schema: &Schema) -> Vec<String> {
     let mut own = Vec::new();
     for name in &policy.quality.own_attributes {
         let Ok(description) = schema.describe(name) else { continue };
@@ -163,22 +155,23 @@ fn own_values(policy: &Policy, entry: &dyn EntryRead, schema: &Schema) -> Vec<St
     own
 }
 
-fn looked(
+fn judge_known(
     worker: &mut Worker,
-    (access, asker, is_added): (&Access, Asker, bool),
-    sent: &Sent<'_>,
+    (access, requester, is_added): (&Access, Requester, bool),
+    sent: &SentPasswords<'_>,
     known: Known,
-) -> Result<Looked, Refusal> {
+) -> Result<Verdict, Refusal> {
     let Known { governing, state, own, stored } = known;
     let (mut compared, mut was_used) = (Vec::new(), false);
     let is_privileged = access.has(Privilege::PasswordReset);
     let policy = governing.as_ref().map(|governing| &governing.policy);
     // The own one is held to the rules, whatever one may do with those of others.
-    let is_privileged = is_privileged && asker != Asker::Owner;
-    let keeps_hashed = is_privileged || policy.is_some_and(|one| one.hashed == Hashed::Everybody);
-    check_clear(sent, (asker, keeps_hashed))?;
+    let is_privileged = is_privileged && requester != Requester::Owner;
+    let keeps_hashed =
+        is_privileged || policy.is_some_and(|one| one.hashed == HashedFrom::Everybody);
+    check_clear(sent, (requester, keeps_hashed))?;
     // Nobody can tell how good a password there is behind keys.
-    if sent.has_keys && !keeps_hashed && asker != Asker::Root {
+    if sent.has_keys && !keeps_hashed && requester != Requester::Root {
         return Err(refused_for(Fault::Hashed));
     }
     // What is not stored as it is, is clear text.
@@ -189,37 +182,37 @@ fn looked(
     let has_hashed = sent.has_keys || (keeps_hashed && !sent.hashed.is_empty());
     if let Some(governing) = &governing {
         let policy = &governing.policy;
-        if has_hashed && asker != Asker::Root {
-            if policy.hashed == Hashed::Nobody || !keeps_hashed {
+        if has_hashed && requester != Requester::Root {
+            if policy.hashed == HashedFrom::Nobody || !keeps_hashed {
                 return Err(refused_for(Fault::Hashed));
             }
             policy.check_hashed().map_err(refused_for)?;
         }
-        let has_to_change = asker.has_to_change(policy, &state);
+        let has_to_change = requester.has_to_change(policy, &state);
         // Nobody can tell whether it is the one that was to be changed.
         if has_to_change && has_hashed {
             return Err(refused_for(Fault::Hashed));
         }
         let now = worker.directory.clock.now();
         // Who may not change it, or does not send the old one, has nothing compared.
-        if asker == Asker::Owner {
+        if requester == Requester::Owner {
             may_change(&state, policy, sent.old.is_some(), now)?;
         }
-        if asker.is_checked(policy) {
+        if requester.is_checked(policy) {
             check_quality(policy, (&clear, sent.old), &own)?;
             if policy.remembers() || has_to_change {
-                check_earnest(sent, asker)?;
+                check_earnest(sent, requester)?;
                 let used = state.used(policy, now).map(|one| one.as_bytes().to_vec());
                 compared = stored.into_iter().chain(used).collect();
                 was_used = is_any_behind(worker, &clear, &compared);
             }
         }
-    } else if asker == Asker::Owner && worker.directory.credentials.passwords.check_own {
-        check_quality(&Policy::built_in(), (&clear, sent.old), &[])?;
+    } else if requester == Requester::Owner && worker.directory.credentials.passwords.check_own {
+        check_quality(&PasswordPolicy::built_in(), (&clear, sent.old), &[])?;
     }
     let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
-    Ok(Looked {
-        asker,
+    Ok(Verdict {
+        requester,
         is_added,
         sends_old,
         keeps_hashed,
@@ -232,9 +225,12 @@ fn looked(
 
 /// Refuses hashes where they would be taken for clear text: the hash would become the password, and
 /// the password behind it would not sign in any more.
-fn check_clear(sent: &Sent<'_>, (asker, keeps_hashed): (Asker, bool)) -> Result<(), Refusal> {
+fn check_clear(
+    sent: &SentPasswords<'_>,
+    (requester, keeps_hashed): (Requester, bool),
+) -> Result<(), Refusal> {
     let is_hash = |values: &[&[u8]]| values.iter().any(|one| password::is_well_formed(one));
-    match asker != Asker::Stranger
+    match requester != Requester::Stranger
         && (is_hash(&sent.clear) || (!keeps_hashed && is_hash(&sent.hashed)))
     {
         false => Ok(()),
@@ -248,7 +244,7 @@ fn check_clear(sent: &Sent<'_>, (asker, keeps_hashed): (Asker, bool)) -> Result<
 }
 
 fn check_quality(
-    policy: &Policy,
+    policy: &PasswordPolicy,
     (clear, old): (&[&[u8]], Option<&[u8]>),
     own: &[String],
 ) -> Result<(), Refusal> {
@@ -264,8 +260,8 @@ fn check_quality(
 
 /// Refuses to compare new passwords with old ones for a change that might not be made. Who may set
 /// the passwords of others learns nothing by it that deleting a password does not tell.
-fn check_earnest(sent: &Sent<'_>, asker: Asker) -> Result<(), Refusal> {
-    match asker == Asker::Owner && sent.is_trial && sent.old.is_none() {
+fn check_earnest(sent: &SentPasswords<'_>, requester: Requester) -> Result<(), Refusal> {
+    match requester == Requester::Owner && sent.is_trial && sent.old.is_none() {
         false => Ok(()),
         true => Err(Refusal::new(
             ResultCode::UnwillingToPerform,
@@ -285,7 +281,7 @@ fn is_any_behind(worker: &mut Worker, clear: &[&[u8]], stored: &[Vec<u8>]) -> bo
 /// Refuses people a change of their own password that they may not make now.
 fn may_change(
     state: &AccountState,
-    policy: &Policy,
+    policy: &PasswordPolicy,
     sends_old: bool,
     now: Timestamp,
 ) -> Result<(), Refusal> {
@@ -317,7 +313,7 @@ pub(crate) struct Target<'t> {
 /// When the policy does not allow the change now.
 pub(crate) fn decide(
     decide: &Decide<'_>,
-    looked: &Looked,
+    verdict: &Verdict,
     target: &Target<'_>,
     after: &mut Entry,
 ) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
@@ -327,7 +323,7 @@ pub(crate) fn decide(
         Some(stored) => policies.of(stored, target.key),
         None => policies.of(&*after, target.key),
     };
-    if governing != looked.governing {
+    if governing != verdict.governing {
         return Err(changed_meanwhile());
     }
     let mut set = drop_keys(target, after, &decide.state.schema)?;
@@ -341,22 +337,22 @@ pub(crate) fn decide(
         None => <(AccountState, AccountState)>::default(),
     };
     let now = directory.clock.now();
-    if looked.asker == Asker::Owner && !looked.is_added {
-        may_change(&state, policy, looked.sends_old && target.proves_old, now)?;
+    if verdict.requester == Requester::Owner && !verdict.is_added {
+        may_change(&state, policy, verdict.sends_old && target.proves_old, now)?;
     }
     let schema = &decide.state.schema;
     let password = &schema.well_known().user_password;
     let old = stored_passwords(target.stored, password);
-    let has_to_change = looked.asker.has_to_change(policy, &state) && !looked.is_added;
+    let has_to_change = verdict.requester.has_to_change(policy, &state) && !verdict.is_added;
     let is_compared_with = policy.remembers() || has_to_change;
-    if looked.has_clear && looked.asker.is_checked(policy) && is_compared_with {
+    if verdict.has_clear && verdict.requester.is_checked(policy) && is_compared_with {
         let used = state.used(policy, now).map(str::as_bytes);
-        if !old.iter().map(Vec::as_slice).chain(used).all(|one| is_compared(decide, looked, one)) {
+        if !old.iter().map(Vec::as_slice).chain(used).all(|one| is_compared(decide, verdict, one)) {
             return Err(changed_meanwhile());
         }
     }
     let new = after.values(password);
-    if new.len() > 1 && !policy.allow_multiple && looked.asker != Asker::Root {
+    if new.len() > 1 && !policy.allow_multiple && verdict.requester != Requester::Root {
         return Err(Refusal::new(
             ResultCode::ConstraintViolation,
             "the password policy allows one password",
@@ -372,10 +368,10 @@ pub(crate) fn decide(
         )
         .because(PolicyError::ChangeAfterReset));
     }
-    let by = match looked.asker {
-        _ if looked.is_added => Changer::Adder,
-        Asker::Owner => Changer::Owner,
-        Asker::Root | Asker::Administrator | Asker::Stranger => Changer::Administrator,
+    let by = match verdict.requester {
+        _ if verdict.is_added => Changer::Adder,
+        Requester::Owner => Changer::Owner,
+        Requester::Root | Requester::Administrator | Requester::Stranger => Changer::Administrator,
     };
     let old = old.iter().filter_map(|one| std::str::from_utf8(one).ok()).collect::<Vec<_>>();
     let state = state.after_change(policy, &Changed { by, old: &old, now });
@@ -414,11 +410,12 @@ fn drop_keys(
 
 /// Whether the new passwords were compared with this stored form, or with what it was before it
 /// was stored anew.
-fn is_compared(decide: &Decide<'_>, looked: &Looked, stored: &[u8]) -> bool {
+fn is_compared(decide: &Decide<'_>, verdict: &Verdict, stored: &[u8]) -> bool {
     let now = [stored.to_vec()];
-    looked.compared.iter().any(|one| {
-        current_form(decide.directory.credentials.rehasher.as_ref(), &now, one).is_some()
-    })
+    verdict
+        .compared
+        .iter()
+        .any(|one| current_form(decide.directory.credentials.rehasher.as_ref(), &now, one).is_some())
 }
 
 fn stored_passwords(

@@ -5,14 +5,14 @@ use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
 use super::quality::{LOOKED_AT_MAX_CHARACTERS, NewPassword, Words};
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 use crate::request::refusal::Refusal;
 
 /// Letters and digits without those that look alike, and of other kinds what the policy asks for.
 ///
 /// Refuses when the policy is such that none is found.
 pub(crate) fn generate(
-    policy: Option<&Policy>,
+    policy: Option<&PasswordPolicy>,
     chance: &mut dyn Chance,
 ) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let Some(policy) = policy else { return Ok(octets(&any(GENERATED_CHARACTERS, BASE, chance))) };
@@ -34,7 +34,7 @@ fn octets(characters: &[char]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(characters.iter().collect::<String>().into_bytes())
 }
 
-fn attempt(policy: &Policy, chance: &mut dyn Chance) -> Vec<char> {
+fn attempt(policy: &PasswordPolicy, chance: &mut dyn Chance) -> Vec<char> {
     let quality = &policy.quality;
     let kinds = quality.min_categories;
     let wanted = [
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_made_up_is_accepted() {
-        let strict = Policy {
+        let strict = PasswordPolicy {
             check_quality: CheckQuality::WherePossible,
             min_length: 24,
             quality: Quality {
@@ -123,16 +123,16 @@ mod tests {
                 dictionary: true,
                 ..Quality::default()
             },
-            ..Policy::default()
+            ..PasswordPolicy::default()
         };
-        let short = Policy {
+        let short = PasswordPolicy {
             check_quality: CheckQuality::WherePossible,
             max_length: 9,
             quality: Quality { min_categories: 5, ..Quality::default() },
-            ..Policy::default()
+            ..PasswordPolicy::default()
         };
         let mut chance = SeededChance(7);
-        for policy in [&strict, &short, &Policy::built_in()] {
+        for policy in [&strict, &short, &PasswordPolicy::built_in()] {
             for _ in 0..50 {
                 let made = generate(Some(policy), &mut chance).unwrap();
                 let clear = std::str::from_utf8(&made).unwrap();
@@ -141,7 +141,7 @@ mod tests {
             }
         }
         assert_eq!(generate(None, &mut chance).unwrap().len(), GENERATED_CHARACTERS);
-        let never = Policy { min_length: 20, max_length: 10, ..strict };
+        let never = PasswordPolicy { min_length: 20, max_length: 10, ..strict };
         assert!(generate(Some(&never), &mut chance).is_err());
     }
 }

@@ -3,21 +3,21 @@
 use schema::DnKey;
 use store::{StoredEntry, View};
 
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 use super::standing::Account;
 use crate::directory::{Directory, State};
 
 /// An account, and the policy that governs it.
-pub(crate) struct Known {
+pub(crate) struct GovernedAccount {
     /// The name of the policy's entry; none where none governs.
     pub(crate) name: Option<String>,
     /// The policy; no rules where none governs.
-    pub(crate) policy: Policy,
+    pub(crate) policy: PasswordPolicy,
     /// The account.
     pub(crate) account: Account,
 }
 
-impl Known {
+impl GovernedAccount {
     /// Of a stored entry, with what binds left and is not in the entry yet.
     pub(crate) fn of(
         (directory, state): (&Directory, &State),
@@ -27,7 +27,7 @@ impl Known {
         let governing = directory.rules.password_policies.load().of(entry, key);
         let (name, policy) = match governing {
             Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
-            None => (None, Policy::default()),
+            None => (None, PasswordPolicy::default()),
         };
         let account_state = directory.accounts.state(view, entry, &policy);
         let account = Account::new(account_state, entry, (&state.schema, &state.switches));

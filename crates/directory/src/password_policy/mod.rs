@@ -1,8 +1,8 @@
 //! Password policy (draft-behera-ldap-password-policy-10): what it says, as a function of rules,
 //! state and time; which policy is for whom (`set.rs`); what binds leave behind (`pending.rs`).
 //!
-//! Invariant: what may be done is decided from a [`Policy`], an [`AccountState`] and the moment
-//! that is handed in: no rule reads a directory, a clock or a password's hash.
+//! Invariant: what may be done is decided from a [`PasswordPolicy`], an [`AccountState`] and the
+//! moment that is handed in: no rule reads a directory, a clock or a password's hash.
 
 mod account;
 pub(crate) mod account_event;
@@ -25,12 +25,14 @@ mod subtree;
 mod switches;
 pub(crate) mod verdict;
 
-pub use account::{AccountState, Changed, Changer, Locked, Login, Rejected, Remark, Used};
+pub use account::{
+    AccountState, Changed, Changer, Locked, Rejected, Remark, SuccessfulLogin, Used,
+};
 pub(crate) use control::add_to;
 pub use control::{PolicyError, PolicyWarning, REQUEST, response_value};
 pub use quality::{Fault, NewPassword, OWN_VALUES_MAX, Quality, Words};
 pub use rows::reference_page;
-pub use rules::{CheckQuality, Hashed, Policy, PolicyFault, Temporary};
+pub use rules::{CheckQuality, HashedFrom, PasswordPolicy, PolicyFault, Temporary};
 pub use set::{Governing, PasswordPolicies, PasswordPolicyOptions};
 pub use standing::{Account, Condition, Weight};
 pub use subtree::{Subtree, SubtreeFault};

@@ -26,7 +26,7 @@ use super::account::{AccountState, Rejected, Remark};
 use super::account_event::{AccountEvents, Event, What};
 use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 use super::set::PasswordPolicyOptions;
 
 /// The events of one account, the oldest first.
@@ -57,7 +57,7 @@ pub(crate) struct Accounts {
     shards: Vec<Mutex<Shard>>,
     /// How many accounts have any.
     count: AtomicUsize,
-    calls: Sender<Call>,
+    calls: Sender<Signal>,
     accounts_max: usize,
     last_login: bool,
     last_login_precision: Duration,
@@ -66,7 +66,7 @@ pub(crate) struct Accounts {
 }
 
 /// What the thread is told.
-pub(super) enum Call {
+pub(super) enum Signal {
     /// There is something to write, some time.
     Soon,
     /// There is something that others should know.
@@ -76,9 +76,9 @@ pub(super) enum Call {
 }
 
 /// An account as a bind found it: what its entry says in a view, and what governs it.
-pub(crate) struct Seen<'a> {
+pub(crate) struct FoundAccount<'a> {
     pub(crate) id: EntryId,
-    pub(crate) policy: &'a Policy,
+    pub(crate) policy: &'a PasswordPolicy,
     pub(crate) stored: &'a AccountState,
     /// The point of the view.
     pub(crate) lsn: Lsn,
@@ -96,8 +96,8 @@ pub(crate) enum NotNow {
 }
 
 impl Accounts {
-    /// Prepares the table; its thread is started with [`Writer::start`].
-    pub(crate) fn new(options: &PasswordPolicyOptions) -> (Self, Writer) {
+    /// Prepares the table; its thread is started with [`AccountWriter::start`].
+    pub(crate) fn new(options: &PasswordPolicyOptions) -> (Self, AccountWriter) {
         let (calls, heard) = bounded(CALLS_MAX);
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let accounts = Self {
@@ -109,7 +109,7 @@ impl Accounts {
             last_login_precision: options.last_login_precision,
             guesses: AtomicU64::new(0),
         };
-        (accounts, Writer { heard, delay: options.state_delay })
+        (accounts, AccountWriter { heard, delay: options.state_delay })
     }
 
     /// Whether binds are to be noted where no policy says so.
@@ -122,10 +122,10 @@ impl Accounts {
         &self,
         view: &View<'_>,
         entry: &StoredEntry<'_>,
-        policy: &Policy,
+        policy: &PasswordPolicy,
     ) -> AccountState {
         let stored = AccountState::read(entry, view.schema());
-        let account = Seen { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
+        let account = FoundAccount { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
         match self.is_idle() {
             true => stored,
             false => account.now(self.shard(account.id).accounts.get(&account.id)).into_owned(),
@@ -135,7 +135,7 @@ impl Accounts {
     /// Whether a password is looked at at all.
     pub(crate) fn may_try(
         &self,
-        account: &Seen<'_>,
+        account: &FoundAccount<'_>,
         own: Own<'_>,
         now: Timestamp,
     ) -> Result<(), NotNow> {
@@ -145,7 +145,7 @@ impl Accounts {
     fn may_try_in(
         &self,
         shard: &Shard,
-        account: &Seen<'_>,
+        account: &FoundAccount<'_>,
         own: Own<'_>,
         now: Timestamp,
     ) -> Result<(), NotNow> {
@@ -162,7 +162,7 @@ impl Accounts {
 
     /// A guess begins to wait for its hash: it gets its place among those that the policy allows,
     /// if there is one, and says so. Where nothing is counted it needs none.
-    pub(crate) fn begin(&self, account: &Seen<'_>, guess: &Guess, now: Timestamp) -> bool {
+    pub(crate) fn begin(&self, account: &FoundAccount<'_>, guess: &Guess, now: Timestamp) -> bool {
         if !counts_failures(account.policy) && !counts_uses(account.policy, account.stored) {
             return false;
         }
@@ -182,7 +182,7 @@ impl Accounts {
     /// The bind of a guess is over. If nothing was noted of it, it is a failure unless it is right.
     pub(crate) fn end(
         &self,
-        account: &Seen<'_>,
+        account: &FoundAccount<'_>,
         (guess, is_right): (&Guess, bool),
         now: Timestamp,
     ) {
@@ -205,7 +205,7 @@ impl Accounts {
     /// is asked once more, after everything that was noted meanwhile.
     pub(crate) fn settle(
         &self,
-        account: &Seen<'_>,
+        account: &FoundAccount<'_>,
         (own, is_right): (Own<'_>, bool),
         now: Timestamp,
     ) -> Result<Remark, NotNow> {
@@ -241,7 +241,7 @@ impl Accounts {
     fn note_failure(
         &self,
         shard: &mut Shard,
-        account: &Seen<'_>,
+        account: &FoundAccount<'_>,
         state: &AccountState,
         now: Timestamp,
     ) -> bool {
@@ -261,7 +261,7 @@ impl Accounts {
     /// Whether a successful bind changes more than the time of the last one, or that by much.
     fn is_worth(
         &self,
-        policy: &Policy,
+        policy: &PasswordPolicy,
         before: &AccountState,
         after: &AccountState,
         now: Timestamp,
@@ -278,7 +278,7 @@ impl Accounts {
         before.last_success.is_none_or(|last| between(last, now) >= precision)
     }
 
-    fn note(&self, shard: &mut Shard, account: &Seen<'_>, event: Event, is_urgent: bool) {
+    fn note(&self, shard: &mut Shard, account: &FoundAccount<'_>, event: Event, is_urgent: bool) {
         let is_known = shard.accounts.contains_key(&account.id);
         // A success that is not noted undoes nothing.
         let most = match event.what {
@@ -295,10 +295,10 @@ impl Accounts {
         }
         pending.push(event, account.policy);
         if !is_known && self.count.fetch_add(1, Ordering::Relaxed) == 0 {
-            let _ = self.calls.try_send(Call::Soon);
+            let _ = self.calls.try_send(Signal::Soon);
         }
         if is_urgent || pending.events.len() >= EVENTS_MAX / 2 {
-            let _ = self.calls.try_send(Call::Now);
+            let _ = self.calls.try_send(Signal::Now);
         }
     }
 
@@ -337,7 +337,7 @@ impl Accounts {
     /// Has everything written, and waits for it no longer than a limit.
     pub(crate) fn finish(&self) {
         let (done, is_done) = bounded(0);
-        if self.is_idle() || self.calls.send(Call::Finish(done)).is_err() {
+        if self.is_idle() || self.calls.send(Signal::Finish(done)).is_err() {
             return;
         }
         if is_done.recv_timeout(FINISH_MAX) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
@@ -411,7 +411,7 @@ impl Pending {
         self.dead_through.is_none_or(|dead| event.at > dead)
     }
 
-    fn push(&mut self, event: Event, policy: &Policy) {
+    fn push(&mut self, event: Event, policy: &PasswordPolicy) {
         let sent = self.sent;
         if event.is_counted {
             self.events.push(event);
@@ -438,7 +438,7 @@ impl Pending {
     }
 }
 
-impl Seen<'_> {
+impl FoundAccount<'_> {
     /// The view must not be older than what was forgotten.
     fn check_fresh(&self, shard: &Shard) -> Result<(), NotNow> {
         if self.lsn < shard.forgotten { Err(NotNow::Stale) } else { Ok(()) }
@@ -491,7 +491,7 @@ fn later_than_all(state: &AccountState, pending: Option<&Pending>, now: Timestam
 pub(crate) fn replay(
     state: AccountState,
     events: impl Iterator<Item = Event>,
-    policy: &Policy,
+    policy: &PasswordPolicy,
 ) -> AccountState {
     events.fold(state, |state, Event { at, what, .. }| match what {
         What::Failure => state.after_failure(policy, at),
@@ -504,12 +504,12 @@ pub(crate) fn replay(
 }
 
 /// Whether a rule needs to know of wrong passwords.
-fn counts_failures(policy: &Policy) -> bool {
+fn counts_failures(policy: &PasswordPolicy) -> bool {
     (policy.lockout && policy.max_failures > 0) || policy.min_delay.is_some()
 }
 
 /// Whether the number of binds counts, right or wrong: of a password that is good for a few.
-fn counts_uses(policy: &Policy, state: &AccountState) -> bool {
+fn counts_uses(policy: &PasswordPolicy, state: &AccountState) -> bool {
     state.is_reset && policy.temporary.max_uses.is_some()
 }
 
@@ -522,8 +522,8 @@ fn sets_state(change: &ModifyChange) -> bool {
 }
 
 /// The other end of the calls.
-pub(crate) struct Writer {
-    pub(super) heard: Receiver<Call>,
+pub(crate) struct AccountWriter {
+    pub(super) heard: Receiver<Signal>,
     pub(super) delay: Duration,
 }
 

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use self::shape::Shape;
 pub use self::words::Words;
 use super::control::PolicyError;
-use super::rules::{CheckQuality, Policy};
+use super::rules::{CheckQuality, PasswordPolicy};
 
 /// What a password has to be like, besides its length. Numbers that are 0 are no rule.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -123,7 +123,7 @@ impl Fault {
         }
     }
 
-    /// The same for people.
+    /// What is wrong with the password, for people.
     pub fn reason(self) -> Cow<'static, str> {
         let fixed = match self {
             Self::Short(least) => {
@@ -153,7 +153,7 @@ impl Fault {
     }
 }
 
-impl Policy {
+impl PasswordPolicy {
     /// Looks at a new password in clear text.
     ///
     /// # Errors

@@ -23,9 +23,9 @@ pub(super) use self::takes::HISTORY_MAX;
 use self::takes::Takes;
 use super::attributes::{text, visit};
 use super::quality::Quality;
-use super::rules::{CheckQuality, Policy, PolicyFault};
+use super::rules::{CheckQuality, PasswordPolicy, PolicyFault};
 
-impl Policy {
+impl PasswordPolicy {
     /// Reads a policy entry. What it does not say is as the draft has it: no rule.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Said {
         }
     }
 
-    fn finish(self) -> Policy {
+    fn finish(self) -> PasswordPolicy {
         let Self { mut policy, switches } = self;
         if switches.has_validator {
             policy.check_quality = CheckQuality::WherePossible;

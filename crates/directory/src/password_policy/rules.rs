@@ -21,7 +21,7 @@ pub enum CheckQuality {
 
 /// The rules for the accounts that a policy is for. Zero and `None` of the draft are `None` here.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Policy {
+pub struct PasswordPolicy {
     /// pwdMinAge: how long a password has to be used before it may be changed.
     pub min_age: Option<Duration>,
     /// pwdMaxAge: how long it may be used.
@@ -73,7 +73,7 @@ pub struct Policy {
     /// Whether quality and history are no matter to those who set the passwords of others.
     pub skips_administrators: bool,
     /// Who may send a password that is hashed already.
-    pub hashed: Hashed,
+    pub hashed: HashedFrom,
     /// Whether an entry may have several passwords.
     pub allow_multiple: bool,
     /// How passwords are stored; `None`: as the settings of the server have it.
@@ -96,7 +96,7 @@ pub struct Temporary {
 
 /// Who may send a password that is hashed already.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Hashed {
+pub enum HashedFrom {
     /// Those who may set the passwords of others.
     #[default]
     Administrators,
@@ -124,7 +124,7 @@ impl fmt::Display for PolicyFault {
     }
 }
 
-impl Policy {
+impl PasswordPolicy {
     /// What holds for passwords that people give themselves where no policy is written.
     pub fn built_in() -> Self {
         Self {
@@ -172,19 +172,19 @@ mod tests {
     use super::*;
     use crate::password_policy::rows;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {
+    fn read(pairs: &[(&str, &str)]) -> Result<PasswordPolicy, PolicyFault> {
         let schema = Schema::builtin();
         let fixed = [("objectClass", "pwdPolicy"), ("cn", "x"), ("pwdAttribute", "userPassword")];
         let pairs = fixed.iter().chain(pairs).map(|(name, value)| (*name, value.as_bytes()));
         let name = Dn::parse("cn=x,dc=example").unwrap();
         let entry = Entry::from_pairs(name, pairs, &schema).unwrap();
-        Policy::read(&entry, &schema)
+        PasswordPolicy::read(&entry, &schema)
     }
 
     #[test]
     fn what_is_not_said_is_no_rule() {
         let policy = read(&[]).unwrap();
-        assert_eq!(policy, Policy { allow_user_change: true, ..Policy::default() });
+        assert_eq!(policy, PasswordPolicy { allow_user_change: true, ..PasswordPolicy::default() });
         assert_eq!(read(&[("pwdMaxAge", "0"), ("pwdLockoutDuration", "0")]).unwrap(), policy);
     }
 
@@ -213,7 +213,7 @@ mod tests {
             ("pwdMaxDelay", "15"),
             ("pwdMaxIdle", "16"),
         ]);
-        let want = Policy {
+        let want = PasswordPolicy {
             min_age: seconds(1),
             max_age: seconds(2),
             in_history: 3,
@@ -240,7 +240,7 @@ mod tests {
                 own_attributes: rows::own_attributes(),
                 ..Quality::default()
             },
-            ..Policy::default()
+            ..PasswordPolicy::default()
         };
         assert_eq!(policy.unwrap(), want);
         assert_eq!(want.failures_kept(), 13);

@@ -25,7 +25,7 @@ use schema::{
 use store::{Ask, StoreError, View};
 
 use super::attributes::{text, time};
-use super::rules::{CheckQuality, Policy};
+use super::rules::{CheckQuality, PasswordPolicy};
 use super::subtree::Subtree;
 use crate::error::DirectoryError;
 use crate::request::refusal::Refusal;
@@ -63,7 +63,7 @@ pub struct Governing {
     /// The name of its entry.
     pub name: Dn,
     /// What it says.
-    pub policy: Policy,
+    pub policy: PasswordPolicy,
 }
 
 /// All policies of a directory.
@@ -232,7 +232,7 @@ impl PasswordPolicies {
         for_ever || early || late
     }
 
-    /// The same policies under another schema.
+    /// These policies, their names resolved against another schema.
     pub(crate) fn resolved_against(&self, schema: Arc<Schema>) -> Self {
         let held = self.held.iter().map(|(key, held)| {
             let again = DnKey::from_dn(&schema, &held.governing.name);
@@ -401,7 +401,7 @@ fn held(entry: &dyn EntryRead, schema: &Schema) -> Option<(DnKey, Held)> {
     }
     let name = Dn::parse_stored(entry.dn()).ok()?;
     let key = DnKey::from_dn(schema, &name).ok()?;
-    let policy = Policy::read(entry, schema).unwrap_or_else(|fault| {
+    let policy = PasswordPolicy::read(entry, schema).unwrap_or_else(|fault| {
         let policy = entry.dn();
         tracing::error!(
             policy,
@@ -420,13 +420,13 @@ fn held(entry: &dyn EntryRead, schema: &Schema) -> Option<(DnKey, Held)> {
 
 /// What stands for a policy that was accepted once and cannot be understood any more: nobody is
 /// shut out by it, and no weak password comes in.
-fn unreadable() -> Policy {
-    Policy {
+fn unreadable() -> PasswordPolicy {
+    PasswordPolicy {
         check_quality: CheckQuality::WherePossible,
         min_length: UNREADABLE_MIN_LENGTH,
         allow_user_change: true,
         safe_modify: true,
-        ..Policy::default()
+        ..PasswordPolicy::default()
     }
 }
 
@@ -460,7 +460,7 @@ pub(crate) fn check_entry(schema: &Schema, entry: &Entry) -> Result<(), Refusal>
         return Ok(());
     }
     let refuse = |why: String| Refusal::new(ResultCode::ConstraintViolation, why);
-    Policy::read(entry, schema).map_err(|fault| refuse(fault.to_string()))?;
+    PasswordPolicy::read(entry, schema).map_err(|fault| refuse(fault.to_string()))?;
     if let Some(text) = text(entry, schema, SUBTREE_SPECIFICATION)
         && is_subentry(entry, schema)
     {

@@ -13,7 +13,7 @@ use schema::{EntryRead, Schema};
 
 use super::account::{AccountState, Locked, Rejected};
 use super::attributes::{after, between};
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 use super::switches::{SwitchTypes, Switches};
 
 /// An account: all that decides about signing in with it.
@@ -104,7 +104,7 @@ impl Account {
     }
 
     /// Since when it is locked by failures or by somebody, and until when.
-    pub fn lock(&self, policy: &Policy, now: Timestamp) -> Option<Condition> {
+    pub fn lock(&self, policy: &PasswordPolicy, now: Timestamp) -> Option<Condition> {
         let since = match self.state.locked? {
             Locked::ForEver => return Some(Condition::Locked { since: None, until: None }),
             Locked::Since(moment) => moment,
@@ -115,20 +115,20 @@ impl Account {
     }
 
     /// When it is locked for not having been used.
-    pub fn idle(&self, policy: &Policy) -> Option<Timestamp> {
+    pub fn idle(&self, policy: &PasswordPolicy) -> Option<Timestamp> {
         let last = self.state.last_success.max(self.state.changed)?;
         Some(after(last, policy.max_idle?))
     }
 
     /// How many more binds may fail.
-    pub fn failures_left(&self, policy: &Policy, now: Timestamp) -> Option<usize> {
+    pub fn failures_left(&self, policy: &PasswordPolicy, now: Timestamp) -> Option<usize> {
         let most = usize::try_from(policy.max_failures).unwrap_or(usize::MAX);
         let counts = policy.lockout && most > 0;
         counts.then(|| most.saturating_sub(self.failures(policy, now)))
     }
 
     /// How many have.
-    fn failures(&self, policy: &Policy, now: Timestamp) -> usize {
+    fn failures(&self, policy: &PasswordPolicy, now: Timestamp) -> usize {
         let counts = |failure: &&Timestamp| {
             policy.failure_interval.is_none_or(|length| between(**failure, now) < length)
         };
@@ -136,7 +136,7 @@ impl Account {
     }
 
     /// How often the password may be used when it has expired; nothing when grace is over.
-    pub fn grace_left(&self, policy: &Policy, now: Timestamp) -> u32 {
+    pub fn grace_left(&self, policy: &PasswordPolicy, now: Timestamp) -> u32 {
         let used = u32::try_from(self.state.grace_uses.len()).unwrap_or(u32::MAX);
         let expiry = self.state.expiry(policy);
         let is_late = expiry
@@ -146,7 +146,7 @@ impl Account {
     }
 
     /// All there is to say, what matters most first.
-    pub fn conditions(&self, policy: &Policy, now: Timestamp) -> Vec<Condition> {
+    pub fn conditions(&self, policy: &PasswordPolicy, now: Timestamp) -> Vec<Condition> {
         let state = &self.state;
         let mut found = Vec::new();
         if self.switches.is_disabled {
@@ -192,7 +192,7 @@ impl Account {
     }
 
     /// What the account usability control says.
-    pub fn usability(&self, policy: &Policy, now: Timestamp) -> Usability {
+    pub fn usability(&self, policy: &PasswordPolicy, now: Timestamp) -> Usability {
         let seconds = |length: Duration| u32::try_from(length.as_secs()).unwrap_or(u32::MAX);
         let mut why = Unusable::default();
         for condition in self.conditions(policy, now) {
@@ -293,7 +293,7 @@ impl Condition {
         }
     }
 
-    /// The same for people: a clause without a full stop.
+    /// What the condition is, for people: a clause without a full stop.
     pub fn sentence(&self) -> String {
         let at = |moment: &Timestamp| readable(*moment);
         match self {

@@ -10,13 +10,13 @@ use schema::DnKey;
 
 use super::account::AccountState;
 use super::control::PolicyError;
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 use super::set::Governing;
 use crate::request::refusal::Refusal;
 
 /// Who asks for a change of a password.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Asker {
+pub(super) enum Requester {
     /// The root identity, for whom there are no rules.
     Root,
     /// Who may set the passwords of others.
@@ -27,7 +27,7 @@ pub(super) enum Asker {
     Stranger,
 }
 
-impl Asker {
+impl Requester {
     pub(super) fn of(access: &Access, key: &DnKey) -> Self {
         if access.is_root() {
             Self::Root
@@ -42,7 +42,7 @@ impl Asker {
     }
 
     /// Whether quality and history matter.
-    pub(super) fn is_checked(self, policy: &Policy) -> bool {
+    pub(super) fn is_checked(self, policy: &PasswordPolicy) -> bool {
         match self {
             Self::Root => false,
             Self::Administrator => !policy.skips_administrators,
@@ -51,14 +51,14 @@ impl Asker {
     }
 
     /// Whether the asker has to put another password in the place of one that somebody else set.
-    pub(super) fn has_to_change(self, policy: &Policy, state: &AccountState) -> bool {
+    pub(super) fn has_to_change(self, policy: &PasswordPolicy, state: &AccountState) -> bool {
         self == Self::Owner && policy.forces_change() && state.is_reset
     }
 }
 
 /// What was found out about the passwords of a request.
-pub(crate) struct Looked {
-    pub(super) asker: Asker,
+pub(crate) struct Verdict {
+    pub(super) requester: Requester,
     pub(super) is_added: bool,
     pub(super) sends_old: bool,
     pub(super) keeps_hashed: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Looked {
     pub(super) was_used: bool,
 }
 
-impl Looked {
+impl Verdict {
     /// How new passwords of the entry are stored, if not as the settings have it.
     pub(crate) fn scheme(&self) -> Option<Scheme> {
         self.governing.as_ref()?.policy.scheme
@@ -87,7 +87,7 @@ impl Looked {
     }
 
     /// The policy whose quality a password that the server makes up has to have.
-    pub(crate) fn policy(&self) -> Option<&Policy> {
+    pub(crate) fn policy(&self) -> Option<&PasswordPolicy> {
         self.governing.as_ref().map(|governing| &governing.policy)
     }
 }
@@ -95,8 +95,6 @@ impl Looked {
 /// How the new passwords of a request are stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storing {
-    /// The policy has refused them: nothing is hashed, and the writer tells why.
-    pub(crate) is_refused: bool,
     /// Hashed values stay.
     pub(crate) keeps_hashed: bool,
     /// In which scheme, if not in that of the settings.

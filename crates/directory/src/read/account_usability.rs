@@ -19,7 +19,7 @@ use store::{Resolved, StoredEntry, View};
 
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
-use crate::password_policy::governed::Known;
+use crate::password_policy::governed::GovernedAccount;
 use crate::read::effective_rights::WithLines;
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::response::ResponseControl;
@@ -43,7 +43,7 @@ impl AccountsAsked {
         state: &State,
     ) -> Option<Self> {
         let usability = controls.account_usability;
-        let has_policies = Known::may_have_policy(directory);
+        let has_policies = GovernedAccount::may_have_policy(directory);
         let may_select = has_policies && selection.may_select_operational();
         if !usability && !may_select {
             return None;
@@ -66,13 +66,13 @@ impl AccountsAsked {
         guard: &Guard<'_>,
         view: &View<'_>,
         stored: &StoredEntry<'_>,
-    ) -> Option<(Known, DnKey)> {
+    ) -> Option<(GovernedAccount, DnKey)> {
         let password = &state.schema.well_known().user_password;
         if password::stored_in(stored, password).is_empty() {
             return None;
         }
         let key = DnKey::from_text(&state.schema, stored.dn()).ok()?;
-        let mut known = Known::of((directory, state), view, (stored, &key));
+        let mut known = GovernedAccount::of((directory, state), view, (stored, &key));
         let access = guard.access();
         let is_told = access.key() == Some(&key) || access.has(Privilege::PasswordReset);
         known.name = known.name.filter(|name| is_told || self.sees(name, (state, guard, view)));
@@ -102,7 +102,7 @@ impl AccountsAsked {
     pub(crate) fn beside<'e>(
         &self,
         entry: &'e dyn schema::EntryRead,
-        known: &Known,
+        known: &GovernedAccount,
     ) -> WithLines<'e, Arc<AttributeDescription>> {
         let mut lines = Vec::new();
         let mut put = |description: &Option<Arc<AttributeDescription>>, value: Option<String>| {
@@ -126,7 +126,7 @@ impl AccountsAsked {
     /// The control that goes with the entry.
     pub(crate) fn control(
         &self,
-        (known, key): (&Known, &DnKey),
+        (known, key): (&GovernedAccount, &DnKey),
         (access, rights): (&Access, &Rights<'_>),
         directory: &Directory,
     ) -> Option<ResponseControl> {

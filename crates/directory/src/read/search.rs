@@ -101,7 +101,12 @@ pub(crate) fn start(
     let outcome = if is_small {
         let state = directory.state.load();
         let meant = ResolvedRequest::of(request, controls, &state.schema, names)?;
-        let outcome = search.run((snapshot, &state), &meant, sink);
+        // Chains are followed elsewhere: nothing that is there, or hidden, decides where.
+        let outcome = if chain::asks(&meant.filter) && !cost::is_root_dse(request) {
+            Ok(SearchOutcome::TooMuch)
+        } else {
+            search.run((snapshot, &state), &meant, sink)
+        };
         if matches!(outcome, Ok(SearchOutcome::TooMuch | SearchOutcome::Parked(_))) {
             resolved = Some(Box::new(meant));
         }
@@ -358,8 +363,7 @@ impl Search<'_> {
             }
             Expanded::End(outcome) => Ok(outcome),
         };
-        // That chains are followed elsewhere is decided by what is asked for.
-        if matches!(outcome, Ok(SearchOutcome::TooMuch)) && !chain::asks(filter) {
+        if matches!(outcome, Ok(SearchOutcome::TooMuch)) {
             self.note_too_much((filter, guard));
         }
         self.report(filter, &outcome);

@@ -9,7 +9,7 @@ use store::Lsn;
 
 use crate::password_policy::account_event::{AccountEvents, Event, What};
 use crate::password_policy::pending::replay;
-use crate::password_policy::{AccountState, Policy};
+use crate::password_policy::{AccountState, PasswordPolicy};
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
@@ -56,7 +56,7 @@ fn change(
     let policies = decide.directory.rules.password_policies.load();
     let key = DnKey::from_text(schema, stored.dn());
     let governing = key.as_ref().ok().and_then(|key| policies.of(&stored, key));
-    let none = Policy::default();
+    let none = PasswordPolicy::default();
     let policy = governing.as_ref().map_or(&none, |one| &one.policy);
     let state = AccountState::read(&stored, schema);
     let events = events.iter().copied();

@@ -7,9 +7,9 @@
 //! may not unlock an account does not keep it from being locked.
 //! Invariant: no password leaves, in whatever form: of those that were used, the times are told.
 
+pub(crate) mod change_operation;
 mod changes;
-mod tells;
-pub(crate) mod verb;
+mod report;
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, Schema};
 
-use self::tells::Told;
-use self::verb::{Changed, Verb};
+use self::change_operation::{AccountChange, ChangeOperation};
+use self::report::AccountReport;
 use crate::access::guard::{self, Guard, Site, guarded};
 use crate::directory::State;
-use crate::password_policy::governed::Known;
+use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
 use crate::read::target::{self, Lookup};
 use crate::request::extended::call::Call;
@@ -36,7 +36,7 @@ use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
-use crate::write::request::{StateChange, Wanted, WriteOp};
+use crate::write::request::{StateChange, StateQuery, WriteOp};
 use crate::write::{delta, named, stamp, submit};
 
 /// Carries it out, or resolves what it changes and hands that to the writer.
@@ -68,31 +68,31 @@ pub(crate) fn start(
     }
     let knows_ping = request.oid == PING_OID;
     let (changes, numbers) = resolve(&value.operations)?;
-    let asked = Wanted { target: value.target.into_owned(), numbers, knows_ping };
+    let query = StateQuery { target: value.target.into_owned(), numbers, knows_ping };
     if changes.is_empty() {
-        let value = read(worker, session, &state, (&dn, &key), &asked)?;
+        let value = read(worker, session, &state, (&dn, &key), &query)?;
         return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
     }
-    let op = WriteOp::StateChange(StateChange { key, dn, changes, asked });
+    let op = WriteOp::StateChange(StateChange { key, dn, changes, query });
     submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
-/// What is to be changed, and the numbers of what is to be told: also of what is changed.
-type Resolved = (Vec<(&'static Verb, Vec<String>)>, Vec<u32>);
+/// What is to be changed, and the numbers of what is to be reported: also of what is changed.
+type Resolved = (Vec<(&'static ChangeOperation, Vec<String>)>, Vec<u32>);
 
 fn resolve(operations: &[StateOperation<'_>]) -> Result<Resolved, Refusal> {
     let (mut changes, mut numbers) = (Vec::new(), Vec::new());
     for StateOperation { number, values } in operations {
-        if tells::is_known(*number) {
+        if report::is_known(*number) {
             numbers.push(*number);
             continue;
         }
-        let verb = changes::verb(*number).ok_or_else(|| {
+        let operation = changes::change_operation(*number).ok_or_else(|| {
             let why = format!("operation {number} on the state of an account is not known");
             Refusal::new(ResultCode::ConstraintViolation, why)
         })?;
-        numbers.push(verb.tells);
-        changes.push((verb, values.iter().map(ToString::to_string).collect()));
+        numbers.push(operation.reports);
+        changes.push((operation, values.iter().map(ToString::to_string).collect()));
     }
     Ok((changes, numbers))
 }
@@ -103,7 +103,7 @@ fn read(
     session: &Session,
     state: &State,
     (dn, key): (&Dn, &DnKey),
-    asked: &Wanted,
+    query: &StateQuery,
 ) -> Result<Vec<u8>, Refusal> {
     let directory = Arc::clone(&worker.directory);
     let now = directory.clock.now();
@@ -119,15 +119,15 @@ fn read(
         if !guard.on(&stored).is_disclosed() {
             return Err(guard.denied(view, &stored)?);
         }
-        let known = Known::of((&directory, state), view, (&stored, key));
-        Ok(known.told(now).value(asked))
+        let known = GovernedAccount::of((&directory, state), view, (&stored, key));
+        Ok(known.report(now).value(query))
     })
 }
 
-impl Known {
-    fn told(&self, now: Timestamp) -> Told<'_> {
+impl GovernedAccount {
+    fn report(&self, now: Timestamp) -> AccountReport<'_> {
         let Self { name, policy, account } = self;
-        Told { name: name.as_deref(), policy, account, now }
+        AccountReport { name: name.as_deref(), policy, account, now }
     }
 }
 
@@ -139,18 +139,19 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let stored = guard::stored(decide.view, id)?;
     let schema = &decide.state.schema;
     let now = decide.stamp.moment.time;
-    let mut known = Known::of((decide.directory, decide.state), decide.view, (&stored, &op.key));
+    let mut known =
+        GovernedAccount::of((decide.directory, decide.state), decide.view, (&stored, &op.key));
     let found = known.account.state.clone();
-    let mut changed = Changed { account: &mut known.account, policy: &known.policy, now };
-    for (verb, values) in &op.changes {
-        (verb.change)(&mut changed, values)?;
+    let mut changed = AccountChange { account: &mut known.account, policy: &known.policy, now };
+    for (operation, values) in &op.changes {
+        (operation.change)(&mut changed, values)?;
     }
     let rights = &decide.guard.on(&stored);
     check_failures(rights, schema, &found, &known.account.state)?;
     let before = stored.to_entry()?;
     let mut after = before.clone();
     write(&known.account, &mut after, schema)?;
-    let value = known.told(now).value(&op.asked);
+    let value = known.report(now).value(&op.query);
     // What binds left that is not written yet is written now, or was undone.
     let settled = (AccountState::read(&stored, schema) != found).then_some(id);
     if delta::deltas(&before, &after).is_empty() {

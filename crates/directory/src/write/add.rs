@@ -11,7 +11,8 @@ use store::Resolved;
 
 use crate::access::guard;
 use crate::config::index_config;
-use crate::password_policy::change::{self, Sent};
+use crate::password_policy::change::{self, SentPasswords};
+use crate::password_policy::verdict::Storing;
 use crate::read::search::aliases;
 use crate::read::target;
 use crate::request::refusal::Refusal;
@@ -50,14 +51,13 @@ pub(crate) fn resolve(
     passwords::check_password_count(passwords.map(|one| one.values.len()).sum())?;
     entry.add_naming_values(schema)?;
     let access = session.access();
-    let looked = sent_passwords(&entry)
-        .map(|sent| change::look_at_new(worker, access, (&key, &entry), &sent));
-    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
-    let storing = storing.unwrap_or_default();
-    stored_form::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
+    let verdict =
+        sent_passwords(&entry).map(|sent| change::judge_new(worker, access, (&key, &entry), &sent));
+    let storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
+    stored_form::hash_passwords(worker, session, &mut entry, (schema, storing.as_ref()))?;
     Ok(match worker.request.hashing.questions() {
         Some(questions) => Resolution::NeedsHash(questions),
-        None => WriteOp::Add(Add { key, entry, looked }).into(),
+        None => WriteOp::Add(Add { key, entry, verdict }).into(),
     })
 }
 
@@ -90,10 +90,10 @@ fn check_work(worker: &Worker, session: &Session, request: &AddRequest<'_>) -> R
 const OCTET_STEPS_MAX: u64 = 400;
 
 /// The passwords of a new entry; none when it has none.
-fn sent_passwords(entry: &Entry) -> Option<Sent<'_>> {
+fn sent_passwords(entry: &Entry) -> Option<SentPasswords<'_>> {
     let mut sent = None;
     for attribute in entry.attributes().iter().filter(|one| one.description.is_password()) {
-        let sent = sent.get_or_insert_with(Sent::default);
+        let sent = sent.get_or_insert_with(SentPasswords::default);
         let is_hashable = passwords::is_hashable(&attribute.description);
         attribute.values.iter().for_each(|value| sent.take(value, is_hashable));
     }
@@ -110,6 +110,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     if let Resolved::Found(_) = decide.view.resolve(&op.key)? {
         return Err(exists());
     }
+    // An entry whose passwords are refused lacks them: nothing else is said of it.
+    let verdict = op.verdict.as_ref().map(|verdict| verdict.as_ref().map_err(Refusal::clone));
+    let verdict = verdict.transpose()?;
     let schema = &decide.state.schema;
     let relax = decide.controls.relax;
     let mode = if relax { Mode::Import } else { Mode::Client };
@@ -129,13 +132,12 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     }
     let uuid = random_uuid(decide.chance);
     let mut own = None;
-    if let Some(looked) = &op.looked {
-        let looked = looked.as_ref().map_err(Refusal::clone)?;
+    if let Some(verdict) = verdict {
         let touched = op.entry.attributes().iter();
         let touched = touched.map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
         let target =
             change::Target { key: &op.key, stored: None, proves_old: false, touched: &touched };
-        own = Some(change::decide(decide, looked, &target, &mut entry)?);
+        own = Some(change::decide(decide, verdict, &target, &mut entry)?);
     }
     stamp::stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
     let checked = Checked {

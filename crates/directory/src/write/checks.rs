@@ -116,7 +116,7 @@ pub(crate) fn may_set_policies(decide: &Decide<'_>) -> bool {
 }
 
 /// Refuses a name that holds a password, whichever way its type is written: names are in logs, in
-/// answers and in other entries. Likewise an object class.
+/// answers and in other entries. An object class is refused as well.
 pub(crate) fn check_rdn(rdn: &Rdn, schema: &Schema) -> Result<(), Refusal> {
     let refuse = |why| Err(Refusal::new(ResultCode::NamingViolation, why));
     let class = &schema.well_known().object_class.kind;

@@ -28,10 +28,10 @@ use crate::request::controls::write::{ReadEntry, WriteControls};
 use crate::request::controls::{assertion, read_entry};
 use crate::request::referral;
 use crate::request::refusal::Refusal;
-use crate::write::answer::Answer;
 use crate::write::decision::{Decide, Decision};
 use crate::write::read_entry::Room;
 use crate::write::request::{Transaction, WriteOp, WriteRequest};
+use crate::write::response::WriteResponse;
 use crate::write::stamp::{Stamp, Stamper};
 use crate::write::{
     account_events, account_state, add, delete, modify, modify_dn, password_modify, permit, rehash,
@@ -40,7 +40,7 @@ use crate::write::{
 
 /// What came of a request: its changes are in the batch, and its answer waits until they are
 /// durable.
-pub(crate) struct Outcome {
+pub(crate) struct WriteOutcome {
     /// What was applied to the batch and is to be logged as one record; empty after a refusal.
     pub(crate) changes: Vec<Permitted<Change>>,
     /// Accounts of which nothing waits any more when the changes are kept.
@@ -48,17 +48,17 @@ pub(crate) struct Outcome {
     /// What the changes were stamped with.
     pub(crate) stamp: Stamp,
     /// What the client is told.
-    pub(crate) answer: Answer,
+    pub(crate) answer: WriteResponse,
     /// Whether the request is carried out; else it is to be decided again later, behind those that
     /// wait, and only the last answer is sent.
     pub(crate) is_over: bool,
     /// The ACIs from now on, when the changes touch any.
     pub(crate) acis: Option<Arc<AciSet>>,
-    /// Likewise, the password policies.
+    /// The password policies from now on, when the changes touch any.
     pub(crate) password_policies: Option<Arc<PasswordPolicies>>,
 }
 
-impl Outcome {
+impl WriteOutcome {
     /// Whether the next request must be decided under another schema.
     pub(crate) fn changes_schema(&self) -> bool {
         self.changes.iter().any(|change| matches!(change.get(), Change::Schema(_)))
@@ -99,7 +99,7 @@ impl Decider {
         batch: &mut Batch<'_>,
         state: &State,
         request: &mut WriteRequest,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<WriteOutcome, StoreError> {
         batch.savepoint();
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut self.chance;
@@ -110,7 +110,7 @@ impl Decider {
             Attempt { directory, batch, state, stamp, chance, changes, settled, acis, room };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
-            Err(Failed::Refused(refusal)) => (Answer::from(refusal), true),
+            Err(Failed::Refused(refusal)) => (WriteResponse::from(refusal), true),
             Err(Failed::Store(error)) => return Err(error),
         };
         let Attempt { stamp, mut changes, mut settled, acis, .. } = attempt;
@@ -122,7 +122,7 @@ impl Decider {
         let policies = directory.rules.password_policies.load();
         let policies = set::after(&policies, &changes, &batch.view())?;
         let password_policies = policies.map(Arc::new);
-        Ok(Outcome { changes, settled, stamp, answer, is_over, acis, password_policies })
+        Ok(WriteOutcome { changes, settled, stamp, answer, is_over, acis, password_policies })
     }
 }
 
@@ -160,7 +160,7 @@ impl From<Refusal> for Failed {
 
 /// How far an update came.
 struct Carried {
-    answer: Answer,
+    answer: WriteResponse,
     is_over: bool,
 }
 
@@ -280,7 +280,10 @@ impl Attempt<'_, '_> {
             op.keep(read);
             read = if is_over { op.take_controls() } else { Vec::new() };
         }
-        Ok(Carried { answer: Answer { value, controls: read, ..Answer::success() }, is_over })
+        Ok(Carried {
+            answer: WriteResponse { value, controls: read, ..WriteResponse::success() },
+            is_over,
+        })
     }
 
     /// What is to change, what was read before it, and whether that is all.

@@ -1,10 +1,9 @@
 //! Updates: a file for each operation, the decision, and the queue of the writer. Start at
-//! `decide.rs` and `queue.rs`.
+//! `request.rs`, `decide.rs` and `queue.rs`.
 
 pub(crate) mod account_events;
 pub(crate) mod account_state;
 pub(crate) mod add;
-pub(crate) mod answer;
 pub(crate) mod checks;
 pub(crate) mod decide;
 pub(crate) mod decision;
@@ -25,6 +24,7 @@ pub(crate) mod read_entry;
 pub(crate) mod rehash;
 pub(crate) mod relax;
 pub(crate) mod request;
+pub(crate) mod response;
 pub(crate) mod space;
 pub(crate) mod stamp;
 pub(crate) mod stored_form;

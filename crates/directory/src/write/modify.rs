@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use aci::Privilege;
+use aci::{Denied, Privilege};
 use auth::password;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
@@ -18,8 +18,9 @@ use crate::bind;
 use crate::bind::hashing::Behind;
 use crate::config::{access_config, index_config, schema_modify};
 use crate::directory::Directory;
-use crate::password_policy::change::{self, Sent};
-use crate::password_policy::verdict::{Looked, Storing};
+use crate::password_policy::change::{self, SentPasswords};
+use crate::password_policy::verdict::Storing;
+use crate::password_policy::verdict::Verdict;
 use crate::read::{excerpt, target};
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::write::WriteControls;
@@ -31,7 +32,7 @@ use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
 use crate::write::rehash::queue::current_form;
-use crate::write::request::{Modification, Modify, WriteOp};
+use crate::write::request::{Modification, Modify, RefusedPasswords, WriteOp};
 use crate::write::submit::Resolution;
 use crate::write::{delta, old_password, passwords, relax, stamp, stored_form};
 
@@ -55,29 +56,32 @@ pub(crate) fn resolve(
     }
     let access = session.access();
     let sent = sent_passwords(request, &state.schema)
-        .map(|sent| Sent { is_trial: controls.is_trial(), ..sent });
+        .map(|sent| SentPasswords { is_trial: controls.is_trial(), ..sent });
     let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
     let is_own = access.key() == Some(&key) && access.prover().is_none();
     let may_try = checks::may_change_password(access, &key);
     let is_privileged = access.has(Privilege::PasswordReset);
     check_count(request, &state.schema, is_privileged)?;
-    let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
+    let mut verdict = sent.map(|sent| change::judge(worker, access, &key, &sent));
     if guesses && is_own && old_password::is_shut(worker, &key, &state)? {
-        looked = Some(Err(change::shut()));
+        verdict = Some(Err(change::shut()));
     }
-    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
-    let storing = storing.unwrap_or_default();
-    let mut modifications = Vec::new();
+    let storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
+    let (mut modifications, mut refused) = (Vec::new(), Vec::new());
     let mut passwords = StoredNow { key: &key, of: Vec::new() };
     let (mut is_wrong, mut proven) = (false, Vec::new());
     for modification in request.changes.iter() {
         // Who may not is refused by the writer, and has nothing hashed.
         let stored = may_try.then_some(&mut passwords);
-        let context = (&*state.schema, &storing, stored);
-        let (resolved, old) = resolve_one(worker, session, context, &modification)?;
-        modifications.push(resolved);
-        is_wrong |= old.misses;
-        proven.extend(old.proven);
+        let context = (&*state.schema, storing.as_ref(), stored);
+        match resolve_one(worker, session, context, &modification)? {
+            ResolvedOne::Kept(modification, old) => {
+                modifications.push(modification);
+                is_wrong |= old.misses;
+                proven.extend(old.proven);
+            }
+            ResolvedOne::Refused(passwords) => refused.push(passwords),
+        }
     }
     check_attribute_count(&modifications)?;
     if let Some(questions) = worker.request.hashing.questions() {
@@ -87,7 +91,7 @@ pub(crate) fn resolve(
     if is_wrong && is_own {
         old_password::note_wrong(worker, &key, &state)?;
     }
-    Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }).into())
+    Ok(WriteOp::Modify(Modify { key, dn, modifications, refused, proven, verdict }).into())
 }
 
 /// Refuses more passwords than one account has use for: each is hashed, and each that is to be
@@ -134,7 +138,7 @@ fn check_count(
 }
 
 /// The passwords of a request; none when it is not about any.
-fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Sent<'r>> {
+fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<SentPasswords<'r>> {
     let mut sent = None;
     for modification in request.changes.iter() {
         let attribute = &modification.attribute;
@@ -142,7 +146,7 @@ fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Se
         if !description.is_password() {
             continue;
         }
-        let sent = sent.get_or_insert_with(Sent::default);
+        let sent = sent.get_or_insert_with(SentPasswords::default);
         let is_hashable = passwords::is_hashable(&description);
         for value in attribute.values.iter() {
             match modification.operation {
@@ -166,12 +170,18 @@ struct Old {
     proven: Vec<Vec<u8>>,
 }
 
+/// What one modification of a request leads to.
+enum ResolvedOne {
+    Kept(Modification, Old),
+    Refused(RefusedPasswords),
+}
+
 fn resolve_one(
     worker: &mut Worker,
     session: &Session,
-    (schema, storing, passwords): (&Schema, &Storing, Option<&mut StoredNow<'_>>),
+    (schema, storing, passwords): (&Schema, Option<&Storing>, Option<&mut StoredNow<'_>>),
     modification: &ldap::message::Modification<'_>,
-) -> Result<(Modification, Old), Refusal> {
+) -> Result<ResolvedOne, Refusal> {
     let attribute = &modification.attribute;
     let description = schema
         .describe(attribute.description)
@@ -190,7 +200,12 @@ fn resolve_one(
     }
     let mut old = Old::default();
     let values = match operation {
-        ModifyOperation::Add | ModifyOperation::Replace if passwords::is_hashable(&description) => {
+        ModifyOperation::Add | ModifyOperation::Replace
+            if passwords::is_hashable(&description) && !attribute.values.is_empty() =>
+        {
+            let Some(storing) = storing else {
+                return Ok(ResolvedOne::Refused(RefusedPasswords { operation, description }));
+            };
             values
                 .filter_map(|value| {
                     stored_form::stored_password(worker, storing, value).transpose()
@@ -218,7 +233,7 @@ fn resolve_one(
         | ModifyOperation::Delete
         | ModifyOperation::Increment => values.map(<[u8]>::to_vec).collect(),
     };
-    Ok((Modification { operation, description, values }, old))
+    Ok(ResolvedOne::Kept(Modification { operation, description, values }, old))
 }
 
 /// Refuses to look for more attributes than an entry can have.
@@ -271,11 +286,12 @@ fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<
 
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, Refusal> {
-    let is_empty = op.modifications.is_empty();
+    let is_empty = op.modifications.is_empty() && op.refused.is_empty();
     if op.key == decide.state.subschema_key {
-        return match is_empty {
-            true => Ok(Decision::default()),
-            false => schema_modify::decide(decide, &op.modifications),
+        return match &op.verdict {
+            _ if is_empty => Ok(Decision::default()),
+            Some(Err(refusal)) => Err(refusal.clone()),
+            Some(Ok(_)) | None => schema_modify::decide(decide, &op.modifications),
         };
     }
     let name = op.dn.to_string();
@@ -289,8 +305,12 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let stored = guard::stored(decide.view, id)?;
     // The policy's word comes first: whether an old password is right is told to nobody who may not
     // try one now.
-    let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));
-    let looked = looked.transpose()?;
+    let verdict = op.verdict.as_ref().map(|verdict| verdict.as_ref().map_err(Refusal::clone));
+    let verdict = verdict.transpose()?;
+    // They are somebody else's.
+    if !op.refused.is_empty() {
+        return Err(Denied.into());
+    }
     let mut passes = Passes::new(decide.directory.limits.modify_work_max);
     passes.sent(&op.modifications)?;
     let found = (decide.view, id, &**schema);
@@ -309,12 +329,12 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         relax::check_uuid(decide, &after, Some(id))?;
     }
     let mut own = None;
-    let late = looked.and_then(Looked::late);
-    if let Some(looked) = looked {
+    let late = verdict.and_then(Verdict::late);
+    if let Some(verdict) = verdict {
         let proves_old = proves_old(decide.directory, &before, op);
         let target =
             change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &touched };
-        own = Some(change::decide(decide, looked, &target, &mut after)?);
+        own = Some(change::decide(decide, verdict, &target, &mut after)?);
     }
     // What was set under relaxed rules stays as it was set.
     let kept = if relax { &touched[..] } else { &[] };
@@ -391,8 +411,8 @@ fn touched(modifications: &[Modification]) -> Vec<Arc<AttributeDescription>> {
     all.filter(|description| seen.insert(&***description)).cloned().collect()
 }
 
-/// The modifications, those that add values to one attribute after each other as one, and likewise
-/// those that delete them: each compares its values with all that are there.
+/// The modifications. Those that add values to one attribute after each other are one, and so are
+/// those that delete values: each compares its values with all that are there.
 fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
     let mut merged: Vec<Cow<'_, Modification>> = Vec::with_capacity(modifications.len());
     for modification in modifications {

@@ -31,7 +31,8 @@ pub(crate) fn named(directory: &Directory, name: &str) -> Result<Named, Refusal>
     Ok(Named { state, dn, key })
 }
 
-/// The same for an update that no entry takes which the server makes itself.
+/// The entry that an update names, as [`named`] gives it. Refuses the names of entries that the
+/// server makes itself.
 pub(crate) fn named_stored(directory: &Directory, name: &str) -> Result<Named, Refusal> {
     stored(named(directory, name)?)
 }

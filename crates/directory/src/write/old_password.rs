@@ -10,22 +10,24 @@ use crate::directory::State;
 use crate::password_policy::attempts::Own;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
+use crate::write::request::OldPassword;
 
-/// The stored value that the old password is behind. An empty one stands for none: whether there
-/// is such an entry at all, the decision tells. It is looked at, but does not count, when no bind
-/// with it would: nobody guesses here what they may not guess there.
+/// The stored value that the old password is behind. It is wrong as well where there is no such
+/// entry, which the decision tells. It is looked at, but does not count, when no bind with it
+/// would: nobody guesses here what they may not guess there.
 pub(crate) fn behind(
     worker: &mut Worker,
     key: &DnKey,
     state: &State,
     old: &[u8],
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<OldPassword, Refusal> {
     let known = state.schema.well_known();
     let stored = stored_now(worker, key, &known.user_password)?;
-    let Behind::At(place) = worker.which(old, &stored) else { return Ok(Vec::new()) };
+    let Behind::At(place) = worker.which(old, &stored) else { return Ok(OldPassword::Wrong) };
     let may_try = login(worker, key, state)?
         .is_some_and(|login| login.may_try(&worker.directory, Own::None).is_ok());
-    Ok(stored.get(place).filter(|_| may_try).cloned().unwrap_or_default())
+    let right = stored.get(place).filter(|_| may_try).cloned();
+    Ok(right.map_or(OldPassword::Wrong, OldPassword::Right))
 }
 
 /// Whether nobody may try a password of the account now.

@@ -10,9 +10,9 @@ use schema::{Change, DnKey, Mode, validate};
 use self::value::{RequestValue, decode};
 use crate::access::guard;
 use crate::bind::hashing::Hashed;
-use crate::password_policy::change::{self, Sent};
+use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::generator;
-use crate::password_policy::verdict::Looked;
+use crate::password_policy::verdict::Verdict;
 use crate::read::target;
 use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
@@ -22,7 +22,7 @@ use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::rehash::queue::current_form;
-use crate::write::request::{PasswordModify, WriteOp};
+use crate::write::request::{AcceptedPassword, OldPassword, PasswordModify, WriteOp};
 use crate::write::submit::{self, Resolution};
 use crate::write::{delta, named, old_password, stamp};
 
@@ -50,8 +50,8 @@ pub(crate) fn start(
     worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
     let old = match value.old {
-        Some(old) => Some(old_password::behind(worker, &key, &state, old)?),
-        None => None,
+        Some(old) => old_password::behind(worker, &key, &state, old)?,
+        None => OldPassword::NotSent,
     };
     if value.new.is_some_and(<[u8]>::is_empty) {
         return Err(Refusal::new(
@@ -60,46 +60,48 @@ pub(crate) fn start(
         ));
     }
     let (clear, is_trial) = (value.new.into_iter().collect(), call.controls.is_trial());
-    let sent = Sent { clear, old: value.old, is_trial, ..Sent::default() };
-    let looked = change::look(worker, session.access(), &key, &sent);
-    let (stored, generated) = match &looked {
-        Ok(looked) => new_password(worker, looked, value.new)?,
-        // Nothing is hashed for it; the writer tells why.
-        Err(_) => (Hashed::Now(Vec::new()), None),
+    let sent = SentPasswords { clear, old: value.old, is_trial, ..SentPasswords::default() };
+    // Nothing is hashed for a password that the policy refuses; the writer tells why.
+    let new = match change::judge(worker, session.access(), &key, &sent) {
+        Ok(verdict) => new_password(worker, verdict, value.new)?.map(Ok),
+        Err(refusal) => Some(Err(refusal)),
     };
-    let resolved = match (worker.request.hashing.questions(), stored) {
-        (None, Hashed::Now(stored)) => {
+    let resolved = match (worker.request.hashing.questions(), new) {
+        (None, Some(new)) => {
             // Noted when nothing is computed any more, so that it is noted once.
-            if old.as_ref().is_some_and(Vec::is_empty) {
+            if matches!(old, OldPassword::Wrong) {
                 old_password::note_wrong(worker, &key, &state)?;
             }
-            let op = PasswordModify { key, dn, old, stored, generated, looked };
-            WriteOp::PasswordModify(op).into()
+            WriteOp::PasswordModify(PasswordModify { key, dn, old, new }).into()
         }
         (Some(questions), _) => Resolution::NeedsHash(questions),
-        (None, Hashed::Asked) => unreachable!("what is asked is among the questions"),
+        (None, None) => unreachable!("what is asked is among the questions"),
     };
     submit::submit(worker, session, (call.controls, call.envelope), resolved, sink)
 }
 
-/// The stored form of the new password, and it itself when the server has made it up.
+/// The new password with its stored form; none while that is asked for.
 fn new_password(
     worker: &mut Worker,
-    looked: &Looked,
+    verdict: Verdict,
     new: Option<&[u8]>,
-) -> Result<(Hashed, Option<Vec<u8>>), Refusal> {
+) -> Result<Option<AcceptedPassword>, Refusal> {
     let made = match new {
         Some(_) => None,
         // Another one would have to be hashed again.
         None => Some(match worker.request.hashing.known().generated() {
             Some(made) => made,
-            None => generator::generate(looked.policy(), &mut *worker.chance)?,
+            None => generator::generate(verdict.policy(), &mut *worker.chance)?,
         }),
     };
     let clear = new.or(made.as_ref().map(|made| made.as_slice())).unwrap_or_default();
-    let as_what = (looked.scheme(), made.is_some());
-    let stored = worker.stored_form(clear, as_what)?;
-    Ok((stored, made.map(|made| made.to_vec())))
+    let as_what = (verdict.scheme(), made.is_some());
+    Ok(match worker.stored_form(clear, as_what)? {
+        Hashed::Now(stored) => {
+            Some(AcceptedPassword { stored, generated: made.map(|made| made.to_vec()), verdict })
+        }
+        Hashed::Asked => None,
+    })
 }
 
 /// Whose password: the named user's, else that of whoever asks.
@@ -151,21 +153,23 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let schema = &decide.state.schema;
     let known = schema.well_known();
     let passwords = before.values(&known.user_password);
-    if let Some(old) = &op.old
-        && current_form(decide.directory.credentials.rehasher.as_ref(), passwords, old).is_none()
-    {
-        return Err(Refusal::new(ResultCode::InvalidCredentials, "the old password is not right"));
-    }
-    let looked = op.looked.as_ref().map_err(Refusal::clone)?;
-    let mut after = before.clone();
-    after.replace_values(schema, &known.user_password, vec![op.stored.clone()])?;
-    let target = change::Target {
-        key: &op.key,
-        stored: Some(&stored),
-        proves_old: op.old.is_some(),
-        touched: &[],
+    let proves_old = match &op.old {
+        OldPassword::NotSent => false,
+        OldPassword::Right(old)
+            if current_form(decide.directory.credentials.rehasher.as_ref(), passwords, old).is_some() =>
+        {
+            true
+        }
+        OldPassword::Wrong | OldPassword::Right(_) => {
+            let why = "the old password is not right";
+            return Err(Refusal::new(ResultCode::InvalidCredentials, why));
+        }
     };
-    let own = change::decide(decide, looked, &target, &mut after)?;
+    let AcceptedPassword { stored: new, verdict, .. } = op.new.as_ref().map_err(Refusal::clone)?;
+    let mut after = before.clone();
+    after.replace_values(schema, &known.user_password, vec![new.clone()])?;
+    let target = change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &[] };
+    let own = change::decide(decide, verdict, &target, &mut after)?;
     validate(&after, schema, Mode::Import)?;
     stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(delta::modify_change(id, &before, &after));
@@ -178,6 +182,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     };
     let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     decision.value = op.response_value();
-    decision.late = looked.late();
+    decision.late = verdict.late();
     Ok(decision)
 }

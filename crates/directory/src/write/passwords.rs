@@ -13,7 +13,8 @@ pub(crate) fn is_hashable(description: &AttributeDescription) -> bool {
     description.is_password() && description.kind.name() != "authPassword"
 }
 
-/// Gives the form in which a password is stored; none while that is asked for.
+/// Gives the form in which a password is stored; none while that is asked for, or where it is
+/// refused.
 pub type StoredForm<'f, E> = dyn FnMut(&[u8]) -> Result<Option<Vec<u8>>, E> + 'f;
 
 /// Puts the stored form of each password of `entry` in its place.

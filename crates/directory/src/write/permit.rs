@@ -18,7 +18,7 @@ use crate::password_policy::set;
 use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
-use crate::write::request::{Add, Modification, ModifyDn, WriteOp};
+use crate::write::request::{Add, Modification, ModifyDn, RefusedPasswords, WriteOp};
 use crate::write::{checks, rank};
 
 /// Refuses what the asker may not do.
@@ -46,16 +46,18 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         WriteOp::Modify(op) if op.key == decide.state.subschema_key => {
             let subschema = &*decide.state.subschema;
             let rights = decide.guard.on(subschema);
-            let is_allowed = may_all(&rights, subschema, &op.modifications);
+            let is_allowed = may_all(&rights, subschema, &op.modifications)
+                && op.refused.iter().all(|one| may_set(&rights, subschema, one));
             if is_allowed { Ok(()) } else { Err(Denied.into()) }
         }
         // Nothing changes, but it is told that there is such an entry.
-        WriteOp::Modify(op) if op.modifications.is_empty() => {
+        WriteOp::Modify(op) if op.modifications.is_empty() && op.refused.is_empty() => {
             on_target(decide, (&op.dn, &op.key), |_, rights| rights.is_disclosed())
         }
         WriteOp::Modify(op) => on_target(decide, (&op.dn, &op.key), |stored, rights| {
             let is_beside = op.modifications.iter().all(|one| one.description.is_password());
             may_all(rights, stored, &op.modifications)
+                && op.refused.iter().all(|one| may_set(rights, stored, one))
                 && (is_beside || may_touch_policies(decide, &op.key, false))
         }),
         WriteOp::ModifyDn(op) => on_target(decide, (&op.dn, &op.key), |_, rights| {
@@ -63,9 +65,10 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         }),
         WriteOp::PasswordModify(op) => {
             let password = &decide.state.schema.well_known().user_password;
+            let new = op.new.as_ref().map_or(UNKNOWN, |new| new.stored.as_slice());
             on_target(decide, (&op.dn, &op.key), |stored, rights| {
                 may_take_each(rights, stored, password)
-                    && rights.may_value(ValueChange::Add, password, &op.stored)
+                    && rights.may_value(ValueChange::Add, password, new)
             })
         }
         // Its values are decided on when they are known.
@@ -85,7 +88,8 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
     let is_allowed = match op {
         WriteOp::Modify(op) => {
             checks::may_change_password(access, &op.key)
-                || !op.modifications.iter().any(|one| one.description.is_password())
+                || (op.refused.is_empty()
+                    && !op.modifications.iter().any(|one| one.description.is_password()))
         }
         WriteOp::PasswordModify(op) => checks::may_change_password(access, &op.key),
         WriteOp::StateChange(_) => access.has(Privilege::PasswordReset),
@@ -206,6 +210,14 @@ fn may(rights: &Rights<'_>, entry: Option<&dyn EntryRead>, modification: &Modifi
         }
 }
 
+/// Whether passwords that are refused could be set, were they not.
+fn may_set(rights: &Rights<'_>, entry: &dyn EntryRead, refused: &RefusedPasswords) -> bool {
+    let RefusedPasswords { operation, description } = refused;
+    rights.has_privilege_for(description)
+        && (*operation != ModifyOperation::Replace || may_take_each(rights, entry, description))
+        && rights.may_value(ValueChange::Add, description, UNKNOWN)
+}
+
 /// Whether an attribute may lose all its values; where it has none, whether it may be written.
 fn may_take_all(
     rights: &Rights<'_>,
@@ -252,6 +264,9 @@ fn may_rename(decide: &Decide<'_>, op: &ModifyDn, rights: &Rights<'_>) -> bool {
     new && (!op.delete_old_rdn || old.all(|ava| may(ValueChange::Delete, ava)))
         && (!op.moves() || rights.may_entry(Right::Export))
 }
+
+/// What is asked about in the place of a stored form that nobody has made.
+const UNKNOWN: &[u8] = b"";
 
 #[cfg(test)]
 mod tests {

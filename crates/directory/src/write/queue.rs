@@ -4,8 +4,8 @@
 //! Invariant: what waits is bounded, in requests and in octets, over all and for each who asks.
 
 mod answers;
+mod group_commit;
 mod outbox;
-mod patience;
 pub(crate) mod pipeline;
 mod waiting;
 
@@ -91,8 +91,8 @@ impl PendingWrite {
         self.send(To::Reply(reply));
     }
 
-    /// Queues the write as [`Self::submit`] does. The answer comes to an outbox, which gets those of
-    /// all connections of a thread together.
+    /// Queues the write as [`Self::submit`] does. The answer comes to an outbox, which gets those
+    /// of all connections of a thread together.
     pub fn submit_to(self, outbox: &Arc<dyn Outbox>, connection: u64) {
         let to = To::Outbox { outbox: Arc::clone(outbox), connection };
         self.send(to);

@@ -22,7 +22,8 @@ pub(crate) fn check_request(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Ref
         WriteOp::StateChange(op) => &op.key,
         WriteOp::PasswordModify(op) => &op.key,
         WriteOp::Modify(op) => {
-            let mut touched = op.modifications.iter().map(|one| &*one.description);
+            let refused = op.refused.iter().map(|one| &*one.description);
+            let mut touched = op.modifications.iter().map(|one| &*one.description).chain(refused);
             match touched.any(|one| is_of_equals(decide, one)) {
                 true => &op.key,
                 false => return Ok(()),
@@ -113,7 +114,7 @@ fn check(decide: &Decide<'_>, id: EntryId) -> Result<(), Refusal> {
     }
 }
 
-/// Likewise for the entries below: their names change with it.
+/// Refuses a rename of an entry below which entries have privileges: their names change with it.
 fn check_below(decide: &Decide<'_>, id: EntryId) -> Result<(), Refusal> {
     let Decide { view, state, .. } = decide;
     let Ok(privilege) = state.schema.describe("ds-privilege-name") else { return Ok(()) };

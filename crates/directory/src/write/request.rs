@@ -16,14 +16,15 @@ use schema::{AttributeDescription, DnKey, Entry, EntryId};
 
 use crate::config::changes::{AccessConfig, IndexConfig};
 use crate::password_policy::account_event::AccountEvents;
-use crate::password_policy::verdict::Looked;
+use crate::password_policy::verdict::Verdict;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::cancel::Cancel;
 use crate::request::controls::response::ResponseControl;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
+use crate::request::cancel::Cancel;
 use crate::request::session::Who;
-use crate::write::account_state::verb::Verb;
+use crate::write::account_state::change_operation::ChangeOperation;
 
 /// One update request, resolved against the schema and owned.
 pub(crate) struct WriteRequest {
@@ -135,10 +136,11 @@ impl WriteOp {
 /// An add, resolved.
 pub(crate) struct Add {
     pub(crate) key: DnKey,
-    /// As the client sent it.
+    /// As the client sent it, with the stored forms of its passwords; without them where the policy
+    /// refuses them.
     pub(crate) entry: Entry,
     /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
+    pub(crate) verdict: Option<Result<Verdict, Refusal>>,
 }
 
 /// A delete, resolved.
@@ -198,10 +200,12 @@ pub(crate) struct Modify {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
     pub(crate) modifications: Vec<Modification>,
+    /// Those of passwords that are refused, by the policy or as somebody else's.
+    pub(crate) refused: Vec<RefusedPasswords>,
     /// Stored passwords that are to be deleted, each named by its clear text.
     pub(crate) proven: Vec<Vec<u8>>,
     /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
+    pub(crate) verdict: Option<Result<Verdict, Refusal>>,
 }
 
 /// One modification, resolved.
@@ -210,6 +214,12 @@ pub(crate) struct Modification {
     pub(crate) operation: ModifyOperation,
     pub(crate) description: Arc<AttributeDescription>,
     pub(crate) values: Vec<Vec<u8>>,
+}
+
+/// New passwords that are refused: nothing is hashed for them, and nothing of them is kept.
+pub(crate) struct RefusedPasswords {
+    pub(crate) operation: ModifyOperation,
+    pub(crate) description: Arc<AttributeDescription>,
 }
 
 /// A rename, resolved.
@@ -232,14 +242,28 @@ impl ModifyDn {
 pub(crate) struct PasswordModify {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
-    /// The stored value that the old password was found behind, if one was given; empty if none.
-    pub(super) old: Option<Vec<u8>>,
-    /// The new password as it will be stored.
+    pub(super) old: OldPassword,
+    /// The new password, unless the policy refuses it.
+    pub(super) new: Result<AcceptedPassword, Refusal>,
+}
+
+/// The old password that a request sends.
+pub(crate) enum OldPassword {
+    NotSent,
+    /// None of those of the entry, or one that nobody may try now.
+    Wrong,
+    /// Behind this stored value.
+    Right(Vec<u8>),
+}
+
+/// A new password that the policy accepts.
+pub(super) struct AcceptedPassword {
+    /// As it will be stored.
     pub(super) stored: Vec<u8>,
-    /// The password the server made up, to be told to the client.
+    /// It itself, to be told to the client, when the server has made it up.
     pub(super) generated: Option<Vec<u8>>,
     /// What the policy says of it.
-    pub(super) looked: Result<Looked, Refusal>,
+    pub(super) verdict: Verdict,
 }
 
 /// The change: one value takes the place of another.
@@ -254,12 +278,12 @@ pub(crate) struct Rehash {
 pub(crate) struct StateChange {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
-    pub(super) changes: Vec<(&'static Verb, Vec<String>)>,
-    pub(super) asked: Wanted,
+    pub(super) changes: Vec<(&'static ChangeOperation, Vec<String>)>,
+    pub(super) query: StateQuery,
 }
 
 /// What is to be answered.
-pub(super) struct Wanted {
+pub(super) struct StateQuery {
     /// The name of the account as it was sent.
     pub(super) target: String,
     /// The numbers of what is asked for; none: everything.

@@ -61,7 +61,7 @@ impl Default for SpaceLimits {
 
 /// How things stood when the disk was last asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Room {
+pub(crate) enum FreeSpace {
     Enough,
     Low { free_bytes: u64 },
     Full { free_bytes: u64 },
@@ -72,7 +72,7 @@ pub(crate) enum Room {
 pub(crate) struct SpaceWatch {
     space: Arc<dyn DiskSpace>,
     limits: SpaceLimits,
-    room: Room,
+    room: FreeSpace,
     /// When the disk is to be asked again, by the clock that never goes back.
     next_look: Option<Duration>,
     /// What was logged since it was asked, in bytes.
@@ -86,7 +86,7 @@ impl SpaceWatch {
         Self {
             space,
             limits,
-            room: Room::Enough,
+            room: FreeSpace::Enough,
             next_look: None,
             logged_bytes: 0,
             is_blind: false,
@@ -95,7 +95,11 @@ impl SpaceWatch {
 
     /// How things stand at `elapsed`; asks the disk when it was not asked for a while, and what is
     /// still to be written to the data file, in bytes.
-    pub(crate) fn look(&mut self, elapsed: Duration, owed_bytes: impl FnOnce() -> u64) -> Room {
+    pub(crate) fn look(
+        &mut self,
+        elapsed: Duration,
+        owed_bytes: impl FnOnce() -> u64,
+    ) -> FreeSpace {
         let is_soon = self.next_look.is_some_and(|next| elapsed < next);
         if is_soon && self.logged_bytes < LOOK_EVERY_BYTES {
             return self.room;
@@ -130,12 +134,12 @@ impl SpaceWatch {
     /// The refusal of a write, if there is not room enough for it.
     pub(crate) fn refusal(&self, is_root: bool) -> Option<Refusal> {
         let (free_bytes, limit_bytes, what) = match self.room {
-            Room::Enough => return None,
-            Room::Low { .. } if is_root => return None,
-            Room::Low { free_bytes } => {
+            FreeSpace::Enough => return None,
+            FreeSpace::Low { .. } if is_root => return None,
+            FreeSpace::Low { free_bytes } => {
                 (free_bytes, self.limits.low_bytes, "only the administrator can write")
             }
-            Room::Full { free_bytes } => {
+            FreeSpace::Full { free_bytes } => {
                 (free_bytes, self.limits.full_bytes, "nothing can be written")
             }
         };
@@ -149,24 +153,24 @@ impl SpaceWatch {
         ))
     }
 
-    fn set(&mut self, room: Room) {
+    fn set(&mut self, room: FreeSpace) {
         let before = std::mem::replace(&mut self.room, room);
         if std::mem::discriminant(&before) == std::mem::discriminant(&room) {
             return;
         }
         let SpaceLimits { low_bytes, full_bytes } = self.limits;
         match room {
-            Room::Enough => tracing::info!(
+            FreeSpace::Enough => tracing::info!(
                 low_bytes,
                 "the disk has space again: everybody may \
                                                        write"
             ),
-            Room::Low { free_bytes } => tracing::warn!(
+            FreeSpace::Low { free_bytes } => tracing::warn!(
                 free_bytes,
                 low_bytes,
                 "the disk is nearly full: only the administrator may write"
             ),
-            Room::Full { free_bytes } => {
+            FreeSpace::Full { free_bytes } => {
                 tracing::error!(free_bytes, full_bytes, "the disk is full: nobody may write");
             }
         }
@@ -174,14 +178,14 @@ impl SpaceWatch {
 }
 
 impl SpaceLimits {
-    fn room(self, free_bytes: u64, owed_bytes: u64) -> Room {
+    fn room(self, free_bytes: u64, owed_bytes: u64) -> FreeSpace {
         let left_bytes = free_bytes.saturating_sub(owed_bytes);
         if left_bytes < self.full_bytes {
-            Room::Full { free_bytes: left_bytes }
+            FreeSpace::Full { free_bytes: left_bytes }
         } else if free_bytes < self.low_bytes {
-            Room::Low { free_bytes }
+            FreeSpace::Low { free_bytes }
         } else {
-            Room::Enough
+            FreeSpace::Enough
         }
     }
 }
@@ -200,9 +204,9 @@ mod tests {
 
     /// `u64::MAX` cannot be found out.
     #[derive(Debug, Default)]
-    struct Told(AtomicU64);
+    struct FixedSpace(AtomicU64);
 
-    impl DiskSpace for Told {
+    impl DiskSpace for FixedSpace {
         fn free_bytes(&self) -> io::Result<u64> {
             match self.0.load(Ordering::Relaxed) {
                 u64::MAX => Err(io::ErrorKind::PermissionDenied.into()),
@@ -211,8 +215,8 @@ mod tests {
         }
     }
 
-    fn watch(free_bytes: u64) -> (Arc<Told>, SpaceWatch) {
-        let told = Arc::new(Told(AtomicU64::new(free_bytes)));
+    fn watch(free_bytes: u64) -> (Arc<FixedSpace>, SpaceWatch) {
+        let told = Arc::new(FixedSpace(AtomicU64::new(free_bytes)));
         let limits = SpaceLimits { low_bytes: 200 << 20, full_bytes: 100 << 20 };
         (Arc::clone(&told), SpaceWatch::new(told, limits))
     }
@@ -248,45 +252,48 @@ mod tests {
     #[test]
     fn the_disk_is_asked_again_after_a_second_or_when_a_write_failed() {
         let (told, mut watch) = watch(1 << 30);
-        assert_eq!(watch.look(Duration::from_secs(5), || 0), Room::Enough);
+        assert_eq!(watch.look(Duration::from_secs(5), || 0), FreeSpace::Enough);
         told.0.store(0, Ordering::Relaxed);
-        assert_eq!(watch.look(Duration::from_millis(5_999), || 0), Room::Enough);
-        assert_eq!(watch.look(Duration::from_secs(6), || 0), Room::Full { free_bytes: 0 });
+        assert_eq!(watch.look(Duration::from_millis(5_999), || 0), FreeSpace::Enough);
+        assert_eq!(watch.look(Duration::from_secs(6), || 0), FreeSpace::Full { free_bytes: 0 });
         told.0.store(1 << 30, Ordering::Relaxed);
-        assert_eq!(watch.look(Duration::from_secs(6), || 0), Room::Full { free_bytes: 0 });
+        assert_eq!(watch.look(Duration::from_secs(6), || 0), FreeSpace::Full { free_bytes: 0 });
         watch.look_again();
-        assert_eq!(watch.look(Duration::from_secs(6), || 0), Room::Enough);
+        assert_eq!(watch.look(Duration::from_secs(6), || 0), FreeSpace::Enough);
         assert!(watch.refusal(false).is_none(), "it goes on by itself");
     }
 
     #[test]
     fn a_fast_writer_is_noticed_within_its_second() {
         let (told, mut watch) = watch(1 << 30);
-        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Enough);
+        assert_eq!(watch.look(Duration::ZERO, || 0), FreeSpace::Enough);
         told.0.store(0, Ordering::Relaxed);
         watch.logged((4 << 20) - 1);
-        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Enough);
+        assert_eq!(watch.look(Duration::ZERO, || 0), FreeSpace::Enough);
         watch.logged(1);
-        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Full { free_bytes: 0 });
+        assert_eq!(watch.look(Duration::ZERO, || 0), FreeSpace::Full { free_bytes: 0 });
     }
 
     #[test]
     fn room_that_is_owed_to_the_data_file_is_not_given_away_again() {
         let (_, mut watch) = watch(300 << 20);
-        assert_eq!(watch.look(Duration::ZERO, || 100 << 20), Room::Enough);
-        assert_eq!(watch.look(Duration::from_secs(1), || 200 << 20), Room::Enough);
-        let full = Room::Full { free_bytes: 99 << 20 };
+        assert_eq!(watch.look(Duration::ZERO, || 100 << 20), FreeSpace::Enough);
+        assert_eq!(watch.look(Duration::from_secs(1), || 200 << 20), FreeSpace::Enough);
+        let full = FreeSpace::Full { free_bytes: 99 << 20 };
         assert_eq!(watch.look(Duration::from_secs(2), || 201 << 20), full);
-        let full = Room::Full { free_bytes: 0 };
+        let full = FreeSpace::Full { free_bytes: 0 };
         assert_eq!(watch.look(Duration::from_secs(3), || 301 << 20), full);
     }
 
     #[test]
     fn a_disk_that_cannot_be_asked_keeps_what_was_known() {
         let (told, mut watch) = watch(150 << 20);
-        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Low { free_bytes: 150 << 20 });
+        assert_eq!(watch.look(Duration::ZERO, || 0), FreeSpace::Low { free_bytes: 150 << 20 });
         told.0.store(u64::MAX, Ordering::Relaxed);
-        assert_eq!(watch.look(Duration::from_secs(1), || 0), Room::Low { free_bytes: 150 << 20 });
+        assert_eq!(
+            watch.look(Duration::from_secs(1), || 0),
+            FreeSpace::Low { free_bytes: 150 << 20 }
+        );
     }
 
     #[test]

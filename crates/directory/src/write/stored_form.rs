@@ -12,17 +12,21 @@ use crate::request::session::Session;
 use crate::request::worker::Worker;
 use crate::write::passwords::{hash_passwords_with, is_hashable};
 
-/// Replaces clear-text passwords by their hashes; slow ones are asked for.
+/// Replaces clear-text passwords by their hashes; slow ones are asked for. Where they are refused
+/// (`storing` is none) the entry loses them.
 pub(crate) fn hash_passwords(
     worker: &mut Worker,
     session: &Session,
     entry: &mut Entry,
-    (schema, storing): (&Schema, &Storing),
+    (schema, storing): (&Schema, Option<&Storing>),
 ) -> Result<(), Refusal> {
     if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
         require_confidentiality(&worker.directory.credentials.authentication, session)?;
     }
-    hash_passwords_with(entry, schema, &mut |value| stored_password(worker, storing, value))
+    hash_passwords_with(entry, schema, &mut |value| match storing {
+        Some(storing) => stored_password(worker, storing, value),
+        None => Ok(None),
+    })
 }
 
 /// The form in which a password is stored. A value that is hashed already is kept when it comes
@@ -33,9 +37,6 @@ pub(crate) fn stored_password(
     storing: &Storing,
     value: &[u8],
 ) -> Result<Option<Vec<u8>>, Refusal> {
-    if storing.is_refused {
-        return Ok(Some(REFUSED.to_vec()));
-    }
     if storing.keeps_hashed && password::is_hashed(value) {
         return Ok(Some(value.to_vec()));
     }
@@ -44,6 +45,3 @@ pub(crate) fn stored_password(
         Hashed::Asked => None,
     })
 }
-
-/// Stands for a password that was refused: it is stored nowhere.
-const REFUSED: &[u8] = b"{REFUSED}";

@@ -13,9 +13,9 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-use crate::write::answer::Answer;
 use crate::write::queue::PendingWrite;
 use crate::write::request::{WriteOp, WriteRequest};
+use crate::write::response::WriteResponse;
 
 /// What resolving an update leads to.
 pub(crate) enum Resolution {
@@ -63,7 +63,7 @@ pub(crate) fn submit(
     };
     if let Some(identifier) = controls.transaction {
         // It counts as done when it is accepted; whether it is, the end of the transaction tells.
-        let accepted = Answer { value: request.op.value(), ..Answer::success() };
+        let accepted = WriteResponse { value: request.op.value(), ..WriteResponse::success() };
         let now = worker.directory.clock.elapsed();
         let asks_policy = request.asks_policy();
         session.transactions().add(identifier, request, bytes.len(), now)?;

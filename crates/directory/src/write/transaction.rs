@@ -10,8 +10,8 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-use crate::write::answer::Answer;
 use crate::write::request::WriteOp;
+use crate::write::response::WriteResponse;
 use crate::write::submit;
 
 /// Start transaction (RFC 5805 §2.1).
@@ -62,12 +62,12 @@ pub(crate) fn end(
 pub(crate) fn answer(
     refused: Option<(MessageId, Refusal)>,
     updates: &[(MessageId, ControlsBuf)],
-) -> Answer {
+) -> WriteResponse {
     let updates = updates.iter().map(|(id, list)| (*id, list.as_ref())).collect::<Vec<_>>();
     let (failed, result) = match refused {
         Some((id, refusal)) => (Some(id), refusal),
         None => (None, Refusal::new(ResultCode::Success, "")),
     };
     let value = control_value::transaction_ended(failed, &updates);
-    Answer { value: (!value.is_empty()).then_some(value), ..Answer::from(result) }
+    WriteResponse { value: (!value.is_empty()).then_some(value), ..WriteResponse::from(result) }
 }

@@ -230,6 +230,28 @@ fn quality_holds_wherever_a_password_is_set() {
     assert_eq!(replace(&mut served.root(), ANNA, "x"), DONE);
 }
 
+/// Such an add was once told that a value came twice: both were the same word for a refused one.
+#[test]
+fn two_refused_passwords_are_refused_for_what_they_are() {
+    let served = served(&[("pwdCheckQuality", "1"), ("pwdMinLength", "8")]);
+    let mut bert = signed_in(&served, BERT, FIRST);
+    let both: &[&str] = &["short", "brief"];
+    let list = add_attributes(&[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["Carla"]),
+        ("sn", &["C"]),
+        ("userPassword", both),
+    ]);
+    let name = "uid=carla,dc=example,dc=org";
+    let add = Request::Add(AddRequest { name, attributes: list.as_ref() });
+    assert_eq!(outcome(&mut bert, add), refused(Why::Short));
+    let change = [(ModifyOperation::Add, "userPassword", both)];
+    assert_eq!(modify(&mut bert, ANNA, &change), refused(Why::Short));
+    let change = [(ModifyOperation::Replace, "userPassword", both)];
+    assert_eq!(modify(&mut bert, ANNA, &change), refused(Why::Short));
+    assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::Success);
+}
+
 #[test]
 fn nothing_is_told_to_those_who_may_not_write_it() {
     let served = served(&[("pwdCheckQuality", "1"), ("pwdMinLength", "8"), ("pwdInHistory", "3")]);

@@ -29,13 +29,13 @@ fn reset<'c>(old: &'c [&'c str], now: u64) -> Changed<'c> {
     Changed { by: Changer::Administrator, old, now: at(now) }
 }
 
-fn warning(state: &AccountState, policy: &Policy, now: u64) -> Option<PolicyWarning> {
+fn warning(state: &AccountState, policy: &PasswordPolicy, now: u64) -> Option<PolicyWarning> {
     state.after_success(policy, at(now)).unwrap().remark.warning
 }
 
 #[test]
 fn without_rules_nothing_is_refused() {
-    let policy = Policy { allow_user_change: true, ..Policy::default() };
+    let policy = PasswordPolicy { allow_user_change: true, ..PasswordPolicy::default() };
     let mut state = new();
     for failure in 0..100 {
         state = state.after_failure(&policy, at(failure));
@@ -49,11 +49,11 @@ fn without_rules_nothing_is_refused() {
 
 #[test]
 fn a_password_expires_after_a_warning_and_some_grace() {
-    let policy = Policy {
+    let policy = PasswordPolicy {
         max_age: seconds(30 * DAY),
         expire_warning: seconds(7 * DAY),
         grace_logins: 2,
-        ..Policy::default()
+        ..PasswordPolicy::default()
     };
     let state = new();
     assert_eq!(warning(&state, &policy, 23 * DAY - 1), None);
@@ -69,7 +69,7 @@ fn a_password_expires_after_a_warning_and_some_grace() {
     let changed = last.state.after_change(&policy, &owner(&[], 31 * DAY));
     assert_eq!(warning(&changed, &policy, 31 * DAY), None);
     // Grace that is over, too.
-    let policy = Policy { grace_expiry: seconds(DAY), ..policy };
+    let policy = PasswordPolicy { grace_expiry: seconds(DAY), ..policy };
     assert!(state.after_success(&policy, at(31 * DAY - 1)).is_ok());
     assert_eq!(state.after_success(&policy, at(31 * DAY)), Err(Rejected::Expired));
     // An entry that was never given a time does not expire.
@@ -78,12 +78,12 @@ fn a_password_expires_after_a_warning_and_some_grace() {
 
 #[test]
 fn failures_lock_an_account_for_a_while() {
-    let policy = Policy {
+    let policy = PasswordPolicy {
         lockout: true,
         max_failures: 3,
         lockout_duration: seconds(600),
         failure_interval: seconds(60),
-        ..Policy::default()
+        ..PasswordPolicy::default()
     };
     let mut state = new();
     for failure in [0, 61, 62] {
@@ -100,16 +100,20 @@ fn failures_lock_an_account_for_a_while() {
     assert_eq!((again.locked, again.failures.len()), (None, 1));
     assert_eq!(state.after_success(&policy, at(700)).unwrap().state.locked, None);
     // Without a duration it stays locked; without the switch it never is.
-    let for_ever = Policy { lockout_duration: None, ..policy.clone() };
+    let for_ever = PasswordPolicy { lockout_duration: None, ..policy.clone() };
     assert_eq!(state.before_login(&for_ever, at(1_000 * DAY)), Err(Rejected::Locked));
-    let off = Policy { lockout: false, ..policy };
+    let off = PasswordPolicy { lockout: false, ..policy };
     let state = (0..10).fold(new(), |state, second| state.after_failure(&off, at(second)));
     assert_eq!((state.locked, state.failures.len()), (None, 3));
 }
 
 #[test]
 fn each_failure_doubles_the_wait_up_to_the_most() {
-    let policy = Policy { min_delay: seconds(2), max_delay: seconds(10), ..Policy::default() };
+    let policy = PasswordPolicy {
+        min_delay: seconds(2),
+        max_delay: seconds(10),
+        ..PasswordPolicy::default()
+    };
     let mut state = new();
     let mut now = 0;
     for wait in [2, 4, 8, 10, 10] {
@@ -125,7 +129,7 @@ fn each_failure_doubles_the_wait_up_to_the_most() {
 
 #[test]
 fn an_account_has_its_time_and_may_not_be_idle() {
-    let policy = Policy { max_idle: seconds(30 * DAY), ..Policy::default() };
+    let policy = PasswordPolicy { max_idle: seconds(30 * DAY), ..PasswordPolicy::default() };
     let state = AccountState { start: Some(at(10)), end: Some(at(20)), ..new() };
     for (now, want) in [(9, false), (10, true), (19, true), (20, false)] {
         assert_eq!(state.before_login(&policy, at(now)).is_ok(), want, "{now}");
@@ -136,17 +140,17 @@ fn an_account_has_its_time_and_may_not_be_idle() {
     assert_eq!(used.before_login(&policy, at(49 * DAY)), Ok(()));
     assert_eq!(used.before_login(&policy, at(50 * DAY)), Err(Rejected::Locked));
     let closed = AccountState { locked: Some(Locked::ForEver), ..new() };
-    let policy = Policy { lockout_duration: seconds(1), ..Policy::default() };
+    let policy = PasswordPolicy { lockout_duration: seconds(1), ..PasswordPolicy::default() };
     assert_eq!(closed.before_login(&policy, at(DAY)), Err(Rejected::Locked));
 }
 
 #[test]
 fn a_password_that_somebody_set_has_to_be_changed_by_its_owner() {
-    let policy = Policy {
+    let policy = PasswordPolicy {
         must_change: true,
         allow_user_change: true,
         min_age: seconds(DAY),
-        ..Policy::default()
+        ..PasswordPolicy::default()
     };
     let set = new().after_change(&policy, &reset(&[], 0));
     assert!(set.after_success(&policy, at(1)).unwrap().remark.must_change);
@@ -155,31 +159,36 @@ fn a_password_that_somebody_set_has_to_be_changed_by_its_owner() {
     assert!(!own.after_success(&policy, at(2)).unwrap().remark.must_change);
     assert_eq!(own.may_change(&policy, false, at(DAY)), Err(Rejected::TooYoung));
     assert_eq!(own.may_change(&policy, false, at(DAY + 1)), Ok(()));
-    let safe = Policy { safe_modify: true, ..policy.clone() };
+    let safe = PasswordPolicy { safe_modify: true, ..policy.clone() };
     assert_eq!(own.may_change(&safe, false, at(2 * DAY)), Err(Rejected::OldPasswordMissing));
     assert_eq!(own.may_change(&safe, true, at(2 * DAY)), Ok(()));
-    let none = Policy { allow_user_change: false, ..policy };
+    let none = PasswordPolicy { allow_user_change: false, ..policy };
     assert_eq!(own.may_change(&none, true, at(2 * DAY)), Err(Rejected::ChangeNotAllowed));
 }
 
 #[test]
 fn so_many_used_passwords_are_remembered() {
-    let policy = Policy { in_history: 2, ..Policy::default() };
+    let policy = PasswordPolicy { in_history: 2, ..PasswordPolicy::default() };
     let mut state = new();
     for (second, stored) in [(1, "{A}#one"), (2, "{A}two"), (3, "{A}three")] {
         state = state.after_change(&policy, &owner(&[stored], second));
     }
     assert_eq!(state.used(&policy, at(4)).collect::<Vec<_>>(), ["{A}two", "{A}three"]);
-    let fewer = Policy { in_history: 1, ..policy };
+    let fewer = PasswordPolicy { in_history: 1, ..policy };
     assert_eq!(state.used(&fewer, at(4)).collect::<Vec<_>>(), ["{A}three"]);
-    let none = Policy { in_history: 0, ..fewer };
+    let none = PasswordPolicy { in_history: 0, ..fewer };
     assert_eq!(state.used(&none, at(4)).count(), 0);
     assert_eq!(state.after_change(&none, &owner(&["{A}x"], 4)).history, []);
 }
 
 #[test]
 fn what_is_written_is_read_again() {
-    let policy = Policy { in_history: 3, must_change: true, max_failures: 9, ..Policy::default() };
+    let policy = PasswordPolicy {
+        in_history: 3,
+        must_change: true,
+        max_failures: 9,
+        ..PasswordPolicy::default()
+    };
     let mut state = new().after_change(&policy, &reset(&["{SSHA}a#b=="], 5));
     state = state.after_failure(&policy, at(6)).after_failure(&policy, Timestamp(at(6).0 + 1));
     state.grace_uses = vec![at(7)];
@@ -215,7 +224,7 @@ fn a_lock_that_cannot_be_read_holds() {
 
 #[test]
 fn used_passwords_are_remembered_for_so_long() {
-    let policy = Policy { history_duration: seconds(10), ..Policy::default() };
+    let policy = PasswordPolicy { history_duration: seconds(10), ..PasswordPolicy::default() };
     let mut state = new();
     for (second, stored) in [(1, "one"), (2, "two"), (8, "three")] {
         state = state.after_change(&policy, &owner(&[stored], second));
@@ -224,7 +233,7 @@ fn used_passwords_are_remembered_for_so_long() {
     assert_eq!(state.used(&policy, at(11)).collect::<Vec<_>>(), ["two", "three"]);
     assert_eq!(state.used(&policy, at(18)).count(), 0);
     // What is counted stays, however old it is.
-    let both = Policy { in_history: 1, ..policy.clone() };
+    let both = PasswordPolicy { in_history: 1, ..policy.clone() };
     assert_eq!(state.used(&both, at(18)).collect::<Vec<_>>(), ["three"]);
     let after = state.after_change(&policy, &owner(&["four"], 13));
     assert_eq!(after.history.len(), 2, "the others are not needed any more");
@@ -239,8 +248,12 @@ fn used_passwords_are_remembered_for_so_long() {
 fn a_temporary_password_has_its_time_and_its_uses() {
     let temporary =
         Temporary { max_uses: Some(2), valid_after: seconds(10), expires_after: seconds(60) };
-    let policy =
-        Policy { must_change: true, allow_user_change: true, temporary, ..Policy::default() };
+    let policy = PasswordPolicy {
+        must_change: true,
+        allow_user_change: true,
+        temporary,
+        ..PasswordPolicy::default()
+    };
     let set = new().after_change(&policy, &reset(&[], 0));
     assert_eq!(set.before_login(&policy, at(9)), Err(Rejected::Locked));
     assert_eq!(set.before_login(&policy, at(10)), Ok(()));
@@ -258,13 +271,13 @@ fn a_temporary_password_has_its_time_and_its_uses() {
     // An entry is added with one only where that is said.
     let added = Changed { by: Changer::Adder, ..reset(&[], 0) };
     assert!(!new().after_change(&policy, &added).is_reset);
-    let policy = Policy { must_change_new: true, ..policy };
+    let policy = PasswordPolicy { must_change_new: true, ..policy };
     assert!(new().after_change(&policy, &added).is_reset);
 }
 
 #[test]
 fn nobody_unlocks_himself() {
-    let policy = Policy { lockout: true, ..Policy::default() };
+    let policy = PasswordPolicy { lockout: true, ..PasswordPolicy::default() };
     for (locked, by, want) in [
         (Locked::ForEver, Changer::Owner, Some(Locked::ForEver)),
         (Locked::ForEver, Changer::Administrator, None),

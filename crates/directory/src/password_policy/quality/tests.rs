@@ -4,7 +4,7 @@ use super::*;
 use crate::password_policy::CheckQuality;
 
 #[track_caller]
-fn check_with(policy: &Policy, new: NewPassword<'_>, want: Result<(), Fault>) {
+fn check_with(policy: &PasswordPolicy, new: NewPassword<'_>, want: Result<(), Fault>) {
     let words = Words::of_lines("# remark\npassword\n\n letmein \nQwerty12345\ndragon\n");
     let got = policy.check_quality(&new, &words);
     assert_eq!(got, want, "{}", new.clear);
@@ -14,18 +14,22 @@ fn check_with(policy: &Policy, new: NewPassword<'_>, want: Result<(), Fault>) {
 }
 
 #[track_caller]
-fn check(policy: &Policy, clear: &str, want: Result<(), Fault>) {
+fn check(policy: &PasswordPolicy, clear: &str, want: Result<(), Fault>) {
     let own = &["anna", "Anna Berg-Meier", "ab", ""];
     check_with(policy, NewPassword { clear, old: None, own }, want);
 }
 
-fn policy(quality: Quality) -> Policy {
-    Policy { check_quality: CheckQuality::WherePossible, quality, ..Policy::default() }
+fn policy(quality: Quality) -> PasswordPolicy {
+    PasswordPolicy {
+        check_quality: CheckQuality::WherePossible,
+        quality,
+        ..PasswordPolicy::default()
+    }
 }
 
 #[test]
 fn a_password_has_a_length_and_is_not_what_everybody_guesses() {
-    let policy = Policy {
+    let policy = PasswordPolicy {
         min_length: 7,
         max_length: 20,
         ..policy(Quality { dictionary: true, ..Quality::default() })
@@ -49,10 +53,10 @@ fn a_password_has_a_length_and_is_not_what_everybody_guesses() {
     check(&policy, "password for nobody", Ok(()));
     check(&policy, "hello ANNA", Err(Fault::Own));
     check(&policy, "cab and cable", Ok(()));
-    let off = Policy { check_quality: CheckQuality::Off, ..policy };
+    let off = PasswordPolicy { check_quality: CheckQuality::Off, ..policy };
     check(&off, "x", Ok(()));
     check(&off, "password", Ok(()));
-    let built_in = Policy::built_in();
+    let built_in = PasswordPolicy::built_in();
     let words = Words::built_in();
     let refused = |clear| {
         built_in.check_quality(&NewPassword { clear, ..NewPassword::default() }, words).is_err()
@@ -219,7 +223,7 @@ fn hashed_ones_are_accepted_unless_all_are_looked_at() {
         (CheckQuality::WherePossible, Ok(())),
         (CheckQuality::Always, Err(Fault::Hashed)),
     ] {
-        let policy = Policy { check_quality, ..Policy::default() };
+        let policy = PasswordPolicy { check_quality, ..PasswordPolicy::default() };
         assert_eq!(policy.check_hashed(), want);
     }
 }

@@ -63,7 +63,8 @@ fn plain(folded: &str) -> String {
     folded.chars().map(letter).collect()
 }
 
-/// The same when what is at its ends is a number or a sign, and no letter in disguise.
+/// A word in plain letters, where what is at its ends is a number or a sign and no letter in
+/// disguise.
 fn plain_of_number(folded: &str) -> String {
     plain(folded.trim_matches(|c: char| !c.is_alphabetic()))
 }

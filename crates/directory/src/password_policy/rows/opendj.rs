@@ -2,7 +2,7 @@
 
 use super::row::{Product, Row};
 use super::takes::Takes;
-use crate::password_policy::rules::Hashed;
+use crate::password_policy::rules::HashedFrom;
 
 pub(super) const ROWS: &[Row] = &[
     opendj("ds-pwp-min-password-age", Takes::Seconds(|s, n| s.policy.min_age = n), "pwdMinAge."),
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Row] = &[
     opendj(
         "ds-pwp-allow-pre-encoded-passwords",
         Takes::Switch(|s, on| {
-            s.policy.hashed = if on { Hashed::Everybody } else { Hashed::Nobody }
+            s.policy.hashed = if on { HashedFrom::Everybody } else { HashedFrom::Nobody }
         }),
         "Who may send hashed passwords: everybody, or only the administrator; default: users \
          with the privilege `password-reset`.",

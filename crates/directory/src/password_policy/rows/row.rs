@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::takes::Takes;
-use crate::password_policy::rules::{CheckQuality, Policy};
+use crate::password_policy::rules::{CheckQuality, PasswordPolicy};
 
 /// Whose name it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,13 +28,13 @@ pub(in crate::password_policy) struct Row {
 /// What was read so far. Of 389 some attributes are switches of others.
 #[derive(Default)]
 pub(super) struct Said {
-    pub(super) policy: Policy,
-    pub(super) switches: Switches,
+    pub(super) policy: PasswordPolicy,
+    pub(super) switches: SwitchedRules,
 }
 
 /// What 389 switches, and what is switched.
 #[derive(Default)]
-pub(super) struct Switches {
+pub(super) struct SwitchedRules {
     pub(super) is_checked: bool,
     pub(super) expires: bool,
     pub(super) max_age: Option<Duration>,

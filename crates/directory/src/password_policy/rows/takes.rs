@@ -33,7 +33,7 @@ pub(super) enum Takes {
     Check(fn(&mut Said, CheckQuality)),
     /// Words with spaces between them, in all values.
     Words(fn(&mut Said, Vec<String>)),
-    /// Likewise, and their being there switches the check on.
+    /// Words with spaces between them, in all values. Their being there switches the check on.
     Own(fn(&mut Said, Vec<String>)),
     /// How passwords are stored.
     Scheme(fn(&mut Said, Scheme)),

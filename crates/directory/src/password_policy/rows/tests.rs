@@ -8,14 +8,14 @@ use proptest::sample::Index;
 use schema::Entry;
 
 use super::*;
-use crate::password_policy::{Hashed, NewPassword, Quality, Temporary, Words};
+use crate::password_policy::{HashedFrom, NewPassword, Quality, Temporary, Words};
 
-fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {
+fn read(pairs: &[(&str, &str)]) -> Result<PasswordPolicy, PolicyFault> {
     let schema = Schema::builtin();
     let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
     let name = Dn::parse("cn=x,dc=example").unwrap();
     let entry = Entry::from_pairs(name, pairs.chain([("cn", &b"x"[..])]), &schema).unwrap();
-    Policy::read(&entry, &schema)
+    PasswordPolicy::read(&entry, &schema)
 }
 
 fn seconds(seconds: u64) -> Option<Duration> {
@@ -26,13 +26,13 @@ fn seconds(seconds: u64) -> Option<Duration> {
 fn a_policy_of_389_is_read_with_its_defaults() {
     let class = ("objectClass", "passwordPolicy");
     let none = read(&[class]).unwrap();
-    let want = Policy {
+    let want = PasswordPolicy {
         allow_user_change: true,
         max_failures: 3,
         lockout_duration: seconds(3_600),
         failure_interval: seconds(600),
         expire_warning: seconds(86_400),
-        ..Policy::default()
+        ..PasswordPolicy::default()
     };
     assert_eq!(none, want);
     let policy = read(&[
@@ -61,7 +61,7 @@ fn a_policy_of_389_is_read_with_its_defaults() {
     .unwrap();
     let mut own = vec!["employeenumber".to_owned(), "mobile".to_owned()];
     own.extend(own_attributes());
-    let want = Policy {
+    let want = PasswordPolicy {
         max_age: seconds(180 * 86_400),
         expire_warning: seconds(7 * 86_400),
         grace_logins: 2,
@@ -123,7 +123,7 @@ fn a_policy_of_opendj_is_read() {
         ("ds-pwp-length-based-min-password-length", "10"),
         ("ds-pwp-similarity-based-min-password-difference", "4"),
     ]);
-    let want = Policy {
+    let want = PasswordPolicy {
         allow_user_change: true,
         scheme: Some(Scheme::Ssha512),
         max_age: seconds(90 * 86_400),
@@ -133,11 +133,11 @@ fn a_policy_of_opendj_is_read() {
         must_change: true,
         in_history: 7,
         history_duration: seconds(365 * 86_400),
-        hashed: Hashed::Nobody,
+        hashed: HashedFrom::Nobody,
         check_quality: CheckQuality::WherePossible,
         min_length: 10,
         quality: Quality { min_difference: 4, ..Quality::default() },
-        ..Policy::default()
+        ..PasswordPolicy::default()
     };
     assert_eq!(policy.unwrap(), want);
 }
@@ -212,7 +212,7 @@ proptest! {
         let Ok(entry) = Entry::from_pairs(name, classes.into_iter().chain(pairs), &schema) else {
             return Ok(());
         };
-        match Policy::read(&entry, &schema) {
+        match PasswordPolicy::read(&entry, &schema) {
             Ok(policy) => {
                 let new = NewPassword { clear: &clear, old: Some("old one"), own: &["anna berg"] };
                 let _ = policy.check_quality(&new, Words::built_in());

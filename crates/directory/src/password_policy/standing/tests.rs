@@ -14,8 +14,8 @@ fn account(state: AccountState) -> Account {
     Account { state, has_password: true, ..Account::default() }
 }
 
-fn policy() -> Policy {
-    Policy {
+fn policy() -> PasswordPolicy {
+    PasswordPolicy {
         max_age: Some(90 * DAY),
         expire_warning: Some(10 * DAY),
         grace_logins: 2,
@@ -26,7 +26,7 @@ fn policy() -> Policy {
         max_idle: Some(200 * DAY),
         min_age: Some(DAY),
         must_change: true,
-        ..Policy::default()
+        ..PasswordPolicy::default()
     }
 }
 
@@ -123,10 +123,10 @@ fn what_is_good_to_know_refuses_nothing() {
 
 #[test]
 fn temporary_passwords_have_their_time_and_their_uses() {
-    let policy = Policy {
+    let policy = PasswordPolicy {
         must_change: true,
         temporary: Temporary { max_uses: Some(2), ..Temporary::default() },
-        ..Policy::default()
+        ..PasswordPolicy::default()
     };
     let tomorrow = after(NOW, DAY);
     let reset = |uses, from, until| AccountState {
@@ -152,7 +152,7 @@ fn temporary_passwords_have_their_time_and_their_uses() {
 
 #[test]
 fn a_delay_is_told_as_long_as_it_lasts() {
-    let slow = Policy { min_delay: Some(DAY), ..Policy::default() };
+    let slow = PasswordPolicy { min_delay: Some(DAY), ..PasswordPolicy::default() };
     let failed = AccountState { failures: vec![ago(0)], ..AccountState::default() };
     let found = account(failed.clone()).conditions(&slow, NOW);
     let delayed = Condition::Delayed(after(NOW, DAY));

@@ -5,25 +5,25 @@ use ldap::control_value::policy_state::operation as number;
 use ldap::result::ResultCode;
 use schema::{Entry, Schema};
 
-use super::verb::{Changed, Verb};
+use super::change_operation::{AccountChange, ChangeOperation};
 use crate::password_policy::{DISABLED, EXPIRATION, Locked, Switches, time};
 use crate::request::refusal::Refusal;
 
 /// The row of an operation.
-pub(super) fn verb(number: u32) -> Option<&'static Verb> {
-    VERBS.iter().find(|verb| verb.number == number)
+pub(super) fn change_operation(number: u32) -> Option<&'static ChangeOperation> {
+    CHANGE_OPERATIONS.iter().find(|one| one.number == number)
 }
 
 const fn row(
     number: u32,
-    tells: u32,
-    change: fn(&mut Changed<'_>, &[String]) -> Result<(), Refusal>,
-) -> Verb {
-    Verb { number, tells, change }
+    reports: u32,
+    change: fn(&mut AccountChange<'_>, &[String]) -> Result<(), Refusal>,
+) -> ChangeOperation {
+    ChangeOperation { number, reports, change }
 }
 
 /// All of them.
-static VERBS: &[Verb] = &[
+static CHANGE_OPERATIONS: &[ChangeOperation] = &[
     row(number::SET_DISABLED, number::DISABLED, |it, values| {
         it.account.switches.is_disabled = truth(values)?;
         Ok(())
@@ -121,7 +121,7 @@ static VERBS: &[Verb] = &[
     }),
 ];
 
-impl Changed<'_> {
+impl AccountChange<'_> {
     fn unlock(&mut self) {
         self.account.state.locked = None;
         self.account.state.failures.clear();

@@ -65,6 +65,6 @@ fn response_value(generated: &[u8]) -> Vec<u8> {
 impl PasswordModify {
     /// PasswdModifyResponseValue, when there is a password to tell.
     pub(crate) fn response_value(&self) -> Option<Vec<u8>> {
-        self.generated.as_deref().map(response_value)
+        self.new.as_ref().ok()?.generated.as_deref().map(response_value)
     }
 }

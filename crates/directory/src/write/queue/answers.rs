@@ -12,7 +12,7 @@ use crate::request::cancel::Ending;
 use crate::request::completion::{Completion, WriteDone};
 use crate::request::refusal::Refusal;
 use crate::request::sink;
-use crate::write::answer::Answer;
+use crate::write::response::WriteResponse;
 
 /// A request that was decided and waits until what it was decided on is durable.
 pub(super) struct Waiting {
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(queued: Queued, answer: Answer, is_logged: bool) -> Self {
+    pub(super) fn new(queued: Queued, answer: WriteResponse, is_logged: bool) -> Self {
         let Queued { request, to, .. } = queued;
         Self { to, done: answer.encode(&request), is_logged }
     }

@@ -25,7 +25,7 @@ use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
 use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all, shutting_down};
-use super::patience::{Patience, Wait};
+use super::group_commit::{GroupCommit, Wait};
 use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
@@ -34,7 +34,8 @@ use crate::request::asker_bytes::AskerHeld;
 use crate::request::cancel::Ending;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
-use crate::write::decide::{Decider, Outcome};
+use crate::request::cancel::Ending;
+use crate::write::decide::{Decider, WriteOutcome};
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::space::SpaceWatch;
 
@@ -77,7 +78,7 @@ impl Drop for AbortOnPanic {
 struct Pipeline {
     decider: Decider,
     space: SpaceWatch,
-    patience: Patience,
+    group_commit: GroupCommit,
     /// How the log tells of batches that are done.
     to_writer: Sender<Done>,
     done: Receiver<Done>,
@@ -111,7 +112,7 @@ struct Open<'s> {
     changes_schema: bool,
     /// The ACIs from this batch on, when it touches any.
     acis: Option<Arc<AciSet>>,
-    /// Likewise, the password policies.
+    /// The password policies from this batch on, when it touches any.
     password_policies: Option<Arc<PasswordPolicies>>,
 }
 
@@ -149,7 +150,7 @@ impl Pipeline {
         Self {
             decider: Decider::after(directory.storage.store.published()),
             space: directory.storage.space_watch(),
-            patience: Patience::default(),
+            group_commit: GroupCommit::default(),
             to_writer,
             done,
             in_flight: 0,
@@ -249,7 +250,7 @@ impl Pipeline {
             };
             self.hear_log();
             if !is_idle && self.in_flight < window {
-                wait = self.patience.wait(directory.clock.elapsed(), open.count());
+                wait = self.group_commit.wait(directory.clock.elapsed(), open.count());
             }
             match next {
                 // Its client knows that the batch is lost; this one is not part of it.
@@ -259,7 +260,7 @@ impl Pipeline {
             }
         }
         if let Some(wait) = wait {
-            self.patience.waited(&wait, open.count());
+            self.group_commit.waited(&wait, open.count());
         }
     }
 
@@ -357,7 +358,7 @@ impl Pipeline {
         reign: Reign,
         batch: &mut Batch<'_>,
         request: &WriteRequest,
-        outcome: &Outcome,
+        outcome: &WriteOutcome,
     ) -> Result<EncodedRecord, Refusal> {
         let last = batch.last();
         let lsn = Lsn(last.lsn.0 + 1);
@@ -411,7 +412,7 @@ impl Pipeline {
             let policies_before =
                 password_policies.map(|policies| directory.rules.password_policies.swap(policies));
             let schema = changes_schema.then(|| InForce::of(directory));
-            self.patience.left(waiting.len() + unfinished.len());
+            self.group_commit.left(waiting.len() + unfinished.len());
             let clock = Arc::clone(&directory.clock);
             let began = clock.elapsed();
             let durability = if is_synced { Durability::Synced } else { Durability::Written };
@@ -465,7 +466,7 @@ impl Pipeline {
     /// Takes note of a batch that is done.
     fn note(&mut self, done: Done) {
         self.in_flight -= 1;
-        self.patience.committed(done.took);
+        self.group_commit.committed(done.took);
         self.unfinished.extend(done.unfinished);
         let Some(error) = done.lost else { return };
         self.has_lost = true;
@@ -507,7 +508,7 @@ impl<'s> Open<'s> {
         self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
     }
 
-    fn push(&mut self, queued: Queued, outcome: Outcome, is_logged: bool) {
+    fn push(&mut self, queued: Queued, outcome: WriteOutcome, is_logged: bool) {
         if outcome.is_over {
             self.wait(Waiting::new(queued, outcome.answer, is_logged));
         } else {

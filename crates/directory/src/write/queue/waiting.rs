@@ -120,7 +120,7 @@ impl WaitingWrites {
         Found::Request(queued)
     }
 
-    /// The same; None at once when there is none.
+    /// The next request as [`Self::take`] gives it; None at once when there is none.
     pub(super) fn try_take(&self) -> Option<Queued> {
         match self.take() {
             Found::Request(queued) => Some(queued),
@@ -128,7 +128,7 @@ impl WaitingWrites {
         }
     }
 
-    /// The same; waits for one no longer than that.
+    /// The next request as [`Self::take`] gives it; waits for it no longer than `pause`.
     pub(super) fn take_within(&self, pause: Duration) -> Option<Queued> {
         self.try_take().or_else(|| {
             self.rung.recv_timeout(pause).ok()?;

@@ -17,7 +17,7 @@ use crate::write::queue::{PendingWrite, WriteQueue};
 use crate::write::request::{Rehash, WriteOp};
 
 /// A password to be stored anew.
-pub(crate) struct Proved {
+pub(crate) struct ProvedPassword {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
     pub(crate) old: Vec<u8>,
@@ -28,21 +28,21 @@ pub(crate) struct Proved {
 
 /// Where proved passwords wait for their thread.
 pub(crate) struct Rehasher {
-    queue: Sender<Proved>,
+    queue: Sender<ProvedPassword>,
     /// What took the place of what not long ago: a request that found the password behind the old
     /// value, before, means the new one.
     replaced: Mutex<VecDeque<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Rehasher {
-    /// Prepares the queue; its thread is started with [`Queue::start`].
-    pub(crate) fn new() -> (Self, Queue) {
+    /// Prepares the queue; its thread is started with [`ProvedPasswords::start`].
+    pub(crate) fn new() -> (Self, ProvedPasswords) {
         let (queue, proved) = bounded(WAITING_MAX);
-        (Self { queue, replaced: Mutex::default() }, Queue { proved })
+        (Self { queue, replaced: Mutex::default() }, ProvedPasswords { proved })
     }
 
     /// Puts a password into the queue. When many are waiting it is left out: the next bind does it.
-    pub(crate) fn offer(&self, proved: Proved) {
+    pub(crate) fn offer(&self, proved: ProvedPassword) {
         let _ = self.queue.try_send(proved);
     }
 
@@ -72,11 +72,11 @@ pub(crate) fn current_form(
 }
 
 /// The other end of the queue.
-pub(crate) struct Queue {
-    proved: Receiver<Proved>,
+pub(crate) struct ProvedPasswords {
+    proved: Receiver<ProvedPassword>,
 }
 
-impl Queue {
+impl ProvedPasswords {
     /// Starts the thread, which ends when the directory is dropped. Its changes go into `writes`,
     /// as those of the administrator `root`.
     pub(crate) fn start(self, writes: &Arc<WriteQueue>, root: Dn) {
@@ -98,8 +98,8 @@ impl Queue {
 }
 
 /// Hashes the password, and hands the change to the writer.
-fn store(writes: &Arc<WriteQueue>, root: &Dn, proved: Proved) {
-    let Proved { key, dn, old, clear, storage } = proved;
+fn store(writes: &Arc<WriteQueue>, root: &Dn, proved: ProvedPassword) {
+    let ProvedPassword { key, dn, old, clear, storage } = proved;
     let Some(new) = storage.hash(&clear, &mut OsChance) else { return };
     drop(clear);
     let op = WriteOp::Rehash(Rehash { key, dn, old, new });

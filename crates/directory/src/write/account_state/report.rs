@@ -1,4 +1,4 @@
-//! What can be told of an account: one row for each operation that asks.
+//! What is reported of an account: one row for each operation that asks.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use environment::Timestamp;
 use ldap::control_value::policy_state::{PolicyState, StateOperation, operation as number};
 
-use crate::password_policy::{Account, Condition, Policy, Weight};
-use crate::write::request::Wanted;
+use crate::password_policy::{Account, Condition, PasswordPolicy, Weight};
+use crate::write::request::StateQuery;
 
 /// What is known of an account.
-pub(super) struct Told<'a> {
+pub(super) struct AccountReport<'a> {
     /// The DN of its policy.
     pub(super) name: Option<&'a str>,
-    pub(super) policy: &'a Policy,
+    pub(super) policy: &'a PasswordPolicy,
     pub(super) account: &'a Account,
     pub(super) now: Timestamp,
 }
@@ -21,11 +21,11 @@ pub(super) struct Told<'a> {
 /// An operation that asks for something.
 struct Row {
     number: u32,
-    tell: fn(&Told<'_>) -> Vec<String>,
+    report: fn(&AccountReport<'_>) -> Vec<String>,
 }
 
-const fn row(number: u32, tell: fn(&Told<'_>) -> Vec<String>) -> Row {
-    Row { number, tell }
+const fn row(number: u32, report: fn(&AccountReport<'_>) -> Vec<String>) -> Row {
+    Row { number, report }
 }
 
 /// All of them. The first part is OpenDJ's; its clients end with an error on other numbers.
@@ -96,17 +96,17 @@ pub(super) fn is_known(number: u32) -> bool {
     ROWS.iter().any(|row| row.number == number)
 }
 
-impl Told<'_> {
+impl AccountReport<'_> {
     /// The value of the response: what was asked for, in the order of the table, each once.
-    pub(super) fn value(&self, asked: &Wanted) -> Vec<u8> {
-        let Wanted { target, numbers, knows_ping } = asked;
+    pub(super) fn value(&self, query: &StateQuery) -> Vec<u8> {
+        let StateQuery { target, numbers, knows_ping } = query;
         let is_asked = |row: &&Row| match numbers[..] {
             [] => *knows_ping || row.number <= number::CLEAR_HISTORY,
             [_, ..] => numbers.contains(&row.number),
         };
         let answer = |row: &Row| StateOperation {
             number: row.number,
-            values: (row.tell)(self).into_iter().map(Cow::Owned).collect(),
+            values: (row.report)(self).into_iter().map(Cow::Owned).collect(),
         };
         let operations = ROWS.iter().filter(is_asked).map(answer).collect();
         PolicyState { target: Cow::Borrowed(target), operations }.encode()

@@ -1,8 +1,8 @@
-//! How long the writer waits for company before it gives a batch to a log that is idle.
+//! How long the writer waits for more requests before it gives a batch to a log that is idle.
 //!
-//! Clients that were just answered mostly ask again at once. Without patience the batch leaves
+//! Clients that were just answered mostly ask again at once. Without a wait the batch leaves
 //! before they are back, and they wait for a whole sync that is not theirs: two halves take turns,
-//! and twice as many syncs are made. With it all of them share one.
+//! and twice as many syncs are made. With a wait all of them share one.
 //!
 //! Invariant: a request that came while the log was idle, and so a lone client, never waits.
 //! Invariant: the wait is at most half of what a commit takes, and at most [`WAIT_MAX`].
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// What is known of the log and the clients.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct GroupCommit {
     /// How long a commit takes, smoothed.
     commit: Duration,
     /// How many requests the last batch had.
@@ -20,7 +20,7 @@ pub(super) struct Patience {
     hurried: u32,
 }
 
-/// A wait for company.
+/// A wait for more requests.
 #[derive(Debug)]
 pub(super) struct Wait {
     /// By the clock that never goes back.
@@ -31,7 +31,7 @@ pub(super) struct Wait {
     count_min: usize,
 }
 
-impl Patience {
+impl GroupCommit {
     /// A batch of `count` requests was given to the log.
     pub(super) fn left(&mut self, count: usize) {
         self.last_count = count;
@@ -83,8 +83,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn experienced() -> Patience {
-        Patience { commit: MS, last_count: 10, hurried: 0 }
+    fn experienced() -> GroupCommit {
+        GroupCommit { commit: MS, last_count: 10, hurried: 0 }
     }
 
     #[test]
@@ -99,28 +99,28 @@ mod tests {
     #[test]
     fn nobody_waits_alone() {
         assert!(experienced().wait(MS, 0).is_none());
-        assert!(Patience::default().wait(MS, 5).is_none());
+        assert!(GroupCommit::default().wait(MS, 5).is_none());
     }
 
     #[test]
     fn a_slow_disk_does_not_make_for_long_waits() {
-        let mut patience = experienced();
+        let mut group_commit = experienced();
         for _ in 0..20 {
-            patience.committed(MS * 500);
+            group_commit.committed(MS * 500);
         }
-        assert_eq!(patience.wait(MS, 5).expect("as before").until, MS + WAIT_MAX);
+        assert_eq!(group_commit.wait(MS, 5).expect("as before").until, MS + WAIT_MAX);
     }
 
     #[test]
     fn a_wait_in_vain_is_not_repeated_soon() {
-        let mut patience = experienced();
-        let wait = patience.wait(MS, 5).expect("as before");
-        patience.waited(&wait, 9);
+        let mut group_commit = experienced();
+        let wait = group_commit.wait(MS, 5).expect("as before");
+        group_commit.waited(&wait, 9);
         for _ in 0..HURRIED_BATCHES {
-            assert!(patience.wait(MS, 5).is_none());
+            assert!(group_commit.wait(MS, 5).is_none());
         }
-        let wait = patience.wait(MS, 5).expect("after a while it is tried again");
-        patience.waited(&wait, 10);
-        assert!(patience.wait(MS, 5).is_some(), "it was worth it");
+        let wait = group_commit.wait(MS, 5).expect("after a while it is tried again");
+        group_commit.waited(&wait, 10);
+        assert!(group_commit.wait(MS, 5).is_some(), "it was worth it");
     }
 }

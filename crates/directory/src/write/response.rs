@@ -11,7 +11,7 @@ use crate::write::request::WriteRequest;
 
 /// The answer to an update request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct WriteResponse {
     /// The result; a success is a refusal that has nothing to say.
     pub(crate) result: Refusal,
     /// The value of an extended response.
@@ -20,13 +20,13 @@ pub(crate) struct Answer {
     pub(crate) controls: Vec<ResponseControl>,
 }
 
-impl From<Refusal> for Answer {
+impl From<Refusal> for WriteResponse {
     fn from(result: Refusal) -> Self {
         Self { result, value: None, controls: Vec::new() }
     }
 }
 
-impl Answer {
+impl WriteResponse {
     /// The answer that says no more than success.
     pub(crate) fn success() -> Self {
         Self::from(Refusal::new(ResultCode::Success, ""))
