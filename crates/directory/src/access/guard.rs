@@ -46,11 +46,11 @@ struct InForce<'a> {
 
 /// Calls `act` with the guard of a request about entries at and below `base`.
 pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<'_>) -> T) -> T {
-    let acis = site.directory.acis.load();
+    let acis = site.directory.rules.acis.load();
     guarded_by(site, acis.at(site.view.lsn()), base, act)
 }
 
-/// Calls `act` with the guard of these ACIs: those of a view that is in the making.
+/// Calls `act` with a guard by these ACIs: those of a view that is in the making.
 pub(crate) fn guarded_by<T>(
     site: &Site<'_>,
     acis: &Arc<AciSet>,
@@ -67,7 +67,7 @@ pub(crate) fn guarded_by<T>(
         (Some(_), _) | (None, None) => None,
     };
     let host_name = access.origin().host_name.as_deref();
-    let around = Around::new(view, schema, directory).asked_from(host_name);
+    let around = Around::new(view, schema, &*directory.clock, host_name);
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
     let sees_all = OnceCell::new();

@@ -10,16 +10,14 @@ use ldap::dn::{Ava, Rdn};
 use schema::{DnKey, Entry};
 use store::{IndexState, IndexStatus, IndexStatusOptions};
 
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::INDEX_MONITOR_DN;
 use crate::request::refusal::Refusal;
-
-/// The entry above them.
-pub(crate) const INDEX_MONITOR_DN: &str = "cn=index,cn=monitor";
 
 /// `cn=index,cn=monitor`, and an entry for each index. One that is built anew is there twice: by
 /// its name as it serves, and with the state behind the name as it is being built.
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let store = &site.directory.store;
+    let store = &site.directory.storage.store;
     // Before the rest is looked at: rather one too many than one too few.
     let uncounted = store.published().lsn.0.saturating_sub(store.base().lsn.0);
     let top = site
@@ -83,7 +81,7 @@ fn entry(
 
 /// `ok`, or a line for each thing that is wrong.
 fn verify(site: &Site<'_>, one: &IndexStatus) -> Result<Vec<String>, Refusal> {
-    let report = site.directory.store.verify_index(&one.definition, &mut |_, _, _| ())?;
+    let report = site.directory.storage.store.verify_index(&one.definition, &mut |_, _, _| ())?;
     let Some(report) = report else {
         return Ok(vec!["it is not in the database yet".to_owned()]);
     };

@@ -2,11 +2,9 @@
 
 use schema::Entry;
 
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::LOG_MONITOR_DN;
 use crate::request::refusal::Refusal;
-
-/// The entry above them.
-pub(crate) const LOG_MONITOR_DN: &str = "cn=logs,cn=monitor";
 
 /// Makes the entries.
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {

@@ -3,11 +3,9 @@
 use schema::{DnKey, Entry, Schema};
 
 use crate::config::monitor_sources::SessionState;
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::SESSIONS_DN;
 use crate::request::refusal::Refusal;
-
-/// The name of the entry above them.
-pub(crate) const SESSIONS_DN: &str = "cn=Sessions,cn=monitor";
 
 /// Whether a worker should not make so many entries. A few it makes itself: whoever looks for a
 /// client that keeps all threads of the pool busy must not wait for one.

@@ -3,11 +3,9 @@
 use environment::Timestamp;
 use schema::Entry;
 
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::names::TLS_MONITOR_DN;
 use crate::request::refusal::Refusal;
-
-/// The name of the entry.
-pub(crate) const TLS_MONITOR_DN: &str = "cn=tls,cn=monitor";
 
 /// Makes the entry, if there is TLS.
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {

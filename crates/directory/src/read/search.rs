@@ -59,8 +59,9 @@ use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
+use crate::request::snapshot::{SearchView, Snapshot};
 use crate::request::stop::Stop;
-use crate::request::worker::{Next, SearchView, Snapshot, Worker};
+use crate::request::worker::{Next, Worker};
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
 pub(crate) fn start(
@@ -249,7 +250,8 @@ impl Search<'_> {
                 self.run_guarded((guard, None), (&search_view, state), meant, sink)
             });
         };
-        let other = effective.access(access, search_view.view, (state, &directory.root))?;
+        let other =
+            effective.access(access, search_view.view, (state, &directory.credentials.root))?;
         let of_other = Site { access: &other, ..site };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
@@ -286,7 +288,7 @@ impl Search<'_> {
         }
         let may_wait = self.candidates_max.is_none();
         let asked = virtual_tree::Asked { base: key, scope, selection, may_wait };
-        if let Some(found) = state.virtual_trees.find(self.directory, state, guard, &asked) {
+        if let Some(found) = virtual_tree::find(self.directory, state, guard, &asked) {
             let found = found?;
             let answer = || self.virtual_entries(found, guard, (schema, visible), sink);
             if self.resumed.is_some() {

@@ -16,11 +16,10 @@ use serde::{Deserialize, Serialize};
 use store::{Resolved, StoredEntry, View};
 
 use self::privileges::{About, Needed};
-
 use crate::access::guard::{self, Site, guarded};
 use crate::directory::State;
 use crate::read::effective_rights::access_of;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
@@ -91,7 +90,7 @@ pub(crate) fn start(
     let state = worker.directory.state.load_full();
     let directory = Arc::clone(&worker.directory);
     let view = worker.snapshot.view()?;
-    let access = access_of(&asked.identity, view, &state, &directory.root)?
+    let access = access_of(&asked.identity, view, &state, &directory.credentials.root)?
         .from_origin(session.access().origin().clone());
     let site = Site { directory: &directory, access: &access, view, schema: &state.schema };
     let answer = answer(&site, &state, &asked)?;
@@ -188,7 +187,7 @@ fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
 /// Where an ACI stands.
 fn place(view: &View<'_>, holder: &DnKey) -> Result<String, Refusal> {
     if holder.depth() == 0 {
-        return Ok(crate::config::access_config::ACCESS_CONFIG_DN.to_owned());
+        return Ok(crate::read::virtual_tree::names::ACCESS_CONFIG_DN.to_owned());
     }
     Ok(match view.resolve(holder)? {
         Resolved::Found(id) => guard::stored(view, id)?.dn().to_owned(),

@@ -28,7 +28,7 @@ use crate::directory::State;
 use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
 use crate::read::target::{self, Lookup};
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -59,8 +59,8 @@ pub(crate) fn start(
     let dn = Dn::parse(&value.target)?;
     let state = worker.directory.state.load_full();
     let key = named::key(&state.schema, &dn)?;
-    worker.directory.policies.check_target(session, &key, &state.schema)?;
-    if key == worker.directory.root.key {
+    worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
+    if key == worker.directory.credentials.root.key {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the administrator has no entry, and no policy",

@@ -70,7 +70,7 @@ impl WriteOutcome {
         if !matches!(request.op, WriteOp::AccountEvents(_) | WriteOp::Rehash(_)) {
             directory.accounts.heed(&self.changes);
         }
-        directory.scram_keys.heed(&self.changes);
+        directory.credentials.scram_keys.heed(&self.changes);
         self.settled.iter().for_each(|account| directory.accounts.forget(*account));
     }
 }
@@ -103,7 +103,7 @@ impl Decider {
         batch.savepoint();
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut self.chance;
-        let acis = directory.acis.newest();
+        let acis = directory.rules.acis.newest();
         let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&acis));
         let room = Room::new(directory.limits.read_entry_max_bytes);
         let mut attempt =
@@ -119,7 +119,7 @@ impl Decider {
             settled.clear();
         }
         let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
-        let policies = directory.password_policies.load();
+        let policies = directory.rules.password_policies.load();
         let policies = set::after(&policies, &changes, &batch.view())?;
         let password_policies = policies.map(Arc::new);
         Ok(WriteOutcome { changes, settled, stamp, answer, is_over, acis, password_policies })

@@ -6,9 +6,9 @@ use schema::{AttributeDescription, DnKey, EntryRead};
 use serde::Serialize;
 
 use crate::access::guard::Site;
-use crate::config::access_config::ACCESS_CONFIG_DN;
 use crate::directory::State;
 use crate::password_policy::set;
+use crate::read::virtual_tree::names::ACCESS_CONFIG_DN;
 
 /// A privilege that is needed.
 #[derive(Serialize)]
@@ -50,15 +50,16 @@ pub(super) fn for_entry(
             if let Some(privilege) = privilege_for(attribute) {
                 list.add(privilege, "changing the attribute needs it");
             }
-            let signs_in =
-                attribute.is_password() || site.directory.authentication.signs_in(&attribute.kind);
+            let signs_in = attribute.is_password()
+                || site.directory.credentials.authentication.signs_in(&attribute.kind);
             if signs_in && !is_own {
                 list.add(Privilege::PasswordReset, "the attribute signs in another entry");
             }
             if !signs_in && is_policy() {
                 list.add(Privilege::PasswordReset, "the entry is a password policy");
             }
-            let names_users = site.directory.authentication.names_users(&attribute.kind);
+            let names_users =
+                site.directory.credentials.authentication.names_users(&attribute.kind);
             if is_own && is_account_state(attribute) {
                 let has = access.grants().privileges.include(Privileges::ALL);
                 let why = "the state of the own account is left to others";
@@ -70,7 +71,7 @@ pub(super) fn for_entry(
         Right::Add | Right::Delete | Right::Import | Right::Export => {
             let is_about_policies = is_policy()
                 || (about.right == Right::Export
-                    && site.directory.password_policies.load().holds_within(about.key));
+                    && site.directory.rules.password_policies.load().holds_within(about.key));
             if is_about_policies {
                 list.add(Privilege::PasswordReset, "password policies are changed by it");
             }
