@@ -12,18 +12,19 @@ use schema::{
 };
 use store::View;
 
-use crate::access::guard::{self, Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::bind::hashing::Behind;
 use crate::bind::recheck;
 use crate::bind::refusals::require_confidentiality;
 use crate::directory::{Directory, State};
 use crate::password_policy;
 use crate::read::live_entry::LiveEntry;
+use crate::read::lookup::Lookup;
 use crate::read::root_dse::Offer;
 use crate::read::search::cost;
 use crate::read::special::special_entry;
-use crate::read::target::{self, Lookup};
-use crate::read::virtual_tree::{self, Asked, Found};
+use crate::read::target;
+use crate::read::virtual_tree::{self, TreeEntries, TreeSearch};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::decoded::JobRequest;
@@ -174,10 +175,10 @@ impl Compare<'_> {
         }
         let (view, referrals) =
             worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
-        let site = Site { directory, access, view, schema };
+        let viewer = Viewer { directory, access, view, schema };
         let found = (&**directory, &**state, (view, referrals));
         let (truth, values) =
-            guarded(&site, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
+            guarded(&viewer, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
         if meter.is_over() {
             return match is_password {
                 true => Err(too_much_work()),
@@ -221,9 +222,10 @@ impl Compare<'_> {
             return Ok((check(special.entry(), &rights, &mut unlimited)?, Vec::new()));
         }
         let nothing = Selection::none();
-        let asked = Asked { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
+        let asked =
+            TreeSearch { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
         if let Some(found) = virtual_tree::find(directory, state, guard, &asked)
-            && let Found::Entries { base, .. } = found?
+            && let TreeEntries::Found { base, .. } = found?
         {
             return Ok((check(&base, &guard.on(&base), &mut unlimited)?, Vec::new()));
         }
