@@ -15,47 +15,9 @@ use schema::{DnKey, EntryId, EntryRead as _, MatchingRule, ResolvedFilter, Schem
 use store::{Ask, Resolved, StoredEntry, View};
 
 use crate::bind::login;
+use crate::bind::user_name::{Found, UserName};
 use crate::directory::{Directory, State};
 use crate::request::refusal::Refusal;
-
-/// What a client calls somebody.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum UserName<'n> {
-    /// By the name of the entry.
-    Dn(&'n str),
-    /// By a name that an identity mapper knows.
-    User(&'n str),
-}
-
-impl<'n> UserName<'n> {
-    /// Reads an authzId: `dn:…` or `u:…`.
-    pub(crate) fn of_authorization_id(text: &'n str) -> Option<Self> {
-        match text.split_once(':')? {
-            ("dn", name) => Some(Self::Dn(name)),
-            ("u", name) => Some(Self::User(name)),
-            _ => None,
-        }
-    }
-
-    /// Reads the name of a SASL message: an authzId, a DN, or a user's name.
-    pub(crate) fn of_sasl(text: &'n str) -> Self {
-        Self::of_authorization_id(text).unwrap_or_else(|| Self::of_bind(text))
-    }
-
-    /// Reads the name of a simple bind. What has a `=` is a DN.
-    pub(crate) fn of_bind(text: &'n str) -> Self {
-        if text.is_empty() || text.contains('=') { Self::Dn(text) } else { Self::User(text) }
-    }
-}
-
-/// Who a name stands for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Found {
-    /// The administrator, who has no entry.
-    Root,
-    /// An entry.
-    Entry(EntryId),
-}
 
 /// Who `name` stands for; `None` when nobody does. Refuses a DN that is none.
 pub(crate) fn find(
@@ -80,7 +42,7 @@ pub(crate) fn find_dn(
     view: &View<'_>,
     key: &DnKey,
 ) -> Result<Option<Found>, Refusal> {
-    if *key == directory.root.key {
+    if *key == directory.credentials.root.key {
         return Ok(Some(Found::Root));
     }
     Ok(match view.resolve(key)? {
@@ -156,7 +118,7 @@ fn find_user(
     if name.is_empty() || name.len() > USER_NAME_MAX_BYTES {
         return Ok(None);
     }
-    let mapper = &directory.authentication.names;
+    let mapper = &directory.credentials.authentication.names;
     for attribute in &mapper.attributes {
         let pair = AvaFilter { description: attribute, value: Cow::Borrowed(name.as_bytes()) };
         match find_all(directory, state, view, &Filter::Equality(pair))? {
@@ -250,7 +212,7 @@ fn bases(
     state: &State,
     view: &View<'_>,
 ) -> Result<Option<Vec<EntryId>>, Refusal> {
-    let names = &directory.authentication.names.bases;
+    let names = &directory.credentials.authentication.names.bases;
     if names.is_empty() {
         return Ok(None);
     }
@@ -325,7 +287,7 @@ pub(crate) fn access_of(
     found: Found,
 ) -> Result<Option<Access>, Refusal> {
     match found {
-        Found::Root => Ok(Some(directory.root.access())),
+        Found::Root => Ok(Some(directory.credentials.root.access())),
         Found::Entry(id) => view.entry(id)?.map(|entry| access(state, &entry)).transpose(),
     }
 }
@@ -335,23 +297,3 @@ const CANDIDATES_MAX: u64 = 100;
 
 /// Octets of a user's name.
 const USER_NAME_MAX_BYTES: usize = 1_024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_by_their_form() {
-        use UserName::{Dn, User};
-        assert_eq!(UserName::of_authorization_id("dn:cn=a"), Some(Dn("cn=a")));
-        assert_eq!(UserName::of_authorization_id("dn:"), Some(Dn("")));
-        assert_eq!(UserName::of_authorization_id("u:anna:x"), Some(User("anna:x")));
-        assert_eq!(UserName::of_authorization_id("anna"), None);
-        assert_eq!(UserName::of_authorization_id("U:anna"), None);
-        assert_eq!(UserName::of_sasl("u:a=b"), User("a=b"));
-        assert_eq!(UserName::of_sasl("uid=anna,dc=org"), Dn("uid=anna,dc=org"));
-        assert_eq!(UserName::of_sasl("anna@example.com"), User("anna@example.com"));
-        assert_eq!(UserName::of_bind("u:anna"), User("u:anna"));
-        assert_eq!(UserName::of_bind(""), Dn(""));
-    }
-}
