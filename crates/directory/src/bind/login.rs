@@ -18,8 +18,7 @@ use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{FoundAccount, NotNow};
 use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{
-    self, AccountState, Governing, PasswordPolicy, PolicyError, Rejected, Remark, netscape,
-    response_value,
+    AccountState, Governing, PasswordPolicy, PolicyError, Rejected, netscape,
 };
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;

@@ -9,9 +9,8 @@ use ldap::result::ResultCode;
 use schema::DnKey;
 
 use crate::access::guard::{Site, guarded};
-use crate::bind::identity_mapper;
-use crate::bind::login;
 use crate::bind::user_name::{Found, UserName};
+use crate::bind::{identity_mapper, login};
 use crate::directory::State;
 use crate::request::controls::request::{Proxied, RequestControls};
 use crate::request::refusal::Refusal;

@@ -412,10 +412,9 @@ fn drop_keys(
 /// was stored anew.
 fn is_compared(decide: &Decide<'_>, verdict: &Verdict, stored: &[u8]) -> bool {
     let now = [stored.to_vec()];
-    verdict
-        .compared
-        .iter()
-        .any(|one| current_form(decide.directory.credentials.rehasher.as_ref(), &now, one).is_some())
+    verdict.compared.iter().any(|one| {
+        current_form(decide.directory.credentials.rehasher.as_ref(), &now, one).is_some()
+    })
 }
 
 fn stored_passwords(

@@ -156,7 +156,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let proves_old = match &op.old {
         OldPassword::NotSent => false,
         OldPassword::Right(old)
-            if current_form(decide.directory.credentials.rehasher.as_ref(), passwords, old).is_some() =>
+            if current_form(decide.directory.credentials.rehasher.as_ref(), passwords, old)
+                .is_some() =>
         {
             true
         }

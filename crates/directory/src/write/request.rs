@@ -22,7 +22,6 @@ use crate::request::cancel::Cancel;
 use crate::request::controls::response::ResponseControl;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
-use crate::request::cancel::Cancel;
 use crate::request::session::Who;
 use crate::write::account_state::change_operation::ChangeOperation;
 

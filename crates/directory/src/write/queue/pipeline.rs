@@ -34,7 +34,6 @@ use crate::request::asker_bytes::AskerHeld;
 use crate::request::cancel::Ending;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
-use crate::request::cancel::Ending;
 use crate::write::decide::{Decider, WriteOutcome};
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::space::SpaceWatch;
