@@ -88,14 +88,15 @@ fn is_as_written(schema: &Schema, name: UserName<'_>) -> bool {
     }
 }
 
-/// Likewise for a DN.
+/// Whether string preparation changes nothing of a DN but the case of letters, and spaces.
 pub(crate) fn is_dn_as_written(schema: &Schema, name: &str) -> bool {
     let Ok(name) = Dn::parse(name) else { return false };
     let mut avas = name.rdns().iter().flat_map(|rdn| rdn.avas());
     avas.all(|ava| is_value_as_written(schema, &ava.value))
 }
 
-/// Likewise for a value of a DN. What is no text is not prepared.
+/// Whether string preparation changes nothing of a value of a DN but the case of letters, and
+/// spaces. What is no text is not prepared.
 pub(crate) fn is_value_as_written(schema: &Schema, value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return true };
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
@@ -251,7 +252,7 @@ pub(crate) fn access(state: &State, entry: &StoredEntry<'_>) -> Result<Access, R
     access_keyed(state, entry, key)
 }
 
-/// Likewise, where the key of the entry's name is known.
+/// What an entry that has proved itself may do, where the key of its name is known.
 pub(crate) fn access_keyed(
     state: &State,
     entry: &StoredEntry<'_>,
@@ -262,8 +263,8 @@ pub(crate) fn access_keyed(
     Ok(access.keyed(key).of_entry(entry.id()))
 }
 
-/// Likewise for whoever has proved by other means than a password to be who was found. Refuses
-/// accounts that are switched off, expired, or locked by somebody.
+/// What may be done by whoever has proved by other means than a password to be who was found.
+/// Refuses accounts that are switched off, expired, or locked by somebody.
 pub(crate) fn access_without_password(
     directory: &Directory,
     state: &State,
@@ -278,7 +279,7 @@ pub(crate) fn access_without_password(
     access_of(directory, state, view, found)
 }
 
-/// Likewise for whoever was found, whether anything was proved or not; `None` when the entry is
+/// What whoever was found may do, whether anything was proved or not; `None` when the entry is
 /// gone.
 pub(crate) fn access_of(
     directory: &Directory,

@@ -212,7 +212,7 @@ pub(crate) struct Candidate {
     pub(crate) access: Access,
     /// None for the administrator, who has no entry.
     pub(crate) key: Option<DnKey>,
-    /// Likewise.
+    /// None for the administrator, whom no policy governs.
     login: Option<Login>,
     pub(crate) passwords: Vec<Vec<u8>>,
 }

@@ -40,7 +40,7 @@ pub struct Policy {
     pub suffixes: Vec<String>,
     /// Connections bound as one identity at the same time, 0 = any number; nothing = as elsewhere.
     pub connections_per_identity_max: Option<u32>,
-    /// Operations of one identity that are not answered, likewise.
+    /// Operations of one identity that are not answered, 0 = any number; nothing = as elsewhere.
     pub operations_per_identity_max: Option<u32>,
 }
 
