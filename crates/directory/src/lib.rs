@@ -12,9 +12,12 @@ mod directory;
 mod error;
 pub mod loading;
 mod opening;
+mod options;
 pub mod password_policy;
 mod read;
 mod request;
+mod rules;
+mod storage;
 mod write;
 
 pub use access::grants::takes_privilege;
@@ -29,9 +32,10 @@ pub use config::monitor_sources::{
     CertificateState, CertificateTeller, Closer, FigureEntry, Figures, LogState, LogStates,
     SessionState, SessionTeller,
 };
-pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
+pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;
+pub use options::{AdminPassword, DirectoryOptions};
 pub use password_policy::PasswordPolicyOptions;
 pub use read::explanation;
 pub use read::search_counters::SearchCounts;
@@ -48,6 +52,7 @@ pub use request::session::{LocalUser, Peer, Session};
 pub use request::sink::{Flow, Part, Receiver, disconnect};
 pub use request::stop::Stop;
 pub use request::worker::{Next, Worker};
+pub use storage::JournalHold;
 pub use store::Held;
 pub use write::queue::{Outbox, PendingWrite, Reply};
 pub use write::space::{DiskSpace, FileSystemSpace, SpaceLimits};

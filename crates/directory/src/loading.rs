@@ -9,7 +9,7 @@ use crate::password_policy::set;
 pub use crate::access::acis::{
     GLOBAL_ACI, global_values as global_acis, texts as global_aci_texts,
 };
-pub use crate::directory::ROOT_DN;
+pub use crate::options::ROOT_DN;
 pub use crate::read::live_entry::LiveEntry;
 pub use crate::write::passwords::{StoredForm, hash_passwords_with};
 pub use crate::write::stamp::{Stamp, stamp_new};

@@ -25,27 +25,26 @@ use zeroize::Zeroizing;
 
 use crate::access::acis;
 use crate::access::acis_in_force::AcisInForce;
-use crate::bind::administrator;
+use crate::bind::credentials::{Credentials, RootIdentity};
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{self, PasswordCache};
 use crate::bind::sasl::scram::KnownKeys;
+use crate::bind::{administrator, sasl};
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
-use crate::directory::{
-    AdminPassword, Directory, DirectoryOptions, JournalHold, RootIdentity, State,
-};
+use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
+use crate::options::{AdminPassword, DirectoryOptions};
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
-use crate::read::analyser::Analyser;
-use crate::read::search::budget::Budget;
-use crate::read::search_counters::SearchCounters;
-use crate::request::asker_bytes::AskerBytes;
+use crate::request::budgets::Budgets;
 use crate::request::cookie::CookieKey;
 use crate::request::policy::Policies;
 use crate::request::seldom::SeldomLines;
 use crate::request::session::{Peer, Session};
 use crate::request::worker::Worker;
+use crate::rules::RulesInForce;
+use crate::storage::{JournalHold, Storage};
 use crate::write::queue::{WriteQueue, pipeline};
 use crate::write::rehash::queue::Rehasher;
 use crate::write::space::FileSystemSpace;
@@ -131,61 +130,68 @@ impl Directory {
         let owner_uid = fs::metadata(&options.data)
             .map_err(|source| DirectoryError::io(options.data.clone(), source))?
             .uid();
+        sasl::check(&options.authentication)?;
         options.authentication.check(&schema)?;
         let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
         let (rehasher, proved) = Rehasher::new();
-        let directory = Arc::new(Self {
+        let credentials = Credentials {
+            root,
+            owner_uid,
+            authentication: options.authentication,
+            decoy: decoy(&options.passwords)?,
+            rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
+            password_cache: PasswordCache::new(options.passwords.cache, &mut OsChance)
+                .map(Arc::new),
+            passwords: options.passwords,
+            scram_secret,
+            scram_keys,
+            _scram_key_search: scram_key_search,
+            token_keys: ArcSwapOption::empty(),
+        };
+        let storage = Storage {
             store,
             log,
+            journal,
+            journal_hold: options.journal_hold,
+            flusher: Mutex::new(Some(flusher)),
+            space,
+            space_limits: options.space_limits,
+        };
+        let rules = RulesInForce {
             acis: Arc::new(AcisInForce::new(acis)),
             password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
-            accounts: Arc::new(accounts),
+            policies,
+        };
+        let directory = Arc::new(Self {
+            storage,
             state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
-            root,
+            rules,
+            credentials,
+            accounts: Arc::new(accounts),
             decode_limits: DecodeLimits {
                 dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,
                 ..DecodeLimits::default()
             },
-            decoy: decoy(&options.passwords)?,
-            rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
-            password_cache: PasswordCache::new(options.passwords.cache, &mut OsChance),
-            passwords: options.passwords,
+            budgets: Budgets::new(options.limits.transactions_max_bytes),
+            queue: Arc::new(WriteQueue::new(&options.limits)),
+            limits: options.limits,
+            monitors: MonitorSources::default(),
             seldom: Arc::new(SeldomLines::new(&clock)),
             clock,
-            cookie_key: CookieKey::new(&mut OsChance),
-            parked: Budget::default(),
-            analyser: Analyser::default(),
-            search_counters: SearchCounters::default(),
-            owner_uid,
-            offers_tls: options.offers_tls,
-            authentication: options.authentication,
-            token_keys: ArcSwapOption::empty(),
-            scram_secret,
-            scram_keys,
-            _scram_key_search: scram_key_search,
-            space,
-            space_limits: options.space_limits,
-            queue: Arc::new(WriteQueue::new(&options.limits)),
-            held_for_transactions: Arc::new(Mutex::new(AskerBytes::new(
-                options.limits.transactions_max_bytes,
-            ))),
-            limits: options.limits,
-            identities: Arc::default(),
-            journal,
-            journal_hold: options.journal_hold,
-            policies,
-            monitors: MonitorSources::default(),
-            flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
+            cookie_key: CookieKey::new(&mut OsChance),
+            offers_tls: options.offers_tls,
         });
         pipeline::start(&directory);
-        let root = &directory.root.dn;
+        let root = &directory.credentials.root.dn;
         account_writer.start(&directory.accounts, Arc::clone(&directory.queue), root.clone());
-        if directory.rehasher.is_some() {
+        if directory.credentials.rehasher.is_some() {
             proved.start(&directory.queue, root.clone());
         }
-        password_cache::start_sweeper(&directory);
+        if let Some(cache) = &directory.credentials.password_cache {
+            password_cache::start_sweeper(cache, Arc::clone(&directory.clock));
+        }
         Ok(directory)
     }
 

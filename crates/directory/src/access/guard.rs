@@ -18,8 +18,8 @@ use crate::access::surroundings::Around;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 
-/// Where a request is to be guarded.
-pub(crate) struct Site<'a> {
+/// Who looks, and at which view.
+pub(crate) struct Viewer<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) access: &'a Access,
     pub(crate) view: &'a View<'a>,
@@ -45,19 +45,23 @@ struct InForce<'a> {
 }
 
 /// Calls `act` with the guard of a request about entries at and below `base`.
-pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<'_>) -> T) -> T {
-    let acis = site.directory.acis.load();
-    guarded_by(site, acis.at(site.view.lsn()), base, act)
+pub(crate) fn guarded<T>(
+    viewer: &Viewer<'_>,
+    base: &DnKey,
+    act: impl FnOnce(&Guard<'_>) -> T,
+) -> T {
+    let acis = viewer.directory.rules.acis.load();
+    guarded_by(viewer, acis.at(viewer.view.lsn()), base, act)
 }
 
-/// Likewise, by these ACIs: those of a view that is in the making.
+/// Calls `act` with a guard by these ACIs: those of a view that is in the making.
 pub(crate) fn guarded_by<T>(
-    site: &Site<'_>,
+    viewer: &Viewer<'_>,
     acis: &Arc<AciSet>,
     base: &DnKey,
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
-    let &Site { directory, access, view, schema } = site;
+    let &Viewer { directory, access, view, schema } = viewer;
     if let Some(bypass) = access.bypass() {
         return act(&Guard(Subject::Bypassed(bypass)));
     }
@@ -67,7 +71,7 @@ pub(crate) fn guarded_by<T>(
         (Some(_), _) | (None, None) => None,
     };
     let host_name = access.origin().host_name.as_deref();
-    let around = Around::new(view, schema, directory).asked_from(host_name);
+    let around = Around::new(view, schema, &*directory.clock, host_name);
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
     let sees_all = OnceCell::new();

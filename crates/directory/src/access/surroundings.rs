@@ -22,7 +22,6 @@ use schema::{
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
 use crate::access::groups::is_group;
-use crate::directory::Directory;
 
 /// Groups that one question goes through, at the most.
 pub(crate) const GROUPS_MAX: usize = 1_000;
@@ -41,13 +40,14 @@ pub(crate) struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    pub(crate) fn new(view: &'a View<'a>, schema: &'a Schema, directory: &'a Directory) -> Self {
-        Self { view, schema, clock: &*directory.clock, host_name: None }
-    }
-
-    /// Likewise, for a client on this host.
-    pub(crate) fn asked_from(self, host_name: Option<&'a str>) -> Self {
-        Self { host_name, ..self }
+    /// Rules ask for a client on the host of this name, where it is known.
+    pub(crate) fn new(
+        view: &'a View<'a>,
+        schema: &'a Schema,
+        clock: &'a dyn Clock,
+        host_name: Option<&'a str>,
+    ) -> Self {
+        Self { view, schema, clock, host_name }
     }
 
     fn entry(&self, name: &DnKey) -> Result<Option<StoredEntry<'_>>, StoreError> {

@@ -5,7 +5,7 @@ use schema::{DnKey, Schema};
 
 use crate::error::DirectoryError;
 use crate::read::subschema::SUBSCHEMA_DN;
-use crate::read::virtual_tree::VirtualTrees;
+use crate::read::virtual_tree::names::VirtualTrees;
 
 /// Refuses a name that the administrator of a directory with these suffixes cannot have.
 ///

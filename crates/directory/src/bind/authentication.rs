@@ -4,9 +4,9 @@
 //! schema can change while the server runs. A name the schema does not have maps nobody.
 
 use auth::jwt::TokenOptions;
+use auth::plain::PLAIN;
 use schema::{AttributeType, Schema};
 
-use crate::bind::sasl;
 use crate::error::DirectoryError;
 
 /// What is accepted as proof, and how a name becomes an entry.
@@ -33,10 +33,7 @@ impl Default for AuthenticationOptions {
         Self {
             confidentiality: Confidentiality::default(),
             plain_confidentiality: Confidentiality::Always,
-            mechanisms: sasl::mechanisms()
-                .filter(|name| ![sasl::ANONYMOUS, sasl::GSSAPI].contains(name))
-                .map(str::to_owned)
-                .collect(),
+            mechanisms: MECHANISMS.map(str::to_owned).into(),
             bind_by_name: true,
             names: IdentityMapper::default(),
             certificates: CertificateMapper::SubjectEqualsDn,
@@ -100,16 +97,11 @@ pub enum FingerprintDigest {
 }
 
 impl AuthenticationOptions {
-    /// Refuses what can never work: an unknown mechanism, attribute type or base.
+    /// Refuses what can never work: an unknown attribute type or base.
     pub(crate) fn check(&self, schema: &Schema) -> Result<(), DirectoryError> {
         let bad = |text: &str, reason: String| {
             Err(DirectoryError::Authentication { text: text.to_owned(), reason })
         };
-        for name in &self.mechanisms {
-            if let Err(reason) = sasl::check(name) {
-                return bad(name, reason);
-            }
-        }
         for base in &self.names.bases {
             if let Err(error) = schema::DnKey::from_text(schema, base) {
                 return bad(base, error.to_string());
@@ -125,6 +117,11 @@ impl AuthenticationOptions {
             }
         }
         Ok(())
+    }
+
+    /// Whether a mechanism may be offered.
+    pub(crate) fn allows(&self, mechanism: &str) -> bool {
+        self.mechanisms.iter().any(|name| name == mechanism)
     }
 
     /// Whether values of a type are names of users: who signs in by one is the entry that has it.
@@ -168,3 +165,23 @@ fn is_kind_of(kind: &AttributeType, name: &str) -> bool {
 
 /// What mappers of certificates look at by their defaults: protected whether or not one is set.
 const OF_CERTIFICATES: [&str; 2] = ["ds-certificate-fingerprint", "ds-certificate-subject-dn"];
+
+/// The SASL mechanism by which the connection itself says who the client is (RFC 4422).
+pub(crate) const EXTERNAL: &str = "EXTERNAL";
+
+/// The one that needs no proof (RFC 4505).
+pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
+
+/// Kerberos (RFC 4752), where it is built in.
+pub(crate) const GSSAPI: &str = "GSSAPI";
+
+/// The mechanisms that are offered by default, the strongest first.
+const MECHANISMS: [&str; 7] = [
+    EXTERNAL,
+    "SCRAM-SHA-512-PLUS",
+    "SCRAM-SHA-256-PLUS",
+    "SCRAM-SHA-512",
+    "SCRAM-SHA-256",
+    "OAUTHBEARER",
+    PLAIN,
+];

@@ -4,9 +4,8 @@ use auth::{plain, scram};
 use ldap::message::{Authentication, ModifyOperation, Request};
 use schema::DnKey;
 
-use crate::bind;
-use crate::bind::identity_mapper::{self, Found, UserName};
-use crate::bind::sasl;
+use crate::bind::user_name::{Found, UserName};
+use crate::bind::{identity_mapper, sasl, simple};
 use crate::request::received::Received;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
@@ -59,7 +58,7 @@ impl Worker {
         match received.request()? {
             Request::Bind(request) => match request.authentication {
                 Authentication::Simple(_) => {
-                    let name = bind::bind_name(self, request.name);
+                    let name = simple::bind_name(self, request.name);
                     self.account_named(name)
                 }
                 Authentication::Sasl { mechanism: plain::PLAIN, credentials } => {

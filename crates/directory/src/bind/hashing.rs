@@ -20,11 +20,11 @@ use zeroize::Zeroizing;
 use crate::bind::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;
 use crate::password_policy::attempt::Attempt;
+use crate::request::cancel::Cancel;
 use crate::request::completion::Completion;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::seldom::SeldomLines;
-use crate::request::session::{Cancel, Session};
 use crate::request::sink;
 
 /// How passwords are kept and verified.
@@ -248,12 +248,12 @@ impl RequestHashes {
 }
 
 impl Questions {
-    /// Makes them the work of the hash pool; the request is listed as outstanding until the pool is
-    /// done with it.
+    /// Makes them the work of the hash pool: the session lists the request as outstanding, with
+    /// `cancel`, until the pool is done with it.
     pub(crate) fn job(
         self,
         rules: HashRules<'_>,
-        session: &mut Session,
+        cancel: Cancel,
         envelope: Envelope<'_>,
     ) -> Box<HashJob> {
         let Envelope { id, operation, bytes, .. } = envelope;
@@ -262,7 +262,7 @@ impl Questions {
             operation,
             message: Zeroizing::new(bytes.to_vec()),
             questions: self,
-            cancel: session.begin(id),
+            cancel,
             options: *rules.options,
             seldom: Arc::clone(rules.seldom),
         })

@@ -15,47 +15,9 @@ use schema::{DnKey, EntryId, EntryRead as _, MatchingRule, ResolvedFilter, Schem
 use store::{Ask, Resolved, StoredEntry, View};
 
 use crate::bind::login;
+use crate::bind::user_name::{Found, UserName};
 use crate::directory::{Directory, State};
 use crate::request::refusal::Refusal;
-
-/// What a client calls somebody.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum UserName<'n> {
-    /// By the name of the entry.
-    Dn(&'n str),
-    /// By a name that an identity mapper knows.
-    User(&'n str),
-}
-
-impl<'n> UserName<'n> {
-    /// Reads an authzId: `dn:…` or `u:…`.
-    pub(crate) fn of_authorization_id(text: &'n str) -> Option<Self> {
-        match text.split_once(':')? {
-            ("dn", name) => Some(Self::Dn(name)),
-            ("u", name) => Some(Self::User(name)),
-            _ => None,
-        }
-    }
-
-    /// Reads the name of a SASL message: an authzId, a DN, or a user's name.
-    pub(crate) fn of_sasl(text: &'n str) -> Self {
-        Self::of_authorization_id(text).unwrap_or_else(|| Self::of_bind(text))
-    }
-
-    /// Reads the name of a simple bind. What has a `=` is a DN.
-    pub(crate) fn of_bind(text: &'n str) -> Self {
-        if text.is_empty() || text.contains('=') { Self::Dn(text) } else { Self::User(text) }
-    }
-}
-
-/// Who a name stands for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Found {
-    /// The administrator, who has no entry.
-    Root,
-    /// An entry.
-    Entry(EntryId),
-}
 
 /// Who `name` stands for; `None` when nobody does. Refuses a DN that is none.
 pub(crate) fn find(
@@ -80,7 +42,7 @@ pub(crate) fn find_dn(
     view: &View<'_>,
     key: &DnKey,
 ) -> Result<Option<Found>, Refusal> {
-    if *key == directory.root.key {
+    if *key == directory.credentials.root.key {
         return Ok(Some(Found::Root));
     }
     Ok(match view.resolve(key)? {
@@ -126,14 +88,15 @@ fn is_as_written(schema: &Schema, name: UserName<'_>) -> bool {
     }
 }
 
-/// Likewise for a DN.
+/// Whether string preparation changes nothing of a DN but the case of letters, and spaces.
 pub(crate) fn is_dn_as_written(schema: &Schema, name: &str) -> bool {
     let Ok(name) = Dn::parse(name) else { return false };
     let mut avas = name.rdns().iter().flat_map(|rdn| rdn.avas());
     avas.all(|ava| is_value_as_written(schema, &ava.value))
 }
 
-/// Likewise for a value of a DN. What is no text is not prepared.
+/// Whether string preparation changes nothing of a value of a DN but the case of letters, and
+/// spaces. What is no text is not prepared.
 pub(crate) fn is_value_as_written(schema: &Schema, value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return true };
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
@@ -156,7 +119,7 @@ fn find_user(
     if name.is_empty() || name.len() > USER_NAME_MAX_BYTES {
         return Ok(None);
     }
-    let mapper = &directory.authentication.names;
+    let mapper = &directory.credentials.authentication.names;
     for attribute in &mapper.attributes {
         let pair = AvaFilter { description: attribute, value: Cow::Borrowed(name.as_bytes()) };
         match find_all(directory, state, view, &Filter::Equality(pair))? {
@@ -250,7 +213,7 @@ fn bases(
     state: &State,
     view: &View<'_>,
 ) -> Result<Option<Vec<EntryId>>, Refusal> {
-    let names = &directory.authentication.names.bases;
+    let names = &directory.credentials.authentication.names.bases;
     if names.is_empty() {
         return Ok(None);
     }
@@ -289,7 +252,7 @@ pub(crate) fn access(state: &State, entry: &StoredEntry<'_>) -> Result<Access, R
     access_keyed(state, entry, key)
 }
 
-/// Likewise, where the key of the entry's name is known.
+/// What an entry that has proved itself may do, where the key of its name is known.
 pub(crate) fn access_keyed(
     state: &State,
     entry: &StoredEntry<'_>,
@@ -300,8 +263,8 @@ pub(crate) fn access_keyed(
     Ok(access.keyed(key).of_entry(entry.id()))
 }
 
-/// Likewise for whoever has proved by other means than a password to be who was found. Refuses
-/// accounts that are switched off, expired, or locked by somebody.
+/// What may be done by whoever has proved by other means than a password to be who was found.
+/// Refuses accounts that are switched off, expired, or locked by somebody.
 pub(crate) fn access_without_password(
     directory: &Directory,
     state: &State,
@@ -316,7 +279,7 @@ pub(crate) fn access_without_password(
     access_of(directory, state, view, found)
 }
 
-/// Likewise for whoever was found, whether anything was proved or not; `None` when the entry is
+/// What whoever was found may do, whether anything was proved or not; `None` when the entry is
 /// gone.
 pub(crate) fn access_of(
     directory: &Directory,
@@ -325,7 +288,7 @@ pub(crate) fn access_of(
     found: Found,
 ) -> Result<Option<Access>, Refusal> {
     match found {
-        Found::Root => Ok(Some(directory.root.access())),
+        Found::Root => Ok(Some(directory.credentials.root.access())),
         Found::Entry(id) => view.entry(id)?.map(|entry| access(state, &entry)).transpose(),
     }
 }
@@ -335,23 +298,3 @@ const CANDIDATES_MAX: u64 = 100;
 
 /// Octets of a user's name.
 const USER_NAME_MAX_BYTES: usize = 1_024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_by_their_form() {
-        use UserName::{Dn, User};
-        assert_eq!(UserName::of_authorization_id("dn:cn=a"), Some(Dn("cn=a")));
-        assert_eq!(UserName::of_authorization_id("dn:"), Some(Dn("")));
-        assert_eq!(UserName::of_authorization_id("u:anna:x"), Some(User("anna:x")));
-        assert_eq!(UserName::of_authorization_id("anna"), None);
-        assert_eq!(UserName::of_authorization_id("U:anna"), None);
-        assert_eq!(UserName::of_sasl("u:a=b"), User("a=b"));
-        assert_eq!(UserName::of_sasl("uid=anna,dc=org"), Dn("uid=anna,dc=org"));
-        assert_eq!(UserName::of_sasl("anna@example.com"), User("anna@example.com"));
-        assert_eq!(UserName::of_bind("u:anna"), User("u:anna"));
-        assert_eq!(UserName::of_bind(""), Dn(""));
-    }
-}

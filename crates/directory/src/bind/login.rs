@@ -6,20 +6,19 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ldap::message::{Control, ControlsBuf};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _};
 use store::{Lsn, StoredEntry, View};
 
-use super::invalid_credentials;
+use crate::bind::refusals::invalid_credentials;
+use crate::bind::remark::BindRemark;
 use crate::directory::{Directory, State};
 use crate::password_policy::attempt::{Attempt, GuessedAccount};
 use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{FoundAccount, NotNow};
 use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{
-    self, AccountState, Governing, PasswordPolicy, PolicyError, Rejected, Remark, netscape,
-    response_value,
+    AccountState, Governing, PasswordPolicy, PolicyError, Rejected, netscape,
 };
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
@@ -34,13 +33,6 @@ pub(crate) struct Login {
     governing: Option<Arc<Governing>>,
     /// The state in its entry; the default where nothing asks for it.
     stored: AccountState,
-}
-
-/// What a bind that succeeds is told, and about whom.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
-    remark: Remark,
-    account: Option<EntryId>,
 }
 
 /// How often an account is read that changes each time before it is decided on; then the bind is
@@ -59,7 +51,7 @@ impl Login {
         entry: &StoredEntry<'_>,
         key: &DnKey,
     ) -> Self {
-        let policies = directory.password_policies.load();
+        let policies = directory.rules.password_policies.load();
         let governing = policies.of(entry, key);
         let is_barred = is_barred(directory, state, &policies, entry);
         let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
@@ -144,7 +136,7 @@ impl Login {
             let (as_what, now) = ((own, is_right), directory.clock.now());
             match directory.accounts.settle(&self.seen(), as_what, now) {
                 Ok(remark) => {
-                    worker.request.told = Told { remark, account: Some(self.id) };
+                    worker.request.remark = BindRemark::of(remark, self.id);
                     break;
                 }
                 Err(NotNow::Stale) if looks < LOOKS_MAX => self = Self::again(worker, self.id)?,
@@ -155,26 +147,6 @@ impl Login {
     }
 }
 
-impl Told {
-    /// The account that may do nothing before its password is changed.
-    pub(crate) fn must_change(&self) -> Option<EntryId> {
-        self.account.filter(|_| self.remark.must_change)
-    }
-
-    /// Adds what there is to tell to the controls of the answer of a bind.
-    pub(crate) fn add_to(&self, controls: &mut ControlsBuf, is_asked: bool) {
-        let error = self.remark.must_change.then_some(PolicyError::ChangeAfterReset);
-        if is_asked {
-            let value = response_value(self.remark.warning, error);
-            let oid = password_policy::REQUEST;
-            controls.push(Control { oid, critical: false, value: Some(&value) });
-        }
-        if let Some((oid, value)) = netscape::control(Ok(self.remark)) {
-            controls.push(Control { oid, critical: false, value: Some(&value) });
-        }
-    }
-}
-
 /// Refuses an account that is off: disabled, expired, or locked by somebody. For proofs that are no
 /// passwords, of which the policy has nothing to say.
 pub(crate) fn check_usable(
@@ -182,7 +154,7 @@ pub(crate) fn check_usable(
     state: &State,
     entry: &StoredEntry<'_>,
 ) -> Result<(), Refusal> {
-    let policies = directory.password_policies.load();
+    let policies = directory.rules.password_policies.load();
     if is_barred(directory, state, &policies, entry) { Err(barred()) } else { Ok(()) }
 }
 

@@ -1,7 +1,9 @@
-//! Bind (RFC 4511 §4.2, RFC 4513): by name and password in `simple.rs`, by SASL in `sasl.rs`.
+//! Bind (RFC 4511 §4.2, RFC 4513): by name and password in `simple.rs`, by SASL in `sasl/`.
 
 pub(crate) mod administrator;
+mod admission;
 pub(crate) mod authentication;
+pub(crate) mod credentials;
 pub(crate) mod guessed;
 pub(crate) mod hashing;
 pub(crate) mod identity_mapper;
@@ -10,18 +12,22 @@ pub(crate) mod must_change;
 pub(crate) mod password_cache;
 pub(crate) mod proxied;
 pub(crate) mod recheck;
+pub(crate) mod refusals;
 pub(crate) mod rehash;
+pub(crate) mod remark;
 pub(crate) mod sasl;
-mod sasl_bind;
-mod simple;
+pub(crate) mod simple;
+pub(crate) mod user_name;
 
 use aci::Identity;
 use ldap::message::{Authentication, BindRequest, ControlsBuf};
 use ldap::result::ResultCode;
 
 use crate::bind::hashing::Questions;
-use crate::bind::identity_mapper::UserName;
-use crate::directory::Directory;
+use crate::bind::refusals::require_confidentiality;
+use crate::bind::sasl::exchange::Pending;
+use crate::bind::sasl::mechanism::Step;
+use crate::bind::simple::Simple;
 use crate::request::controls::authorization_identity;
 use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
@@ -29,11 +35,6 @@ use crate::request::refusal::Refusal;
 use crate::request::session::{SIMPLE, Session};
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-
-pub(crate) use login::Told;
-pub(crate) use simple::Simple;
-
-use sasl_bind::Sent;
 
 /// How far a bind came on the thread that read it.
 enum Bound {
@@ -61,8 +62,7 @@ pub(crate) fn start(
     let bound = match &request.authentication {
         Authentication::Simple(password) => bind_simply(worker, session, request.name, password)?,
         Authentication::Sasl { mechanism, credentials } => {
-            let sent = Sent { pending, mechanism, credentials: *credentials };
-            sasl_bind::start(worker, session, sent)?
+            bind_by_sasl(worker, session, pending, mechanism, *credentials)?
         }
         Authentication::Other(_) => {
             return Err(Refusal::new(
@@ -76,18 +76,19 @@ pub(crate) fn start(
         Bound::NeedsHash(questions) => {
             // Nothing of the connection is carried out before the password is looked at; then the
             // same request is handled once more.
-            let job = questions.job(worker.directory.hash_rules(), session, envelope);
+            let job =
+                questions.job(worker.directory.hash_rules(), session.begin(envelope.id), envelope);
             session.hold_bind(envelope.id);
             return Ok(Next::Hash(job));
         }
     };
-    session.set_must_change(worker.request.told.must_change());
-    let mut told = ControlsBuf::new();
-    worker.request.told.add_to(&mut told, controls.password_policy);
+    session.set_must_change(worker.request.remark.must_change());
+    let mut list = ControlsBuf::new();
+    worker.request.remark.add_to(&mut list, controls.password_policy);
     if controls.authorization_identity && code == ResultCode::Success {
-        authorization_identity::add_to(&mut told, session.identity());
+        authorization_identity::add_to(&mut list, session.identity());
     }
-    Ok(Next::Answered(sink.bind(code, credentials.as_deref(), told.as_ref())))
+    Ok(Next::Answered(sink.bind(code, credentials.as_deref(), list.as_ref())))
 }
 
 /// A bind by name and password, or by neither.
@@ -98,52 +99,40 @@ fn bind_simply(
     password: &[u8],
 ) -> Result<Bound, Refusal> {
     if !password.is_empty() {
-        require_confidentiality(&worker.directory, session)?;
+        require_confidentiality(&worker.directory.credentials.authentication, session)?;
     }
-    let name = bind_name(worker, name);
+    let name = simple::bind_name(worker, name);
     let access = match simple::start(worker, name, password)? {
         Simple::Verified(access) => access,
         Simple::NeedsHash(questions) => return Ok(Bound::NeedsHash(questions)),
     };
     let is_anonymous = *access.identity() == Identity::Anonymous;
-    session.bind_as(&worker.directory, *access, if is_anonymous { "" } else { SIMPLE })?;
+    let mechanism = if is_anonymous { "" } else { SIMPLE };
+    admission::admit(&worker.directory, session, *access, mechanism)?;
     Ok(Bound::Answered(ResultCode::Success, None))
 }
 
-/// Verifies the password of a SASL message as far as it goes on this thread.
-pub(crate) fn verify_sasl(
+/// A bind by SASL (RFC 4513 §5.2): hands one message to the mechanism, with the exchange it may
+/// go on with, and its answer to the client.
+fn bind_by_sasl(
     worker: &mut Worker,
-    name: &str,
-    password: &[u8],
-) -> Result<Simple, Refusal> {
-    simple::start(worker, UserName::of_sasl(name), password)
-}
-
-/// Refuses what carries a password over a connection that others may listen to.
-pub(crate) fn require_confidentiality(
-    directory: &Directory,
-    session: &Session,
-) -> Result<(), Refusal> {
-    if session.is_confidential(directory) {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        ResultCode::ConfidentialityRequired,
-        "passwords are taken over protected connections only: use StartTLS or ldaps://",
-    ))
-}
-
-/// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
-/// of a user.
-pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
-    if worker.directory.authentication.bind_by_name {
-        UserName::of_bind(name)
-    } else {
-        UserName::Dn(name)
-    }
-}
-
-fn invalid_credentials() -> Refusal {
-    // The same words whether the name or the password is wrong.
-    Refusal::new(ResultCode::InvalidCredentials, "")
+    session: &mut Session,
+    pending: Option<Pending>,
+    mechanism: &str,
+    credentials: Option<&[u8]>,
+) -> Result<Bound, Refusal> {
+    let goes_on = pending.as_ref().filter(|one| one.mechanism == mechanism);
+    let begun = goes_on.map_or_else(|| worker.directory.clock.elapsed(), |one| one.begun);
+    let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
+    Ok(match step {
+        Step::Done { access, answer } => {
+            admission::admit(&worker.directory, session, access, mechanism)?;
+            Bound::Answered(ResultCode::Success, answer)
+        }
+        Step::Continue { exchange, challenge } => {
+            session.set_pending(Pending { mechanism, exchange, begun });
+            Bound::Answered(ResultCode::SaslBindInProgress, Some(challenge))
+        }
+        Step::NeedsHash(questions) => Bound::NeedsHash(questions),
+    })
 }

@@ -100,7 +100,7 @@ fn must_change(
 ) -> Result<bool, Refusal> {
     let Some(entry) = view.entry(account)? else { return Ok(false) };
     let Ok(key) = DnKey::from_text(&state.schema, entry.dn()) else { return Ok(false) };
-    let Some(governing) = directory.password_policies.load().of(&entry, &key) else {
+    let Some(governing) = directory.rules.password_policies.load().of(&entry, &key) else {
         return Ok(false);
     };
     let state = directory.accounts.state(view, &entry, &governing.policy);

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use environment::Chance;
+use environment::{Chance, Clock};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use region::LockGuard;
 use rustc_hash::FxHashMap;
@@ -22,8 +22,6 @@ use schema::{DnKey, EntryId};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
-
-use crate::directory::Directory;
 
 /// How long verified passwords are kept, and how many.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -220,23 +218,20 @@ impl PasswordCache {
     }
 }
 
-/// Starts the thread that wipes what nobody asks for any more; it ends with the directory.
-pub(crate) fn start_sweeper(directory: &Arc<Directory>) {
-    let Some(cache) = &directory.password_cache else { return };
+/// Starts the thread that wipes what nobody asks for any more; it ends with the cache.
+pub(crate) fn start_sweeper(cache: &Arc<PasswordCache>, clock: Arc<dyn Clock>) {
     let every = (cache.age_max / SWEEPS_PER_AGE).clamp(SWEEP_EVERY_MIN, SWEEP_EVERY_MAX);
-    let (weak, swept) = (Arc::downgrade(directory), cache.swept.clone());
+    let (weak, swept) = (Arc::downgrade(cache), cache.swept.clone());
     let thread = thread::Builder::new().name("password-cache".to_owned());
-    if let Err(error) = thread.spawn(move || serve(&weak, &swept, every)) {
+    if let Err(error) = thread.spawn(move || serve(&weak, &*clock, &swept, every)) {
         tracing::warn!(%error, "verified passwords are wiped only when their memory is needed");
     }
 }
 
-fn serve(directory: &Weak<Directory>, swept: &Receiver<()>, every: Duration) {
+fn serve(cache: &Weak<PasswordCache>, clock: &dyn Clock, swept: &Receiver<()>, every: Duration) {
     while swept.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-        let Some(directory) = directory.upgrade() else { return };
-        if let Some(cache) = &directory.password_cache {
-            cache.sweep(directory.clock.elapsed());
-        }
+        let Some(cache) = cache.upgrade() else { return };
+        cache.sweep(clock.elapsed());
     }
 }
 

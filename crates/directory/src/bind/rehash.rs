@@ -20,10 +20,13 @@ pub(crate) fn after_bind(
 ) {
     let scheme = scheme(worker, key);
     let directory = &worker.directory;
-    let options = &directory.passwords;
+    let options = &directory.credentials.passwords;
     let PasswordStorage { scheme: usual, costs } = options.storage;
     let storage = PasswordStorage { scheme: scheme.unwrap_or(usual), costs };
-    let (Some(rehasher), Some(dn)) = (&directory.rehasher, access.identity().dn()) else { return };
+    let (Some(rehasher), Some(dn)) = (&directory.credentials.rehasher, access.identity().dn())
+    else {
+        return;
+    };
     if !options.rehash_on_bind || storage.is_current(old) || is_kept(old) {
         return;
     }
@@ -35,8 +38,8 @@ pub(crate) fn after_bind(
 
 /// In which scheme the policy of an account wants its passwords, if in any.
 fn scheme(worker: &mut Worker, key: &DnKey) -> Option<Scheme> {
-    let policies = worker.directory.password_policies.load_full();
-    if policies.is_empty() || !worker.directory.passwords.rehash_on_bind {
+    let policies = worker.directory.rules.password_policies.load_full();
+    if policies.is_empty() || !worker.directory.credentials.passwords.rehash_on_bind {
         return None;
     }
     let view = worker.snapshot.view().ok()?;

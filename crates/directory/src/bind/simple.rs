@@ -5,13 +5,12 @@ use auth::password::{self, HashCostMax};
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use super::invalid_credentials;
 use super::login::Login;
-use crate::bind::hashing::Behind;
-use crate::bind::hashing::Questions;
-use crate::bind::identity_mapper::{self, Found, UserName};
+use crate::bind::hashing::{Behind, Questions};
 use crate::bind::password_cache::{Account, Remembered};
-use crate::bind::rehash;
+use crate::bind::refusals::invalid_credentials;
+use crate::bind::user_name::{Found, UserName};
+use crate::bind::{identity_mapper, rehash};
 use crate::directory::Directory;
 use crate::password_policy::attempts::{Guess, Own};
 use crate::request::refusal::Refusal;
@@ -23,6 +22,16 @@ pub(crate) enum Simple {
     Verified(Box<Access>),
     /// The password is stored in a form that takes long to verify.
     NeedsHash(Questions),
+}
+
+/// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
+/// of a user.
+pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
+    if worker.directory.credentials.authentication.bind_by_name {
+        UserName::of_bind(name)
+    } else {
+        UserName::Dn(name)
+    }
 }
 
 /// Begins a simple bind, or goes on with it when what it asked for is known.
@@ -70,7 +79,7 @@ fn attempt(
     let own = held.as_ref().map_or(Own::None, |held| Own::Held(held.guess()));
     let may_try = login.as_ref().map_or(Ok(()), |login| login.may_try(&worker.directory, own));
     let stored = candidate.as_ref().map(|one| one.passwords.as_slice()).unwrap_or_default();
-    stored.iter().for_each(|stored| worker.directory.scram_keys.note(stored));
+    stored.iter().for_each(|stored| worker.directory.credentials.scram_keys.note(stored));
     let behind = match (worker.which(password, stored), &may_try) {
         (Behind::At(_), Err(_)) => Behind::Nowhere,
         (behind, _) => behind,
@@ -181,7 +190,7 @@ fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
 fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]) -> bool {
     let Worker { directory, request, .. } = worker;
     let is_late = candidate.is_some_and(|one| one.takes_as_long_as_new(directory));
-    let decoy = std::slice::from_ref(&directory.decoy);
+    let decoy = std::slice::from_ref(&directory.credentials.decoy);
     !is_late && request.hashing.which(directory.hash_rules(), password, decoy) == Behind::Asked
 }
 
@@ -203,7 +212,7 @@ pub(crate) struct Candidate {
     pub(crate) access: Access,
     /// None for the administrator, who has no entry.
     pub(crate) key: Option<DnKey>,
-    /// Likewise.
+    /// None for the administrator, whom no policy governs.
     login: Option<Login>,
     pub(crate) passwords: Vec<Vec<u8>>,
 }
@@ -226,7 +235,7 @@ impl Candidate {
 
     /// Whether a look at its passwords takes as long as one at a password that is stored now.
     fn takes_as_long_as_new(&self, directory: &Directory) -> bool {
-        let (new, max) = (&directory.decoy, &directory.passwords.cost_max);
+        let (new, max) = (&directory.credentials.decoy, &directory.credentials.passwords.cost_max);
         let is_enough = |one: &Vec<u8>| password::takes_as_long(one, new, max);
         // One look at a fast one is as long as another.
         let is_fast = !self.passwords.is_empty() && !password::is_slow(new, max);
@@ -237,7 +246,7 @@ impl Candidate {
     /// something else was.
     fn remembered(&self, worker: &Worker, clear: &[u8]) -> Remembered {
         let directory = &worker.directory;
-        let cache = directory.password_cache.as_ref().zip(self.account());
+        let cache = directory.credentials.password_cache.as_ref().zip(self.account());
         cache.map_or(Remembered::Nothing, |(cache, account)| {
             cache.find(account, (clear, &self.passwords), directory.clock.elapsed())
         })
@@ -245,7 +254,7 @@ impl Candidate {
 
     /// What tells `clear` from other guesses.
     fn guess(&self, worker: &Worker, clear: &[u8]) -> Option<Guess> {
-        let cache = worker.directory.password_cache.as_ref().zip(self.account());
+        let cache = worker.directory.credentials.password_cache.as_ref().zip(self.account());
         cache.map(|(cache, account)| Guess::Of(cache.digest(account, (clear, &self.passwords))))
     }
 
@@ -253,8 +262,8 @@ impl Candidate {
     /// took long.
     fn cache(&self, worker: &Worker, place: usize, clear: &[u8]) {
         let directory = &worker.directory;
-        let Some(cache) = &directory.password_cache else { return };
-        let is_slow = self.is_slow(&directory.passwords.cost_max);
+        let Some(cache) = &directory.credentials.password_cache else { return };
+        let is_slow = self.is_slow(&directory.credentials.passwords.cost_max);
         match (self.account(), self.access.entry()) {
             (Some(account), _) if is_slow => {
                 let now = directory.clock.elapsed();
@@ -287,8 +296,8 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
     let entry = match found {
         None => return Ok(None),
         Some(Found::Root) => {
-            let access = directory.root.access();
-            let passwords = vec![directory.root.password.clone()];
+            let access = directory.credentials.root.access();
+            let passwords = vec![directory.credentials.root.password.clone()];
             return Ok(Some(Candidate { access, key: None, login: None, passwords }));
         }
         Some(Found::Entry(id)) => view.entry(id)?,

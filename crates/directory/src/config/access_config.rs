@@ -10,14 +10,12 @@ use schema::{Change, DnKey, Entry, Schema, SettingChange};
 
 use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
 use crate::config::changes::{AccessConfig, AccessStep};
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::BranchSource;
+use crate::read::virtual_tree::names::ACCESS_CONFIG_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::request::WriteOp;
-
-/// The entry with the global ACIs.
-pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
 
 /// Whether a request names the entry.
 pub(crate) fn holds(named: &Named) -> bool {
@@ -94,9 +92,9 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &AccessConfig) -> Result<Decision,
 }
 
 /// The entry.
-pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let values = acis::global_values(site.directory.store.reader().view()?)?;
-    let entry = site
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let values = acis::global_values(source.directory.storage.store.reader().view()?)?;
+    let entry = source
         .entry(ACCESS_CONFIG_DN, &["ds-cfg-dsee-compat-access-control-handler", "top"])
         .value("ds-cfg-enabled", "TRUE")
         .values(ATTRIBUTE, values);

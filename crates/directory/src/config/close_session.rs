@@ -8,8 +8,9 @@ use std::sync::Arc;
 use aci::Privilege;
 use ldap::result::ResultCode;
 
-use super::session_monitor::{SESSIONS_DN, sessions_key};
+use super::session_monitor::sessions_key;
 use crate::bind::recheck;
+use crate::read::virtual_tree::names::SESSIONS_DN;
 use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};

@@ -4,29 +4,32 @@
 use schema::Entry;
 
 use crate::config::monitor_sources::FigureEntry;
-use crate::read::virtual_tree::{Branch, Site, always, never};
+use crate::read::virtual_tree::branch::{Branch, BranchSource, always, never};
+use crate::read::virtual_tree::names::{
+    CONNECTIONS_DN, JOURNAL_DN, OPERATIONS_DN, PROCESS_DN, STORE_DN, WORK_DN,
+};
 use crate::request::refusal::Refusal;
 
 macro_rules! branch {
-    ($name:literal, $is_slow:ident) => {
-        Branch { name: $name, is_slow: $is_slow, entries: |site| entries(site, $name) }
+    ($name:ident, $is_slow:ident) => {
+        Branch { name: $name, is_slow: $is_slow, entries: |source| entries(source, $name) }
     };
 }
 
 /// The branches; those are slow that ask the operating system for much.
 pub(crate) const BRANCHES: [Branch; 6] = [
-    branch!("cn=operations,cn=monitor", never),
-    branch!("cn=connections,cn=monitor", never),
-    branch!("cn=work,cn=monitor", never),
-    branch!("cn=store,cn=monitor", always),
-    branch!("cn=journal,cn=monitor", never),
-    branch!("cn=process,cn=monitor", always),
+    branch!(OPERATIONS_DN, never),
+    branch!(CONNECTIONS_DN, never),
+    branch!(WORK_DN, never),
+    branch!(STORE_DN, always),
+    branch!(JOURNAL_DN, never),
+    branch!(PROCESS_DN, always),
 ];
 
-fn entries(site: &Site<'_>, branch: &str) -> Result<Vec<Entry>, Refusal> {
-    let Some(figures) = site.directory.monitors.figures.get() else { return Ok(Vec::new()) };
+fn entries(source: &BranchSource<'_>, branch: &str) -> Result<Vec<Entry>, Refusal> {
+    let Some(figures) = source.directory.monitors.figures.get() else { return Ok(Vec::new()) };
     let made = figures(branch).into_iter().map(|FigureEntry { name, values }| {
-        let mut entry = site.entry(&name, &["top", "extensibleObject"]);
+        let mut entry = source.entry(&name, &["top", "extensibleObject"]);
         for (attribute, value) in values {
             entry = entry.value(&attribute, &value);
         }

@@ -2,19 +2,17 @@
 
 use schema::Entry;
 
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::BranchSource;
+use crate::read::virtual_tree::names::LOG_MONITOR_DN;
 use crate::request::refusal::Refusal;
 
-/// The entry above them.
-pub(crate) const LOG_MONITOR_DN: &str = "cn=logs,cn=monitor";
-
 /// Makes the entries.
-pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let mut made = vec![site.entry(LOG_MONITOR_DN, &["top", "extensibleObject"]).done()];
-    let states = site.directory.monitors.logs();
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let mut made = vec![source.entry(LOG_MONITOR_DN, &["top", "extensibleObject"]).done()];
+    let states = source.directory.monitors.logs();
     for state in states {
         let name = format!("cn={},{LOG_MONITOR_DN}", state.name);
-        let entry = site
+        let entry = source
             .entry(&name, &["top", "extensibleObject"])
             .value("roster-log-file", &state.file)
             .value("roster-log-lines", &state.lines.to_string())

@@ -1,5 +1,6 @@
-//! What others tell `cn=monitor`: figures of the server, its logs, its certificate and its
-//! connections. Whoever has them says how to ask; without anybody the entries are not there.
+//! Whom `cn=monitor` asks: what was counted of searches here, and others for figures of the server,
+//! its logs, its certificate and its connections. Whoever has those says how to ask; without
+//! anybody the entries are not there.
 //!
 //! Invariant: each source is set once, and the first who says it is asked.
 
@@ -7,9 +8,16 @@ use std::sync::OnceLock;
 
 use environment::Timestamp;
 
+use crate::read::analyser::Analyser;
+use crate::read::search_counters::SearchCounters;
+
 /// Whom the entries of `cn=monitor` ask.
 #[derive(Default)]
 pub(crate) struct MonitorSources {
+    /// Which filters are asked for.
+    pub(crate) analyser: Analyser,
+    /// Searches that no index helps.
+    pub(crate) search_counters: SearchCounters,
     /// Operations, connections, queues, store, journal, the process.
     pub(crate) figures: OnceLock<Figures>,
     /// The logs of requests and changes.

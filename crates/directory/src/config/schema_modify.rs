@@ -56,7 +56,7 @@ pub(crate) fn decide(
         new.check_meaning(old, &place, &added, &removed).map_err(refuse)?;
         check_groups(old, &new)?;
     }
-    if let Some(policy) = decide.directory.password_policies.load().unreadable_under(&new) {
+    if let Some(policy) = decide.directory.rules.password_policies.load().unreadable_under(&new) {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             format!("the subtree of the password policy '{policy}' names it: it stays"),
@@ -115,7 +115,7 @@ fn check_unused(decide: &Decide<'_>, old: &Schema, new: &Schema) -> Result<(), R
         let is_indexed = |one: &IndexDefinition| {
             is_kind(&one.attribute) || one.with.as_ref().is_some_and(is_kind)
         };
-        if decide.directory.store.indexes().definitions().iter().any(is_indexed) {
+        if decide.directory.storage.store.indexes().definitions().iter().any(is_indexed) {
             return refuse(kind.name(), "an index");
         }
         if was_stored(decide, kind) && matches_any(decide, old, &Filter::Present(&kind.oid))? {

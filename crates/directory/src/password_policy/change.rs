@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Privilege};
-use auth::password::{self};
+use auth::password;
 use environment::Timestamp;
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, DnKey, Entry, EntryRead, Schema};
@@ -109,7 +109,7 @@ pub(crate) fn judge_new(
     sent: &SentPasswords<'_>,
 ) -> Result<Verdict, Refusal> {
     let requester = if access.is_root() { Requester::Root } else { Requester::Administrator };
-    let policies = worker.directory.password_policies.load_full();
+    let policies = worker.directory.rules.password_policies.load_full();
     let mut governing = None;
     let mut own = Vec::new();
     if !policies.is_empty() {
@@ -133,7 +133,7 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
     let view = worker.snapshot.view()?;
     let Resolved::Found(id) = view.resolve(key)? else { return Ok(Known::default()) };
     let Some(entry) = view.entry(id)? else { return Ok(Known::default()) };
-    let governing = directory.password_policies.load().of(&entry, key);
+    let governing = directory.rules.password_policies.load().of(&entry, key);
     let mut known = Known { governing, ..Known::default() };
     if let Some(governing) = &known.governing {
         known.state = directory.accounts.state(view, &entry, &governing.policy);
@@ -207,7 +207,7 @@ fn judge_known(
                 was_used = is_any_behind(worker, &clear, &compared);
             }
         }
-    } else if requester == Requester::Owner && worker.directory.passwords.check_own {
+    } else if requester == Requester::Owner && worker.directory.credentials.passwords.check_own {
         check_quality(&PasswordPolicy::built_in(), (&clear, sent.old), &[])?;
     }
     let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
@@ -318,7 +318,7 @@ pub(crate) fn decide(
     after: &mut Entry,
 ) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
     let directory = decide.directory;
-    let policies = directory.password_policies.load();
+    let policies = directory.rules.password_policies.load();
     let governing = match target.stored {
         Some(stored) => policies.of(stored, target.key),
         None => policies.of(&*after, target.key),
@@ -412,10 +412,9 @@ fn drop_keys(
 /// was stored anew.
 fn is_compared(decide: &Decide<'_>, verdict: &Verdict, stored: &[u8]) -> bool {
     let now = [stored.to_vec()];
-    verdict
-        .compared
-        .iter()
-        .any(|one| current_form(decide.directory.rehasher.as_ref(), &now, one).is_some())
+    verdict.compared.iter().any(|one| {
+        current_form(decide.directory.credentials.rehasher.as_ref(), &now, one).is_some()
+    })
 }
 
 fn stored_passwords(

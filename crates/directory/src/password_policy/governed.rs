@@ -24,7 +24,7 @@ impl GovernedAccount {
         view: &View<'_>,
         (entry, key): (&StoredEntry<'_>, &DnKey),
     ) -> Self {
-        let governing = directory.password_policies.load().of(entry, key);
+        let governing = directory.rules.password_policies.load().of(entry, key);
         let (name, policy) = match governing {
             Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
             None => (None, PasswordPolicy::default()),
@@ -36,6 +36,6 @@ impl GovernedAccount {
 
     /// Whether any account of the directory may be governed by a policy.
     pub(crate) fn may_have_policy(directory: &Directory) -> bool {
-        !directory.password_policies.load().is_empty()
+        !directory.rules.password_policies.load().is_empty()
     }
 }

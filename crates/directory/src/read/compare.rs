@@ -12,17 +12,19 @@ use schema::{
 };
 use store::View;
 
-use crate::access::guard::{self, Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::bind::hashing::Behind;
-use crate::bind::{recheck, require_confidentiality};
+use crate::bind::recheck;
+use crate::bind::refusals::require_confidentiality;
 use crate::directory::{Directory, State};
 use crate::password_policy;
 use crate::read::live_entry::LiveEntry;
+use crate::read::lookup::Lookup;
 use crate::read::root_dse::Offer;
 use crate::read::search::cost;
 use crate::read::special::special_entry;
-use crate::read::target::{self, Lookup};
-use crate::read::virtual_tree::{Asked, Found};
+use crate::read::target;
+use crate::read::virtual_tree::{self, TreeEntries, TreeSearch};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::decoded::JobRequest;
@@ -31,8 +33,9 @@ use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
+use crate::request::snapshot::Snapshot;
 use crate::request::stop::Stop;
-use crate::request::worker::{Next, Snapshot, Worker};
+use crate::request::worker::{Next, Worker};
 use crate::write::{old_password, passwords};
 
 /// Begins a compare: carries it out here when it is little work, else makes a job of it. It counts
@@ -56,7 +59,7 @@ pub(crate) fn start(
     let outcome = compare.run(worker)?;
     if let Some(questions) = worker.request.hashing.questions() {
         let rules = worker.directory.hash_rules();
-        return Ok(Next::Hash(questions.job(rules, session, envelope)));
+        return Ok(Next::Hash(questions.job(rules, session.begin(envelope.id), envelope)));
     }
     match outcome {
         Outcome::Done(code) => {
@@ -164,16 +167,18 @@ impl Compare<'_> {
         let is_password = passwords::is_hashable(&assertion.description);
         let of_password = is_password.then(|| key.clone());
         match session {
-            Some(session) if is_password => require_confidentiality(directory, session)?,
+            Some(session) if is_password => {
+                require_confidentiality(&directory.credentials.authentication, session)?
+            }
             None if is_password => return Err(too_much_work()),
             Some(_) | None => {}
         }
         let (view, referrals) =
             worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
-        let site = Site { directory, access, view, schema };
+        let viewer = Viewer { directory, access, view, schema };
         let found = (&**directory, &**state, (view, referrals));
         let (truth, values) =
-            guarded(&site, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
+            guarded(&viewer, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
         if meter.is_over() {
             return match is_password {
                 true => Err(too_much_work()),
@@ -217,9 +222,10 @@ impl Compare<'_> {
             return Ok((check(special.entry(), &rights, &mut unlimited)?, Vec::new()));
         }
         let nothing = Selection::none();
-        let asked = Asked { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
-        if let Some(found) = state.virtual_trees.find(directory, state, guard, &asked)
-            && let Found::Entries { base, .. } = found?
+        let asked =
+            TreeSearch { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
+        if let Some(found) = virtual_tree::find(directory, state, guard, &asked)
+            && let TreeEntries::Found { base, .. } = found?
         {
             return Ok((check(&base, &guard.on(&base), &mut unlimited)?, Vec::new()));
         }

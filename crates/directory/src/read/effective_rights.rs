@@ -17,7 +17,8 @@ use schema::{AttributeDescription, DnKey, EntryRead, Schema, Selection};
 use store::{Resolved, View};
 
 use crate::access::guard::Guard;
-use crate::directory::{RootIdentity, State};
+use crate::bind::credentials::RootIdentity;
+use crate::directory::State;
 use crate::request::controls::request::EffectiveRights;
 use crate::request::refusal::Refusal;
 

@@ -16,11 +16,10 @@ use serde::{Deserialize, Serialize};
 use store::{Resolved, StoredEntry, View};
 
 use self::privileges::{About, Needed};
-
-use crate::access::guard::{self, Site, guarded};
+use crate::access::guard::{self, Viewer, guarded};
 use crate::directory::State;
 use crate::read::effective_rights::access_of;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
@@ -91,15 +90,15 @@ pub(crate) fn start(
     let state = worker.directory.state.load_full();
     let directory = Arc::clone(&worker.directory);
     let view = worker.snapshot.view()?;
-    let access = access_of(&asked.identity, view, &state, &directory.root)?
+    let access = access_of(&asked.identity, view, &state, &directory.credentials.root)?
         .from_origin(session.access().origin().clone());
-    let site = Site { directory: &directory, access: &access, view, schema: &state.schema };
-    let answer = answer(&site, &state, &asked)?;
+    let viewer = Viewer { directory: &directory, access: &access, view, schema: &state.schema };
+    let answer = answer(&viewer, &state, &asked)?;
     let json = serde_json::to_vec(&answer).unwrap_or_default();
     Ok(Next::Answered(sink.extended(Some(OID), Some(&json))))
 }
 
-fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyResponse, Refusal> {
+fn answer(viewer: &Viewer<'_>, state: &State, asked: &WhyRequest) -> Result<WhyResponse, Refusal> {
     let schema = &state.schema;
     let refuse = |why: String| Refusal::new(ResultCode::UnwillingToPerform, why);
     let right = Right::ALL
@@ -118,9 +117,9 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
         decided_by: None,
         considered: Vec::new(),
     };
-    let is_bypassed = site.access.has(Privilege::BypassAcl);
+    let is_bypassed = viewer.access.has(Privilege::BypassAcl);
     if state.virtual_trees.hold(&key) {
-        return match privileges::for_configuration(site, &about) {
+        return match privileges::for_configuration(viewer, &about) {
             (needed, Some(decided)) => Ok(by_privileges(needed, decided)),
             (needed, None) if needed.iter().any(|one| !one.has) => {
                 Ok(by_privileges(needed, "no ACI is asked: without the privilege nothing is there"))
@@ -137,10 +136,10 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
     let entry: &dyn EntryRead = if key == state.subschema_key {
         &*state.subschema
     } else {
-        stored = found(site, &key)?;
+        stored = found(viewer, &key)?;
         &stored
     };
-    let needed = privileges::for_entry(site, state, &about, entry);
+    let needed = privileges::for_entry(viewer, state, &about, entry);
     if is_bypassed {
         return Ok(by_privileges(needed, BYPASSED));
     }
@@ -154,7 +153,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
         (Some(attribute), None, None) => Question::Attribute(right, attribute),
         (None, _, _) => Question::Entry(right),
     };
-    let explanation = guarded(site, &key, |guard| {
+    let explanation = guarded(viewer, &key, |guard| {
         guard.explained(entry, |rights: &EntryRights<'_>| rights.explain(&question))
     });
     let explanation = explanation.ok_or_else(|| refuse("no rules are in force".to_owned()))?;
@@ -162,7 +161,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
     let mut told = Vec::new();
     for one in considered {
         told.push(Considered {
-            holder: place(site.view, &one.holder)?,
+            holder: place(viewer.view, &one.holder)?,
             name: one.aci.name().to_owned(),
             aci: one.aci.text().to_owned(),
             allows: one.allows,
@@ -176,9 +175,9 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
 
 const BYPASSED: &str = "the identity has the privilege bypass-acl: no ACI is asked";
 
-fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
-    match site.view.resolve(key)? {
-        Resolved::Found(id) => guard::stored(site.view, id),
+fn found<'v>(viewer: &Viewer<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
+    match viewer.view.resolve(key)? {
+        Resolved::Found(id) => guard::stored(viewer.view, id),
         Resolved::Missing { .. } | Resolved::NoContext => {
             Err(Refusal::no_such_object(String::new(), "there is no such entry"))
         }
@@ -188,7 +187,7 @@ fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
 /// Where an ACI stands.
 fn place(view: &View<'_>, holder: &DnKey) -> Result<String, Refusal> {
     if holder.depth() == 0 {
-        return Ok(crate::config::access_config::ACCESS_CONFIG_DN.to_owned());
+        return Ok(crate::read::virtual_tree::names::ACCESS_CONFIG_DN.to_owned());
     }
     Ok(match view.resolve(holder)? {
         Resolved::Found(id) => guard::stored(view, id)?.dn().to_owned(),

@@ -10,11 +10,8 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 
-use aci::Identity;
 use rustc_hash::FxHashMap;
 use schema::EntryId;
-
-use crate::request::session::Session;
 
 /// Who has a turn.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -30,18 +27,6 @@ pub enum Asker {
 }
 
 impl Asker {
-    /// Who asks in a session. Always the one who has signed in, even where a request is carried out
-    /// for somebody else: so the requests of one connection stay in their order.
-    pub fn of(session: &Session) -> Self {
-        match (session.own_access().identity(), session.entry()) {
-            (Identity::Root(_), _) => Self::Root,
-            (Identity::Entry(_), Some(id)) => Self::Entry(id),
-            (Identity::Entry(_) | Identity::Anonymous, _) => {
-                session.ip().map_or(Self::Local, |ip| Self::Address(network(ip)))
-            }
-        }
-    }
-
     /// Whether it has not signed in.
     pub fn is_stranger(self) -> bool {
         match self {

@@ -4,7 +4,9 @@
 //! is parked, as long as there is room for it (`Limits::parked_max_bytes`). Without room only the
 //! copy is kept, and decoded again.
 
+use ldap::filter::Filter;
 use ldap::message::Request;
+use schema::ResolvedFilter;
 use self_cell::self_cell;
 
 use crate::read::search::budget::{Budget, Held};
@@ -97,7 +99,8 @@ impl DecodedRequest {
     }
 }
 
-/// What a term of a filter takes, decoded and resolved, about.
-const BYTES_OF_TERM: usize = 384;
-/// What an octet of a message takes beside that, at the most: names of attributes that are short.
+/// What a term of a filter takes, decoded and resolved: lists of them may be half empty.
+const BYTES_OF_TERM: usize = 2 * (size_of::<Filter<'_>>() + size_of::<ResolvedFilter>());
+/// What an octet of a message takes beside that, about: short names of attributes that are asked
+/// for become descriptions.
 const BYTES_OF_OCTET: usize = 32;

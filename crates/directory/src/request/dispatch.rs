@@ -4,35 +4,142 @@ use std::mem;
 use std::sync::Arc;
 
 use aci::Privilege;
+use ldap::ber::DecodeReason;
 use ldap::message::{
-    Control, Controls, ControlsBuf, DecodeLimits, Message, MessageId, OperationKind, Request,
+    Control, Controls, ControlsBuf, DecodeFailure, DecodeLimits, Message, MessageId, OperationKind,
+    Request,
 };
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use crate::access::guard::{Site, guarded};
-use crate::bind;
-use crate::bind::{must_change, proxied};
+use crate::access::guard::{Viewer, guarded};
+use crate::bind::hashing::{HashDone, RequestHashes};
+use crate::bind::{self, must_change, proxied, recheck};
 use crate::config::close_session;
-use crate::password_policy;
 use crate::read::search::parked::Parked;
+use crate::request::cancel::{self, Ending};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::{self, Operation};
 use crate::request::decoded::RequestParts;
-use crate::request::extended::Call;
+use crate::request::extended;
+use crate::request::extended::call::Call;
 use crate::request::job::{Job, JobDone, Ran};
-use crate::request::received::Envelope;
+use crate::request::received::{Envelope, Received};
 use crate::request::refusal::Refusal;
-use crate::request::session::{Ending, Session};
-use crate::request::sink::{Receiver, ResponseSink};
+use crate::request::session::Session;
+use crate::request::sink::{self, Receiver, ResponseSink};
 use crate::request::worker::{Next, RequestState, Worker};
-use crate::request::{cancel, extended};
-use crate::write::{named, submit};
-use crate::{read, write};
+use crate::write::{self, named, submit};
+use crate::{password_policy, read};
+
+impl Worker {
+    /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
+    /// be sent.
+    pub fn handle(&mut self, session: &mut Session, message: &[u8], out: &mut Vec<u8>) -> Next {
+        let received = self.decode(message);
+        self.handle_received(session, &received, out)
+    }
+
+    /// Decodes one whole message (as `ldap::ber::frame` cut it).
+    pub fn decode<'m>(&self, message: &'m [u8]) -> Received<'m> {
+        Received::decode(message, &self.directory.decode_limits)
+    }
+
+    /// Handles one message that is decoded already.
+    pub fn handle_received(
+        &mut self,
+        session: &mut Session,
+        received: &Received<'_>,
+        out: &mut Vec<u8>,
+    ) -> Next {
+        self.request = RequestState::default();
+        self.carry_out(session, received, out)
+    }
+
+    fn carry_out(
+        &mut self,
+        session: &mut Session,
+        received: &Received<'_>,
+        out: &mut Vec<u8>,
+    ) -> Next {
+        let start = out.len();
+        let id = received.id().unwrap_or(MessageId::UNSOLICITED);
+        let mut sink = ResponseSink::new(out, id, received.operation());
+        let mut next = match &received.message {
+            Ok(decoded) => dispatch(self, session, decoded, received.bytes, &mut sink),
+            Err(failure) => {
+                if received.operation() == Some(OperationKind::Bind) {
+                    session.start_bind();
+                }
+                let next = refuse_undecodable(failure, &mut sink);
+                // It may have been an update of any of them.
+                for identifier in session.transactions().abort_all() {
+                    let why = "a request of the connection could not be read";
+                    sink.aborted_transaction(&identifier, ResultCode::ProtocolError, why);
+                }
+                next
+            }
+        };
+        if let Next::Answered(completion) | Next::StartTls(completion) | Next::Close(completion) =
+            &mut next
+        {
+            completion.bytes = (out.len() - start) as u64;
+            completion.is_wrong_guess = self.request.is_wrong_guess;
+        }
+        next
+    }
+
+    /// Refuses a message that is not carried out. After a bind the client is nobody, as after every
+    /// bind that fails (RFC 4513 §4).
+    pub fn refuse(
+        &mut self,
+        session: &mut Session,
+        received: &Received<'_>,
+        (code, why): (ResultCode, &'static str),
+        out: &mut Vec<u8>,
+    ) -> Completion {
+        let operation = received.operation();
+        if operation == Some(OperationKind::Bind) {
+            session.refuse_bind();
+        }
+        let id = received.id().unwrap_or(MessageId::UNSOLICITED);
+        sink::refuse(out, (id, operation), Refusal::new(code, why))
+    }
+
+    /// Goes on with a request whose hashes are computed.
+    pub fn resume(&mut self, session: &mut Session, done: HashDone, out: &mut Vec<u8>) -> Next {
+        let HashDone { id, operation, message, answered, cancel, attempt } = done;
+        session.forget(id);
+        if cancel.is_set() {
+            return Next::Answered(Completion::of(id, Some(operation)));
+        }
+        let hashing = RequestHashes::resumed(answered, attempt);
+        self.request = RequestState { hashing, ..RequestState::default() };
+        let received = Received::decode(&message, &self.directory.decode_limits);
+        self.carry_out(session, &received, out)
+    }
+
+    /// Carries out a job on a pool thread, or goes on with one.
+    pub fn run(&mut self, job: Job, receiver: &mut dyn Receiver) -> Ran {
+        run(self, job, receiver)
+    }
+
+    /// Brings a session up to what its entry is now: its name, privileges and limits.
+    ///
+    /// # Errors
+    /// Why the session has to end: its entry is gone or switched off, or it asked for something
+    /// with rights that it has no more, and that is still under way.
+    pub fn recheck(&mut self, session: &mut Session) -> Result<(), &'static str> {
+        recheck::recheck(self, session).unwrap_or_else(|refusal| {
+            tracing::warn!(reason = %refusal.diagnostic, "a session cannot be looked at");
+            Err("the entry of this session cannot be read")
+        })
+    }
+}
 
 /// Carries out one request as far as it goes on this thread.
-pub(crate) fn dispatch(
+fn dispatch(
     worker: &mut Worker,
     session: &mut Session,
     message: &Message<'_, Request<'_>>,
@@ -113,8 +220,8 @@ fn denied(
     }
     let directory = &worker.directory;
     let state = directory.state.load();
-    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
-    Ok(guarded(&site, &DnKey::root(), |guard| controls::denied(controls, guard)))
+    let viewer = Viewer { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    Ok(guarded(&viewer, &DnKey::root(), |guard| controls::denied(controls, guard)))
 }
 
 /// RFC 4511 §4.1.1.1: an id may not be used again while its request is in progress, and 0 is the
@@ -136,10 +243,10 @@ fn check_policy(
     request: &Request<'_>,
 ) -> Result<(), Refusal> {
     let directory = &worker.directory;
-    if directory.policies.is_empty() {
+    if directory.rules.policies.is_empty() {
         return Ok(());
     }
-    directory.policies.check(session, request, &directory.state.load().schema)
+    directory.rules.policies.check(session, request, &directory.state.load().schema)
 }
 
 /// Counts the request among the operations of its identity; a bind changes who that is.
@@ -208,7 +315,7 @@ fn carry_out(
 }
 
 /// Carries out a job on a pool thread, or goes on with it.
-pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
+fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
     let mut end = Vec::new();
     let new = || Completion::of(job.id, Some(job.operation));
     let so_far = job.parked.as_mut().map_or_else(new, |parked| parked.so_far.clone());
@@ -227,7 +334,11 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
             Err(mut parked) => {
                 job.keeps_order = sink.keeps_order();
                 parked.so_far = sink.parked();
-                job.park(request, parked, (&directory.parked, directory.limits.parked_max_bytes));
+                job.park(
+                    request,
+                    parked,
+                    (&directory.budgets.parked, directory.limits.parked_max_bytes),
+                );
                 return Ran::Parked(job);
             }
         },
@@ -296,4 +407,49 @@ fn refuse(
         list.push(Control { oid, critical: false, value: Some(&value) });
     }
     sink.end(refusal, list.as_ref())
+}
+
+/// RFC 4511 §4.1.1: broken structure ends the session with a notice of disconnection; where only
+/// the content of a known request is at fault, that request is answered, and more may follow.
+fn refuse_undecodable(failure: &DecodeFailure, sink: &mut ResponseSink<'_>) -> Next {
+    let diagnostic = failure.error.to_string();
+    let kind = sink.operation().and_then(OperationKind::answered_by);
+    match (failure.id, kind, code_of_content(failure.error.reason)) {
+        (Some(_), Some(_), Some(code)) => {
+            Next::Answered(sink.end(Refusal::new(code, diagnostic), Controls::EMPTY))
+        }
+        _ => {
+            let refusal = Refusal::new(ResultCode::ProtocolError, diagnostic);
+            Next::Close(sink.notice_of_disconnection(refusal))
+        }
+    }
+}
+
+/// What a message is answered that was well framed and whose content is not acceptable.
+fn code_of_content(reason: DecodeReason) -> Option<ResultCode> {
+    match reason {
+        // Nothing is wrong with it but its size.
+        DecodeReason::TooDeep
+        | DecodeReason::TooManyTerms
+        | DecodeReason::TooManyControls
+        | DecodeReason::TooManyAttributes
+        | DecodeReason::TooManyModifications => Some(ResultCode::AdminLimitExceeded),
+        DecodeReason::BadUtf8
+        | DecodeReason::OutOfRange
+        | DecodeReason::EmptyList
+        | DecodeReason::SubstringOrder
+        | DecodeReason::EmptySubstring
+        | DecodeReason::EmptyMatchingRule
+        | DecodeReason::NameTooLong => Some(ResultCode::ProtocolError),
+        DecodeReason::Truncated
+        | DecodeReason::IndefiniteLength
+        | DecodeReason::LengthTooLong
+        | DecodeReason::MessageTooLong
+        | DecodeReason::HighTagNumber
+        | DecodeReason::UnexpectedTag(_)
+        | DecodeReason::BadBoolean
+        | DecodeReason::BadInteger
+        | DecodeReason::BadNull
+        | DecodeReason::TrailingBytes => None,
+    }
 }

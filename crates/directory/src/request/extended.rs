@@ -1,17 +1,18 @@
 //! Extended operations (RFC 4511 §4.12): a table of those that are known.
 
+pub(crate) mod call;
+
 use aci::Privilege;
 use ldap::control_value::policy_state;
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use crate::access::guard::{Site, guarded};
+use self::call::Call;
+use crate::access::guard::{Viewer, guarded};
 use crate::directory::Directory;
 use crate::read::why;
 use crate::request::cancel;
-use crate::request::controls::request::RequestControls;
-use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
@@ -30,12 +31,6 @@ type Start = fn(
     &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal>;
 
-/// What came with the request.
-pub(crate) struct Call<'m> {
-    pub(crate) controls: &'m RequestControls<'m>,
-    pub(crate) envelope: Envelope<'m>,
-}
-
 /// StartTLS.
 pub(crate) const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 
@@ -47,7 +42,7 @@ const OPERATIONS: &[(&str, Start)] = &[
     (START_TLS, start_tls),
     (password_modify::value::OID, password_modify::start),
     (WHO_AM_I, who_am_i),
-    (cancel::OID, cancel::start),
+    (cancel::OID, cancel),
     (transactions::START, transaction::start),
     (transactions::END, transaction::end),
     (policy_state::OID, account_state::start),
@@ -62,7 +57,7 @@ pub(crate) fn supported(offers_tls: bool) -> impl Iterator<Item = &'static str> 
 
 /// Whether StartTLS can succeed on this connection.
 pub(crate) fn offers_tls(directory: &Directory, session: &Session) -> bool {
-    directory.offers_tls() && session.peer().local_user.is_none()
+    directory.offers_tls && session.peer().local_user.is_none()
 }
 
 /// Begins the operation the request names.
@@ -92,8 +87,8 @@ fn check_allowed(worker: &mut Worker, session: &Session, oid: &str) -> Result<()
     }
     let directory = &worker.directory;
     let state = directory.state.load();
-    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
-    if guarded(&site, &DnKey::root(), |guard| guard.may_extend(oid)) {
+    let viewer = Viewer { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    if guarded(&viewer, &DnKey::root(), |guard| guard.may_extend(oid)) {
         return Ok(());
     }
     Err(Refusal::new(
@@ -147,4 +142,34 @@ fn who_am_i(
     }
     let name = session.identity().authorization_id();
     Ok(Next::Answered(sink.extended(None, Some(name.as_bytes()))))
+}
+
+/// Cancel (RFC 3909): the other request ends as soon as whoever works on it looks. A session
+/// reaches its own requests alone; binds and StartTLS are never under way when another request is
+/// read.
+fn cancel(
+    _worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    sink: &mut ResponseSink<'_>,
+) -> Result<Next, Refusal> {
+    let value = request.value.unwrap_or_default();
+    let id = cancel::read(value).map_err(|_| {
+        Refusal::new(ResultCode::ProtocolError, "the value of Cancel is not a message id")
+    })?;
+    if id == call.envelope.id {
+        return Err(Refusal::new(ResultCode::CannotCancel, "a Cancel is not canceled"));
+    }
+    if session.was_canceled_ahead(call.envelope.id) {
+        return Ok(Next::Answered(sink.extended(None, None)));
+    }
+    session.cancel(id).map_err(|code| {
+        let why = match code {
+            ResultCode::TooLate => "the request is carried out already",
+            _ => "no such request is under way in this session",
+        };
+        Refusal::new(code, why)
+    })?;
+    Ok(Next::Answered(sink.extended(None, None)))
 }

@@ -12,14 +12,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aci::{Access, Identity};
 use ldap::result::ResultCode;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use schema::DnKey;
 
-use crate::directory::Directory;
 use crate::request::refusal::Refusal;
-use crate::request::session::Session;
 
 /// What one identity may cost at the same time; 0 = any number.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,7 +53,7 @@ pub(crate) struct Turn(Arc<Count>);
 
 impl Identities {
     /// Counts one connection more of an identity; nothing when there are too many.
-    fn seat(self: &Arc<Self>, key: &DnKey, limits: IdentityLimits) -> Option<Seat> {
+    pub(crate) fn seat(self: &Arc<Self>, key: &DnKey, limits: IdentityLimits) -> Option<Seat> {
         let mut shard = self.shard(key);
         let count = match shard.get(key) {
             Some(count) => Arc::clone(count),
@@ -131,43 +128,6 @@ impl Seat {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.operations.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Counts the connection as one of whoever has just proved to be `access`.
-pub(crate) fn admit(
-    directory: &Directory,
-    session: &Session,
-    access: &Access,
-) -> Result<Option<Seat>, Refusal> {
-    let (Identity::Entry(_), Some(key)) = (access.identity(), access.key()) else {
-        return Ok(None);
-    };
-    let (grants, limits) = (access.grants(), &directory.limits);
-    let policy = match directory.policies.is_empty() {
-        true => None,
-        false => directory.policies.identity_limits(session, key),
-    };
-    let (connections, operations) = policy.unwrap_or_default();
-    let limits = IdentityLimits {
-        connections_max: grants
-            .connections_max
-            .or(connections)
-            .unwrap_or(limits.connections_per_identity_max),
-        operations_max: grants
-            .operations_max
-            .or(operations)
-            .unwrap_or(limits.operations_per_identity_max),
-    };
-    if limits == IdentityLimits::default() {
-        return Ok(None);
-    }
-    match directory.identities.seat(key, limits) {
-        Some(seat) => Ok(Some(seat)),
-        None => Err(Refusal::new(
-            ResultCode::Busy,
-            "too many connections of your identity; close one, or try again later",
-        )),
     }
 }
 

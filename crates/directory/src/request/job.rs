@@ -17,6 +17,7 @@ use crate::read::search::resolved::ResolvedRequest;
 use crate::request::completion::Completion;
 use crate::request::decoded::{DecodedRequest, JobRequest};
 use crate::request::refusal::Refusal;
+use crate::request::session::Session;
 use crate::request::sink;
 use crate::request::stop::Stop;
 
@@ -105,6 +106,21 @@ impl Job {
     /// What tells that the job has to stop; for whoever waits on its behalf.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
+    }
+}
+
+impl Session {
+    /// A job of this connection goes on: with the rights that the session has now, unless it is
+    /// carried out for somebody else.
+    pub fn renew(&self, job: &mut Job) {
+        if !job.is_assumed && !job.stop.is_abandoned() {
+            job.access = Arc::clone(self.own_access());
+        }
+    }
+
+    /// A job of this connection is over.
+    pub fn finish(&mut self, done: &JobDone) {
+        self.forget(done.completion.id);
     }
 }
 

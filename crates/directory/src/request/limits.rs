@@ -8,7 +8,8 @@ pub struct Limits {
     /// Entries one search (or one page of it) returns to anyone but the root identity; 0 = no
     /// limit.
     pub size_limit_entries: u32,
-    /// Entries that all pages of one search return together, likewise; 0 = no limit.
+    /// Entries that all pages of one search return together to anyone but the root identity; 0 = no
+    /// limit.
     pub paged_total_entries_max: u32,
     /// Seconds one search may take for anyone but the root identity; 0 = no limit.
     pub time_limit_s: u32,
@@ -34,14 +35,14 @@ pub struct Limits {
     pub inline_work_max: u64,
     /// Terms of a filter up to which it is looked at there at all.
     pub inline_terms_max: u64,
-    /// Work of testing what is asserted of an entry that is to be changed, likewise, after which
-    /// the change is refused: all writes wait for it.
+    /// Work of testing what is asserted of an entry that is to be changed, in steps of about a
+    /// nanosecond, after which the change is refused: all writes wait for it.
     pub assertion_work_max: u64,
-    /// Work of comparing the values of an entry that is modified or added, likewise: of
-    /// modifications beyond a few, and always of what is not ASCII.
+    /// Work of comparing the values of an entry that is modified or added, in steps of about a
+    /// nanosecond: of modifications beyond a few, and always of what is not ASCII.
     pub modify_work_max: u64,
-    /// Work of preparing what an add of a stranger brings, likewise: that is done where requests
-    /// are read, before it is known whether strangers may add anything.
+    /// Work of preparing what an add of a stranger brings, in steps of about a nanosecond: that is
+    /// done where requests are read, before it is known whether strangers may add anything.
     pub add_work_anonymous_max: u64,
     /// How long deciding on the updates of one transaction may take, for which all writes wait.
     pub transaction_max: Duration,

@@ -3,6 +3,7 @@
 
 pub(crate) mod asker_bytes;
 pub(crate) mod asker_queues;
+pub(crate) mod budgets;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod controls;
@@ -23,5 +24,6 @@ pub(crate) mod refusal;
 pub(crate) mod seldom;
 pub(crate) mod session;
 pub(crate) mod sink;
+pub(crate) mod snapshot;
 pub(crate) mod stop;
 pub(crate) mod worker;

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use aci::{Access, Identity, Network};
+use aci::{Identity, Network};
 use ldap::message::{Request, Scope};
 use ldap::result::ResultCode;
 use schema::{DnKey, Schema};
@@ -20,7 +20,7 @@ use schema::{DnKey, Schema};
 use crate::error::DirectoryError;
 use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::refusal::Refusal;
-use crate::request::session::Session;
+use crate::request::session::{ChosenPolicy, Session};
 use crate::write::password_modify::value::OID as PASSWORD_MODIFY;
 
 /// One policy, as it is configured.
@@ -40,7 +40,7 @@ pub struct Policy {
     pub suffixes: Vec<String>,
     /// Connections bound as one identity at the same time, 0 = any number; nothing = as elsewhere.
     pub connections_per_identity_max: Option<u32>,
-    /// Operations of one identity that are not answered, likewise.
+    /// Operations of one identity that are not answered, 0 = any number; nothing = as elsewhere.
     pub operations_per_identity_max: Option<u32>,
 }
 
@@ -160,14 +160,6 @@ struct Resolved {
     suffixes: Vec<DnKey>,
 }
 
-/// Which policy holds for a session, as long as nothing about it changes.
-#[derive(Debug)]
-pub(crate) struct Chosen {
-    access: Arc<Access>,
-    secure: bool,
-    policy: Option<usize>,
-}
-
 impl Policies {
     pub(crate) fn new(list: &[Policy], schema: &Schema) -> Result<Self, DirectoryError> {
         let key = |text: &String| {
@@ -205,7 +197,7 @@ impl Policies {
         }
     }
 
-    /// Likewise, where the value of an extended operation says which entry it is about.
+    /// The same where the value of an extended operation says which entry it is about.
     pub(crate) fn check_target(
         &self,
         session: &mut Session,
@@ -234,7 +226,7 @@ impl Policies {
                     }
                 };
                 let policy = self.choose(session, key.as_ref());
-                *session.policy() = Some(Chosen { access, secure, policy });
+                *session.policy() = Some(ChosenPolicy { access, secure, policy });
                 policy
             }
         };

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aci::{Access, ClientOrigin, Identity, Method};
@@ -10,14 +10,11 @@ use ldap::message::{DecodeLimits, Message, MessageId, Request};
 use ldap::result::ResultCode;
 use schema::EntryId;
 
-use crate::bind::authentication::Confidentiality;
-use crate::bind::sasl;
-use crate::bind::sasl::external::EXTERNAL;
-use crate::directory::Directory;
-use crate::request::cancel;
-use crate::request::identity_limits::{self, Seat, Turn};
-use crate::request::job::{Job, JobDone};
-use crate::request::policy::Chosen;
+use crate::bind::authentication::{AuthenticationOptions, Confidentiality, EXTERNAL};
+use crate::bind::sasl::exchange::Pending;
+use crate::request::asker_queues::{Asker, network};
+use crate::request::cancel::{self, Cancel};
+use crate::request::identity_limits::{Seat, Turn};
 use crate::request::protection::{ChannelBindings, ClientCertificate, Tls};
 use crate::request::refusal::Refusal;
 use crate::write::transactions::Transactions;
@@ -60,7 +57,7 @@ pub struct Session {
     host_name: Option<Arc<str>>,
     tls: Option<Box<Tls>>,
     /// A SASL bind whose client is to send more.
-    pending: Option<sasl::Pending>,
+    pending: Option<Pending>,
     outstanding: Vec<Outstanding>,
     /// The ids of Cancels that had their effect and are still to be answered.
     canceled_ahead: Vec<MessageId>,
@@ -69,11 +66,20 @@ pub struct Session {
     /// That of the request at hand among the operations of its identity.
     turn: Option<Turn>,
     transactions: Transactions,
-    policy: Option<Chosen>,
+    policy: Option<ChosenPolicy>,
     /// The account that has to change its password before anything else.
     must_change: Option<EntryId>,
     /// Nobody on this connection, once it was: every bind begins as that.
     nobody: Option<(Arc<Access>, Arc<Who>)>,
+}
+
+/// Which policy of connections holds for a session (see `policy.rs`), as long as nothing about it
+/// changes.
+#[derive(Debug)]
+pub(crate) struct ChosenPolicy {
+    pub(crate) access: Arc<Access>,
+    pub(crate) secure: bool,
+    pub(crate) policy: Option<usize>,
 }
 
 /// A request that is not answered yet.
@@ -189,14 +195,13 @@ impl Session {
 
     /// Whether passwords may be taken: nobody on the way can read them, or the settings of the node
     /// say that it does not matter.
-    pub(crate) fn is_confidential(&self, directory: &Directory) -> bool {
-        self.is_protected(directory.authentication.confidentiality)
+    pub(crate) fn is_confidential(&self, options: &AuthenticationOptions) -> bool {
+        self.is_protected(options.confidentiality)
     }
 
     /// Whether PLAIN may be taken: where passwords may be, and its own setting says so, too.
-    pub(crate) fn takes_plain(&self, directory: &Directory) -> bool {
-        self.is_confidential(directory)
-            && self.is_protected(directory.authentication.plain_confidentiality)
+    pub(crate) fn takes_plain(&self, options: &AuthenticationOptions) -> bool {
+        self.is_confidential(options) && self.is_protected(options.plain_confidentiality)
     }
 
     /// Whether the connection is protected where it has to be.
@@ -214,12 +219,12 @@ impl Session {
     }
 
     /// An exchange of SASL messages goes on with the next bind.
-    pub(crate) fn set_pending(&mut self, pending: sasl::Pending) {
+    pub(crate) fn set_pending(&mut self, pending: Pending) {
         self.pending = Some(pending);
     }
 
     /// The exchange that this bind may go on with; it is over unless it is set again.
-    pub(crate) fn take_pending(&mut self) -> Option<sasl::Pending> {
+    pub(crate) fn take_pending(&mut self) -> Option<Pending> {
         self.pending.take()
     }
 
@@ -265,19 +270,6 @@ impl Session {
         for request in &self.outstanding {
             request.cancel.set();
         }
-    }
-
-    /// A job of this connection goes on: with the rights that the session has now, unless it is
-    /// carried out for somebody else.
-    pub fn renew(&self, job: &mut Job) {
-        if !job.is_assumed && !job.stop.is_abandoned() {
-            job.access = Arc::clone(&self.access);
-        }
-    }
-
-    /// A job of this connection is over.
-    pub fn finish(&mut self, done: &JobDone) {
-        self.forget(done.completion.id);
     }
 
     /// The answer to a write of this connection has arrived.
@@ -328,7 +320,7 @@ impl Session {
     }
 
     /// That of the session itself, whomever the request at hand is carried out for.
-    pub(crate) fn own_access(&self) -> &Access {
+    pub(crate) fn own_access(&self) -> &Arc<Access> {
         &self.access
     }
 
@@ -359,17 +351,11 @@ impl Session {
         }
     }
 
-    /// The client has proved who it is: from now on it is that identity, unless too many
-    /// connections are.
-    pub(crate) fn bind_as(
-        &mut self,
-        directory: &Directory,
-        access: Access,
-        mechanism: &'static str,
-    ) -> Result<(), Refusal> {
-        self.seat = identity_limits::admit(directory, self, &access)?;
+    /// The client has proved who it is: from now on it is that identity, with its place among the
+    /// connections that are.
+    pub(crate) fn bind_as(&mut self, access: Access, mechanism: &'static str, seat: Option<Seat>) {
+        self.seat = seat;
         self.set_access(access, mechanism);
-        Ok(())
     }
 
     /// The entry that signed in gives this access now; says whether that is another one.
@@ -414,7 +400,7 @@ impl Session {
     }
 
     /// The policy that was found for it.
-    pub(crate) fn policy(&mut self) -> &mut Option<Chosen> {
+    pub(crate) fn policy(&mut self) -> &mut Option<ChosenPolicy> {
         &mut self.policy
     }
 
@@ -489,6 +475,20 @@ impl Session {
     }
 }
 
+impl Asker {
+    /// Who asks in a session. Always the one who has signed in, even where a request is carried out
+    /// for somebody else: so the requests of one connection stay in their order.
+    pub fn of(session: &Session) -> Self {
+        match (session.own_access().identity(), session.entry()) {
+            (Identity::Root(_), _) => Self::Root,
+            (Identity::Entry(_), Some(id)) => Self::Entry(id),
+            (Identity::Entry(_) | Identity::Anonymous, _) => {
+                session.ip().map_or(Self::Local, |ip| Self::Address(network(ip)))
+            }
+        }
+    }
+}
+
 /// Who asks, as the change records note it. The authorization identity is that of the bind.
 fn who(identity: &Identity, address: &str, mechanism: &'static str, session: u64) -> Arc<Who> {
     Arc::new(Who {
@@ -521,56 +521,3 @@ pub(crate) const SIMPLE: &str = "simple";
 
 /// Sessions of this process so far.
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
-
-/// Says to whoever works on a request that nobody waits for it any more, or that it is to be
-/// answered `canceled`.
-///
-/// Invariant: what was told to be canceled is answered so, and what was decided is not canceled.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Cancel(Arc<AtomicU8>);
-
-/// How a request may end that was going on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ending {
-    /// By its own answer.
-    Own,
-    /// Without one.
-    Abandoned,
-    /// By the answer `canceled`.
-    Canceled,
-}
-
-impl Cancel {
-    pub(crate) fn set(&self) {
-        self.0.fetch_or(ABANDONED, Ordering::Relaxed);
-    }
-
-    /// Whether to stop.
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & (ABANDONED | CANCELED) != 0
-    }
-
-    /// From here on it is not canceled any more: its answer is made, or it is carried out.
-    pub(crate) fn decide(&self) -> Ending {
-        let before = self.0.fetch_or(DECIDED, Ordering::Relaxed);
-        match (before & CANCELED != 0, before & ABANDONED != 0) {
-            (true, _) => Ending::Canceled,
-            (false, true) => Ending::Abandoned,
-            (false, false) => Ending::Own,
-        }
-    }
-
-    /// Has it canceled.
-    fn cancel(&self) -> Result<(), ResultCode> {
-        let change = |was: u8| (was == 0).then_some(CANCELED);
-        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change) {
-            Ok(_) => Ok(()),
-            Err(was) if was & (ABANDONED | CANCELED) != 0 => Err(ResultCode::NoSuchOperation),
-            Err(_) => Err(ResultCode::TooLate),
-        }
-    }
-}
-
-const ABANDONED: u8 = 1;
-const CANCELED: u8 = 2;
-const DECIDED: u8 = 4;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use environment::Clock;
 
-use crate::request::session::{Cancel, Ending};
+use crate::request::cancel::{Cancel, Ending};
 
 /// Tells whether a job has to stop. Whoever waits on its behalf looks at it now and then.
 #[derive(Clone)]

@@ -53,7 +53,7 @@ fn change(
 ) -> Result<Option<Permitted<Change>>, Refusal> {
     let Some(stored) = decide.view.entry(id)? else { return Ok(None) };
     let schema: &Schema = &decide.state.schema;
-    let policies = decide.directory.password_policies.load();
+    let policies = decide.directory.rules.password_policies.load();
     let key = DnKey::from_text(schema, stored.dn());
     let governing = key.as_ref().ok().and_then(|key| policies.of(&stored, key));
     let none = PasswordPolicy::default();

@@ -23,12 +23,13 @@ use schema::{Change, DnKey, Entry, Schema};
 
 use self::change_operation::{AccountChange, ChangeOperation};
 use self::report::AccountReport;
-use crate::access::guard::{self, Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::directory::State;
 use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
-use crate::read::target::{self, Lookup};
-use crate::request::extended::Call;
+use crate::read::lookup::Lookup;
+use crate::read::target;
+use crate::request::extended::call::Call;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -59,8 +60,8 @@ pub(crate) fn start(
     let dn = Dn::parse(&value.target)?;
     let state = worker.directory.state.load_full();
     let key = named::key(&state.schema, &dn)?;
-    worker.directory.policies.check_target(session, &key, &state.schema)?;
-    if key == worker.directory.root.key {
+    worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
+    if key == worker.directory.credentials.root.key {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the administrator has no entry, and no policy",
@@ -110,8 +111,8 @@ fn read(
     let view = worker.snapshot.view()?;
     let referrals = referral::any(view, state.schema.well_known())?;
     let access = session.access();
-    let site = Site { directory: &directory, access, view, schema: &state.schema };
-    guarded(&site, key, |guard: &Guard<'_>| {
+    let viewer = Viewer { directory: &directory, access, view, schema: &state.schema };
+    guarded(&viewer, key, |guard: &Guard<'_>| {
         let name = dn.to_string();
         let lookup = Lookup { name: &name, key, referrals, scope: None };
         let id = target::find(view, state, guard, &lookup)?;

@@ -16,8 +16,7 @@ use ldap::result::ResultCode;
 use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, Schema};
 use store::{Resolved, StoredEntry};
 
-use crate::access::acis;
-use crate::access::guard;
+use crate::access::{acis, guard};
 use crate::password_policy::set;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
@@ -171,7 +170,7 @@ fn check_governing(
     checked: &Checked<'_>,
     change: &Change,
 ) -> Result<(), Refusal> {
-    let policies = decide.directory.password_policies.load();
+    let policies = decide.directory.rules.password_policies.load();
     let is_of_server = matches!(checked.passwords, Passwords::OfServer);
     if policies.is_empty() || is_of_server || may_set_policies(decide) {
         return Ok(());
@@ -278,7 +277,7 @@ fn may_change_policies(decide: &Decide<'_>, checked: &Checked<'_>, change: &Chan
     }
     let schema = &decide.state.schema;
     // The ones before this change: whoever changes them in a transaction may do so here, too.
-    let policies = decide.directory.password_policies.load();
+    let policies = decide.directory.rules.password_policies.load();
     let is_about_one = match change {
         // With its superior classes.
         Change::Add(add) => set::is_policy(&add.entry, schema),

@@ -16,7 +16,7 @@ use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError};
 
 use crate::access::acis;
-use crate::access::guard::{self, Site, guarded_by};
+use crate::access::guard::{self, Viewer, guarded_by};
 use crate::bind::recheck;
 use crate::config::{access_config, index_config};
 use crate::directory::{Directory, State};
@@ -70,7 +70,7 @@ impl WriteOutcome {
         if !matches!(request.op, WriteOp::AccountEvents(_) | WriteOp::Rehash(_)) {
             directory.accounts.heed(&self.changes);
         }
-        directory.scram_keys.heed(&self.changes);
+        directory.credentials.scram_keys.heed(&self.changes);
         self.settled.iter().for_each(|account| directory.accounts.forget(*account));
     }
 }
@@ -103,7 +103,7 @@ impl Decider {
         batch.savepoint();
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut self.chance;
-        let acis = directory.acis.newest();
+        let acis = directory.rules.acis.newest();
         let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&acis));
         let room = Room::new(directory.limits.read_entry_max_bytes);
         let mut attempt =
@@ -119,7 +119,7 @@ impl Decider {
             settled.clear();
         }
         let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
-        let policies = directory.password_policies.load();
+        let policies = directory.rules.password_policies.load();
         let policies = set::after(&policies, &changes, &batch.view())?;
         let password_policies = policies.map(Arc::new);
         Ok(WriteOutcome { changes, settled, stamp, answer, is_over, acis, password_policies })
@@ -296,8 +296,8 @@ impl Attempt<'_, '_> {
         let Self { directory, batch, state, stamp, chance, acis, room, .. } = self;
         let (view, next_id) = (&batch.view(), batch.next_entry_id());
         let referrals = !controls.manage_dsa_it && referral::any(view, state.schema.well_known())?;
-        let site = Site { directory, access, view, schema: &state.schema };
-        guarded_by(&site, acis, &DnKey::root(), |guard| {
+        let viewer = Viewer { directory, access, view, schema: &state.schema };
+        guarded_by(&viewer, acis, &DnKey::root(), |guard| {
             let mut decide = Decide {
                 directory,
                 view,
@@ -340,7 +340,7 @@ impl Attempt<'_, '_> {
     ) -> Result<Option<ResponseControl>, Refusal> {
         let Self { directory, batch, state, changes, acis, room, .. } = self;
         let (view, schema) = (&batch.view(), &state.schema);
-        let site = Site { directory, access, view, schema };
+        let viewer = Viewer { directory, access, view, schema };
         let changes = changes.get(first..).unwrap_or_default();
         let id = match changes.last().map(Permitted::get) {
             Some(Change::Add(change)) => Some(change.id),
@@ -353,7 +353,7 @@ impl Attempt<'_, '_> {
             None => match op.target() {
                 Some((_, key)) if *key == state.subschema_key => {
                     let entry = &*state.subschema;
-                    return guarded_by(&site, acis, &DnKey::root(), |guard| {
+                    return guarded_by(&viewer, acis, &DnKey::root(), |guard| {
                         let control = (read_entry::POST_READ, room);
                         wanted.response(control, entry, &guard.on(entry)).map(Some)
                     });
@@ -375,7 +375,7 @@ impl Attempt<'_, '_> {
             };
         };
         let stored = guard::stored(view, id)?;
-        guarded_by(&site, acis, &DnKey::root(), |guard| {
+        guarded_by(&viewer, acis, &DnKey::root(), |guard| {
             let control = (read_entry::POST_READ, room);
             wanted.read(control, view, &stored, schema.well_known(), guard).map(Some)
         })

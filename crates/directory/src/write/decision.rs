@@ -10,7 +10,7 @@ use store::View;
 
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
-use crate::read::target::Lookup;
+use crate::read::lookup::Lookup;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
 use crate::write::stamp::Stamp;
@@ -40,12 +40,14 @@ impl Decide<'_> {
 
     /// Whether values of an attribute sign somebody in.
     pub(crate) fn signs_in(&self, description: &AttributeDescription) -> bool {
-        description.is_password() || self.directory.authentication.signs_in(&description.kind)
+        description.is_password()
+            || self.directory.credentials.authentication.signs_in(&description.kind)
     }
 
     /// Whether `key` names the entry at the top of a naming context.
     pub(crate) fn is_context(&self, key: &DnKey) -> bool {
         self.directory
+            .storage
             .store
             .naming_contexts()
             .iter()

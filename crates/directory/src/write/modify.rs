@@ -19,8 +19,7 @@ use crate::bind::hashing::Behind;
 use crate::config::{access_config, index_config, schema_modify};
 use crate::directory::Directory;
 use crate::password_policy::change::{self, SentPasswords};
-use crate::password_policy::verdict::Storing;
-use crate::password_policy::verdict::Verdict;
+use crate::password_policy::verdict::{Storing, Verdict};
 use crate::read::{excerpt, target};
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::write::WriteControls;
@@ -193,7 +192,10 @@ fn resolve_one(
         checks::check_description(&description)?;
     }
     if passwords::is_hashable(&description) && !attribute.values.is_empty() {
-        bind::require_confidentiality(&worker.directory, session)?;
+        bind::refusals::require_confidentiality(
+            &worker.directory.credentials.authentication,
+            session,
+        )?;
     }
     let mut old = Old::default();
     let values = match operation {
@@ -359,7 +361,8 @@ fn modified(decide: &Decide<'_>, op: &Modify, id: EntryId) -> Result<(Entry, Ent
 /// not care, and was sent in clear text: who has read a hash does not know the password.
 fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
     let is_there = |stored: &Vec<u8>, description: &AttributeDescription| {
-        current_form(directory.rehasher.as_ref(), before.values(description), stored).is_some()
+        current_form(directory.credentials.rehasher.as_ref(), before.values(description), stored)
+            .is_some()
     };
     op.modifications.iter().any(|one| {
         let Modification { operation: ModifyOperation::Delete, description, values } = one else {
@@ -499,7 +502,7 @@ fn stored_forms(
         .iter()
         .map(|value| {
             let is_it = |one: &&Vec<u8>| password::verify_if_fast(one, value);
-            current_form(directory.rehasher.as_ref(), stored, value)
+            current_form(directory.credentials.rehasher.as_ref(), stored, value)
                 .or_else(|| stored.iter().find(is_it).cloned())
                 .unwrap_or_else(|| value.clone())
         })

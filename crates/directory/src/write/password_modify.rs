@@ -14,7 +14,7 @@ use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::generator;
 use crate::password_policy::verdict::Verdict;
 use crate::read::target;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
@@ -34,7 +34,10 @@ pub(crate) fn start(
     call: &Call<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    crate::bind::require_confidentiality(&worker.directory, session)?;
+    crate::bind::refusals::require_confidentiality(
+        &worker.directory.credentials.authentication,
+        session,
+    )?;
     let value = match request.value {
         None => RequestValue::default(),
         Some(octets) => decode(octets).map_err(|_| {
@@ -44,7 +47,7 @@ pub(crate) fn start(
     let dn = whose(session, value.user)?;
     let state = worker.directory.state.load_full();
     let key = named::key(&state.schema, &dn)?;
-    worker.directory.policies.check_target(session, &key, &state.schema)?;
+    worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
     let old = match value.old {
         Some(old) => old_password::behind(worker, &key, &state, old)?,
@@ -121,7 +124,7 @@ fn whose(session: &Session, user: Option<&[u8]>) -> Result<Dn, Refusal> {
 /// their own, and nobody that of whomever they act as.
 fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), Refusal> {
     let directory = &worker.directory;
-    if *key == directory.root.key {
+    if *key == directory.credentials.root.key {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the administrator has no entry; that password is kept in the data directory",
@@ -153,7 +156,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let proves_old = match &op.old {
         OldPassword::NotSent => false,
         OldPassword::Right(old)
-            if current_form(decide.directory.rehasher.as_ref(), passwords, old).is_some() =>
+            if current_form(decide.directory.credentials.rehasher.as_ref(), passwords, old)
+                .is_some() =>
         {
             true
         }

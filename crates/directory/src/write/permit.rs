@@ -127,7 +127,7 @@ fn on_target(
 /// Whether no password policy is in the way of who may set none: one at this name, or also `below`.
 fn may_touch_policies(decide: &Decide<'_>, key: &DnKey, below: bool) -> bool {
     checks::may_set_policies(decide) || {
-        let policies = decide.directory.password_policies.load();
+        let policies = decide.directory.rules.password_policies.load();
         !(if below { policies.holds_within(key) } else { policies.holds(key) })
     }
 }

@@ -23,10 +23,11 @@ use self::outbox::To;
 pub use self::outbox::{Outbox, Reply};
 use self::waiting::{NotTaken, Queued, WaitingWrites};
 use crate::request::asker_queues::Asker;
+use crate::request::cancel::Cancel;
 use crate::request::controls::write::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
-use crate::request::session::{Cancel, Who};
+use crate::request::session::Who;
 use crate::write::request::{WriteOp, WriteRequest};
 
 /// A write that was read and resolved but not submitted yet.

@@ -18,10 +18,11 @@ use crate::config::changes::{AccessConfig, IndexConfig};
 use crate::password_policy::account_event::AccountEvents;
 use crate::password_policy::verdict::Verdict;
 use crate::request::asker_bytes::AskerHeld;
+use crate::request::cancel::Cancel;
 use crate::request::controls::response::ResponseControl;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
-use crate::request::session::{Cancel, Who};
+use crate::request::session::Who;
 use crate::write::account_state::change_operation::ChangeOperation;
 
 /// One update request, resolved against the schema and owned.

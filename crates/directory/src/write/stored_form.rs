@@ -5,7 +5,7 @@ use auth::password;
 use schema::{Entry, Schema};
 
 use crate::bind::hashing::Hashed;
-use crate::bind::require_confidentiality;
+use crate::bind::refusals::require_confidentiality;
 use crate::password_policy::verdict::Storing;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -21,7 +21,7 @@ pub(crate) fn hash_passwords(
     (schema, storing): (&Schema, Option<&Storing>),
 ) -> Result<(), Refusal> {
     if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
-        require_confidentiality(&worker.directory, session)?;
+        require_confidentiality(&worker.directory.credentials.authentication, session)?;
     }
     hash_passwords_with(entry, schema, &mut |value| match storing {
         Some(storing) => stored_password(worker, storing, value),

@@ -6,10 +6,11 @@ use ldap::result::ResultCode;
 
 use crate::bind::hashing::Questions;
 use crate::request::asker_queues::Asker;
+use crate::request::cancel::Cancel;
 use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
-use crate::request::session::{Cancel, Session};
+use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::queue::PendingWrite;
@@ -42,7 +43,7 @@ pub(crate) fn submit(
         Resolution::Op(op) => op,
         Resolution::NeedsHash(questions) => {
             let rules = worker.directory.hash_rules();
-            return Ok(Next::Hash(questions.job(rules, session, envelope)));
+            return Ok(Next::Hash(questions.job(rules, session.begin(envelope.id), envelope)));
         }
     };
     let Envelope { id, operation, bytes, schema_generation } = envelope;

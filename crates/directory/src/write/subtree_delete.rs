@@ -62,7 +62,7 @@ fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> 
     }
     // Or else it would be found when half of the tree is gone.
     if !checks::may_set_policies(decide)
-        && decide.directory.password_policies.load().holds_within(key)
+        && decide.directory.rules.password_policies.load().holds_within(key)
     {
         return Err(Denied.into());
     }

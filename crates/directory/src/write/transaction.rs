@@ -5,7 +5,7 @@ use ldap::message::{ControlsBuf, ExtendedRequest, MessageId};
 use ldap::result::ResultCode;
 
 use crate::request::asker_queues::Asker;
-use crate::request::extended::Call;
+use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
@@ -33,7 +33,7 @@ pub(crate) fn start(
     }
     let now = worker.directory.clock.elapsed();
     let asker = Asker::of(session);
-    let held = (&worker.directory.held_for_transactions, asker);
+    let held = (&worker.directory.budgets.transactions, asker);
     let identifier = session.transactions().start(&mut *worker.chance, held, now)?;
     Ok(Next::Answered(sink.extended(None, Some(identifier))))
 }

@@ -4,7 +4,7 @@ use aci::{Access, Identity};
 
 use auth::anonymous::read;
 
-use super::{Message, Step};
+use super::mechanism::{Message, Step};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;

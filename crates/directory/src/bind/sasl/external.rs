@@ -13,17 +13,15 @@ use schema::{DnKey, Schema};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::{Message, Step, authorize};
+use super::mechanism::{Message, Step, authorize};
 use crate::bind::authentication::{CertificateMapper, FingerprintDigest};
-use crate::bind::identity_mapper::{self, Found};
+use crate::bind::identity_mapper;
+use crate::bind::user_name::Found;
 use crate::directory::State;
 use crate::request::protection::ClientCertificate;
 use crate::request::refusal::Refusal;
 use crate::request::session::{LocalUser, Session};
 use crate::request::worker::Worker;
-
-/// The name of the mechanism.
-pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
 pub(super) fn can_succeed(session: &Session) -> bool {
     session.peer().local_user.is_some() || session.client_certificate().is_some()
@@ -35,7 +33,7 @@ pub(super) fn step(
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
     let asked = std::str::from_utf8(message.octets)
-        .map_err(|_| super::malformed("the authorization identity is not UTF-8"))?;
+        .map_err(|_| super::mechanism::malformed("the authorization identity is not UTF-8"))?;
     let proven = match (session.peer().local_user, session.client_certificate()) {
         (Some(user), _) => local(worker, user)?,
         (None, Some(certificate)) => by_certificate(worker, certificate)?,
@@ -54,13 +52,13 @@ pub(super) fn step(
 /// A local administrator is the root identity.
 fn local(worker: &Worker, user: LocalUser) -> Result<Access, Refusal> {
     let directory = &worker.directory;
-    if user.uid != 0 && user.uid != directory.owner_uid {
+    if user.uid != 0 && user.uid != directory.credentials.owner_uid {
         return Err(Refusal::new(
             ResultCode::InvalidCredentials,
             "only root and the user the server runs as are administrators here",
         ));
     }
-    Ok(directory.root.access())
+    Ok(directory.credentials.root.access())
 }
 
 fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Result<Access, Refusal> {
@@ -68,7 +66,7 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
     let is_as_written = || identity_mapper::is_dn_as_written(&state.schema, &certificate.subject);
-    let found = match &directory.authentication.certificates {
+    let found = match &directory.credentials.authentication.certificates {
         CertificateMapper::SubjectEqualsDn | CertificateMapper::SubjectDnToUserAttribute(_)
             if !is_as_written() =>
         {

@@ -6,7 +6,6 @@
 //!
 //! Invariant: only tickets for the service `ldap` are accepted, whatever else is in the keytab.
 
-use std::fmt;
 use std::sync::Arc;
 
 use aci::Access;
@@ -17,36 +16,14 @@ use libgssapi::error::Error;
 use libgssapi::name::Name;
 use libgssapi::oid::{GSS_MECH_KRB5, OidSet};
 
-use super::{Message, Step, authorize, malformed};
-use crate::bind::identity_mapper::{self, UserName};
+use super::exchange::{Exchange, GssapiExchange, Stage};
+use super::mechanism::{Message, Step, authorize, malformed};
+use crate::bind::identity_mapper;
+use crate::bind::user_name::UserName;
 use crate::request::refusal::Refusal;
 use crate::request::seldom::SeldomLines;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
-
-/// What is kept between the messages of a client.
-pub(crate) struct Exchange {
-    context: ServerCtx,
-    stage: Stage,
-}
-
-/// What the client is to send next.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stage {
-    /// A token of Kerberos.
-    Token,
-    /// Nothing: it has verified the server's token.
-    Acknowledgement,
-    /// The security layer it chose, and whom it wants to be.
-    Layer,
-}
-
-// The context has keys.
-impl fmt::Debug for Exchange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("stage", &self.stage).finish_non_exhaustive()
-    }
-}
 
 /// A Kerberos name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -91,7 +68,7 @@ pub(super) fn step(
         return Err(malformed("the GSSAPI message is too long"));
     }
     let (mut context, stage) = match message.exchange {
-        Some(super::Exchange::Gssapi(exchange)) => (exchange.context, exchange.stage),
+        Some(Exchange::Gssapi(exchange)) => (exchange.context, exchange.stage),
         Some(_) | None => {
             let keys = credentials().map_err(|error| {
                 worker.directory.seldom.proof.line(|left_out| {
@@ -129,7 +106,7 @@ pub(super) fn step(
 }
 
 fn go_on(context: ServerCtx, stage: Stage, challenge: Vec<u8>) -> Step {
-    let exchange = super::Exchange::Gssapi(Box::new(Exchange { context, stage }));
+    let exchange = Exchange::Gssapi(Box::new(GssapiExchange { context, stage }));
     Step::Continue { exchange, challenge }
 }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use auth::oauthbearer::read;
 use ldap::result::ResultCode;
 
-use super::{Exchange, Message, Step, authorize};
-use crate::bind;
-use crate::bind::identity_mapper::{self, UserName};
+use super::exchange::Exchange;
+use super::mechanism::{Message, Step, authorize};
+use crate::bind::identity_mapper;
+use crate::bind::refusals::require_confidentiality;
+use crate::bind::user_name::UserName;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -23,13 +25,14 @@ pub(super) fn step(
         // The client has acknowledged the reason.
         return Err(Refusal::new(ResultCode::InvalidCredentials, "the token is not accepted"));
     }
-    bind::require_confidentiality(&worker.directory, session)?;
+    require_confidentiality(&worker.directory.credentials.authentication, session)?;
     let bearer = read(message.octets)?;
     let directory = Arc::clone(&worker.directory);
-    let (Some(token), Some(keys)) = (bearer.token, directory.token_keys.load_full()) else {
+    let (Some(token), Some(keys)) = (bearer.token, directory.credentials.token_keys.load_full())
+    else {
         return Ok(refused(&directory, "invalid_request", "there is no token, or no key for it"));
     };
-    let options = &directory.authentication.tokens;
+    let options = &directory.credentials.authentication.tokens;
     let user = match keys.user(token.as_bytes(), options, directory.clock.now()) {
         Ok(user) => user,
         Err(reason) => return Ok(refused(&directory, "invalid_token", reason)),

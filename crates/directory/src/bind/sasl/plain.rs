@@ -3,8 +3,9 @@
 use auth::plain::read;
 use ldap::result::ResultCode;
 
-use super::{Message, Step, authorize};
-use crate::bind::{self, Simple};
+use super::mechanism::{Message, Step, authorize};
+use crate::bind::simple::{self, Simple};
+use crate::bind::user_name::UserName;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
@@ -14,7 +15,7 @@ pub(super) fn step(
     session: &Session,
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
-    if !session.takes_plain(&worker.directory) {
+    if !session.takes_plain(&worker.directory.credentials.authentication) {
         return Err(Refusal::new(
             ResultCode::ConfidentialityRequired,
             "PLAIN is taken over protected connections only: use StartTLS or ldaps://, \
@@ -22,7 +23,7 @@ pub(super) fn step(
         ));
     }
     let plain = read(message.octets)?;
-    match bind::verify_sasl(worker, plain.authcid, plain.password)? {
+    match simple::start(worker, UserName::of_sasl(plain.authcid), plain.password)? {
         Simple::Verified(access) => {
             let proven = access.from_origin(session.origin(message.mechanism));
             Ok(Step::Done { access: authorize(worker, proven, plain.authzid)?, answer: None })

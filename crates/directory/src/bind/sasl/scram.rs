@@ -16,9 +16,11 @@ use auth::scram::{Binding, Challenge, ClientFinal, ClientFirst, SALT_BYTES, Scra
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use super::{Mechanism, Message, Step, authorize, malformed};
-use crate::bind::identity_mapper::{self, Found, UserName};
+use super::exchange::{Exchange, ScramExchange};
+use super::mechanism::{Message, Step, authorize, malformed};
+use crate::bind::identity_mapper;
 use crate::bind::login::Login;
+use crate::bind::user_name::{Found, UserName};
 use crate::directory::Directory;
 use crate::password_policy::attempts::Own;
 use crate::request::protection::ChannelBindings;
@@ -31,27 +33,20 @@ pub(crate) use known::{KeySearch, KnownKeys};
 /// One of the four mechanisms.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
+    /// Its registered name.
+    pub(super) name: &'static str,
     hash: ScramHash,
     with_binding: bool,
 }
 
-pub(super) const SHA_256: Kind = Kind { hash: ScramHash::Sha256, with_binding: false };
-pub(super) const SHA_256_PLUS: Kind = Kind { hash: ScramHash::Sha256, with_binding: true };
-pub(super) const SHA_512: Kind = Kind { hash: ScramHash::Sha512, with_binding: false };
-pub(super) const SHA_512_PLUS: Kind = Kind { hash: ScramHash::Sha512, with_binding: true };
-
-/// What is remembered between the two messages of a client.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    /// Whose keys these are; none when they are made up.
-    found: Option<Found>,
-    /// Who the client says it is.
-    username: String,
-    /// Whom the client wants to be.
-    authzid: String,
-    /// What the proof must be of.
-    challenge: Challenge,
-}
+pub(super) const SHA_256: Kind =
+    Kind { name: "SCRAM-SHA-256", hash: ScramHash::Sha256, with_binding: false };
+pub(super) const SHA_256_PLUS: Kind =
+    Kind { name: "SCRAM-SHA-256-PLUS", hash: ScramHash::Sha256, with_binding: true };
+pub(super) const SHA_512: Kind =
+    Kind { name: "SCRAM-SHA-512", hash: ScramHash::Sha512, with_binding: false };
+pub(super) const SHA_512_PLUS: Kind =
+    Kind { name: "SCRAM-SHA-512-PLUS", hash: ScramHash::Sha512, with_binding: true };
 
 /// Whether this connection has a channel to be bound to.
 pub(super) fn can_bind(session: &Session) -> bool {
@@ -62,10 +57,18 @@ pub(super) fn can_bind(session: &Session) -> bool {
 /// passwords are set.
 pub(super) fn can_succeed(kind: Kind, directory: &Directory) -> bool {
     let is_stored = |scheme| {
-        directory.passwords.storage.scheme == scheme
-            || directory.password_policies.load().store(scheme)
+        directory.credentials.passwords.storage.scheme == scheme
+            || directory.rules.password_policies.load().store(scheme)
     };
-    directory.scram_keys.has(kind.hash) || kind.hash.scheme().is_some_and(is_stored)
+    directory.credentials.scram_keys.has(kind.hash) || kind.hash.scheme().is_some_and(is_stored)
+}
+
+/// Whether channel binding could have been used on this connection.
+fn offers_binding(directory: &Directory, session: &Session) -> bool {
+    can_bind(session)
+        && [SHA_512_PLUS, SHA_256_PLUS].into_iter().any(|kind| {
+            directory.credentials.authentication.allows(kind.name) && can_succeed(kind, directory)
+        })
 }
 
 pub(super) fn step(
@@ -75,7 +78,7 @@ pub(super) fn step(
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
     match message.exchange {
-        Some(super::Exchange::Scram(exchange)) => {
+        Some(Exchange::Scram(exchange)) => {
             let last = ClientFinal::read(message.octets)?;
             let (access, answer) = exchange.finish(worker, &last)?;
             let proven = access.from_origin(session.origin(message.mechanism));
@@ -103,14 +106,14 @@ fn begin(
         None => (None, made_up(&worker.directory, kind.hash, name)),
     };
     let (challenge, message) = Challenge::new(first, binding, keys, &mut *worker.chance);
-    let exchange = Exchange {
+    let exchange = ScramExchange {
         found,
         username: first.username.clone(),
         authzid: first.authzid.clone(),
         challenge,
     };
     Ok(Step::Continue {
-        exchange: super::Exchange::Scram(Box::new(exchange)),
+        exchange: Exchange::Scram(Box::new(exchange)),
         challenge: message.into_bytes(),
     })
 }
@@ -137,7 +140,7 @@ fn binding(
             })?);
         }
         // Somebody in between has taken the stronger mechanism off the list (RFC 5802 §6).
-        (Binding::Unoffered, false) if Mechanism::is_offered_with_binding(directory, session) => {
+        (Binding::Unoffered, false) if offers_binding(directory, session) => {
             return Err(Refusal::new(
                 ResultCode::InvalidCredentials,
                 "the server offers channel binding, but the client was told otherwise",
@@ -154,12 +157,7 @@ fn binding(
     Ok(octets)
 }
 
-impl Exchange {
-    /// Who the client says it is.
-    pub(super) fn username(&self) -> &str {
-        &self.username
-    }
-
+impl ScramExchange {
     /// Whom the last message proves the client to be, and the server's own proof.
     fn finish(&self, worker: &mut Worker, last: &ClientFinal<'_>) -> Result<Ended, Refusal> {
         let answer = self.challenge.verify(last)?.filter(|_| self.found.is_some());
@@ -196,8 +194,12 @@ impl Holder {
         let read = |stored: Vec<u8>| ScramKeys::parse(&stored).filter(|keys| keys.hash == hash);
         let id = match found {
             Found::Root => {
-                let keys = read(directory.root.password.clone()).into_iter().collect();
-                return Ok(Some(Self { access: directory.root.access(), login: None, keys }));
+                let keys = read(directory.credentials.root.password.clone()).into_iter().collect();
+                return Ok(Some(Self {
+                    access: directory.credentials.root.access(),
+                    login: None,
+                    keys,
+                }));
             }
             Found::Entry(id) => id,
         };
@@ -209,7 +211,7 @@ impl Holder {
         let known = state.schema.well_known();
         let both = [&known.user_password, &known.auth_password].into_iter();
         let stored = both.flat_map(|one| password::stored_in(&entry, one));
-        let stored = stored.inspect(|stored| directory.scram_keys.note(stored));
+        let stored = stored.inspect(|stored| directory.credentials.scram_keys.note(stored));
         Ok(Some(Self { access, login, keys: stored.filter_map(read).collect() }))
     }
 }
@@ -240,13 +242,13 @@ fn made_up(directory: &Directory, hash: ScramHash, name: UserName<'_>) -> ScramK
     let name = prepared(directory, name);
     let made = |what: &str| {
         let octets = [what.as_bytes(), b"\0", hash.name().as_bytes(), b"\0", &name].concat();
-        hash.hmac(&directory.scram_secret, &octets)
+        hash.hmac(&directory.credentials.scram_secret, &octets)
     };
     let mut salt = made("salt");
     salt.truncate(SALT_BYTES);
     ScramKeys {
         hash,
-        iterations: directory.passwords.storage.costs.scram_iterations,
+        iterations: directory.credentials.passwords.storage.costs.scram_iterations,
         salt,
         stored_key: made("stored key"),
         server_key: made("server key"),
@@ -261,7 +263,7 @@ pub(crate) fn prepared(directory: &Directory, name: UserName<'_>) -> Vec<u8> {
             (text, DnKey::from_text(schema, text).ok().map(|key| key.as_bytes().to_vec()))
         }
         UserName::User(text) => {
-            let names = directory.authentication.names.attributes.first();
+            let names = directory.credentials.authentication.names.attributes.first();
             let kind = names.and_then(|name| schema.describe(name).ok());
             let rule = kind.and_then(|description| description.kind.equality);
             let mut key = Vec::new();

@@ -6,21 +6,20 @@ use schema::Entry;
 
 use super::advice::{ExistingIndex, advise};
 use super::{Shape, Statistics, Tally};
-use crate::read::virtual_tree::Site;
+use crate::read::virtual_tree::branch::BranchSource;
+use crate::read::virtual_tree::names::FILTER_MONITOR_DN;
 use crate::request::refusal::Refusal;
 
-/// The name of the entry.
-pub(crate) const NAME: &str = "cn=filters,cn=monitor";
 /// So many of the most frequent shapes are shown, and so many of the slowest.
 const SHOWN_COUNT: usize = 50;
 
 /// Makes the entry.
-pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let seen = site.directory.analyser.seen();
-    let advice = advise(&seen, &known(site));
-    let counts = site.directory.search_counts();
-    let entry = site
-        .entry(NAME, &["top", "extensibleObject"])
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let seen = source.directory.monitors.analyser.seen();
+    let advice = advise(&seen, &known(source));
+    let counts = source.directory.search_counts();
+    let entry = source
+        .entry(FILTER_MONITOR_DN, &["top", "extensibleObject"])
         .value("roster-unindexed-searches", &counts.unindexed.to_string())
         .value("roster-unindexed-refused", &counts.unindexed_refused.to_string())
         .values("filter-use", shown(&seen).into_iter().map(line))
@@ -28,8 +27,8 @@ pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
     Ok(vec![entry.done()])
 }
 
-fn known(site: &Site<'_>) -> BTreeSet<ExistingIndex> {
-    let indexes = site.directory.store.indexes();
+fn known(source: &BranchSource<'_>) -> BTreeSet<ExistingIndex> {
+    let indexes = source.directory.storage.store.indexes();
     // An index of some entries only does not answer every search.
     let definitions = indexes.definitions().iter().filter(|one| one.filter.is_none());
     let known = definitions.map(|one| ExistingIndex {

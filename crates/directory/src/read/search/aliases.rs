@@ -8,21 +8,17 @@ use std::collections::BTreeSet;
 
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
-use schema::{Assertion, DnKey, EntryId, EntryRead, RdnKey, ResolvedFilter, Schema, WellKnown};
-use store::{Ask, Resolved, StoredEntry, View};
+use schema::{DnKey, EntryId, EntryRead, RdnKey, Schema, WellKnown};
+use store::{Resolved, StoredEntry, View};
 
 use crate::access::guard::{self, Guard};
 use crate::directory::State;
-use crate::read::target::{self, Lookup};
+use crate::read::lookup::Lookup;
+use crate::read::target;
 use crate::request::refusal::Refusal;
 
 /// How many aliases are followed on the way to one entry.
 pub(crate) const ALIAS_DEPTH_MAX: usize = 15;
-/// Whether the directory holds any alias: one index look-up.
-pub(crate) fn any(view: &View<'_>) -> Result<bool, Refusal> {
-    let plan = view.plan(&Ask::new(&filter(view.schema()), EntryId::ROOT, Scope::Subtree))?;
-    Ok(plan.estimate > 0)
-}
 
 /// Whether aliases are followed to find the base.
 pub(crate) const fn finds_base(deref: DerefAliases) -> bool {
@@ -33,13 +29,6 @@ pub(crate) const fn finds_base(deref: DerefAliases) -> bool {
 pub(crate) const fn searches(deref: DerefAliases, scope: Scope) -> bool {
     matches!(deref, DerefAliases::InSearching | DerefAliases::Always)
         && !matches!(scope, Scope::Base)
-}
-
-/// The filter that finds all aliases.
-pub(super) fn filter(schema: &Schema) -> ResolvedFilter {
-    let class = schema.well_known().object_class.clone();
-    Assertion::equality(schema, class, b"alias")
-        .map_or(ResolvedFilter::Undefined, ResolvedFilter::Equality)
 }
 
 /// Refuses an alias as the superior of an entry: it has no subordinates (X.501 §8.6), and whoever

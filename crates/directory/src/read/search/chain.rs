@@ -77,10 +77,6 @@ pub(crate) fn expand(
             format!("a filter has at most {CHAIN_TERMS_MAX} in-chain terms; ask for fewer at once"),
         ));
     }
-    // Nobody knows beforehand how long a chain is.
-    if search.candidates_max.is_some() {
-        return Ok(Expanded::End(SearchOutcome::TooMuch));
-    }
     let bounds = search.bounds();
     match Chains::new(search, (view, state), guard, &bounds).rewrite(filter) {
         Ok(filter) => Ok(Expanded::Filter(filter)),

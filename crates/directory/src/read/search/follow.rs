@@ -11,6 +11,7 @@ use super::regions::Regions;
 use super::request::{Resolved, Search};
 use crate::directory::State;
 use crate::request::refusal::Refusal;
+use crate::request::snapshot::alias_filter;
 
 /// How many aliases a search goes through, wherever they are.
 pub(crate) const ALIASES_MAX: usize = 10_000;
@@ -54,7 +55,7 @@ fn regions(
     let mut regions = Regions::of(base, scope, shown);
     // Each alias, and whether it was followed.
     let mut found = Vec::new();
-    let plan = view.plan(&Ask::new(&aliases::filter(schema), EntryId::ROOT, Scope::Subtree))?;
+    let plan = view.plan(&Ask::new(&alias_filter(schema), EntryId::ROOT, Scope::Subtree))?;
     if search.candidates_max.is_some_and(|max| plan.estimate > max) {
         return Ok(Err(SearchOutcome::TooMuch));
     }

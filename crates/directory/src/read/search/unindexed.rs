@@ -154,7 +154,7 @@ impl Search<'_> {
         ask: &Ask<'_>,
         (code, why): (ResultCode, &str),
     ) -> Refusal {
-        let counters = &self.directory.search_counters;
+        let counters = &self.directory.monitors.search_counters;
         counters.unindexed_refused.fetch_add(1, Ordering::Relaxed);
         self.log_unindexed(plan, true);
         let (term, would_help) = self.culprit(view, ask);
@@ -180,7 +180,7 @@ impl Search<'_> {
     pub(super) fn note_unindexed(&self, plan: &Plan) {
         let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
         if is_unindexed(plan) && is_large && self.resumed.is_none() {
-            self.directory.search_counters.unindexed.fetch_add(1, Ordering::Relaxed);
+            self.directory.monitors.search_counters.unindexed.fetch_add(1, Ordering::Relaxed);
             self.log_unindexed(plan, false);
         }
     }

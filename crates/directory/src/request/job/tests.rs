@@ -17,7 +17,8 @@ use ldap::result::ResultCode;
 use offline::{ImportOptions, Source, import};
 
 use super::{Job, JobDone, Ran};
-use crate::directory::{Directory, DirectoryOptions, State};
+use crate::directory::{Directory, State};
+use crate::options::DirectoryOptions;
 use crate::request::controls::sort;
 use crate::request::limits::Limits;
 use crate::request::session::{Peer, Session};
@@ -147,7 +148,7 @@ fn a_search_that_parks_is_decoded_once_and_resolved_once() {
         let mut served = served(|_| ());
         // It was resolved where requests are read, before it was too large for there.
         assert_eq!(counted(&mut served, is_sorted), (PEOPLE, 1, 1), "sorted: {is_sorted}");
-        let budget = &served.worker.directory.parked;
+        let budget = &served.worker.directory.budgets.parked;
         assert!(budget.hold(MAX, MAX).is_some(), "all of it was given back");
     }
 }

@@ -8,9 +8,9 @@ use ldap::result::ResultCode;
 
 use super::outbox::{Post, To};
 use super::waiting::Queued;
+use crate::request::cancel::Ending;
 use crate::request::completion::{Completion, WriteDone};
 use crate::request::refusal::Refusal;
-use crate::request::session::Ending;
 use crate::request::sink;
 use crate::write::response::WriteResponse;
 

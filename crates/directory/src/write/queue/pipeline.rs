@@ -31,9 +31,9 @@ use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
 use crate::password_policy::set::PasswordPolicies;
 use crate::request::asker_bytes::AskerHeld;
+use crate::request::cancel::Ending;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
-use crate::request::session::Ending;
 use crate::write::decide::{Decider, WriteOutcome};
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::space::SpaceWatch;
@@ -135,9 +135,9 @@ impl InForce {
     fn of(directory: &Directory) -> Self {
         Self {
             state: Arc::clone(&directory.state),
-            acis: Arc::clone(&directory.acis),
-            password_policies: Arc::clone(&directory.password_policies),
-            store: Arc::clone(&directory.store),
+            acis: Arc::clone(&directory.rules.acis),
+            password_policies: Arc::clone(&directory.rules.password_policies),
+            store: Arc::clone(&directory.storage.store),
             clock: Arc::clone(&directory.clock),
         }
     }
@@ -147,8 +147,8 @@ impl Pipeline {
     fn new(directory: &Directory) -> Self {
         let (to_writer, done) = unbounded();
         Self {
-            decider: Decider::after(directory.store.published()),
-            space: directory.space_watch(),
+            decider: Decider::after(directory.storage.store.published()),
+            space: directory.storage.space_watch(),
             group_commit: GroupCommit::default(),
             to_writer,
             done,
@@ -195,11 +195,11 @@ impl Pipeline {
             Ok(reign) => reign,
             Err(refusal) => return refuse_all([first], &refusal),
         };
-        if !directory.store.wait_for_room(directory.limits.write_wait_max) {
+        if !directory.storage.store.wait_for_room(directory.limits.write_wait_max) {
             let all = iter::once(first).chain(iter::from_fn(|| waiting.try_take()));
-            return refuse_all(all, &no_room(&directory.store));
+            return refuse_all(all, &no_room(&directory.storage.store));
         }
-        let mut open = match directory.store.begin() {
+        let mut open = match directory.storage.store.begin() {
             Ok(batch) => Open::new(batch, reign, directory),
             Err(error) => return refuse_all([first], &Refusal::from(error)),
         };
@@ -216,7 +216,7 @@ impl Pipeline {
 
     /// Decides what comes until the batch is to leave.
     fn gather(&mut self, directory: &Directory, waiting: &WaitingWrites, open: &mut Open<'_>) {
-        let window = directory.log.window();
+        let window = directory.storage.log.window();
         let mut wait = None;
         while !open.changes_rules() && !self.has_lost {
             let is_idle = self.in_flight < window;
@@ -284,13 +284,13 @@ impl Pipeline {
             while self.in_flight > 0 {
                 self.wait_for_log();
             }
-            directory.store.drop_tentative();
+            directory.storage.store.drop_tentative();
             self.has_lost = false;
         }
         if let Some(refusal) = &self.stopped {
             return Err(refusal.clone());
         }
-        match directory.log.role() {
+        match directory.storage.log.role() {
             Role::Deciding(reign) => Ok(reign),
             Role::Following { leader } => Err((&CommitError::NotDeciding { leader }).into()),
             Role::Alone => Err((&CommitError::NoQuorum).into()),
@@ -305,7 +305,7 @@ impl Pipeline {
         if queued.request.cancel.decide() != Ending::Own {
             return refuse_all([queued], &Refusal::new(ResultCode::Canceled, ""));
         }
-        let owed_bytes = || directory.store.overlay_bytes() as u64;
+        let owed_bytes = || directory.storage.store.overlay_bytes() as u64;
         self.space.look(directory.clock.elapsed(), owed_bytes);
         if let Some(refusal) = self.space.refusal(queued.request.access.is_root()) {
             return refuse_all([queued], &refusal);
@@ -407,9 +407,9 @@ impl Pipeline {
             let to_writer = self.to_writer.clone();
             // Before anybody can see the entries that they guard.
             let last = records.last().map_or(Lsn(0), |record| record.lsn);
-            let acis_before = acis.map(|acis| directory.acis.put(acis, last));
+            let acis_before = acis.map(|acis| directory.rules.acis.put(acis, last));
             let policies_before =
-                password_policies.map(|policies| directory.password_policies.swap(policies));
+                password_policies.map(|policies| directory.rules.password_policies.swap(policies));
             let schema = changes_schema.then(|| InForce::of(directory));
             self.group_commit.left(waiting.len() + unfinished.len());
             let clock = Arc::clone(&directory.clock);
@@ -421,19 +421,19 @@ impl Pipeline {
                 let told = Done { took, lost: outcome.err(), unfinished };
                 finish(told, waiting, schema, &to_writer);
             });
-            directory.log.commit(reign, LogBatch { records, durability }, done);
+            directory.storage.log.commit(reign, LogBatch { records, durability }, done);
             while changes_rules && self.in_flight > 0 {
                 self.wait_for_log();
             }
             if let Some(before) = acis_before
                 && self.has_lost
             {
-                directory.acis.take_back(before);
+                directory.rules.acis.take_back(before);
             }
             if let Some(before) = policies_before
                 && self.has_lost
             {
-                directory.password_policies.store(before);
+                directory.rules.password_policies.store(before);
             }
             return;
         }
@@ -590,7 +590,7 @@ fn may_keep(directory: &Directory, queued: &mut Queued) -> bool {
     if queued.kept.is_some() || octets == 0 {
         return true;
     }
-    let mut kept = AskerHeld::new(&directory.held_for_transactions, queued.asker);
+    let mut kept = AskerHeld::new(&directory.budgets.transactions, queued.asker);
     let is_room = kept.grow(octets);
     queued.kept = Some(kept);
     is_room

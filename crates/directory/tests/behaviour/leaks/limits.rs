@@ -163,7 +163,7 @@ fn limits_are_the_same_whatever_is_hidden() {
     ];
     for adjust in adjusts {
         let worlds = [0, 60].map(|hidden| world(hidden, adjust));
-        for base in [SUFFIX, PEOPLE, CLOSED] {
+        for base in [SUFFIX, PEOPLE, CLOSED, SECRET] {
             for filter in FILTERS {
                 let mut all = worlds.iter().map(|served| told(&mut served.client(), base, filter));
                 let first = all.next().unwrap();

@@ -158,8 +158,8 @@ impl Sorting<'_> {
     /// Keeps the entries of a list view that are left, if there is room for them.
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
         let positions = ids.iter().map(|&id| ListPosition { key: Vec::new(), id }).collect();
-        let Directory { parked, limits, .. } = self.run.search.directory;
-        Kept::new(positions, None, (parked, limits.parked_max_bytes))
+        let Directory { budgets, limits, .. } = self.run.search.directory;
+        Kept::new(positions, None, (&budgets.parked, limits.parked_max_bytes))
     }
 
     /// Keeps as many positions as may be sent, if there is room for them.
@@ -182,6 +182,6 @@ impl Sorting<'_> {
             .iter()
             .map(|position| ListPosition { key: key(position), id: position.id })
             .collect();
-        Kept::new(positions, cut, (&directory.parked, directory.limits.parked_max_bytes))
+        Kept::new(positions, cut, (&directory.budgets.parked, directory.limits.parked_max_bytes))
     }
 }

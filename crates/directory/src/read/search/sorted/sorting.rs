@@ -188,7 +188,7 @@ impl<'a> Sorting<'a> {
         let step = match self.index().filter(|_| self.walk_is_cheaper()) {
             Some(index) => {
                 let is_on_pool = self.run.search.stop.is_some();
-                let budget = &self.run.search.directory.parked;
+                let budget = &self.run.search.directory.budgets.parked;
                 self.sent_ids = is_on_pool.then(|| SentIds::new(budget));
                 self.walk(index, sink)
             }

@@ -20,7 +20,8 @@ use ldap::result::ResultCode;
 use offline::{ImportOptions, Source, import};
 
 use super::sorting::ListWork;
-use crate::directory::{Directory, DirectoryOptions};
+use crate::directory::Directory;
+use crate::options::DirectoryOptions;
 use crate::request::controls::{sort, vlv};
 use crate::request::session::{Peer, Session};
 use crate::request::worker::{Next, Worker};

@@ -1,0 +1,60 @@
+//! The end of a bind: the session becomes whoever the client proved to be, unless too many
+//! connections of that identity are there already.
+
+use aci::{Access, Identity};
+use ldap::result::ResultCode;
+
+use crate::directory::Directory;
+use crate::request::identity_limits::{IdentityLimits, Seat};
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+
+/// From now on the session is that identity.
+pub(super) fn admit(
+    directory: &Directory,
+    session: &mut Session,
+    access: Access,
+    mechanism: &'static str,
+) -> Result<(), Refusal> {
+    let seat = seat(directory, session, &access)?;
+    session.bind_as(access, mechanism, seat);
+    Ok(())
+}
+
+/// Its place among the connections of whoever has just proved to be `access`, where those are
+/// counted.
+fn seat(
+    directory: &Directory,
+    session: &Session,
+    access: &Access,
+) -> Result<Option<Seat>, Refusal> {
+    let (Identity::Entry(_), Some(key)) = (access.identity(), access.key()) else {
+        return Ok(None);
+    };
+    let (grants, limits) = (access.grants(), &directory.limits);
+    let policy = match directory.rules.policies.is_empty() {
+        true => None,
+        false => directory.rules.policies.identity_limits(session, key),
+    };
+    let (connections, operations) = policy.unwrap_or_default();
+    let limits = IdentityLimits {
+        connections_max: grants
+            .connections_max
+            .or(connections)
+            .unwrap_or(limits.connections_per_identity_max),
+        operations_max: grants
+            .operations_max
+            .or(operations)
+            .unwrap_or(limits.operations_per_identity_max),
+    };
+    if limits == IdentityLimits::default() {
+        return Ok(None);
+    }
+    match directory.budgets.identities.seat(key, limits) {
+        Some(seat) => Ok(Some(seat)),
+        None => Err(Refusal::new(
+            ResultCode::Busy,
+            "too many connections of your identity; close one, or try again later",
+        )),
+    }
+}

@@ -1,0 +1,100 @@
+//! How a directory is opened: what the settings of a node say, with their defaults.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use auth::password::PasswordStorage;
+use journal::{Disk, JournalOptions};
+use store::{FlushOptions, StoreOptions};
+
+use crate::bind::authentication::AuthenticationOptions;
+use crate::bind::hashing::PasswordOptions;
+use crate::password_policy::set::PasswordPolicyOptions;
+use crate::request::limits::Limits;
+use crate::request::policy::Policy;
+use crate::storage::JournalHold;
+use crate::write::space::{DiskSpace, SpaceLimits};
+
+/// How a directory is opened.
+#[derive(Clone, Debug)]
+pub struct DirectoryOptions {
+    /// The data directory.
+    pub data: PathBuf,
+    /// The name of the administrator, who has no entry, where the data directory says none.
+    pub root_dn: String,
+    /// What changes the privileges of the administrator, who has all: `-NAME` takes one away.
+    pub root_privileges: Vec<String>,
+    /// What one request may cost.
+    pub limits: Limits,
+    /// How passwords are kept and verified.
+    pub passwords: PasswordOptions,
+    /// Which password policy is in force where nothing else says so, and what binds note.
+    pub password_policy: PasswordPolicyOptions,
+    /// How the store is opened.
+    pub store: StoreOptions,
+    /// How changes are kept in memory and brought into the database.
+    pub flush: FlushOptions,
+    /// Size of one segment of the journal, in bytes.
+    pub journal_segment_bytes: u64,
+    /// Journal kept after its changes are in the database, in bytes.
+    pub journal_keep_bytes: u64,
+    /// The disk under the journal; none stands for `journal/` in the data directory.
+    pub disk: Option<Arc<dyn Disk>>,
+    /// What tells how much room there is; none stands for the file system of the data directory.
+    pub space: Option<Arc<dyn DiskSpace>>,
+    /// Below which room writes are refused.
+    pub space_limits: SpaceLimits,
+    /// Whether StartTLS can succeed: the listener has a certificate.
+    pub offers_tls: bool,
+    /// What connections may ask for, the first that matches counts; none: everything.
+    pub policies: Vec<Policy>,
+    /// Held by whoever must not miss any record of the journal.
+    pub journal_hold: Option<JournalHold>,
+    /// How clients may prove who they are.
+    pub authentication: AuthenticationOptions,
+}
+
+impl DirectoryOptions {
+    /// The defaults for the data directory `data`.
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        Self {
+            data: data.into(),
+            root_dn: ROOT_DN.to_owned(),
+            root_privileges: Vec::new(),
+            limits: Limits::default(),
+            passwords: PasswordOptions::default(),
+            password_policy: PasswordPolicyOptions::default(),
+            store: StoreOptions::default(),
+            flush: FlushOptions::default(),
+            journal_segment_bytes: journal::SEGMENT_BYTES_DEFAULT,
+            journal_keep_bytes: journal::KEEP_BYTES_DEFAULT,
+            disk: None,
+            space: None,
+            space_limits: SpaceLimits::default(),
+            offers_tls: false,
+            policies: Vec::new(),
+            journal_hold: None,
+            authentication: AuthenticationOptions::default(),
+        }
+    }
+
+    pub(crate) fn journal_options(&self, id: [u8; 16]) -> JournalOptions {
+        JournalOptions {
+            segment_bytes: self.journal_segment_bytes,
+            keep_bytes: self.journal_keep_bytes,
+            ..JournalOptions::new(id)
+        }
+    }
+}
+
+/// The administrator's password, and how it is to be stored.
+#[derive(Clone, Copy)]
+pub struct AdminPassword<'p> {
+    /// As it will be typed.
+    pub clear: &'p [u8],
+    /// In which scheme.
+    pub storage: PasswordStorage,
+}
+
+/// The administrator's name unless the data directory says otherwise.
+pub const ROOT_DN: &str = "cn=Directory Manager";

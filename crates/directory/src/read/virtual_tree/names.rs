@@ -1,0 +1,94 @@
+//! The names of the trees that the server makes, and of their branches.
+//!
+//! Invariant: a branch is everything at and below one name, whose superior is an entry of its tree.
+
+use schema::{DnKey, Schema};
+
+/// The entry above those of the indexes.
+pub(crate) const INDEX_CONFIG_DN: &str = "cn=Index,cn=config";
+
+/// The entry with the global ACIs.
+pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
+
+/// The entry that tells which filters are asked for.
+pub(crate) const FILTER_MONITOR_DN: &str = "cn=filters,cn=monitor";
+
+/// The entry above those that tell of the indexes.
+pub(crate) const INDEX_MONITOR_DN: &str = "cn=index,cn=monitor";
+
+/// The entry above those of the logs.
+pub(crate) const LOG_MONITOR_DN: &str = "cn=logs,cn=monitor";
+
+/// The entry of the certificate that clients are shown.
+pub(crate) const TLS_MONITOR_DN: &str = "cn=tls,cn=monitor";
+
+/// The entry above those of the connections.
+pub(crate) const SESSIONS_DN: &str = "cn=Sessions,cn=monitor";
+
+/// What the server tells of itself.
+pub(crate) const OPERATIONS_DN: &str = "cn=operations,cn=monitor";
+pub(crate) const CONNECTIONS_DN: &str = "cn=connections,cn=monitor";
+pub(crate) const WORK_DN: &str = "cn=work,cn=monitor";
+pub(crate) const STORE_DN: &str = "cn=store,cn=monitor";
+pub(crate) const JOURNAL_DN: &str = "cn=journal,cn=monitor";
+pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
+
+/// Every tree, with its branches in the order in which they are found.
+const TREES: [(&str, &[&str]); 2] = [
+    ("cn=config", &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN]),
+    (
+        "cn=monitor",
+        &[
+            FILTER_MONITOR_DN,
+            INDEX_MONITOR_DN,
+            LOG_MONITOR_DN,
+            TLS_MONITOR_DN,
+            SESSIONS_DN,
+            OPERATIONS_DN,
+            CONNECTIONS_DN,
+            WORK_DN,
+            STORE_DN,
+            JOURNAL_DN,
+            PROCESS_DN,
+        ],
+    ),
+];
+
+/// The names of the trees, resolved against a schema.
+pub(crate) struct VirtualTrees(Vec<TreeKeys>);
+
+/// One tree.
+pub(crate) struct TreeKeys {
+    pub(super) name: &'static str,
+    pub(super) root: DnKey,
+    pub(super) branches: Vec<(DnKey, &'static str)>,
+}
+
+impl VirtualTrees {
+    /// Resolves the names.
+    pub(crate) fn new(schema: &Schema) -> Self {
+        let key = |name| DnKey::from_text(schema, name).expect("the code writes valid names");
+        let resolve = |(name, branches): (&'static str, &'static [&'static str])| TreeKeys {
+            name,
+            root: key(name),
+            branches: branches.iter().map(|&branch| (key(branch), branch)).collect(),
+        };
+        Self(TREES.map(resolve).into())
+    }
+
+    /// Whether the name is in one of the trees, whether there is such an entry or not.
+    pub(crate) fn hold(&self, key: &DnKey) -> bool {
+        self.of(key).is_some()
+    }
+
+    /// The tree that a name is in.
+    pub(super) fn of(&self, key: &DnKey) -> Option<&TreeKeys> {
+        self.0.iter().find(|tree| key.is_within(&tree.root))
+    }
+
+    /// The names of all branches.
+    #[cfg(test)]
+    pub(super) fn branch_names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().flat_map(|tree| &tree.branches).map(|(_, name)| *name)
+    }
+}

@@ -1,0 +1,20 @@
+//! The rules in force: who may do what, what passwords have to be like, and what connections may
+//! ask for.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::access::acis_in_force::AcisInForce;
+use crate::password_policy::set::PasswordPolicies;
+use crate::request::policy::Policies;
+
+/// What is in force now.
+pub(crate) struct RulesInForce {
+    /// The ACIs; what a view has is never newer.
+    pub(crate) acis: Arc<AcisInForce>,
+    /// The password policies; what a view has is never newer.
+    pub(crate) password_policies: Arc<ArcSwap<PasswordPolicies>>,
+    /// What connections may ask for.
+    pub(crate) policies: Policies,
+}

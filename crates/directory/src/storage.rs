@@ -1,0 +1,117 @@
+//! What a directory keeps its data in: the store, the log of changes, its journal, and who brings
+//! changes from one into the other.
+//!
+//! Invariant: what is not in the database is in the journal.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use history::log::CommitLog;
+use journal::Journal;
+use store::{Flusher, Lsn, Store};
+
+use crate::error::DirectoryError;
+use crate::write::space::{DiskSpace, SpaceLimits, SpaceWatch};
+
+/// Where the data is.
+pub(crate) struct Storage {
+    pub(crate) store: Arc<Store>,
+    pub(crate) log: Arc<dyn CommitLog>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) journal_hold: Option<JournalHold>,
+    /// None once the directory is shut down.
+    pub(crate) flusher: Mutex<Option<Flusher>>,
+    pub(crate) space: Arc<dyn DiskSpace>,
+    pub(crate) space_limits: SpaceLimits,
+}
+
+/// How far somebody has come who must miss no record: what follows stays in the journal.
+#[derive(Clone, Debug)]
+pub struct JournalHold(Arc<AtomicU64>);
+
+impl JournalHold {
+    /// Keeps every record after this one.
+    pub fn after(lsn: Lsn) -> Self {
+        Self(Arc::new(AtomicU64::new(lsn.0)))
+    }
+
+    /// The records up to this one are not needed any more.
+    pub fn advance(&self, lsn: Lsn) {
+        self.0.store(lsn.0, Ordering::Release);
+    }
+
+    /// How far the journal may be purged when the database has come to `index`.
+    pub(crate) fn limit(hold: Option<&Self>, index: u64) -> u64 {
+        hold.map_or(index, |hold| index.min(hold.0.load(Ordering::Acquire)))
+    }
+}
+
+impl Storage {
+    /// What refuses writes where there is no room.
+    pub(crate) fn space_watch(&self) -> SpaceWatch {
+        SpaceWatch::new(Arc::clone(&self.space), self.space_limits)
+    }
+
+    /// Brings all changes into the database, as far as that is done in time, and closes the log.
+    pub(crate) fn shutdown(&self, wait_max: Duration) {
+        if let Some(flusher) = self.take_flusher() {
+            flusher.stop();
+            self.last_flush(wait_max);
+        }
+        self.log.close();
+    }
+
+    /// Closes the log; changes that are not in the database stay in the journal.
+    pub(crate) fn close(&self) {
+        if let Some(flusher) = self.take_flusher() {
+            flusher.stop();
+        }
+        self.log.close();
+    }
+
+    /// Flushes on a thread of its own, and waits for it no longer than `wait_max`: what is not in
+    /// the database is in the journal.
+    fn last_flush(&self, wait_max: Duration) {
+        let overlay_bytes = self.store.overlay().bytes;
+        let (done, is_done) = bounded(1);
+        let (store, journal) = (Arc::clone(&self.store), Arc::clone(&self.journal));
+        let hold = self.journal_hold.clone();
+        let flush = move || {
+            let flushed = store.flush().map_err(DirectoryError::from);
+            let upto = |index| JournalHold::limit(hold.as_ref(), index);
+            let purged = flushed.and_then(|mark| Ok(journal.purge(upto(mark.position.index))?));
+            let _ = done.send(purged);
+        };
+        let started = thread::Builder::new().name("last-flush".to_owned()).spawn(flush);
+        if let Err(error) = started {
+            return tracing::warn!(%error, "changes that are not in the database stay in the \
+                                           journal");
+        }
+        let mut waited = Duration::ZERO;
+        while waited < wait_max {
+            match is_done.recv_timeout(PROGRESS_EVERY) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    return tracing::warn!(
+                        %error,
+                        "the last changes could not be written to the database; they are in the \
+                         journal"
+                    );
+                }
+                Err(_) => waited += PROGRESS_EVERY,
+            }
+            tracing::info!(overlay_bytes, ?waited, "writing the last changes to the database");
+        }
+        tracing::warn!(?waited, "the last changes stay in the journal: the database is slow");
+    }
+
+    fn take_flusher(&self) -> Option<Flusher> {
+        self.flusher.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// How often the log tells that a shutdown goes on.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
