@@ -14,12 +14,12 @@ use aci::{Access, AccessSubject, AciSet, Bypass, EntryRights, Reach, Right, Righ
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
 
-use crate::access::surroundings::Around;
+use crate::access::surroundings::ViewSurroundings;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 
-/// Where a request is to be guarded.
-pub(crate) struct Site<'a> {
+/// Who asks, and what of: what a guard is made of.
+pub(crate) struct GuardInput<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) access: &'a Access,
     pub(crate) view: &'a View<'a>,
@@ -45,19 +45,23 @@ struct InForce<'a> {
 }
 
 /// Calls `act` with the guard of a request about entries at and below `base`.
-pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<'_>) -> T) -> T {
-    let acis = site.directory.rules.acis.load();
-    guarded_by(site, acis.at(site.view.lsn()), base, act)
+pub(crate) fn guarded<T>(
+    input: &GuardInput<'_>,
+    base: &DnKey,
+    act: impl FnOnce(&Guard<'_>) -> T,
+) -> T {
+    let acis = input.directory.rules.acis.load();
+    guarded_by(input, acis.at(input.view.lsn()), base, act)
 }
 
 /// Calls `act` with a guard by these ACIs: those of a view that is in the making.
 pub(crate) fn guarded_by<T>(
-    site: &Site<'_>,
+    input: &GuardInput<'_>,
     acis: &Arc<AciSet>,
     base: &DnKey,
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
-    let &Site { directory, access, view, schema } = site;
+    let &GuardInput { directory, access, view, schema } = input;
     if let Some(bypass) = access.bypass() {
         return act(&Guard(Subject::Bypassed(bypass)));
     }
@@ -67,7 +71,7 @@ pub(crate) fn guarded_by<T>(
         (Some(_), _) | (None, None) => None,
     };
     let host_name = access.origin().host_name.as_deref();
-    let around = Around::new(view, schema, &*directory.clock, host_name);
+    let around = ViewSurroundings::new(view, schema, &*directory.clock, host_name);
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
     let sees_all = OnceCell::new();

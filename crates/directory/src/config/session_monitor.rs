@@ -3,35 +3,37 @@
 use schema::{DnKey, Entry, Schema};
 
 use crate::config::monitor_sources::SessionState;
-use crate::read::virtual_tree::branch::Site;
+use crate::read::virtual_tree::branch::BranchRequest;
 use crate::read::virtual_tree::names::SESSIONS_DN;
 use crate::request::refusal::Refusal;
 
 /// Whether a worker should not make so many entries. A few it makes itself: whoever looks for a
 /// client that keeps all threads of the pool busy must not wait for one.
-pub(crate) fn is_slow(site: &Site<'_>) -> bool {
-    let count = site.directory.monitors.sessions.get().map_or(0, |teller| (teller.count)());
-    count > FEW && !is_one(site)
+pub(crate) fn is_slow(request: &BranchRequest<'_>) -> bool {
+    let count = request.directory.monitors.sessions.get().map_or(0, |teller| (teller.count)());
+    count > FEW && !is_one(request)
 }
 
 /// Makes the entries, if there are connections at all.
-pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let Some(teller) = site.directory.monitors.sessions.get() else { return Ok(Vec::new()) };
-    let mut made = vec![site.entry(SESSIONS_DN, &["top", "extensibleObject"]).done()];
-    let is_one = is_one(site);
+pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
+    let Some(teller) = request.directory.monitors.sessions.get() else { return Ok(Vec::new()) };
+    let mut made = vec![request.entry(SESSIONS_DN, &["top", "extensibleObject"]).done()];
+    let is_one = is_one(request);
     for state in (teller.list)() {
         let name = format!("cn={},{SESSIONS_DN}", state.number);
-        let is_wanted = || DnKey::from_text(site.schema, &name).is_ok_and(|key| key == *site.base);
+        let is_wanted =
+            || DnKey::from_text(request.schema, &name).is_ok_and(|key| key == *request.base);
         if !is_one || is_wanted() {
-            made.push(entry(site, &name, state));
+            made.push(entry(request, &name, state));
         }
     }
     Ok(made)
 }
 
-fn entry(site: &Site<'_>, name: &str, state: SessionState) -> Entry {
+fn entry(request: &BranchRequest<'_>, name: &str, state: SessionState) -> Entry {
     let present = |text: String| (!text.is_empty()).then_some(text);
-    site.entry(name, &["top", "extensibleObject"])
+    request
+        .entry(name, &["top", "extensibleObject"])
         .value("roster-session-address", &state.address)
         .value("roster-session-listener", state.listener)
         .values("roster-session-tls", state.tls.map(str::to_owned))
@@ -46,8 +48,8 @@ fn entry(site: &Site<'_>, name: &str, state: SessionState) -> Entry {
 }
 
 /// Whether the entry of one session is asked for.
-fn is_one(site: &Site<'_>) -> bool {
-    site.base.parent() == sessions_key(site.schema)
+fn is_one(request: &BranchRequest<'_>) -> bool {
+    request.base.parent() == sessions_key(request.schema)
 }
 
 pub(crate) fn sessions_key(schema: &Schema) -> Option<DnKey> {

@@ -12,7 +12,7 @@ use schema::{
 };
 use store::View;
 
-use crate::access::guard::{self, Guard, Site, guarded};
+use crate::access::guard::{self, Guard, GuardInput, guarded};
 use crate::bind::hashing::Behind;
 use crate::bind::recheck;
 use crate::bind::refusals::require_confidentiality;
@@ -23,7 +23,7 @@ use crate::read::root_dse::Offer;
 use crate::read::search::cost;
 use crate::read::special::special_entry;
 use crate::read::target::{self, Lookup};
-use crate::read::virtual_tree::{self, Asked, Found};
+use crate::read::virtual_tree::{self, Found, TreeSearch};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::decoded::JobRequest;
@@ -174,10 +174,10 @@ impl Compare<'_> {
         }
         let (view, referrals) =
             worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
-        let site = Site { directory, access, view, schema };
+        let input = GuardInput { directory, access, view, schema };
         let found = (&**directory, &**state, (view, referrals));
         let (truth, values) =
-            guarded(&site, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
+            guarded(&input, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
         if meter.is_over() {
             return match is_password {
                 true => Err(too_much_work()),
@@ -187,7 +187,7 @@ impl Compare<'_> {
         let behind = worker.which(request.value, &values);
         let mut is_true = matches!(behind, Behind::At(_)) || truth == Truth::True;
         if let Some(key) = of_password
-            && !matches!(behind, Behind::Asked)
+            && !matches!(behind, Behind::Pending)
         {
             // A guess, as the old password is that comes with a new one.
             is_true = old_password::counts(worker, &key, &state, is_true)?;
@@ -221,7 +221,8 @@ impl Compare<'_> {
             return Ok((check(special.entry(), &rights, &mut unlimited)?, Vec::new()));
         }
         let nothing = Selection::none();
-        let asked = Asked { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
+        let asked =
+            TreeSearch { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
         if let Some(found) = virtual_tree::find(directory, state, guard, &asked)
             && let Found::Entries { base, .. } = found?
         {

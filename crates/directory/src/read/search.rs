@@ -41,7 +41,7 @@ use self::resolved::ResolvedRequest;
 use self::run::Run;
 use self::usable::Usable;
 use self::work::Work;
-use crate::access::guard::{self, Guard, Site, guarded};
+use crate::access::guard::{self, Guard, GuardInput, guarded};
 use crate::bind::recheck;
 use crate::directory::State;
 use crate::read::analyser::{SAMPLED_ONE_IN, Watch};
@@ -59,7 +59,7 @@ use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
-use crate::request::snapshot::{Ground, Snapshot};
+use crate::request::snapshot::{SearchView, Snapshot};
 use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
 
@@ -238,26 +238,27 @@ impl Search<'_> {
         let request = self.request;
         sink.set_types_only(request.types_only);
         let manage = self.controls.manage_dsa_it;
-        let ground = snapshot.view_for_search(state, manage, request.deref)?;
+        let search_view = snapshot.view_for_search(state, manage, request.deref)?;
         // Aliases and chains lead anywhere. Whether there are aliases may not be known.
         let anywhere = DnKey::root();
         let is_local = request.deref == DerefAliases::Never && !chain::asks(&meant.filter);
         let top = if is_local { &meant.key } else { &anywhere };
         let Self { directory, access, .. } = *self;
-        let site = Site { directory, access, view: ground.view, schema };
+        let input = GuardInput { directory, access, view: search_view.view, schema };
         let Some(effective) = &self.controls.effective_rights else {
-            return guarded(&site, top, |guard| {
-                self.run_guarded((guard, None), (&ground, state), meant, sink)
+            return guarded(&input, top, |guard| {
+                self.run_guarded((guard, None), (&search_view, state), meant, sink)
             });
         };
-        let other = effective.access(access, ground.view, (state, &directory.credentials.root))?;
-        let of_other = Site { access: &other, ..site };
+        let other =
+            effective.access(access, search_view.view, (state, &directory.credentials.root))?;
+        let of_other = GuardInput { access: &other, ..input };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
-            guarded(&site, top, |guard| {
+            guarded(&input, top, |guard| {
                 let reported =
                     ReportedRights { guard: other, asker: guard, asked: effective, is_explained };
-                self.run_guarded((guard, Some(&reported)), (&ground, state), meant, sink)
+                self.run_guarded((guard, Some(&reported)), (&search_view, state), meant, sink)
             })
         })
     }
@@ -266,7 +267,7 @@ impl Search<'_> {
     fn run_guarded(
         &self,
         (guard, reported): (&Guard<'_>, Option<&ReportedRights<'_>>),
-        (ground, state): (&Ground<'_>, &State),
+        (search_view, state): (&SearchView<'_>, &State),
         meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
@@ -286,7 +287,7 @@ impl Search<'_> {
             return self.made(true, (schema, guard), answer);
         }
         let may_wait = self.candidates_max.is_none();
-        let asked = virtual_tree::Asked { base: key, scope, selection, may_wait };
+        let asked = virtual_tree::TreeSearch { base: key, scope, selection, may_wait };
         if let Some(found) = virtual_tree::find(self.directory, state, guard, &asked) {
             let found = found?;
             let answer = || self.virtual_entries(found, guard, (schema, visible), sink);
@@ -295,7 +296,7 @@ impl Search<'_> {
             }
             return self.made(false, (schema, guard), answer);
         }
-        let &Ground { view, referrals, subentries, aliases } = ground;
+        let &SearchView { view, referrals, subentries, aliases } = search_view;
         let lookup = Lookup { name: self.request.base, key, referrals, scope: Some(scope) };
         let base = if key.is_root() {
             EntryId::ROOT

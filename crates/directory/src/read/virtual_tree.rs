@@ -16,7 +16,7 @@ use aci::Privilege;
 use ldap::message::Scope;
 use schema::{DnKey, Entry, Schema, Selection};
 
-use self::branch::{Branch, EntryMaker, Site, always, never};
+use self::branch::{Branch, BranchRequest, EntryMaker, always, never};
 use self::names::{
     ACCESS_CONFIG_DN, FILTER_MONITOR_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN, LOG_MONITOR_DN,
     SESSIONS_DN, TLS_MONITOR_DN, TreeKeys,
@@ -52,7 +52,7 @@ fn branch(name: &str) -> Option<&'static Branch> {
 }
 
 /// What is looked for in a tree.
-pub(crate) struct Asked<'a> {
+pub(crate) struct TreeSearch<'a> {
     pub(crate) base: &'a DnKey,
     pub(crate) scope: Scope,
     pub(crate) selection: &'a Selection,
@@ -75,29 +75,33 @@ pub(crate) fn find(
     directory: &Directory,
     state: &State,
     guard: &Guard<'_>,
-    asked: &Asked<'_>,
+    asked: &TreeSearch<'_>,
 ) -> Option<Result<Found, Refusal>> {
-    let &Asked { base, selection, .. } = asked;
+    let &TreeSearch { base, selection, .. } = asked;
     let tree = state.virtual_trees.of(base)?;
-    let site = Site { directory, schema: &state.schema, base, selection };
-    guard.access().has(Privilege::ConfigRead).then(|| find_in(tree, &site, asked))
+    let request = BranchRequest { directory, schema: &state.schema, base, selection };
+    guard.access().has(Privilege::ConfigRead).then(|| find_in(tree, &request, asked))
 }
 
-fn find_in(tree: &TreeKeys, site: &Site<'_>, asked: &Asked<'_>) -> Result<Found, Refusal> {
-    let &Asked { base, scope, may_wait, .. } = asked;
+fn find_in(
+    tree: &TreeKeys,
+    request: &BranchRequest<'_>,
+    asked: &TreeSearch<'_>,
+) -> Result<Found, Refusal> {
+    let &TreeSearch { base, scope, may_wait, .. } = asked;
     // The root alone needs none of the branches.
     let is_root_alone = *base == tree.root && scope == Scope::Base;
     let is_wanted = |key: &DnKey| !is_root_alone && (key.is_within(base) || base.is_within(key));
-    let mut made = vec![root_entry(tree, site)];
+    let mut made = vec![root_entry(tree, request)];
     for (key, name) in tree.branches.iter().filter(|(key, _)| is_wanted(key)) {
         let Some(branch) = branch(name) else { continue };
-        if !may_wait && (branch.is_slow)(site) {
+        if !may_wait && (branch.is_slow)(request) {
             return Ok(Found::TooSlowHere);
         }
         debug_assert!(key.is_within(&tree.root), "{} is elsewhere", branch.name);
-        made.append(&mut (branch.entries)(site)?);
+        made.append(&mut (branch.entries)(request)?);
     }
-    let made = with_counts(tree, site.schema, made);
+    let made = with_counts(tree, request.schema, made);
     let nearest =
         made.iter().filter(|(key, _)| base.is_within(key)).max_by_key(|(key, _)| key.depth());
     let Some((nearest, entry)) = nearest else {
@@ -122,8 +126,8 @@ fn find_in(tree: &TreeKeys, site: &Site<'_>, asked: &Asked<'_>) -> Result<Found,
     Ok(Found::Entries { base: base_entry, in_scope })
 }
 
-fn root_entry(tree: &TreeKeys, site: &Site<'_>) -> Entry {
-    site.entry(tree.name, &["top", "extensibleObject"]).done()
+fn root_entry(tree: &TreeKeys, request: &BranchRequest<'_>) -> Entry {
+    request.entry(tree.name, &["top", "extensibleObject"]).done()
 }
 
 /// The entries with their keys, and with `hasSubordinates` and `numSubordinates`.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use store::{Resolved, StoredEntry, View};
 
 use self::privileges::{About, Needed};
-use crate::access::guard::{self, Site, guarded};
+use crate::access::guard::{self, GuardInput, guarded};
 use crate::directory::State;
 use crate::read::effective_rights::access_of;
 use crate::request::extended::call::Call;
@@ -92,13 +92,17 @@ pub(crate) fn start(
     let view = worker.snapshot.view()?;
     let access = access_of(&asked.identity, view, &state, &directory.credentials.root)?
         .from_origin(session.access().origin().clone());
-    let site = Site { directory: &directory, access: &access, view, schema: &state.schema };
-    let answer = answer(&site, &state, &asked)?;
+    let input = GuardInput { directory: &directory, access: &access, view, schema: &state.schema };
+    let answer = answer(&input, &state, &asked)?;
     let json = serde_json::to_vec(&answer).unwrap_or_default();
     Ok(Next::Answered(sink.extended(Some(OID), Some(&json))))
 }
 
-fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyResponse, Refusal> {
+fn answer(
+    input: &GuardInput<'_>,
+    state: &State,
+    asked: &WhyRequest,
+) -> Result<WhyResponse, Refusal> {
     let schema = &state.schema;
     let refuse = |why: String| Refusal::new(ResultCode::UnwillingToPerform, why);
     let right = Right::ALL
@@ -117,9 +121,9 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
         decided_by: None,
         considered: Vec::new(),
     };
-    let is_bypassed = site.access.has(Privilege::BypassAcl);
+    let is_bypassed = input.access.has(Privilege::BypassAcl);
     if state.virtual_trees.hold(&key) {
-        return match privileges::for_configuration(site, &about) {
+        return match privileges::for_configuration(input, &about) {
             (needed, Some(decided)) => Ok(by_privileges(needed, decided)),
             (needed, None) if needed.iter().any(|one| !one.has) => {
                 Ok(by_privileges(needed, "no ACI is asked: without the privilege nothing is there"))
@@ -136,10 +140,10 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
     let entry: &dyn EntryRead = if key == state.subschema_key {
         &*state.subschema
     } else {
-        stored = found(site, &key)?;
+        stored = found(input, &key)?;
         &stored
     };
-    let needed = privileges::for_entry(site, state, &about, entry);
+    let needed = privileges::for_entry(input, state, &about, entry);
     if is_bypassed {
         return Ok(by_privileges(needed, BYPASSED));
     }
@@ -153,7 +157,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
         (Some(attribute), None, None) => Question::Attribute(right, attribute),
         (None, _, _) => Question::Entry(right),
     };
-    let explanation = guarded(site, &key, |guard| {
+    let explanation = guarded(input, &key, |guard| {
         guard.explained(entry, |rights: &EntryRights<'_>| rights.explain(&question))
     });
     let explanation = explanation.ok_or_else(|| refuse("no rules are in force".to_owned()))?;
@@ -161,7 +165,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
     let mut told = Vec::new();
     for one in considered {
         told.push(Considered {
-            holder: place(site.view, &one.holder)?,
+            holder: place(input.view, &one.holder)?,
             name: one.aci.name().to_owned(),
             aci: one.aci.text().to_owned(),
             allows: one.allows,
@@ -175,9 +179,9 @@ fn answer(site: &Site<'_>, state: &State, asked: &WhyRequest) -> Result<WhyRespo
 
 const BYPASSED: &str = "the identity has the privilege bypass-acl: no ACI is asked";
 
-fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
-    match site.view.resolve(key)? {
-        Resolved::Found(id) => guard::stored(site.view, id),
+fn found<'v>(input: &GuardInput<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
+    match input.view.resolve(key)? {
+        Resolved::Found(id) => guard::stored(input.view, id),
         Resolved::Missing { .. } | Resolved::NoContext => {
             Err(Refusal::no_such_object(String::new(), "there is no such entry"))
         }

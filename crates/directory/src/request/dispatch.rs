@@ -12,7 +12,7 @@ use ldap::message::{
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use crate::access::guard::{Site, guarded};
+use crate::access::guard::{GuardInput, guarded};
 use crate::bind::hashing::{HashDone, RequestHashes};
 use crate::bind::{self, must_change, proxied, recheck};
 use crate::config::close_session;
@@ -167,7 +167,7 @@ fn dispatch(
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| must_change::check(worker, session, message))
-        .and_then(|()| take_turn(session, &message.op))
+        .and_then(|()| count_operation(session, &message.op))
         .and_then(|()| denied(&message.controls, worker, session))
         .and_then(|denied| {
             asks_policy &= !denied.contains(&password_policy::REQUEST);
@@ -220,8 +220,9 @@ fn denied(
     }
     let directory = &worker.directory;
     let state = directory.state.load();
-    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
-    Ok(guarded(&site, &DnKey::root(), |guard| controls::denied(controls, guard)))
+    let input =
+        GuardInput { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    Ok(guarded(&input, &DnKey::root(), |guard| controls::denied(controls, guard)))
 }
 
 /// RFC 4511 §4.1.1.1: an id may not be used again while its request is in progress, and 0 is the
@@ -250,12 +251,12 @@ fn check_policy(
 }
 
 /// Counts the request among the operations of its identity; a bind changes who that is.
-fn take_turn(session: &mut Session, request: &Request<'_>) -> Result<(), Refusal> {
+fn count_operation(session: &mut Session, request: &Request<'_>) -> Result<(), Refusal> {
     match request {
         Request::Bind(_) => Ok(()),
         // It makes room for others.
         Request::Extended(extended) if extended.oid == cancel::OID => Ok(()),
-        _ => session.take_turn(),
+        _ => session.count_operation(),
     }
 }
 

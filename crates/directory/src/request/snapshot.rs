@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
 }
 
 /// The directory as of the last commit, and what a search has to look out for in it.
-pub(crate) struct Ground<'r> {
+pub(crate) struct SearchView<'r> {
     pub(crate) view: &'r View<'r>,
     /// There are referral objects, and the client does not manage them.
     pub(crate) referrals: bool,
@@ -80,7 +80,7 @@ impl Snapshot {
         state: &State,
         manage_dsa_it: bool,
         deref: DerefAliases,
-    ) -> Result<Ground<'_>, Refusal> {
+    ) -> Result<SearchView<'_>, Refusal> {
         let known = state.schema.well_known();
         let Self { reader, referrals, subentries, aliases } = self;
         let (view, referrals) = Self::look(reader, referrals, known, manage_dsa_it)?;
@@ -92,14 +92,14 @@ impl Snapshot {
         *subentries = Some((lsn, there));
         let subentries = there;
         if deref == DerefAliases::Never {
-            return Ok(Ground { view, referrals, subentries, aliases: false });
+            return Ok(SearchView { view, referrals, subentries, aliases: false });
         }
         let there = match *aliases {
             Some((at, any)) if at == lsn => any,
             Some(_) | None => any_alias(view)?,
         };
         *aliases = Some((lsn, there));
-        Ok(Ground { view, referrals, subentries, aliases: there })
+        Ok(SearchView { view, referrals, subentries, aliases: there })
     }
 }
 

@@ -23,7 +23,7 @@ use schema::{Change, DnKey, Entry, Schema};
 
 use self::change_operation::{AccountChange, ChangeOperation};
 use self::report::AccountReport;
-use crate::access::guard::{self, Guard, Site, guarded};
+use crate::access::guard::{self, Guard, GuardInput, guarded};
 use crate::directory::State;
 use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
@@ -110,8 +110,8 @@ fn read(
     let view = worker.snapshot.view()?;
     let referrals = referral::any(view, state.schema.well_known())?;
     let access = session.access();
-    let site = Site { directory: &directory, access, view, schema: &state.schema };
-    guarded(&site, key, |guard: &Guard<'_>| {
+    let input = GuardInput { directory: &directory, access, view, schema: &state.schema };
+    guarded(&input, key, |guard: &Guard<'_>| {
         let name = dn.to_string();
         let lookup = Lookup { name: &name, key, referrals, scope: None };
         let id = target::find(view, state, guard, &lookup)?;
