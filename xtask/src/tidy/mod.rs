@@ -4,6 +4,7 @@
 //! itself a finding.
 
 pub(crate) mod circles;
+mod doors;
 pub(crate) mod manifests;
 mod names;
 mod pages;
@@ -58,6 +59,7 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         pages::check_links(root, file, &mut findings);
     }
     names::check(&files, &mut findings);
+    doors::check(&files, &mut findings);
     pages::check_architecture(root, &mut findings);
     pages::check_folders(&files, &mut findings);
     scripts::check(root, &mut findings);

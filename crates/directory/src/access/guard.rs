@@ -18,8 +18,8 @@ use crate::access::surroundings::ViewSurroundings;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 
-/// Who asks, and what of: what a guard is made of.
-pub(crate) struct GuardInput<'a> {
+/// Who looks, and at which view.
+pub(crate) struct Viewer<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) access: &'a Access,
     pub(crate) view: &'a View<'a>,
@@ -46,22 +46,22 @@ struct InForce<'a> {
 
 /// Calls `act` with the guard of a request about entries at and below `base`.
 pub(crate) fn guarded<T>(
-    input: &GuardInput<'_>,
+    viewer: &Viewer<'_>,
     base: &DnKey,
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
-    let acis = input.directory.rules.acis.load();
-    guarded_by(input, acis.at(input.view.lsn()), base, act)
+    let acis = viewer.directory.rules.acis.load();
+    guarded_by(viewer, acis.at(viewer.view.lsn()), base, act)
 }
 
 /// Calls `act` with a guard by these ACIs: those of a view that is in the making.
 pub(crate) fn guarded_by<T>(
-    input: &GuardInput<'_>,
+    viewer: &Viewer<'_>,
     acis: &Arc<AciSet>,
     base: &DnKey,
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
-    let &GuardInput { directory, access, view, schema } = input;
+    let &Viewer { directory, access, view, schema } = viewer;
     if let Some(bypass) = access.bypass() {
         return act(&Guard(Subject::Bypassed(bypass)));
     }

@@ -8,7 +8,7 @@ use aci::{Access, Identity, Privilege, Right};
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use crate::access::guard::{GuardInput, guarded};
+use crate::access::guard::{Viewer, guarded};
 use crate::bind::user_name::{Found, UserName};
 use crate::bind::{identity_mapper, login};
 use crate::directory::State;
@@ -49,21 +49,21 @@ fn found(worker: &mut Worker, session: &Session, proxied: Proxied<'_>) -> Result
         Err(refusal) if refusal.code == ResultCode::InvalidDnSyntax => None,
         found => found?,
     };
-    let input = GuardInput { directory, access: session.access(), view, schema: &state.schema };
+    let viewer = Viewer { directory, access: session.access(), view, schema: &state.schema };
     found
-        .and_then(|found| access_as(&input, &state, found).transpose())
+        .and_then(|found| access_as(&viewer, &state, found).transpose())
         .unwrap_or_else(|| Err(denied()))
 }
 
-/// The access of whoever was found, if whoever asks may act as them: with the privilege
+/// The access of whoever was found, if the viewer may act as them: with the privilege
 /// `proxied-auth` and the right `proxy` on the entry, or the administrator as itself. Nobody else
 /// becomes the administrator.
 pub(crate) fn access_as(
-    input: &GuardInput<'_>,
+    viewer: &Viewer<'_>,
     state: &State,
     found: Found,
 ) -> Result<Option<Access>, Refusal> {
-    let &GuardInput { directory, access, view, .. } = input;
+    let &Viewer { directory, access, view, .. } = viewer;
     // Who acts as somebody else already goes no further: the first would be forgotten.
     if !access.has(Privilege::ProxiedAuth) || access.prover().is_some() {
         return Ok(None);
@@ -73,7 +73,7 @@ pub(crate) fn access_as(
         Found::Entry(id) => id,
     };
     let Some(entry) = view.entry(id)? else { return Ok(None) };
-    let may = guarded(input, &DnKey::root(), |guard| guard.on(&entry).may_entry(Right::Proxy));
+    let may = guarded(viewer, &DnKey::root(), |guard| guard.on(&entry).may_entry(Right::Proxy));
     // Who cannot sign in does nothing through others either.
     if !may || login::check_usable(directory, state, &entry).is_err() {
         return Ok(None);

@@ -13,7 +13,7 @@ use schema::{DnKey, EntryId};
 use store::View;
 
 use super::login;
-use crate::access::guard::{GuardInput, guarded};
+use crate::access::guard::{Viewer, guarded};
 use crate::bind::identity_mapper;
 use crate::directory::{Directory, State};
 use crate::request::refusal::Refusal;
@@ -100,6 +100,6 @@ fn may_act(
     let Some(id) = access.entry() else { return Ok(true) };
     // That it is gone is found out by whoever asks for it.
     let Some(other) = view.entry(id)? else { return Ok(true) };
-    let input = GuardInput { directory, access: &prover, view, schema: &state.schema };
-    Ok(guarded(&input, &DnKey::root(), |guard| guard.on(&other).may_entry(Right::Proxy)))
+    let viewer = Viewer { directory, access: &prover, view, schema: &state.schema };
+    Ok(guarded(&viewer, &DnKey::root(), |guard| guard.on(&other).may_entry(Right::Proxy)))
 }

@@ -10,7 +10,7 @@ use schema::{Change, DnKey, Entry, Schema, SettingChange};
 
 use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
 use crate::config::changes::{AccessConfig, AccessStep};
-use crate::read::virtual_tree::branch::BranchRequest;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::ACCESS_CONFIG_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
@@ -92,9 +92,9 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &AccessConfig) -> Result<Decision,
 }
 
 /// The entry.
-pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
-    let values = acis::global_values(request.directory.storage.store.reader().view()?)?;
-    let entry = request
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let values = acis::global_values(source.directory.storage.store.reader().view()?)?;
+    let entry = source
         .entry(ACCESS_CONFIG_DN, &["ds-cfg-dsee-compat-access-control-handler", "top"])
         .value("ds-cfg-enabled", "TRUE")
         .values(ATTRIBUTE, values);

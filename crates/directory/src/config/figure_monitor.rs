@@ -4,7 +4,7 @@
 use schema::Entry;
 
 use crate::config::monitor_sources::FigureEntry;
-use crate::read::virtual_tree::branch::{Branch, BranchRequest, always, never};
+use crate::read::virtual_tree::branch::{Branch, BranchSource, always, never};
 use crate::read::virtual_tree::names::{
     CONNECTIONS_DN, JOURNAL_DN, OPERATIONS_DN, PROCESS_DN, STORE_DN, WORK_DN,
 };
@@ -12,7 +12,7 @@ use crate::request::refusal::Refusal;
 
 macro_rules! branch {
     ($name:ident, $is_slow:ident) => {
-        Branch { name: $name, is_slow: $is_slow, entries: |request| entries(request, $name) }
+        Branch { name: $name, is_slow: $is_slow, entries: |source| entries(source, $name) }
     };
 }
 
@@ -26,10 +26,10 @@ pub(crate) const BRANCHES: [Branch; 6] = [
     branch!(PROCESS_DN, always),
 ];
 
-fn entries(request: &BranchRequest<'_>, branch: &str) -> Result<Vec<Entry>, Refusal> {
-    let Some(figures) = request.directory.monitors.figures.get() else { return Ok(Vec::new()) };
+fn entries(source: &BranchSource<'_>, branch: &str) -> Result<Vec<Entry>, Refusal> {
+    let Some(figures) = source.directory.monitors.figures.get() else { return Ok(Vec::new()) };
     let made = figures(branch).into_iter().map(|FigureEntry { name, values }| {
-        let mut entry = request.entry(&name, &["top", "extensibleObject"]);
+        let mut entry = source.entry(&name, &["top", "extensibleObject"]);
         for (attribute, value) in values {
             entry = entry.value(&attribute, &value);
         }

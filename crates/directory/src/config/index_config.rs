@@ -13,7 +13,7 @@ use schema::{Change, DnKey, Entry, IndexChange, Schema};
 use store::{Dictionary, INDEX_COUNT_MAX, IndexDefinition, IndexKind, IndexState};
 
 use crate::config::changes::{IndexConfig, IndexStep, Which};
-use crate::read::virtual_tree::branch::BranchRequest;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::INDEX_CONFIG_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
@@ -274,9 +274,9 @@ fn written(dictionary: &Dictionary) -> impl Iterator<Item = &IndexDefinition> {
 }
 
 /// `cn=Index,cn=config`, and an entry for each attribute type that has indexes.
-pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
-    let dictionary = request.directory.storage.store.dictionary();
-    let mut made = vec![request.entry(INDEX_CONFIG_DN, &["top", "extensibleObject"]).done()];
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let dictionary = source.directory.storage.store.dictionary();
+    let mut made = vec![source.entry(INDEX_CONFIG_DN, &["top", "extensibleObject"]).done()];
     let attributes: BTreeSet<&str> =
         written(&dictionary).map(|definition| definition.attribute.as_str()).collect();
     for attribute in attributes {
@@ -292,7 +292,7 @@ pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal
             kinds.insert(IndexKind::Extensible);
         }
         let name = format!("{ATTRIBUTE}={attribute},{INDEX_CONFIG_DN}");
-        let entry = request
+        let entry = source
             .entry(&name, &["ds-cfg-backend-index", "top"])
             .values(TYPE, kinds.into_iter().map(|kind| kind.name().to_owned()))
             .values(RULE, rules)

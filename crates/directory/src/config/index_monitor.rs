@@ -10,17 +10,17 @@ use ldap::dn::{Ava, Rdn};
 use schema::{DnKey, Entry};
 use store::{IndexState, IndexStatus, IndexStatusOptions};
 
-use crate::read::virtual_tree::branch::BranchRequest;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::INDEX_MONITOR_DN;
 use crate::request::refusal::Refusal;
 
 /// `cn=index,cn=monitor`, and an entry for each index. One that is built anew is there twice: by
 /// its name as it serves, and with the state behind the name as it is being built.
-pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
-    let store = &request.directory.storage.store;
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let store = &source.directory.storage.store;
     // Before the rest is looked at: rather one too many than one too few.
     let uncounted = store.published().lsn.0.saturating_sub(store.base().lsn.0);
-    let top = request
+    let top = source
         .entry(INDEX_MONITOR_DN, &["top", "extensibleObject"])
         .value("roster-index-changes-not-counted", &uncounted.to_string())
         .values("roster-index-error", store.index_error());
@@ -30,13 +30,13 @@ pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal
     status.sort_by_key(|one| one.state != IndexState::Valid);
     let mut taken = BTreeSet::new();
     for one in &status {
-        made.push(entry(request, one, &mut taken)?);
+        made.push(entry(source, one, &mut taken)?);
     }
     Ok(made)
 }
 
 fn entry(
-    request: &BranchRequest<'_>,
+    source: &BranchSource<'_>,
     one: &IndexStatus,
     taken: &mut BTreeSet<String>,
 ) -> Result<Entry, Refusal> {
@@ -57,13 +57,13 @@ fn entry(
     let ava = Ava { attribute: "cn".to_owned(), value: value.into_bytes() };
     let rdn = Rdn::new(vec![ava]).expect("it has one value");
     let name = format!("{rdn},{INDEX_MONITOR_DN}");
-    let is_base = DnKey::from_text(request.schema, &name).is_ok_and(|key| key == *request.base);
-    let verified = match is_base && request.asks("roster-index-verify") {
-        true => verify(request, one)?,
+    let is_base = DnKey::from_text(source.schema, &name).is_ok_and(|key| key == *source.base);
+    let verified = match is_base && source.asks("roster-index-verify") {
+        true => verify(source, one)?,
         false => Vec::new(),
     };
     let popular = one.popular.iter().map(|(key, ids)| format!("{ids} {key}"));
-    let entry = request
+    let entry = source
         .entry(&name, &["top", "extensibleObject"])
         .value("roster-index-name", &one.name)
         .value("roster-index-definition", &one.definition)
@@ -80,9 +80,8 @@ fn entry(
 }
 
 /// `ok`, or a line for each thing that is wrong.
-fn verify(request: &BranchRequest<'_>, one: &IndexStatus) -> Result<Vec<String>, Refusal> {
-    let report =
-        request.directory.storage.store.verify_index(&one.definition, &mut |_, _, _| ())?;
+fn verify(source: &BranchSource<'_>, one: &IndexStatus) -> Result<Vec<String>, Refusal> {
+    let report = source.directory.storage.store.verify_index(&one.definition, &mut |_, _, _| ())?;
     let Some(report) = report else {
         return Ok(vec!["it is not in the database yet".to_owned()]);
     };

@@ -2,17 +2,17 @@
 
 use schema::Entry;
 
-use crate::read::virtual_tree::branch::BranchRequest;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::LOG_MONITOR_DN;
 use crate::request::refusal::Refusal;
 
 /// Makes the entries.
-pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
-    let mut made = vec![request.entry(LOG_MONITOR_DN, &["top", "extensibleObject"]).done()];
-    let states = request.directory.monitors.logs();
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let mut made = vec![source.entry(LOG_MONITOR_DN, &["top", "extensibleObject"]).done()];
+    let states = source.directory.monitors.logs();
     for state in states {
         let name = format!("cn={},{LOG_MONITOR_DN}", state.name);
-        let entry = request
+        let entry = source
             .entry(&name, &["top", "extensibleObject"])
             .value("roster-log-file", &state.file)
             .value("roster-log-lines", &state.lines.to_string())

@@ -3,36 +3,36 @@
 use schema::{DnKey, Entry, Schema};
 
 use crate::config::monitor_sources::SessionState;
-use crate::read::virtual_tree::branch::BranchRequest;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::SESSIONS_DN;
 use crate::request::refusal::Refusal;
 
 /// Whether a worker should not make so many entries. A few it makes itself: whoever looks for a
 /// client that keeps all threads of the pool busy must not wait for one.
-pub(crate) fn is_slow(request: &BranchRequest<'_>) -> bool {
-    let count = request.directory.monitors.sessions.get().map_or(0, |teller| (teller.count)());
-    count > FEW && !is_one(request)
+pub(crate) fn is_slow(source: &BranchSource<'_>) -> bool {
+    let count = source.directory.monitors.sessions.get().map_or(0, |teller| (teller.count)());
+    count > FEW && !is_one(source)
 }
 
 /// Makes the entries, if there are connections at all.
-pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
-    let Some(teller) = request.directory.monitors.sessions.get() else { return Ok(Vec::new()) };
-    let mut made = vec![request.entry(SESSIONS_DN, &["top", "extensibleObject"]).done()];
-    let is_one = is_one(request);
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let Some(teller) = source.directory.monitors.sessions.get() else { return Ok(Vec::new()) };
+    let mut made = vec![source.entry(SESSIONS_DN, &["top", "extensibleObject"]).done()];
+    let is_one = is_one(source);
     for state in (teller.list)() {
         let name = format!("cn={},{SESSIONS_DN}", state.number);
         let is_wanted =
-            || DnKey::from_text(request.schema, &name).is_ok_and(|key| key == *request.base);
+            || DnKey::from_text(source.schema, &name).is_ok_and(|key| key == *source.base);
         if !is_one || is_wanted() {
-            made.push(entry(request, &name, state));
+            made.push(entry(source, &name, state));
         }
     }
     Ok(made)
 }
 
-fn entry(request: &BranchRequest<'_>, name: &str, state: SessionState) -> Entry {
+fn entry(source: &BranchSource<'_>, name: &str, state: SessionState) -> Entry {
     let present = |text: String| (!text.is_empty()).then_some(text);
-    request
+    source
         .entry(name, &["top", "extensibleObject"])
         .value("roster-session-address", &state.address)
         .value("roster-session-listener", state.listener)
@@ -48,8 +48,8 @@ fn entry(request: &BranchRequest<'_>, name: &str, state: SessionState) -> Entry 
 }
 
 /// Whether the entry of one session is asked for.
-fn is_one(request: &BranchRequest<'_>) -> bool {
-    request.base.parent() == sessions_key(request.schema)
+fn is_one(source: &BranchSource<'_>) -> bool {
+    source.base.parent() == sessions_key(source.schema)
 }
 
 pub(crate) fn sessions_key(schema: &Schema) -> Option<DnKey> {

@@ -3,19 +3,19 @@
 use environment::Timestamp;
 use schema::Entry;
 
-use crate::read::virtual_tree::branch::BranchRequest;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::TLS_MONITOR_DN;
 use crate::request::refusal::Refusal;
 
 /// Makes the entry, if there is TLS.
-pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
-    let Some(tell) = request.directory.monitors.certificate.get() else {
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let Some(tell) = source.directory.monitors.certificate.get() else {
         return Ok(Vec::new());
     };
     let state = tell();
-    let now_s = request.directory.clock.now().seconds();
+    let now_s = source.directory.clock.now().seconds();
     let expires = Timestamp(state.expires_s.saturating_mul(1_000_000)).generalized_time();
-    let entry = request
+    let entry = source
         .entry(TLS_MONITOR_DN, &["top", "extensibleObject"])
         .value("roster-tls-subject", &state.subject)
         .value("roster-tls-expires", &expires)

@@ -12,18 +12,19 @@ use schema::{
 };
 use store::View;
 
-use crate::access::guard::{self, Guard, GuardInput, guarded};
+use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::bind::hashing::Behind;
 use crate::bind::recheck;
 use crate::bind::refusals::require_confidentiality;
 use crate::directory::{Directory, State};
 use crate::password_policy;
 use crate::read::live_entry::LiveEntry;
+use crate::read::lookup::Lookup;
 use crate::read::root_dse::Offer;
 use crate::read::search::cost;
 use crate::read::special::special_entry;
-use crate::read::target::{self, Lookup};
-use crate::read::virtual_tree::{self, Found, TreeSearch};
+use crate::read::target;
+use crate::read::virtual_tree::{self, TreeEntries, TreeSearch};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::decoded::JobRequest;
@@ -174,10 +175,10 @@ impl Compare<'_> {
         }
         let (view, referrals) =
             worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
-        let input = GuardInput { directory, access, view, schema };
+        let viewer = Viewer { directory, access, view, schema };
         let found = (&**directory, &**state, (view, referrals));
         let (truth, values) =
-            guarded(&input, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
+            guarded(&viewer, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
         if meter.is_over() {
             return match is_password {
                 true => Err(too_much_work()),
@@ -224,7 +225,7 @@ impl Compare<'_> {
         let asked =
             TreeSearch { base: key, scope: Scope::Base, selection: &nothing, may_wait: true };
         if let Some(found) = virtual_tree::find(directory, state, guard, &asked)
-            && let Found::Entries { base, .. } = found?
+            && let TreeEntries::Found { base, .. } = found?
         {
             return Ok((check(&base, &guard.on(&base), &mut unlimited)?, Vec::new()));
         }

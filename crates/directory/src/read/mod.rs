@@ -7,6 +7,7 @@ pub(crate) mod effective_rights;
 pub(crate) mod excerpt;
 pub mod explanation;
 pub(crate) mod live_entry;
+pub(crate) mod lookup;
 pub(crate) mod root_dse;
 pub(crate) mod search;
 pub(crate) mod search_counters;

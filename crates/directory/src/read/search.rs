@@ -41,14 +41,15 @@ use self::resolved::ResolvedRequest;
 use self::run::Run;
 use self::usable::Usable;
 use self::work::Work;
-use crate::access::guard::{self, Guard, GuardInput, guarded};
+use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::bind::recheck;
 use crate::directory::State;
 use crate::read::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::read::effective_rights::ReportedRights;
+use crate::read::lookup::Lookup;
 use crate::read::special::special_entry;
 use crate::read::subentry::Visibility;
-use crate::read::target::{self, Lookup};
+use crate::read::target;
 use crate::read::virtual_tree;
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
@@ -244,18 +245,18 @@ impl Search<'_> {
         let is_local = request.deref == DerefAliases::Never && !chain::asks(&meant.filter);
         let top = if is_local { &meant.key } else { &anywhere };
         let Self { directory, access, .. } = *self;
-        let input = GuardInput { directory, access, view: search_view.view, schema };
+        let viewer = Viewer { directory, access, view: search_view.view, schema };
         let Some(effective) = &self.controls.effective_rights else {
-            return guarded(&input, top, |guard| {
+            return guarded(&viewer, top, |guard| {
                 self.run_guarded((guard, None), (&search_view, state), meant, sink)
             });
         };
         let other =
             effective.access(access, search_view.view, (state, &directory.credentials.root))?;
-        let of_other = GuardInput { access: &other, ..input };
+        let of_other = Viewer { access: &other, ..viewer };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
-            guarded(&input, top, |guard| {
+            guarded(&viewer, top, |guard| {
                 let reported =
                     ReportedRights { guard: other, asker: guard, asked: effective, is_explained };
                 self.run_guarded((guard, Some(&reported)), (&search_view, state), meant, sink)

@@ -5,19 +5,9 @@ use store::{Resolved, View};
 
 use crate::access::guard::Guard;
 use crate::directory::State;
+use crate::read::lookup::Lookup;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
-
-/// How the named entry is looked for.
-pub(crate) struct Lookup<'a> {
-    /// The name as the client wrote it, and its key: referral URLs are made of them.
-    pub(crate) name: &'a str,
-    pub(crate) key: &'a DnKey,
-    /// Referral objects are looked out for; else they are entries like others.
-    pub(crate) referrals: bool,
-    /// What a referral URL is to say about the scope; `None` outside searches.
-    pub(crate) scope: Option<ldap::message::Scope>,
-}
 
 /// Finds an entry of the naming contexts.
 ///

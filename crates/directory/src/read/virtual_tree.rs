@@ -16,7 +16,7 @@ use aci::Privilege;
 use ldap::message::Scope;
 use schema::{DnKey, Entry, Schema, Selection};
 
-use self::branch::{Branch, BranchRequest, EntryMaker, always, never};
+use self::branch::{Branch, BranchSource, EntryMaker, always, never};
 use self::names::{
     ACCESS_CONFIG_DN, FILTER_MONITOR_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN, LOG_MONITOR_DN,
     SESSIONS_DN, TLS_MONITOR_DN, TreeKeys,
@@ -61,9 +61,9 @@ pub(crate) struct TreeSearch<'a> {
 }
 
 /// What a tree holds for a search.
-pub(crate) enum Found {
+pub(crate) enum TreeEntries {
     /// The base, and the entries in scope (the base among them where it is).
-    Entries { base: Entry, in_scope: Vec<Entry> },
+    Found { base: Entry, in_scope: Vec<Entry> },
     /// To be asked again on a pool thread.
     TooSlowHere,
 }
@@ -76,32 +76,32 @@ pub(crate) fn find(
     state: &State,
     guard: &Guard<'_>,
     asked: &TreeSearch<'_>,
-) -> Option<Result<Found, Refusal>> {
+) -> Option<Result<TreeEntries, Refusal>> {
     let &TreeSearch { base, selection, .. } = asked;
     let tree = state.virtual_trees.of(base)?;
-    let request = BranchRequest { directory, schema: &state.schema, base, selection };
-    guard.access().has(Privilege::ConfigRead).then(|| find_in(tree, &request, asked))
+    let source = BranchSource { directory, schema: &state.schema, base, selection };
+    guard.access().has(Privilege::ConfigRead).then(|| find_in(tree, &source, asked))
 }
 
 fn find_in(
     tree: &TreeKeys,
-    request: &BranchRequest<'_>,
+    source: &BranchSource<'_>,
     asked: &TreeSearch<'_>,
-) -> Result<Found, Refusal> {
+) -> Result<TreeEntries, Refusal> {
     let &TreeSearch { base, scope, may_wait, .. } = asked;
     // The root alone needs none of the branches.
     let is_root_alone = *base == tree.root && scope == Scope::Base;
     let is_wanted = |key: &DnKey| !is_root_alone && (key.is_within(base) || base.is_within(key));
-    let mut made = vec![root_entry(tree, request)];
+    let mut made = vec![root_entry(tree, source)];
     for (key, name) in tree.branches.iter().filter(|(key, _)| is_wanted(key)) {
         let Some(branch) = branch(name) else { continue };
-        if !may_wait && (branch.is_slow)(request) {
-            return Ok(Found::TooSlowHere);
+        if !may_wait && (branch.is_slow)(source) {
+            return Ok(TreeEntries::TooSlowHere);
         }
         debug_assert!(key.is_within(&tree.root), "{} is elsewhere", branch.name);
-        made.append(&mut (branch.entries)(request)?);
+        made.append(&mut (branch.entries)(source)?);
     }
-    let made = with_counts(tree, request.schema, made);
+    let made = with_counts(tree, source.schema, made);
     let nearest =
         made.iter().filter(|(key, _)| base.is_within(key)).max_by_key(|(key, _)| key.depth());
     let Some((nearest, entry)) = nearest else {
@@ -123,11 +123,11 @@ fn find_in(
     };
     let in_scope = made.into_iter().filter(|(key, _)| is_in_scope(key));
     let in_scope = in_scope.map(|(_, entry)| entry).collect();
-    Ok(Found::Entries { base: base_entry, in_scope })
+    Ok(TreeEntries::Found { base: base_entry, in_scope })
 }
 
-fn root_entry(tree: &TreeKeys, request: &BranchRequest<'_>) -> Entry {
-    request.entry(tree.name, &["top", "extensibleObject"]).done()
+fn root_entry(tree: &TreeKeys, source: &BranchSource<'_>) -> Entry {
+    source.entry(tree.name, &["top", "extensibleObject"]).done()
 }
 
 /// The entries with their keys, and with `hasSubordinates` and `numSubordinates`.

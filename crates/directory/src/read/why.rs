@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use store::{Resolved, StoredEntry, View};
 
 use self::privileges::{About, Needed};
-use crate::access::guard::{self, GuardInput, guarded};
+use crate::access::guard::{self, Viewer, guarded};
 use crate::directory::State;
 use crate::read::effective_rights::access_of;
 use crate::request::extended::call::Call;
@@ -92,17 +92,13 @@ pub(crate) fn start(
     let view = worker.snapshot.view()?;
     let access = access_of(&asked.identity, view, &state, &directory.credentials.root)?
         .from_origin(session.access().origin().clone());
-    let input = GuardInput { directory: &directory, access: &access, view, schema: &state.schema };
-    let answer = answer(&input, &state, &asked)?;
+    let viewer = Viewer { directory: &directory, access: &access, view, schema: &state.schema };
+    let answer = answer(&viewer, &state, &asked)?;
     let json = serde_json::to_vec(&answer).unwrap_or_default();
     Ok(Next::Answered(sink.extended(Some(OID), Some(&json))))
 }
 
-fn answer(
-    input: &GuardInput<'_>,
-    state: &State,
-    asked: &WhyRequest,
-) -> Result<WhyResponse, Refusal> {
+fn answer(viewer: &Viewer<'_>, state: &State, asked: &WhyRequest) -> Result<WhyResponse, Refusal> {
     let schema = &state.schema;
     let refuse = |why: String| Refusal::new(ResultCode::UnwillingToPerform, why);
     let right = Right::ALL
@@ -121,9 +117,9 @@ fn answer(
         decided_by: None,
         considered: Vec::new(),
     };
-    let is_bypassed = input.access.has(Privilege::BypassAcl);
+    let is_bypassed = viewer.access.has(Privilege::BypassAcl);
     if state.virtual_trees.hold(&key) {
-        return match privileges::for_configuration(input, &about) {
+        return match privileges::for_configuration(viewer, &about) {
             (needed, Some(decided)) => Ok(by_privileges(needed, decided)),
             (needed, None) if needed.iter().any(|one| !one.has) => {
                 Ok(by_privileges(needed, "no ACI is asked: without the privilege nothing is there"))
@@ -140,10 +136,10 @@ fn answer(
     let entry: &dyn EntryRead = if key == state.subschema_key {
         &*state.subschema
     } else {
-        stored = found(input, &key)?;
+        stored = found(viewer, &key)?;
         &stored
     };
-    let needed = privileges::for_entry(input, state, &about, entry);
+    let needed = privileges::for_entry(viewer, state, &about, entry);
     if is_bypassed {
         return Ok(by_privileges(needed, BYPASSED));
     }
@@ -157,7 +153,7 @@ fn answer(
         (Some(attribute), None, None) => Question::Attribute(right, attribute),
         (None, _, _) => Question::Entry(right),
     };
-    let explanation = guarded(input, &key, |guard| {
+    let explanation = guarded(viewer, &key, |guard| {
         guard.explained(entry, |rights: &EntryRights<'_>| rights.explain(&question))
     });
     let explanation = explanation.ok_or_else(|| refuse("no rules are in force".to_owned()))?;
@@ -165,7 +161,7 @@ fn answer(
     let mut told = Vec::new();
     for one in considered {
         told.push(Considered {
-            holder: place(input.view, &one.holder)?,
+            holder: place(viewer.view, &one.holder)?,
             name: one.aci.name().to_owned(),
             aci: one.aci.text().to_owned(),
             allows: one.allows,
@@ -179,9 +175,9 @@ fn answer(
 
 const BYPASSED: &str = "the identity has the privilege bypass-acl: no ACI is asked";
 
-fn found<'v>(input: &GuardInput<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
-    match input.view.resolve(key)? {
-        Resolved::Found(id) => guard::stored(input.view, id),
+fn found<'v>(viewer: &Viewer<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
+    match viewer.view.resolve(key)? {
+        Resolved::Found(id) => guard::stored(viewer.view, id),
         Resolved::Missing { .. } | Resolved::NoContext => {
             Err(Refusal::no_such_object(String::new(), "there is no such entry"))
         }

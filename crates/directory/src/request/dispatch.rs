@@ -12,7 +12,7 @@ use ldap::message::{
 use ldap::result::ResultCode;
 use schema::DnKey;
 
-use crate::access::guard::{GuardInput, guarded};
+use crate::access::guard::{Viewer, guarded};
 use crate::bind::hashing::{HashDone, RequestHashes};
 use crate::bind::{self, must_change, proxied, recheck};
 use crate::config::close_session;
@@ -220,9 +220,8 @@ fn denied(
     }
     let directory = &worker.directory;
     let state = directory.state.load();
-    let input =
-        GuardInput { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
-    Ok(guarded(&input, &DnKey::root(), |guard| controls::denied(controls, guard)))
+    let viewer = Viewer { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    Ok(guarded(&viewer, &DnKey::root(), |guard| controls::denied(controls, guard)))
 }
 
 /// RFC 4511 §4.1.1.1: an id may not be used again while its request is in progress, and 0 is the

@@ -9,7 +9,7 @@ use ldap::result::ResultCode;
 use schema::DnKey;
 
 use self::call::Call;
-use crate::access::guard::{GuardInput, guarded};
+use crate::access::guard::{Viewer, guarded};
 use crate::directory::Directory;
 use crate::read::why;
 use crate::request::cancel;
@@ -87,9 +87,8 @@ fn check_allowed(worker: &mut Worker, session: &Session, oid: &str) -> Result<()
     }
     let directory = &worker.directory;
     let state = directory.state.load();
-    let input =
-        GuardInput { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
-    if guarded(&input, &DnKey::root(), |guard| guard.may_extend(oid)) {
+    let viewer = Viewer { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    if guarded(&viewer, &DnKey::root(), |guard| guard.may_extend(oid)) {
         return Ok(());
     }
     Err(Refusal::new(

@@ -9,7 +9,7 @@ use store::{Ask, View};
 
 use crate::access::guard::Guard;
 use crate::directory::State;
-use crate::read::target::Lookup;
+use crate::read::lookup::Lookup;
 use crate::request::refusal::Refusal;
 
 /// Whether the directory holds any referral object: one index look-up. Everything else in this

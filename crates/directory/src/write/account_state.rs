@@ -23,11 +23,12 @@ use schema::{Change, DnKey, Entry, Schema};
 
 use self::change_operation::{AccountChange, ChangeOperation};
 use self::report::AccountReport;
-use crate::access::guard::{self, Guard, GuardInput, guarded};
+use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::directory::State;
 use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
-use crate::read::target::{self, Lookup};
+use crate::read::lookup::Lookup;
+use crate::read::target;
 use crate::request::extended::call::Call;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
@@ -110,8 +111,8 @@ fn read(
     let view = worker.snapshot.view()?;
     let referrals = referral::any(view, state.schema.well_known())?;
     let access = session.access();
-    let input = GuardInput { directory: &directory, access, view, schema: &state.schema };
-    guarded(&input, key, |guard: &Guard<'_>| {
+    let viewer = Viewer { directory: &directory, access, view, schema: &state.schema };
+    guarded(&viewer, key, |guard: &Guard<'_>| {
         let name = dn.to_string();
         let lookup = Lookup { name: &name, key, referrals, scope: None };
         let id = target::find(view, state, guard, &lookup)?;

@@ -16,7 +16,7 @@ use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError};
 
 use crate::access::acis;
-use crate::access::guard::{self, GuardInput, guarded_by};
+use crate::access::guard::{self, Viewer, guarded_by};
 use crate::bind::recheck;
 use crate::config::{access_config, index_config};
 use crate::directory::{Directory, State};
@@ -296,8 +296,8 @@ impl Attempt<'_, '_> {
         let Self { directory, batch, state, stamp, chance, acis, room, .. } = self;
         let (view, next_id) = (&batch.view(), batch.next_entry_id());
         let referrals = !controls.manage_dsa_it && referral::any(view, state.schema.well_known())?;
-        let input = GuardInput { directory, access, view, schema: &state.schema };
-        guarded_by(&input, acis, &DnKey::root(), |guard| {
+        let viewer = Viewer { directory, access, view, schema: &state.schema };
+        guarded_by(&viewer, acis, &DnKey::root(), |guard| {
             let mut decide = Decide {
                 directory,
                 view,
@@ -340,7 +340,7 @@ impl Attempt<'_, '_> {
     ) -> Result<Option<ResponseControl>, Refusal> {
         let Self { directory, batch, state, changes, acis, room, .. } = self;
         let (view, schema) = (&batch.view(), &state.schema);
-        let input = GuardInput { directory, access, view, schema };
+        let viewer = Viewer { directory, access, view, schema };
         let changes = changes.get(first..).unwrap_or_default();
         let id = match changes.last().map(Permitted::get) {
             Some(Change::Add(change)) => Some(change.id),
@@ -353,7 +353,7 @@ impl Attempt<'_, '_> {
             None => match op.target() {
                 Some((_, key)) if *key == state.subschema_key => {
                     let entry = &*state.subschema;
-                    return guarded_by(&input, acis, &DnKey::root(), |guard| {
+                    return guarded_by(&viewer, acis, &DnKey::root(), |guard| {
                         let control = (read_entry::POST_READ, room);
                         wanted.response(control, entry, &guard.on(entry)).map(Some)
                     });
@@ -375,7 +375,7 @@ impl Attempt<'_, '_> {
             };
         };
         let stored = guard::stored(view, id)?;
-        guarded_by(&input, acis, &DnKey::root(), |guard| {
+        guarded_by(&viewer, acis, &DnKey::root(), |guard| {
             let control = (read_entry::POST_READ, room);
             wanted.read(control, view, &stored, schema.well_known(), guard).map(Some)
         })

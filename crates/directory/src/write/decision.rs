@@ -10,7 +10,7 @@ use store::View;
 
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
-use crate::read::target::Lookup;
+use crate::read::lookup::Lookup;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
 use crate::write::stamp::Stamp;

@@ -9,7 +9,7 @@ use aci::{Access, Identity, Privilege};
 use ldap::result::ResultCode;
 
 use super::exchange::Exchange;
-use crate::access::guard::GuardInput;
+use crate::access::guard::Viewer;
 use crate::bind::hashing::Questions;
 use crate::bind::user_name::UserName;
 use crate::bind::{identity_mapper, proxied};
@@ -105,8 +105,8 @@ pub(crate) fn authorize(
     if proven.key().is_some() && other.key() == proven.key() {
         return Ok(proven);
     }
-    let input = GuardInput { directory: &directory, access: &proven, view, schema: &state.schema };
-    proxied::access_as(&input, &state, found)?.ok_or_else(refused)
+    let viewer = Viewer { directory: &directory, access: &proven, view, schema: &state.schema };
+    proxied::access_as(&viewer, &state, found)?.ok_or_else(refused)
 }
 
 /// A message that is not as its mechanism says.

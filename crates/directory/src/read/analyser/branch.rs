@@ -6,7 +6,7 @@ use schema::Entry;
 
 use super::advice::{ExistingIndex, advise};
 use super::{Shape, Statistics, Tally};
-use crate::read::virtual_tree::branch::BranchRequest;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::FILTER_MONITOR_DN;
 use crate::request::refusal::Refusal;
 
@@ -14,11 +14,11 @@ use crate::request::refusal::Refusal;
 const SHOWN_COUNT: usize = 50;
 
 /// Makes the entry.
-pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal> {
-    let seen = request.directory.monitors.analyser.seen();
-    let advice = advise(&seen, &known(request));
-    let counts = request.directory.search_counts();
-    let entry = request
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let seen = source.directory.monitors.analyser.seen();
+    let advice = advise(&seen, &known(source));
+    let counts = source.directory.search_counts();
+    let entry = source
         .entry(FILTER_MONITOR_DN, &["top", "extensibleObject"])
         .value("roster-unindexed-searches", &counts.unindexed.to_string())
         .value("roster-unindexed-refused", &counts.unindexed_refused.to_string())
@@ -27,8 +27,8 @@ pub(crate) fn entries(request: &BranchRequest<'_>) -> Result<Vec<Entry>, Refusal
     Ok(vec![entry.done()])
 }
 
-fn known(request: &BranchRequest<'_>) -> BTreeSet<ExistingIndex> {
-    let indexes = request.directory.storage.store.indexes();
+fn known(source: &BranchSource<'_>) -> BTreeSet<ExistingIndex> {
+    let indexes = source.directory.storage.store.indexes();
     // An index of some entries only does not answer every search.
     let definitions = indexes.definitions().iter().filter(|one| one.filter.is_none());
     let known = definitions.map(|one| ExistingIndex {

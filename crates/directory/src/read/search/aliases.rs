@@ -13,7 +13,8 @@ use store::{Resolved, StoredEntry, View};
 
 use crate::access::guard::{self, Guard};
 use crate::directory::State;
-use crate::read::target::{self, Lookup};
+use crate::read::lookup::Lookup;
+use crate::read::target;
 use crate::request::refusal::Refusal;
 
 /// How many aliases are followed on the way to one entry.

@@ -12,7 +12,7 @@ use super::outcome::{Done, SearchOutcome};
 use super::parked::{CandidatesSeen, Parked, Phase};
 use super::request::Search;
 use crate::access::guard::Guard;
-use crate::read::virtual_tree::Found;
+use crate::read::virtual_tree::TreeEntries;
 use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
 
@@ -48,12 +48,14 @@ impl Search<'_> {
     /// A search in a tree the server makes itself.
     pub(super) fn virtual_entries(
         &self,
-        found: Found,
+        found: TreeEntries,
         guard: &Guard<'_>,
         (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
-        let Found::Entries { base, in_scope } = found else { return Ok(SearchOutcome::TooMuch) };
+        let TreeEntries::Found { base, in_scope } = found else {
+            return Ok(SearchOutcome::TooMuch);
+        };
         if self.resumed.is_none()
             && let Some(end) = self.asserted(&base, guard, schema)?
         {

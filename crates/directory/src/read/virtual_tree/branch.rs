@@ -12,21 +12,21 @@ pub(crate) struct Branch {
     /// The name of its topmost entry, whose superior is an entry of the tree.
     pub(crate) name: &'static str,
     /// Making it may take longer than a connection's neighbours should wait: it goes to the pool.
-    pub(crate) is_slow: fn(&BranchRequest<'_>) -> bool,
+    pub(crate) is_slow: fn(&BranchSource<'_>) -> bool,
     /// Makes its entries, the topmost first and every superior before its subordinates.
-    pub(crate) entries: fn(&BranchRequest<'_>) -> Result<Vec<Entry>, Refusal>,
+    pub(crate) entries: fn(&BranchSource<'_>) -> Result<Vec<Entry>, Refusal>,
 }
 
-pub(crate) fn never(_: &BranchRequest<'_>) -> bool {
+pub(crate) fn never(_: &BranchSource<'_>) -> bool {
     false
 }
 
-pub(crate) fn always(_: &BranchRequest<'_>) -> bool {
+pub(crate) fn always(_: &BranchSource<'_>) -> bool {
     true
 }
 
 /// What a branch is made from.
-pub(crate) struct BranchRequest<'a> {
+pub(crate) struct BranchSource<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) schema: &'a Schema,
     /// Which entry is asked for, or entries below which.
@@ -34,7 +34,7 @@ pub(crate) struct BranchRequest<'a> {
     pub(super) selection: &'a Selection,
 }
 
-impl BranchRequest<'_> {
+impl BranchSource<'_> {
     /// Whether an attribute is asked for by name: what costs much is made only then.
     pub(crate) fn asks(&self, name: &str) -> bool {
         let description = self.schema.describe(name);

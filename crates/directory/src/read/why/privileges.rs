@@ -5,7 +5,7 @@ use aci::{Access, Privilege, Privileges, Right, is_account_state, privilege_for}
 use schema::{AttributeDescription, DnKey, EntryRead};
 use serde::Serialize;
 
-use crate::access::guard::GuardInput;
+use crate::access::guard::Viewer;
 use crate::directory::State;
 use crate::password_policy::set;
 use crate::read::virtual_tree::names::ACCESS_CONFIG_DN;
@@ -28,15 +28,15 @@ pub(super) struct About<'a> {
 
 /// The privileges that are needed for something about an entry, had or not.
 pub(super) fn for_entry(
-    input: &GuardInput<'_>,
+    viewer: &Viewer<'_>,
     state: &State,
     about: &About<'_>,
     entry: &dyn EntryRead,
 ) -> Vec<Needed> {
-    let access = input.access;
+    let access = viewer.access;
     let mut list = List { access, needed: Vec::new() };
     let is_own = access.key() == Some(about.key);
-    let is_policy = || set::is_policy(entry, input.schema);
+    let is_policy = || set::is_policy(entry, viewer.schema);
     // What only the identity itself changes, and who has all that it has.
     let of_target = || state.grants.read(entry).privileges;
     match about.right {
@@ -51,7 +51,7 @@ pub(super) fn for_entry(
                 list.add(privilege, "changing the attribute needs it");
             }
             let signs_in = attribute.is_password()
-                || input.directory.credentials.authentication.signs_in(&attribute.kind);
+                || viewer.directory.credentials.authentication.signs_in(&attribute.kind);
             if signs_in && !is_own {
                 list.add(Privilege::PasswordReset, "the attribute signs in another entry");
             }
@@ -59,7 +59,7 @@ pub(super) fn for_entry(
                 list.add(Privilege::PasswordReset, "the entry is a password policy");
             }
             let names_users =
-                input.directory.credentials.authentication.names_users(&attribute.kind);
+                viewer.directory.credentials.authentication.names_users(&attribute.kind);
             if is_own && is_account_state(attribute) {
                 let has = access.grants().privileges.include(Privileges::ALL);
                 let why = "the state of the own account is left to others";
@@ -71,7 +71,7 @@ pub(super) fn for_entry(
         Right::Add | Right::Delete | Right::Import | Right::Export => {
             let is_about_policies = is_policy()
                 || (about.right == Right::Export
-                    && input.directory.rules.password_policies.load().holds_within(about.key));
+                    && viewer.directory.rules.password_policies.load().holds_within(about.key));
             if is_about_policies {
                 list.add(Privilege::PasswordReset, "password policies are changed by it");
             }
@@ -89,23 +89,23 @@ pub(super) fn for_entry(
 /// The privileges that decide, without any ACI, on changes of the configuration; none for what is
 /// not changed by privileges alone.
 pub(super) fn for_configuration(
-    input: &GuardInput<'_>,
+    viewer: &Viewer<'_>,
     about: &About<'_>,
 ) -> (Vec<Needed>, Option<&'static str>) {
-    let mut list = List { access: input.access, needed: Vec::new() };
+    let mut list = List { access: viewer.access, needed: Vec::new() };
     let by_privileges = "no ACI is asked: changes of the configuration take privileges alone";
     let decided = match about.right {
         Right::Read | Right::Search | Right::Compare => {
             list.add(Privilege::ConfigRead, "the entry is of cn=config or cn=monitor");
             None
         }
-        Right::Delete if is_session(input, about.key) => {
+        Right::Delete if is_session(viewer, about.key) => {
             list.add(Privilege::DisconnectClient, "it closes a session");
             Some(by_privileges)
         }
         Right::Write | Right::Add | Right::Delete => {
             list.add(Privilege::ConfigWrite, "it changes the configuration");
-            let of_acis = DnKey::from_text(input.schema, ACCESS_CONFIG_DN);
+            let of_acis = DnKey::from_text(viewer.schema, ACCESS_CONFIG_DN);
             if of_acis.is_ok_and(|of_acis| of_acis == *about.key) {
                 list.add(Privilege::ModifyAcl, "it changes the global ACIs");
             }
@@ -119,8 +119,8 @@ pub(super) fn for_configuration(
 /// In the place of a name: all privileges together.
 const EVERY: &str = "every one";
 
-fn is_session(input: &GuardInput<'_>, key: &DnKey) -> bool {
-    let sessions = crate::config::session_monitor::sessions_key(input.schema);
+fn is_session(viewer: &Viewer<'_>, key: &DnKey) -> bool {
+    let sessions = crate::config::session_monitor::sessions_key(viewer.schema);
     sessions.is_some() && key.parent() == sessions
 }
 
