@@ -81,14 +81,14 @@ pub(crate) enum Behind {
     /// It is behind none of them.
     Nowhere,
     /// That takes long: it was asked for.
-    Asked,
+    Pending,
 }
 
 /// The form in which a new password is to be stored.
 pub(crate) enum Hashed {
     Now(Vec<u8>),
     /// It takes long: it was asked for.
-    Asked,
+    Pending,
 }
 
 /// What a request asks of the hash pool, and what it carries along until that has answered.
@@ -166,7 +166,7 @@ impl Hashing {
         }
         let clear = Zeroizing::new(clear.to_vec());
         self.asked.push(Question::Stored { clear, storage, is_generated });
-        Ok(Hashed::Asked)
+        Ok(Hashed::Pending)
     }
 
     /// The password that the server made up when this request was handled first.
@@ -187,7 +187,7 @@ impl Hashing {
             return place.map_or(Behind::Nowhere, Behind::At);
         }
         self.asked.push(question);
-        Behind::Asked
+        Behind::Pending
     }
 
     /// A right password would have been answered by now.
