@@ -18,9 +18,9 @@ use std::time::Duration;
 use schema::{EntryRead, Schema};
 
 pub use self::page::reference_page;
-use self::row::{Row, Said, WORDS_MAX_BYTES};
+use self::row::Row;
 pub(super) use self::takes::HISTORY_MAX;
-use self::takes::Takes;
+use self::takes::{RulesRead, Takes, WORDS_MAX_BYTES};
 use super::attributes::{text, visit};
 use super::quality::Quality;
 use super::rules::{CheckQuality, PasswordPolicy, PolicyFault};
@@ -32,25 +32,27 @@ impl PasswordPolicy {
     /// The first value that is not what its attribute takes: a policy that was half understood
     /// would be weaker than it looks.
     pub fn read(entry: &dyn EntryRead, schema: &Schema) -> Result<Self, PolicyFault> {
-        let mut said =
-            Said { policy: Self { allow_user_change: true, ..Self::default() }, ..Said::default() };
+        let mut read = RulesRead {
+            policy: Self { allow_user_change: true, ..Self::default() },
+            ..RulesRead::default()
+        };
         let is_389 = has_class(entry, schema, "passwordPolicy");
         if is_389 {
-            said.policy.max_failures = DS389_MAX_FAILURES;
-            said.policy.lockout_duration = Some(DS389_LOCKOUT);
-            said.policy.failure_interval = Some(DS389_FAILURE_INTERVAL);
-            said.policy.expire_warning = Some(DS389_WARNING);
+            read.policy.max_failures = DS389_MAX_FAILURES;
+            read.policy.lockout_duration = Some(DS389_LOCKOUT);
+            read.policy.failure_interval = Some(DS389_FAILURE_INTERVAL);
+            read.policy.expire_warning = Some(DS389_WARNING);
         }
-        read_rows(&mut said, ds389::ROWS, entry, schema)?;
-        said.switch();
-        read_rows(&mut said, opendj::ROWS, entry, schema)?;
-        read_rows(&mut said, draft::ROWS, entry, schema)?;
-        Ok(said.finish())
+        read_rows(&mut read, ds389::ROWS, entry, schema)?;
+        read.switch();
+        read_rows(&mut read, opendj::ROWS, entry, schema)?;
+        read_rows(&mut read, draft::ROWS, entry, schema)?;
+        Ok(read.finish())
     }
 }
 
 fn read_rows(
-    said: &mut Said,
+    read: &mut RulesRead,
     rows: &[Row],
     entry: &dyn EntryRead,
     schema: &Schema,
@@ -62,7 +64,7 @@ fn read_rows(
             _ => text(entry, schema, row.attribute),
         };
         let Some(value) = value else { continue };
-        row.takes.set(said, value.trim()).map_err(|takes| PolicyFault {
+        row.takes.set(read, value.trim()).map_err(|takes| PolicyFault {
             attribute: row.attribute,
             value: value.chars().take(SHOWN_MAX_CHARACTERS).collect(),
             takes,
@@ -93,7 +95,7 @@ fn has_class(entry: &dyn EntryRead, schema: &Schema, name: &str) -> bool {
     found
 }
 
-impl Said {
+impl RulesRead {
     /// After 389's attributes: what its switches leave of them.
     fn switch(&mut self) {
         let Self { policy, switches } = self;

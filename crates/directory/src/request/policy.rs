@@ -21,7 +21,7 @@ use crate::error::DirectoryError;
 use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::refusal::Refusal;
 use crate::request::session::{ChosenPolicy, Session};
-use crate::write::password_modify;
+use crate::write::password_modify::value::OID as PASSWORD_MODIFY;
 
 /// One policy, as it is configured.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -104,7 +104,7 @@ impl PolicyOperation {
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
                 START_TLS => return None,
-                password_modify::value::OID => Self::PasswordModify,
+                PASSWORD_MODIFY => Self::PasswordModify,
                 _ => Self::Extended,
             },
         })

@@ -9,8 +9,8 @@ use auth::password;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name,
-    validate_touched,
+    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, EntryId, Schema, Structure,
+    check_name, validate_touched,
 };
 
 use crate::access::guard;
@@ -310,16 +310,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     if !op.refused.is_empty() {
         return Err(Denied.into());
     }
-    let mut passes = Passes::new(decide.directory.limits.modify_work_max);
-    passes.sent(&op.modifications)?;
-    let found = (decide.view, id, &**schema);
-    let before = excerpt::load(found, &op.modifications, &mut passes)?;
-    let mut after = before.clone();
-    for modification in merged(&op.modifications) {
-        passes.modification(&after, &modification)?;
-        apply(&mut after, schema, &modification, (decide.directory, decide.controls))?;
-    }
-    passes.name(&after, schema)?;
+    let (before, mut after) = modified(decide, op, id)?;
     let touched = touched(&op.modifications);
     let relax = decide.controls.relax;
     check_result(&before, &mut after, schema, &touched, relax)?;
@@ -348,6 +339,22 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     };
     let change = checks::permit(decide, &checked, change)?;
     Ok(Decision { late, ..Decision::change(change) })
+}
+
+/// The entry as it was, as far as the modifications need it, and as they leave it.
+fn modified(decide: &Decide<'_>, op: &Modify, id: EntryId) -> Result<(Entry, Entry), Refusal> {
+    let schema = &decide.state.schema;
+    let mut passes = Passes::new(decide.directory.limits.modify_work_max);
+    passes.sent(&op.modifications)?;
+    let found = (decide.view, id, &**schema);
+    let before = excerpt::load(found, &op.modifications, &mut passes)?;
+    let mut after = before.clone();
+    for modification in merged(&op.modifications) {
+        passes.modification(&after, &modification)?;
+        apply(&mut after, schema, &modification, (decide.directory, decide.controls))?;
+    }
+    passes.name(&after, schema)?;
+    Ok((before, after))
 }
 
 /// Whether a password that is to be deleted is one of the entry, for which permissive modifies do

@@ -6,68 +6,91 @@ use std::time::Duration;
 
 use auth::password::Scheme;
 
-use super::row::{Said, WORDS_MAX_BYTES};
-use crate::password_policy::rules::CheckQuality;
+use crate::password_policy::rules::{CheckQuality, PasswordPolicy};
+
+/// What was read so far. Of 389 some attributes are switches of others.
+#[derive(Default)]
+pub(super) struct RulesRead {
+    pub(super) policy: PasswordPolicy,
+    pub(super) switches: SwitchedRules,
+}
+
+/// What 389 switches, and what is switched.
+#[derive(Default)]
+pub(super) struct SwitchedRules {
+    pub(super) is_checked: bool,
+    pub(super) expires: bool,
+    pub(super) max_age: Option<Duration>,
+    pub(super) is_remembered: Option<bool>,
+    pub(super) stays_locked: bool,
+    pub(super) min_length: Option<u32>,
+    pub(super) min_categories: Option<u32>,
+    pub(super) min_token_length: Option<u32>,
+    /// Rules of OpenDJ's validators: they check by being there.
+    pub(super) has_validator: bool,
+    /// One of the draft's names is there.
+    pub(super) quality_of_draft: Option<CheckQuality>,
+}
 
 /// What an attribute takes, and where it goes.
 pub(super) enum Takes {
     /// It is read by nobody.
     Nothing,
     /// Any value: what matters is that it is there.
-    There(fn(&mut Said)),
+    There(fn(&mut RulesRead)),
     /// A whole number.
-    Number(fn(&mut Said, u32)),
+    Number(fn(&mut RulesRead, u32)),
     /// A whole number whose being there switches the check on.
-    Validator(fn(&mut Said, u32)),
+    Validator(fn(&mut RulesRead, u32)),
     /// How many passwords are remembered.
-    History(fn(&mut Said, u32)),
+    History(fn(&mut RulesRead, u32)),
     /// A number, or -1 for none.
-    Unless(fn(&mut Said, Option<u32>)),
+    Unless(fn(&mut RulesRead, Option<u32>)),
     /// A time, 0 for none.
-    Seconds(fn(&mut Said, Option<Duration>)),
+    Seconds(fn(&mut RulesRead, Option<Duration>)),
     /// A time, -1 for none.
-    SecondsUnless(fn(&mut Said, Option<Duration>)),
+    SecondsUnless(fn(&mut RulesRead, Option<Duration>)),
     /// TRUE and FALSE, on and off.
-    Switch(fn(&mut Said, bool)),
+    Switch(fn(&mut RulesRead, bool)),
     /// pwdCheckQuality.
-    Check(fn(&mut Said, CheckQuality)),
+    Check(fn(&mut RulesRead, CheckQuality)),
     /// Words with spaces between them, in all values.
-    Words(fn(&mut Said, Vec<String>)),
+    Words(fn(&mut RulesRead, Vec<String>)),
     /// Words with spaces between them, in all values. Their being there switches the check on.
-    Own(fn(&mut Said, Vec<String>)),
+    Own(fn(&mut RulesRead, Vec<String>)),
     /// How passwords are stored.
-    Scheme(fn(&mut Said, Scheme)),
+    Scheme(fn(&mut RulesRead, Scheme)),
 }
 
 impl Takes {
     /// Reads a value.
-    pub(super) fn set(&self, said: &mut Said, value: &str) -> Result<(), &'static str> {
+    pub(super) fn set(&self, read: &mut RulesRead, value: &str) -> Result<(), &'static str> {
         match self {
             Self::Nothing => {}
-            Self::There(set) => set(said),
-            Self::Number(set) => set(said, number(value)?),
+            Self::There(set) => set(read),
+            Self::Number(set) => set(read, number(value)?),
             Self::Validator(set) => {
-                said.switches.has_validator = true;
-                set(said, number(value)?);
+                read.switches.has_validator = true;
+                set(read, number(value)?);
             }
             Self::History(set) => {
                 let number = number(value)?;
                 if number > HISTORY_MAX {
                     return Err("at most 100 passwords that are remembered");
                 }
-                set(said, number);
+                set(read, number);
             }
             Self::Unless(set) => {
-                set(said, if value == "-1" { None } else { Some(number(value)?) });
+                set(read, if value == "-1" { None } else { Some(number(value)?) });
             }
-            Self::Seconds(set) => set(said, Some(time(value)?).filter(|time| !time.is_zero())),
+            Self::Seconds(set) => set(read, Some(time(value)?).filter(|time| !time.is_zero())),
             Self::SecondsUnless(set) => {
                 let time = if value == "-1" { None } else { Some(time(value)?) };
-                set(said, time.filter(|time| !time.is_zero()));
+                set(read, time.filter(|time| !time.is_zero()));
             }
-            Self::Switch(set) => set(said, switch(value)?),
+            Self::Switch(set) => set(read, switch(value)?),
             Self::Check(set) => set(
-                said,
+                read,
                 match number(value) {
                     Ok(0) => CheckQuality::Off,
                     Ok(1) => CheckQuality::WherePossible,
@@ -75,12 +98,12 @@ impl Takes {
                     Ok(_) | Err(_) => return Err("0, 1 or 2"),
                 },
             ),
-            Self::Words(set) => set(said, words(value)?),
+            Self::Words(set) => set(read, words(value)?),
             Self::Own(set) => {
-                said.switches.has_validator = true;
-                set(said, words(value)?);
+                read.switches.has_validator = true;
+                set(read, words(value)?);
             }
-            Self::Scheme(set) => set(said, scheme(value)?),
+            Self::Scheme(set) => set(read, scheme(value)?),
         }
         Ok(())
     }
@@ -171,3 +194,6 @@ const OPENDJ_SCHEMES: &[(&str, &str)] = &[
 const WORDS_MAX: usize = 1_000;
 /// Passwords that are remembered: a new one is hashed as often.
 pub(in crate::password_policy) const HISTORY_MAX: u32 = 100;
+
+/// Octets of all words of one attribute.
+pub(super) const WORDS_MAX_BYTES: usize = 64 << 10;

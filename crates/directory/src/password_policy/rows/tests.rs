@@ -200,11 +200,11 @@ fn the_reference_page_is_up_to_date() {
 proptest! {
     #[test]
     fn whatever_an_entry_says_is_understood_or_refused(
-        said in vec((any::<Index>(), "[-0-9a-zA-Z ,.{}=]{0,20}"), 0..8),
+        read in vec((any::<Index>(), "[-0-9a-zA-Z ,.{}=]{0,20}"), 0..8),
         clear in ".{0,40}",
     ) {
         let rows = all().collect::<Vec<_>>();
-        let pairs = said.iter().map(|(at, value)| (at.get(&rows).attribute, value.as_bytes()));
+        let pairs = read.iter().map(|(at, value)| (at.get(&rows).attribute, value.as_bytes()));
         let classes = ["pwdPolicy", "passwordPolicy", "ds-pwp-password-policy"];
         let classes = classes.map(|class| ("objectClass", class.as_bytes()));
         let schema = Schema::builtin();

@@ -28,7 +28,8 @@ use self::write::NO_OP;
 use crate::access::guard::Guard;
 use crate::password_policy;
 use crate::request::refusal::Refusal;
-use crate::write::{password_modify, transactions};
+use crate::write::password_modify::value::OID as PASSWORD_MODIFY;
+use crate::write::transactions;
 
 /// To which operations a control applies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,7 +61,7 @@ impl Operation {
             Request::Modify(_) => Self::Modify,
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
-                password_modify::value::OID => Self::PasswordModify,
+                PASSWORD_MODIFY => Self::PasswordModify,
                 transactions::START => Self::StartTransaction,
                 transactions::END => Self::EndTransaction,
                 _ => Self::Extended,
