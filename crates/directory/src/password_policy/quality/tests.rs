@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::password_policy::CheckQuality;
+use crate::password_policy::rules::{CheckQuality, PasswordPolicy};
 
 #[track_caller]
 fn check_with(policy: &PasswordPolicy, new: NewPassword<'_>, want: Result<(), Fault>) {
