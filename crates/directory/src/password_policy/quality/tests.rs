@@ -1,7 +1,6 @@
 //! Passwords that are refused, and their neighbours that are not.
 
 use super::*;
-use crate::password_policy::CheckQuality;
 use crate::password_policy::rules::{CheckQuality, PasswordPolicy};
 
 #[track_caller]
