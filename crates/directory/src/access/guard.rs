@@ -14,7 +14,7 @@ use aci::{Access, AccessSubject, AciSet, Bypass, EntryRights, Reach, Right, Righ
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
 
-use crate::access::surroundings::Around;
+use crate::access::surroundings::ViewSurroundings;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 
@@ -71,7 +71,7 @@ pub(crate) fn guarded_by<T>(
         (Some(_), _) | (None, None) => None,
     };
     let host_name = access.origin().host_name.as_deref();
-    let around = Around::new(view, schema, &*directory.clock, host_name);
+    let around = ViewSurroundings::new(view, schema, &*directory.clock, host_name);
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
     let sees_all = OnceCell::new();

@@ -32,14 +32,14 @@ const ROLE_DEPTH_MAX: usize = 4;
 const ROLE_PARTS_MAX: usize = 16;
 
 /// The directory at one point in time, as rules ask about it.
-pub(crate) struct Around<'a> {
+pub(crate) struct ViewSurroundings<'a> {
     view: &'a View<'a>,
     schema: &'a Schema,
     clock: &'a dyn Clock,
     host_name: Option<&'a str>,
 }
 
-impl<'a> Around<'a> {
+impl<'a> ViewSurroundings<'a> {
     /// Rules ask for a client on the host of this name, where it is known.
     pub(crate) fn new(
         view: &'a View<'a>,
@@ -364,7 +364,7 @@ impl Groups {
     }
 }
 
-impl Surroundings for Around<'_> {
+impl Surroundings for ViewSurroundings<'_> {
     fn is_member(&self, group: &DnKey, who: &DnKey) -> Truth {
         self.membership(group, who).unwrap_or_else(|error| {
             tracing::error!(%error, "a group could not be read");

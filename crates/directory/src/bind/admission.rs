@@ -5,7 +5,7 @@ use aci::{Access, Identity};
 use ldap::result::ResultCode;
 
 use crate::directory::Directory;
-use crate::request::identity_limits::{IdentityLimits, Seat};
+use crate::request::identity_limits::{CountedConnection, IdentityLimits};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 
@@ -16,18 +16,18 @@ pub(super) fn admit(
     access: Access,
     mechanism: &'static str,
 ) -> Result<(), Refusal> {
-    let seat = seat(directory, session, &access)?;
-    session.bind_as(access, mechanism, seat);
+    let connection = count_connection(directory, session, &access)?;
+    session.bind_as(access, mechanism, connection);
     Ok(())
 }
 
 /// Its place among the connections of whoever has just proved to be `access`, where those are
 /// counted.
-fn seat(
+fn count_connection(
     directory: &Directory,
     session: &Session,
     access: &Access,
-) -> Result<Option<Seat>, Refusal> {
+) -> Result<Option<CountedConnection>, Refusal> {
     let (Identity::Entry(_), Some(key)) = (access.identity(), access.key()) else {
         return Ok(None);
     };
@@ -50,8 +50,8 @@ fn seat(
     if limits == IdentityLimits::default() {
         return Ok(None);
     }
-    match directory.budgets.identities.seat(key, limits) {
-        Some(seat) => Ok(Some(seat)),
+    match directory.budgets.identities.count_connection(key, limits) {
+        Some(connection) => Ok(Some(connection)),
         None => Err(Refusal::new(
             ResultCode::Busy,
             "too many connections of your identity; close one, or try again later",

@@ -37,7 +37,7 @@ use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 
 /// How far a bind came on the thread that read it.
-enum Bound {
+enum BindOutcome {
     /// To an answer: success, or the next message of an exchange, with the server's part of it.
     Answered(ResultCode, Option<Vec<u8>>),
     /// A password is stored in a form that takes long to verify.
@@ -72,8 +72,8 @@ pub(crate) fn start(
         }
     };
     let (code, credentials) = match bound {
-        Bound::Answered(code, credentials) => (code, credentials),
-        Bound::NeedsHash(questions) => {
+        BindOutcome::Answered(code, credentials) => (code, credentials),
+        BindOutcome::NeedsHash(questions) => {
             // Nothing of the connection is carried out before the password is looked at; then the
             // same request is handled once more.
             let job =
@@ -97,19 +97,19 @@ fn bind_simply(
     session: &mut Session,
     name: &str,
     password: &[u8],
-) -> Result<Bound, Refusal> {
+) -> Result<BindOutcome, Refusal> {
     if !password.is_empty() {
         require_confidentiality(&worker.directory.credentials.authentication, session)?;
     }
     let name = simple::bind_name(worker, name);
     let access = match simple::start(worker, name, password)? {
         Simple::Verified(access) => access,
-        Simple::NeedsHash(questions) => return Ok(Bound::NeedsHash(questions)),
+        Simple::NeedsHash(questions) => return Ok(BindOutcome::NeedsHash(questions)),
     };
     let is_anonymous = *access.identity() == Identity::Anonymous;
     let mechanism = if is_anonymous { "" } else { SIMPLE };
     admission::admit(&worker.directory, session, *access, mechanism)?;
-    Ok(Bound::Answered(ResultCode::Success, None))
+    Ok(BindOutcome::Answered(ResultCode::Success, None))
 }
 
 /// A bind by SASL (RFC 4513 §5.2): hands one message to the mechanism, with the exchange it may
@@ -120,19 +120,19 @@ fn bind_by_sasl(
     pending: Option<Pending>,
     mechanism: &str,
     credentials: Option<&[u8]>,
-) -> Result<Bound, Refusal> {
+) -> Result<BindOutcome, Refusal> {
     let goes_on = pending.as_ref().filter(|one| one.mechanism == mechanism);
     let begun = goes_on.map_or_else(|| worker.directory.clock.elapsed(), |one| one.begun);
     let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
     Ok(match step {
         Step::Done { access, answer } => {
             admission::admit(&worker.directory, session, access, mechanism)?;
-            Bound::Answered(ResultCode::Success, answer)
+            BindOutcome::Answered(ResultCode::Success, answer)
         }
         Step::Continue { exchange, challenge } => {
             session.set_pending(Pending { mechanism, exchange, begun });
-            Bound::Answered(ResultCode::SaslBindInProgress, Some(challenge))
+            BindOutcome::Answered(ResultCode::SaslBindInProgress, Some(challenge))
         }
-        Step::NeedsHash(questions) => Bound::NeedsHash(questions),
+        Step::NeedsHash(questions) => BindOutcome::NeedsHash(questions),
     })
 }

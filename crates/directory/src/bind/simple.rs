@@ -85,7 +85,7 @@ fn attempt(
         (behind, _) => behind,
     };
     match (behind, candidate) {
-        (Behind::Asked, candidate) => {
+        (Behind::Pending, candidate) => {
             // What is stored has changed: it is looked at from the beginning.
             if let Some(held) = held {
                 held.take_back();
@@ -191,7 +191,7 @@ fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]
     let Worker { directory, request, .. } = worker;
     let is_late = candidate.is_some_and(|one| one.takes_as_long_as_new(directory));
     let decoy = std::slice::from_ref(&directory.credentials.decoy);
-    !is_late && request.hashing.which(directory.hash_rules(), password, decoy) == Behind::Asked
+    !is_late && request.hashing.which(directory.hash_rules(), password, decoy) == Behind::Pending
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).

@@ -188,7 +188,7 @@ impl Compare<'_> {
         let behind = worker.which(request.value, &values);
         let mut is_true = matches!(behind, Behind::At(_)) || truth == Truth::True;
         if let Some(key) = of_password
-            && !matches!(behind, Behind::Asked)
+            && !matches!(behind, Behind::Pending)
         {
             // A guess, as the old password is that comes with a new one.
             is_true = old_password::counts(worker, &key, &state, is_true)?;

@@ -167,7 +167,7 @@ fn dispatch(
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| must_change::check(worker, session, message))
-        .and_then(|()| take_turn(session, &message.op))
+        .and_then(|()| count_operation(session, &message.op))
         .and_then(|()| denied(&message.controls, worker, session))
         .and_then(|denied| {
             asks_policy &= !denied.contains(&password_policy::REQUEST);
@@ -250,12 +250,12 @@ fn check_policy(
 }
 
 /// Counts the request among the operations of its identity; a bind changes who that is.
-fn take_turn(session: &mut Session, request: &Request<'_>) -> Result<(), Refusal> {
+fn count_operation(session: &mut Session, request: &Request<'_>) -> Result<(), Refusal> {
     match request {
         Request::Bind(_) => Ok(()),
         // It makes room for others.
         Request::Extended(extended) if extended.oid == cancel::OID => Ok(()),
-        _ => session.take_turn(),
+        _ => session.count_operation(),
     }
 }
 

@@ -40,7 +40,7 @@ struct Count {
 }
 
 /// The place of one connection in the table, as long as it is bound.
-pub(crate) struct Seat {
+pub(crate) struct CountedConnection {
     table: Arc<Identities>,
     key: DnKey,
     count: Arc<Count>,
@@ -49,11 +49,15 @@ pub(crate) struct Seat {
 
 /// An operation that is counted until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(Arc<Count>);
+pub(crate) struct CountedOperation(Arc<Count>);
 
 impl Identities {
     /// Counts one connection more of an identity; nothing when there are too many.
-    pub(crate) fn seat(self: &Arc<Self>, key: &DnKey, limits: IdentityLimits) -> Option<Seat> {
+    pub(crate) fn count_connection(
+        self: &Arc<Self>,
+        key: &DnKey,
+        limits: IdentityLimits,
+    ) -> Option<CountedConnection> {
         let mut shard = self.shard(key);
         let count = match shard.get(key) {
             Some(count) => Arc::clone(count),
@@ -71,7 +75,12 @@ impl Identities {
         count.connections.store(connections.saturating_add(1), Ordering::Relaxed);
         drop(shard);
         let table = Arc::clone(self);
-        Some(Seat { table, key: key.clone(), count, operations_max: limits.operations_max })
+        Some(CountedConnection {
+            table,
+            key: key.clone(),
+            count,
+            operations_max: limits.operations_max,
+        })
     }
 
     fn shard(&self, key: &DnKey) -> MutexGuard<'_, FxHashMap<DnKey, Arc<Count>>> {
@@ -89,13 +98,13 @@ impl fmt::Debug for Identities {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for CountedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("CountedConnection").field("count", &self.count).finish_non_exhaustive()
     }
 }
 
-impl Drop for Seat {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut shard = self.table.shard(&self.key);
         let left = self.count.connections.load(Ordering::Relaxed).saturating_sub(1);
@@ -108,24 +117,24 @@ impl Drop for Seat {
     }
 }
 
-impl Seat {
+impl CountedConnection {
     /// Counts one operation more.
-    pub(crate) fn turn(&self) -> Result<Option<Turn>, Refusal> {
+    pub(crate) fn count_operation(&self) -> Result<Option<CountedOperation>, Refusal> {
         if self.operations_max == 0 {
             return Ok(None);
         }
-        let turn = Turn(Arc::clone(&self.count));
-        // Dropping the turn takes this back.
+        let operation = CountedOperation(Arc::clone(&self.count));
+        // Dropping it takes this back.
         let before = self.count.operations.fetch_add(1, Ordering::Relaxed);
         if before >= self.operations_max {
             let why = "too many operations of your identity are in progress; wait for an answer";
             return Err(Refusal::new(ResultCode::Busy, why));
         }
-        Ok(Some(turn))
+        Ok(Some(operation))
     }
 }
 
-impl Drop for Turn {
+impl Drop for CountedOperation {
     fn drop(&mut self) {
         self.0.operations.fetch_sub(1, Ordering::Relaxed);
     }
@@ -152,17 +161,17 @@ mod tests {
         let table = Arc::<Identities>::default();
         let limits = IdentityLimits { connections_max: 2, operations_max: 0 };
         let (anna, ben) = (key("cn=anna"), key("cn=ben"));
-        let first = table.seat(&anna, limits).unwrap();
-        let second = table.seat(&anna, limits).unwrap();
-        assert!(table.seat(&anna, limits).is_none());
+        let first = table.count_connection(&anna, limits).unwrap();
+        let second = table.count_connection(&anna, limits).unwrap();
+        assert!(table.count_connection(&anna, limits).is_none());
         // Another limit, of another connection of hers, counts the same connections.
         let more = IdentityLimits { connections_max: 3, operations_max: 0 };
-        let third = table.seat(&anna, more).unwrap();
-        assert!(table.seat(&ben, limits).is_some());
+        let third = table.count_connection(&anna, more).unwrap();
+        assert!(table.count_connection(&ben, limits).is_some());
         assert_eq!(known(&table), 1, "his is gone again");
         drop((first, second));
-        let again = table.seat(&anna, limits).unwrap();
-        assert!(table.seat(&anna, limits).is_none());
+        let again = table.count_connection(&anna, limits).unwrap();
+        assert!(table.count_connection(&anna, limits).is_none());
         drop((third, again));
         assert_eq!(known(&table), 0);
     }
@@ -172,18 +181,21 @@ mod tests {
         let table = Arc::<Identities>::default();
         let limits = IdentityLimits { connections_max: 0, operations_max: 2 };
         let anna = key("cn=anna");
-        let (one, other) = (table.seat(&anna, limits).unwrap(), table.seat(&anna, limits).unwrap());
-        let (first, second) = (one.turn().unwrap(), other.turn().unwrap());
+        let (one, other) = (
+            table.count_connection(&anna, limits).unwrap(),
+            table.count_connection(&anna, limits).unwrap(),
+        );
+        let (first, second) = (one.count_operation().unwrap(), other.count_operation().unwrap());
         for seat in [&one, &other] {
-            let refusal = seat.turn().unwrap_err();
+            let refusal = seat.count_operation().unwrap_err();
             assert_eq!(refusal.code, ResultCode::Busy);
         }
         drop(first);
-        let third = one.turn().unwrap();
-        assert!(other.turn().is_err());
+        let third = one.count_operation().unwrap();
+        assert!(other.count_operation().is_err());
         drop((second, third, one, other));
         assert_eq!(known(&table), 0);
-        let any = table.seat(&anna, IdentityLimits::default()).unwrap();
-        assert!(any.turn().unwrap().is_none());
+        let any = table.count_connection(&anna, IdentityLimits::default()).unwrap();
+        assert!(any.count_operation().unwrap().is_none());
     }
 }

@@ -14,7 +14,7 @@ use crate::bind::authentication::{AuthenticationOptions, Confidentiality, EXTERN
 use crate::bind::sasl::exchange::Pending;
 use crate::request::asker_queues::{Asker, network};
 use crate::request::cancel::{self, Cancel};
-use crate::request::identity_limits::{Seat, Turn};
+use crate::request::identity_limits::{CountedConnection, CountedOperation};
 use crate::request::protection::{ChannelBindings, ClientCertificate, Tls};
 use crate::request::refusal::Refusal;
 use crate::write::transactions::Transactions;
@@ -62,9 +62,9 @@ pub struct Session {
     /// The ids of Cancels that had their effect and are still to be answered.
     canceled_ahead: Vec<MessageId>,
     /// Its place among the connections of its identity, where those are counted.
-    seat: Option<Seat>,
+    counted_connection: Option<CountedConnection>,
     /// That of the request at hand among the operations of its identity.
-    turn: Option<Turn>,
+    counted_operation: Option<CountedOperation>,
     transactions: Transactions,
     policy: Option<ChosenPolicy>,
     /// The account that has to change its password before anything else.
@@ -89,7 +89,7 @@ struct Outstanding {
     cancel: Cancel,
     /// A bind is not abandoned by a request.
     is_bind: bool,
-    _turn: Option<Turn>,
+    _counted: Option<CountedOperation>,
 }
 
 impl Session {
@@ -108,8 +108,8 @@ impl Session {
             pending: None,
             outstanding: Vec::new(),
             canceled_ahead: Vec::new(),
-            seat: None,
-            turn: None,
+            counted_connection: None,
+            counted_operation: None,
             transactions: Transactions::default(),
             policy: None,
             must_change: None,
@@ -335,7 +335,7 @@ impl Session {
     /// The request at hand is done with: the session acts as itself.
     pub(crate) fn resume(&mut self) {
         self.assumed = None;
-        self.turn = None;
+        self.counted_operation = None;
     }
 
     /// Whether the request at hand is carried out for somebody else.
@@ -353,8 +353,13 @@ impl Session {
 
     /// The client has proved who it is: from now on it is that identity, with its place among the
     /// connections that are.
-    pub(crate) fn bind_as(&mut self, access: Access, mechanism: &'static str, seat: Option<Seat>) {
-        self.seat = seat;
+    pub(crate) fn bind_as(
+        &mut self,
+        access: Access,
+        mechanism: &'static str,
+        connection: Option<CountedConnection>,
+    ) {
+        self.counted_connection = connection;
         self.set_access(access, mechanism);
     }
 
@@ -373,9 +378,9 @@ impl Session {
     }
 
     /// Counts the request at hand among the operations of the identity, if there may be one more.
-    pub(crate) fn take_turn(&mut self) -> Result<(), Refusal> {
-        self.turn = match &self.seat {
-            Some(seat) => seat.turn()?,
+    pub(crate) fn count_operation(&mut self) -> Result<(), Refusal> {
+        self.counted_operation = match &self.counted_connection {
+            Some(connection) => connection.count_operation()?,
             None => None,
         };
         Ok(())
@@ -425,7 +430,7 @@ impl Session {
     pub(crate) fn start_bind(&mut self) {
         self.abandon_all();
         self.transactions.clear();
-        self.seat = None;
+        self.counted_connection = None;
         self.must_change = None;
         match &self.nobody {
             Some((access, who)) => {
@@ -441,12 +446,12 @@ impl Session {
     /// Notes a request that will be answered later, so that it can be abandoned.
     pub(crate) fn begin(&mut self, id: MessageId) -> Cancel {
         let cancel = Cancel::default();
-        let turn = self.turn.take();
+        let counted = self.counted_operation.take();
         self.outstanding.push(Outstanding {
             id,
             cancel: cancel.clone(),
             is_bind: false,
-            _turn: turn,
+            _counted: counted,
         });
         cancel
     }

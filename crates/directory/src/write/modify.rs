@@ -279,7 +279,7 @@ fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<
     }
     match worker.which(value, stored) {
         Behind::At(place) => stored.get(place).cloned(),
-        Behind::Nowhere | Behind::Asked => None,
+        Behind::Nowhere | Behind::Pending => None,
     }
 }
 

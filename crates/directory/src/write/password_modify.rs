@@ -100,7 +100,7 @@ fn new_password(
         Hashed::Now(stored) => {
             Some(AcceptedPassword { stored, generated: made.map(|made| made.to_vec()), verdict })
         }
-        Hashed::Asked => None,
+        Hashed::Pending => None,
     })
 }
 

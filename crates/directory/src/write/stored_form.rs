@@ -42,6 +42,6 @@ pub(crate) fn stored_password(
     }
     Ok(match worker.stored_form(value, (storing.scheme, false))? {
         Hashed::Now(form) => Some(form),
-        Hashed::Asked => None,
+        Hashed::Pending => None,
     })
 }
