@@ -10,17 +10,8 @@ use super::source::File;
 const RULE: &str = "door";
 
 /// The crates that the rule is about.
-const CRATES: &[&str] = &[
-    "aci",
-    "auth",
-    "directory",
-    "environment",
-    "history",
-    "journal",
-    "ldap",
-    "schema",
-    "store",
-];
+const CRATES: &[&str] =
+    &["aci", "auth", "directory", "environment", "history", "journal", "ldap", "schema", "store"];
 
 /// A way to reach outside.
 struct Way {
