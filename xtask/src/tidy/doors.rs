@@ -26,7 +26,29 @@ const WAYS: &[Way] = &[
     Way {
         what: "a thread is started",
         signs: &["thread::Builder", "thread::spawn", "thread::scope"],
-        doors: &[],
+        doors: &[
+            // Sweeps out passwords that are too old.
+            "crates/directory/src/bind/password_cache.rs",
+            // Looks for SCRAM keys of accounts after the start.
+            "crates/directory/src/bind/sasl/scram/known.rs",
+            // Writes what binds left in accounts.
+            "crates/directory/src/password_policy/account_writer.rs",
+            // Waits for the last flush, for a limited time.
+            "crates/directory/src/storage.rs",
+            // The writer.
+            "crates/directory/src/write/queue.rs",
+            // Hashes passwords anew after a bind.
+            "crates/directory/src/write/rehash/queue.rs",
+            "crates/history/src/log/conformance.rs",
+            // Writes and syncs; prepares segments.
+            "crates/journal/src/journal.rs",
+            // A copy for a backup; loads at once; flushes; reads into memory at the start.
+            "crates/store/src/base/copy.rs",
+            "crates/store/src/bulk/merge.rs",
+            "crates/store/src/bulk/target.rs",
+            "crates/store/src/overlay/flush/threads.rs",
+            "crates/store/src/upkeep/preload.rs",
+        ],
     },
     Way {
         what: "a socket is used",
@@ -36,9 +58,35 @@ const WAYS: &[Way] = &[
     Way {
         what: "the disk is used",
         signs: &["std::fs", "fs::File", "fs::read", "fs::write", "File::open", "OpenOptions"],
-        doors: &[],
+        doors: &[
+            "crates/directory/src/config/schema_times.rs",
+            "crates/directory/src/opening.rs",
+            "crates/history/src/data_directory.rs",
+            "crates/history/src/recovery/accept.rs",
+            "crates/history/src/test_support.rs",
+            "crates/journal/src/disk.rs",
+            "crates/store/src/base/copy.rs",
+            "crates/store/src/base/data_file.rs",
+            "crates/store/src/base/format.rs",
+            "crates/store/src/base/lmdb.rs",
+            "crates/store/src/base/swap.rs",
+            "crates/store/src/bulk/spill.rs",
+            "crates/store/src/upkeep/preload.rs",
+        ],
     },
-    Way { what: "the system is asked for chance", signs: &["OsChance", "getrandom::"], doors: &[] },
+    Way {
+        what: "the system is asked for chance",
+        signs: &["OsChance", "os_chance()", "getrandom::"],
+        doors: &[
+            // A new directory, before there are options.
+            "crates/directory/src/opening.rs",
+            "crates/directory/src/request/cookie.rs",
+            "crates/environment/src/chance.rs",
+            "crates/environment/src/lib.rs",
+            // The number of a new data directory.
+            "crates/store/src/base/format.rs",
+        ],
+    },
 ];
 
 /// Looks through the product code of [`CRATES`].
