@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use environment::{Chance, Clock};
+use environment::{Chance, Clock, MakeChance};
 use history::log::CommitLog;
 use journal::Journal;
 use ldap::message::DecodeLimits;
@@ -47,7 +47,7 @@ pub struct Directory {
     pub(crate) monitors: MonitorSources,
     pub(crate) seldom: Arc<SeldomLines>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) make_chance: fn() -> Box<dyn Chance>,
+    pub(crate) make_chance: MakeChance,
     pub(crate) cookie_key: CookieKey,
     pub(crate) offers_tls: bool,
 }
@@ -88,7 +88,11 @@ impl State {
 impl Directory {
     /// How passwords are hashed here.
     pub(crate) fn hash_rules(&self) -> HashRules<'_> {
-        HashRules { options: &self.credentials.passwords, seldom: &self.seldom }
+        HashRules {
+            options: &self.credentials.passwords,
+            chance: self.make_chance,
+            seldom: &self.seldom,
+        }
     }
 
     /// A source of unpredictable octets, for whoever has no worker's.

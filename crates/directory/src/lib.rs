@@ -41,6 +41,7 @@ pub use read::explanation;
 pub use read::search_counters::SearchCounts;
 pub use request::asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use request::completion::{Completion, WriteDone};
+#[cfg(any(test, feature = "test-support"))]
 pub use request::cookie::opens_as_cookie;
 pub use request::job::{Job, JobDone, Ran};
 pub use request::limits::Limits;

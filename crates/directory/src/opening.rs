@@ -134,14 +134,14 @@ impl Directory {
         options.authentication.check(&schema)?;
         let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
-        let (rehasher, proved) = Rehasher::new();
+        let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
             root,
             owner_uid,
             authentication: options.authentication,
             decoy: decoy(&options.passwords)?,
             rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
-            password_cache: PasswordCache::new(options.passwords.cache, &mut OsChance)
+            password_cache: PasswordCache::new(options.passwords.cache, &mut *(options.chance)())
                 .map(Arc::new),
             passwords: options.passwords,
             scram_secret,
@@ -174,13 +174,13 @@ impl Directory {
                 ..DecodeLimits::default()
             },
             budgets: Budgets::new(options.limits.transactions_max_bytes),
-            queue: Arc::new(WriteQueue::new(&options.limits)),
+            queue: Arc::new(WriteQueue::new(&options.limits, options.chance)),
             limits: options.limits,
             monitors: MonitorSources::default(),
             seldom: Arc::new(SeldomLines::new(&clock)),
             clock,
-            make_chance: || Box::new(OsChance),
-            cookie_key: CookieKey::new(&mut OsChance),
+            make_chance: options.chance,
+            cookie_key: CookieKey::new(&mut *(options.chance)()),
             offers_tls: options.offers_tls,
         });
         pipeline::start(&directory);

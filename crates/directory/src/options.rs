@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use auth::password::PasswordStorage;
+use environment::{MakeChance, os_chance};
 use journal::{Disk, JournalOptions};
 use store::{FlushOptions, StoreOptions};
 
@@ -52,6 +53,8 @@ pub struct DirectoryOptions {
     pub journal_hold: Option<JournalHold>,
     /// How clients may prove who they are.
     pub authentication: AuthenticationOptions,
+    /// Where salts, keys and identifiers come from.
+    pub chance: MakeChance,
 }
 
 impl DirectoryOptions {
@@ -75,6 +78,7 @@ impl DirectoryOptions {
             policies: Vec::new(),
             journal_hold: None,
             authentication: AuthenticationOptions::default(),
+            chance: os_chance,
         }
     }
 

@@ -6,9 +6,17 @@ pub trait Chance: Send {
     fn fill(&mut self, octets: &mut [u8]);
 }
 
+/// Makes a source of chance for each thread that needs one.
+pub type MakeChance = fn() -> Box<dyn Chance>;
+
 /// The operating system's generator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsChance;
+
+/// Hands out the operating system's generator.
+pub fn os_chance() -> Box<dyn Chance> {
+    Box::new(OsChance)
+}
 
 /// The operating system's generator, asked for many octets at a time: for those who need few, but
 /// very often. No octet is handed out twice.

@@ -1,14 +1,14 @@
 //! Time and chance: what a server takes from the machine that a test must be able to give.
 //!
-//! Invariant: no other product code asks the operating system for the time of day or for random
-//! octets; whoever needs them is handed a [`Clock`] or a [`Chance`].
+//! Invariant: below the server nobody else asks the operating system for the time of day or for
+//! random octets; whoever needs them is handed a [`Clock`] or a [`Chance`].
 
 mod chance;
 mod clock;
 #[cfg(any(test, feature = "test-support"))]
 mod test_support;
 
-pub use chance::{BufferedChance, Chance, OsChance, random_uuid};
+pub use chance::{BufferedChance, Chance, MakeChance, OsChance, os_chance, random_uuid};
 pub use clock::{Clock, SystemClock, Timestamp};
 #[cfg(any(test, feature = "test-support"))]
 pub use test_support::{ManualClock, SeededChance};

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use auth::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
-use environment::{Chance, OsChance};
+use environment::{Chance, MakeChance};
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
@@ -223,7 +223,7 @@ impl RequestHashes {
         clear: &[u8],
         stored: &[Vec<u8>],
     ) -> Behind {
-        let HashRules { options, seldom } = rules;
+        let HashRules { options, seldom, .. } = rules;
         let max = &options.cost_max;
         if stored.iter().any(|one| password::is_slow(one, max)) {
             return self.known().ask_which(clear, stored);
@@ -265,6 +265,7 @@ impl Questions {
             cancel,
             options: *rules.options,
             seldom: Arc::clone(rules.seldom),
+            chance: rules.chance,
         })
     }
 }
@@ -273,6 +274,8 @@ impl Questions {
 #[derive(Clone, Copy)]
 pub(crate) struct HashRules<'d> {
     pub(crate) options: &'d PasswordOptions,
+    /// What salts are made of.
+    pub(crate) chance: MakeChance,
     pub(crate) seldom: &'d Arc<SeldomLines>,
 }
 
@@ -314,6 +317,7 @@ pub struct HashJob {
     cancel: Cancel,
     options: PasswordOptions,
     seldom: Arc<SeldomLines>,
+    chance: MakeChance,
 }
 
 impl HashJob {
@@ -356,7 +360,7 @@ impl HashJob {
 
     /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
     pub fn run(self) -> HashDone {
-        let Self { id, operation, message, questions, cancel, options, seldom } = self;
+        let Self { id, operation, message, questions, cancel, options, seldom, chance } = self;
         let Questions { asked, mut answered, mut attempt, .. } = questions;
         for question in asked {
             if cancel.is_set() {
@@ -364,7 +368,7 @@ impl HashJob {
             }
             let answer = match &question {
                 Question::Stored { clear, storage, .. } => {
-                    let form = storage.hash(clear, &mut OsChance);
+                    let form = storage.hash(clear, &mut *chance());
                     if form.is_none() {
                         tracing::error!(?storage, "a password could not be hashed");
                     }

@@ -18,7 +18,6 @@ use std::borrow::Cow;
 use self::shape::Shape;
 pub use self::words::Words;
 use super::control::PolicyError;
-use super::rules::{CheckQuality, PasswordPolicy};
 
 /// What a password has to be like, besides its length. Numbers that are 0 are no rule.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -153,42 +152,9 @@ impl Fault {
     }
 }
 
-impl PasswordPolicy {
-    /// Looks at a new password in clear text.
-    ///
-    /// # Errors
-    /// The first reason why it is not accepted.
-    pub fn check_quality(&self, new: &NewPassword<'_>, words: &Words) -> Result<(), Fault> {
-        if self.check_quality == CheckQuality::Off {
-            return Ok(());
-        }
-        let length = u32::try_from(new.clear.chars().count()).unwrap_or(u32::MAX);
-        if length < self.min_length {
-            return Err(Fault::Short(self.min_length));
-        }
-        if self.max_length > 0 && length > self.max_length {
-            return Err(Fault::Long(self.max_length));
-        }
-        if length > LOOKED_AT_MAX_CHARACTERS {
-            return Err(Fault::Long(LOOKED_AT_MAX_CHARACTERS));
-        }
-        self.quality.check(new, words)
-    }
-
-    /// Whether a password that comes hashed is accepted.
-    ///
-    /// # Errors
-    /// When the policy looks at all of them.
-    pub fn check_hashed(&self) -> Result<(), Fault> {
-        match self.check_quality {
-            CheckQuality::Off | CheckQuality::WherePossible => Ok(()),
-            CheckQuality::Always => Err(Fault::Hashed),
-        }
-    }
-}
-
 impl Quality {
-    fn check(&self, new: &NewPassword<'_>, words: &Words) -> Result<(), Fault> {
+    /// Looks at a new password in clear text, whose length is as it should be.
+    pub(super) fn check(&self, new: &NewPassword<'_>, words: &Words) -> Result<(), Fault> {
         self.check_counts(new.clear)?;
         let folded = folded(new.clear);
         if self.no_palindrome && is_palindrome(&folded) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auth::password::Scheme;
 
-use super::quality::Quality;
+use super::quality::{Fault, LOOKED_AT_MAX_CHARACTERS, NewPassword, Quality, Words};
 
 /// What is done with passwords whose quality cannot be looked at because they come hashed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -104,6 +104,40 @@ pub enum HashedFrom {
     Everybody,
     /// The root identity alone.
     Nobody,
+}
+
+impl PasswordPolicy {
+    /// Looks at a new password in clear text.
+    ///
+    /// # Errors
+    /// The first reason why it is not accepted.
+    pub fn check_quality(&self, new: &NewPassword<'_>, words: &Words) -> Result<(), Fault> {
+        if self.check_quality == CheckQuality::Off {
+            return Ok(());
+        }
+        let length = u32::try_from(new.clear.chars().count()).unwrap_or(u32::MAX);
+        if length < self.min_length {
+            return Err(Fault::Short(self.min_length));
+        }
+        if self.max_length > 0 && length > self.max_length {
+            return Err(Fault::Long(self.max_length));
+        }
+        if length > LOOKED_AT_MAX_CHARACTERS {
+            return Err(Fault::Long(LOOKED_AT_MAX_CHARACTERS));
+        }
+        self.quality.check(new, words)
+    }
+
+    /// Whether a password that comes hashed is accepted.
+    ///
+    /// # Errors
+    /// When the policy looks at all of them.
+    pub fn check_hashed(&self) -> Result<(), Fault> {
+        match self.check_quality {
+            CheckQuality::Off | CheckQuality::WherePossible => Ok(()),
+            CheckQuality::Always => Err(Fault::Hashed),
+        }
+    }
 }
 
 /// A value of a policy entry that is not what its attribute takes.

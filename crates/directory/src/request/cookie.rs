@@ -148,8 +148,9 @@ pub(crate) const LIST_VIEW: CookieKind =
 /// Whether any octets open as a cookie of any kind, under a key that nobody has.
 ///
 /// For fuzzing: it never does, and never panics.
+#[cfg(any(test, feature = "test-support"))]
 pub fn opens_as_cookie(octets: &[u8]) -> bool {
-    let key = CookieKey::new(&mut environment::OsChance);
+    let key = CookieKey::new(&mut *environment::os_chance());
     [PAGE, sorted_page(1_024), LIST_VIEW].into_iter().any(|kind| {
         let mut sized = octets.to_vec();
         sized.resize(kind.cookie_bytes(), 0);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aci::{Access, AciSet, Permitted, Rights};
-use environment::{OsChance, Timestamp};
+use environment::{Chance, Timestamp};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError};
@@ -78,13 +78,13 @@ impl WriteOutcome {
 /// Decides request after request, with the clock and the chance of the writer.
 pub(crate) struct Decider {
     stamper: Stamper,
-    chance: OsChance,
+    chance: Box<dyn Chance>,
 }
 
 impl Decider {
     /// Goes on after the last change there is.
-    pub(crate) fn after(last: Mark) -> Self {
-        Self { stamper: Stamper::after(Timestamp(last.time_us)), chance: OsChance }
+    pub(crate) fn after(last: Mark, chance: Box<dyn Chance>) -> Self {
+        Self { stamper: Stamper::after(Timestamp(last.time_us)), chance }
     }
 
     /// Decides one request on what its predecessors left, and puts its changes into the batch,
@@ -102,7 +102,7 @@ impl Decider {
     ) -> Result<WriteOutcome, StoreError> {
         batch.savepoint();
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
-        let chance = &mut self.chance;
+        let chance = &mut *self.chance;
         let acis = directory.rules.acis.newest();
         let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&acis));
         let room = Room::new(directory.limits.read_entry_max_bytes);
@@ -170,7 +170,7 @@ struct Attempt<'a, 's> {
     batch: &'a mut Batch<'s>,
     state: &'a State,
     stamp: Stamp,
-    chance: &'a mut OsChance,
+    chance: &'a mut dyn Chance,
     /// What is in the batch by now.
     changes: Vec<Permitted<Change>>,
     /// Accounts of which nothing waits any more, when that is carried out.

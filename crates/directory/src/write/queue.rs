@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use aci::{Access, Identity};
-use environment::{Chance as _, OsChance};
+use environment::MakeChance;
 use ldap::dn::{Dn, DnText};
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
@@ -53,7 +53,7 @@ impl PendingWrite {
         is_lazy: bool,
     ) -> Self {
         let mut request = [0; 16];
-        OsChance.fill(&mut request);
+        (queue.chance)().fill(&mut request);
         let request = WriteRequest {
             id: MessageId(0),
             operation: OperationKind::Modify,
@@ -112,11 +112,13 @@ impl PendingWrite {
 pub(crate) struct WriteQueue {
     waiting: Arc<WaitingWrites>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// What names the server's own requests.
+    chance: MakeChance,
 }
 
 impl WriteQueue {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        Self { waiting: Arc::new(WaitingWrites::new(limits)), thread: Mutex::new(None) }
+    pub(crate) fn new(limits: &Limits, chance: MakeChance) -> Self {
+        Self { waiting: Arc::new(WaitingWrites::new(limits)), thread: Mutex::new(None), chance }
     }
 
     /// Starts the writer's thread: `write` takes what waits until the queue is closed.

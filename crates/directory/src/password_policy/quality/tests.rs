@@ -1,7 +1,7 @@
 //! Passwords that are refused, and their neighbours that are not.
 
 use super::*;
-use crate::password_policy::CheckQuality;
+use crate::password_policy::rules::{CheckQuality, PasswordPolicy};
 
 #[track_caller]
 fn check_with(policy: &PasswordPolicy, new: NewPassword<'_>, want: Result<(), Fault>) {

@@ -148,7 +148,7 @@ impl Pipeline {
     fn new(directory: &Directory) -> Self {
         let (to_writer, done) = unbounded();
         Self {
-            decider: Decider::after(directory.storage.store.published()),
+            decider: Decider::after(directory.storage.store.published(), directory.chance()),
             space: directory.storage.space_watch(),
             group_commit: GroupCommit::default(),
             to_writer,

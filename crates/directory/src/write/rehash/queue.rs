@@ -8,7 +8,7 @@ use std::thread;
 
 use auth::password::PasswordStorage;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use environment::OsChance;
+use environment::{Chance, MakeChance};
 use ldap::dn::Dn;
 use schema::DnKey;
 use zeroize::Zeroizing;
@@ -36,9 +36,9 @@ pub(crate) struct Rehasher {
 
 impl Rehasher {
     /// Prepares the queue; its thread is started with [`ProvedPasswords::start`].
-    pub(crate) fn new() -> (Self, ProvedPasswords) {
+    pub(crate) fn new(chance: MakeChance) -> (Self, ProvedPasswords) {
         let (queue, proved) = bounded(WAITING_MAX);
-        (Self { queue, replaced: Mutex::default() }, ProvedPasswords { proved })
+        (Self { queue, replaced: Mutex::default() }, ProvedPasswords { proved, chance })
     }
 
     /// Puts a password into the queue. When many are waiting it is left out: the next bind does it.
@@ -74,6 +74,7 @@ pub(crate) fn current_form(
 /// The other end of the queue.
 pub(crate) struct ProvedPasswords {
     proved: Receiver<ProvedPassword>,
+    chance: MakeChance,
 }
 
 impl ProvedPasswords {
@@ -90,17 +91,18 @@ impl ProvedPasswords {
     fn serve(&self, writes: &Weak<WriteQueue>, root: &Dn) {
         // Of this thread alone. Where the system does not allow it, it runs like the others.
         let _ = rustix::process::setpriority_process(None, REHASH_NICE);
+        let mut chance = (self.chance)();
         while let Ok(proved) = self.proved.recv() {
             let Some(writes) = writes.upgrade() else { return };
-            store(&writes, root, proved);
+            store(&writes, root, proved, &mut *chance);
         }
     }
 }
 
 /// Hashes the password, and hands the change to the writer.
-fn store(writes: &Arc<WriteQueue>, root: &Dn, proved: ProvedPassword) {
+fn store(writes: &Arc<WriteQueue>, root: &Dn, proved: ProvedPassword, chance: &mut dyn Chance) {
     let ProvedPassword { key, dn, old, clear, storage } = proved;
-    let Some(new) = storage.hash(&clear, &mut OsChance) else { return };
+    let Some(new) = storage.hash(&clear, chance) else { return };
     drop(clear);
     let op = WriteOp::Rehash(Rehash { key, dn, old, new });
     let write = PendingWrite::of_server(writes, root, op, false);

@@ -8,9 +8,8 @@ use super::PEOPLE;
 use super::ways::searched;
 use crate::support::{Asked, SUFFIX, Served};
 
-const ACI: &str = concat!(
-    r#"(targetattr="cn;x-hidden")(version 3.0; acl "x"; deny (all) userdn="ldap:///anyone";)"#
-);
+const ACI: &str =
+    r#"(targetattr="cn;x-hidden")(version 3.0; acl "x"; deny (all) userdn="ldap:///anyone";)"#;
 const BADGE: &str = concat!(
     "( 1.3.6.1.4.1.99999.1.1 NAME 'badge' SUP mail EQUALITY caseIgnoreIA5Match ",
     "X-SECRET 'TRUE' )"
