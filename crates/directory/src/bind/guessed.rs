@@ -86,7 +86,7 @@ impl Worker {
         let view = snapshot.view().ok()?;
         let found = match name {
             UserName::Dn(text) => names.key(&state.schema, text).ok().and_then(|key: DnKey| {
-                identity_mapper::find_dn(directory, view, &key).ok().flatten()
+                identity_mapper::find_dn(&directory.credentials.root, view, &key).ok().flatten()
             }),
             UserName::User(_) => {
                 identity_mapper::find(directory, &state, view, name).ok().flatten()

@@ -14,6 +14,8 @@ use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _, MatchingRule, ResolvedFilter, Schema, Truth};
 use store::{Ask, Resolved, StoredEntry, View};
 
+use crate::bind::authentication::IdentityMapper;
+use crate::bind::credentials::RootIdentity;
 use crate::bind::login;
 use crate::bind::user_name::{Found, UserName};
 use crate::directory::{Directory, State};
@@ -30,7 +32,7 @@ pub(crate) fn find(
         UserName::Dn(name) => {
             let key = DnKey::from_text(&state.schema, name)
                 .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
-            find_dn(directory, view, &key)
+            find_dn(&directory.credentials.root, view, &key)
         }
         UserName::User(name) => find_user(directory, state, view, name),
     }
@@ -38,11 +40,11 @@ pub(crate) fn find(
 
 /// Who has this DN.
 pub(crate) fn find_dn(
-    directory: &Directory,
+    root: &RootIdentity,
     view: &View<'_>,
     key: &DnKey,
 ) -> Result<Option<Found>, Refusal> {
-    if *key == directory.credentials.root.key {
+    if *key == root.key {
         return Ok(Some(Found::Root));
     }
     Ok(match view.resolve(key)? {
@@ -75,7 +77,7 @@ pub(crate) fn find_vouched(
     };
     let Some(Found::Entry(id)) = found else { return Ok(None) };
     let Some(entry) = view.entry(id)? else { return Ok(None) };
-    let bases = bases(directory, state, view)?;
+    let bases = bases(&directory.credentials.authentication.names, state, view)?;
     Ok(is_below_any(view, &entry, bases.as_deref())?.then_some(Found::Entry(id)))
 }
 
@@ -174,7 +176,7 @@ fn find_all(
             "users are not found by name here, because an index is missing; bind with a DN",
         ));
     }
-    let bases = bases(directory, state, view)?;
+    let bases = bases(&directory.credentials.authentication.names, state, view)?;
     let mut found = Matches::None;
     for entry in plan.entries(view, EntryId::ROOT) {
         let entry = entry?;
@@ -209,16 +211,15 @@ fn attributes(filter: &Filter<'_>) -> String {
 
 /// The entries named as bases; `None` when all entries are looked at.
 fn bases(
-    directory: &Directory,
+    mapper: &IdentityMapper,
     state: &State,
     view: &View<'_>,
 ) -> Result<Option<Vec<EntryId>>, Refusal> {
-    let names = &directory.credentials.authentication.names.bases;
-    if names.is_empty() {
+    if mapper.bases.is_empty() {
         return Ok(None);
     }
     let mut bases = Vec::new();
-    for name in names {
+    for name in &mapper.bases {
         if let Ok(key) = DnKey::from_text(&state.schema, name)
             && let Resolved::Found(id) = view.resolve(&key)?
         {
@@ -276,19 +277,19 @@ pub(crate) fn access_without_password(
     {
         login::check_usable(directory, state, &entry)?;
     }
-    access_of(directory, state, view, found)
+    access_of(&directory.credentials.root, state, view, found)
 }
 
 /// What whoever was found may do, whether anything was proved or not; `None` when the entry is
 /// gone.
 pub(crate) fn access_of(
-    directory: &Directory,
+    root: &RootIdentity,
     state: &State,
     view: &View<'_>,
     found: Found,
 ) -> Result<Option<Access>, Refusal> {
     match found {
-        Found::Root => Ok(Some(directory.credentials.root.access())),
+        Found::Root => Ok(Some(root.access())),
         Found::Entry(id) => view.entry(id)?.map(|entry| access(state, &entry)).transpose(),
     }
 }

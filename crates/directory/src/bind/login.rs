@@ -15,7 +15,7 @@ use crate::bind::remark::BindRemark;
 use crate::directory::{Directory, State};
 use crate::password_policy::attempt::{Attempt, GuessedAccount};
 use crate::password_policy::attempts::{Guess, Own};
-use crate::password_policy::pending::{FoundAccount, NotNow};
+use crate::password_policy::pending::{Accounts, FoundAccount, NotNow};
 use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{
     AccountState, Governing, PasswordPolicy, PolicyError, Rejected, netscape,
@@ -83,8 +83,8 @@ impl Login {
         FoundAccount { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
     }
 
-    fn is_noted(&self, directory: &Directory) -> bool {
-        self.governing.is_some() || directory.accounts.keeps_last_login()
+    fn is_noted(&self, accounts: &Accounts) -> bool {
+        self.governing.is_some() || accounts.keeps_last_login()
     }
 
     /// Whether the password counts. It is looked at even when it does not, so that nobody can tell
@@ -93,7 +93,7 @@ impl Login {
         if self.is_barred {
             return Err(barred());
         }
-        if !self.is_noted(directory) {
+        if !self.is_noted(&directory.accounts) {
             return Ok(());
         }
         match directory.accounts.may_try(&self.seen(), own, directory.clock.now()) {
@@ -129,7 +129,7 @@ impl Login {
             if self.is_barred {
                 return Err(barred());
             }
-            if !self.is_noted(&directory) {
+            if !self.is_noted(&directory.accounts) {
                 break;
             }
             looks += 1;

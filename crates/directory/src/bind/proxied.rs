@@ -78,7 +78,7 @@ pub(crate) fn access_as(
     if !may || login::check_usable(directory, state, &entry).is_err() {
         return Ok(None);
     }
-    let other = identity_mapper::access_of(directory, state, view, found)?;
+    let other = identity_mapper::access_of(&directory.credentials.root, state, view, found)?;
     Ok(other.map(|other| other.proved_by(access.entry())))
 }
 

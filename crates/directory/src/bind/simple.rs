@@ -290,7 +290,7 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
         UserName::User(_) => None,
     };
     let found = match &asked {
-        Some(key) => identity_mapper::find_dn(directory, view, key)?,
+        Some(key) => identity_mapper::find_dn(&directory.credentials.root, view, key)?,
         None => identity_mapper::find(directory, &state, view, name)?,
     };
     let entry = match found {

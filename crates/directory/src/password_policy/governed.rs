@@ -6,6 +6,7 @@ use store::{StoredEntry, View};
 use super::rules::PasswordPolicy;
 use super::standing::Account;
 use crate::directory::{Directory, State};
+use crate::rules::RulesInForce;
 
 /// An account, and the policy that governs it.
 pub(crate) struct GovernedAccount {
@@ -35,7 +36,7 @@ impl GovernedAccount {
     }
 
     /// Whether any account of the directory may be governed by a policy.
-    pub(crate) fn may_have_policy(directory: &Directory) -> bool {
-        !directory.rules.password_policies.load().is_empty()
+    pub(crate) fn may_have_policy(rules: &RulesInForce) -> bool {
+        !rules.password_policies.load().is_empty()
     }
 }

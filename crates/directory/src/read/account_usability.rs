@@ -43,7 +43,7 @@ impl AccountsAsked {
         state: &State,
     ) -> Option<Self> {
         let usability = controls.account_usability;
-        let has_policies = GovernedAccount::may_have_policy(directory);
+        let has_policies = GovernedAccount::may_have_policy(&directory.rules);
         let may_select = has_policies && selection.may_select_operational();
         if !usability && !may_select {
             return None;

@@ -99,7 +99,7 @@ pub(crate) fn run_job(
             session: None,
             request,
             controls,
-            work_max: cost::work_max(&worker.directory, &job.access),
+            work_max: cost::work_max(&worker.directory.limits, &job.access),
             stop: Some(&job.stop),
         };
         compare.run(worker)

@@ -74,7 +74,7 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
         }
         CertificateMapper::SubjectEqualsDn => {
             match DnKey::from_text(&state.schema, &certificate.subject) {
-                Ok(key) => identity_mapper::find_dn(&directory, view, &key)?,
+                Ok(key) => identity_mapper::find_dn(&directory.credentials.root, view, &key)?,
                 Err(_) => None,
             }
         }

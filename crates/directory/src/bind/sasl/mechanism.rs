@@ -101,7 +101,8 @@ pub(crate) fn authorize(
     let view = worker.snapshot.view()?;
     let found = identity_mapper::find(&directory, &state, view, name)?;
     let Some(found) = found else { return Err(refused()) };
-    let other = identity_mapper::access_of(&directory, &state, view, found)?.ok_or_else(refused)?;
+    let other = identity_mapper::access_of(&directory.credentials.root, &state, view, found)?
+        .ok_or_else(refused)?;
     if proven.key().is_some() && other.key() == proven.key() {
         return Ok(proven);
     }

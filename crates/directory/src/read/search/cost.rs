@@ -19,7 +19,7 @@ use super::bounds::{Bounds, too_long};
 use super::outcome::{Done, SearchOutcome};
 use super::request::Search;
 use super::work::{Over, terms};
-use crate::directory::Directory;
+use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 
 impl Search<'_> {
@@ -183,7 +183,7 @@ impl Search<'_> {
     }
 
     fn work_max(&self) -> u64 {
-        work_max(self.directory, self.access)
+        work_max(&self.directory.limits, self.access)
     }
 
     /// Whether the candidates are too many for the thread that reads requests, or testing that
@@ -197,8 +197,7 @@ impl Search<'_> {
 
 /// Steps that an asker may have done for a search, or a compare. What the identity was given comes
 /// before what everybody has; the root identity is allowed all.
-pub(crate) fn work_max(directory: &Directory, access: &Access) -> u64 {
-    let limits = &directory.limits;
+pub(crate) fn work_max(limits: &Limits, access: &Access) -> u64 {
     let of_all = match access.identity() {
         Identity::Root(_) => return u64::MAX,
         Identity::Anonymous => limits.search_work_anonymous_max,

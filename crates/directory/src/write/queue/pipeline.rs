@@ -31,6 +31,7 @@ use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
 use crate::password_policy::set::PasswordPolicies;
 use crate::request::asker_bytes::AskerHeld;
+use crate::request::budgets::Budgets;
 use crate::request::cancel::Ending;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
@@ -323,7 +324,7 @@ impl Pipeline {
             batch.rollback();
             return open.push(queued, outcome, false);
         }
-        if !outcome.is_over && !may_keep(directory, &mut queued) {
+        if !outcome.is_over && !may_keep(&directory.budgets, &mut queued) {
             batch.rollback();
             return open.wait(Waiting::new(queued, keeps_too_much().into(), false));
         }
@@ -584,13 +585,13 @@ fn next_in_company(
 
 /// Counts what a request keeps of its answer until it is over, as what updates of open transactions
 /// take is counted; false when that is too much.
-fn may_keep(directory: &Directory, queued: &mut Queued) -> bool {
+fn may_keep(budgets: &Budgets, queued: &mut Queued) -> bool {
     let WriteOp::SubtreeDelete(op) = &queued.request.op else { return true };
     let octets = op.kept_bytes();
     if queued.kept.is_some() || octets == 0 {
         return true;
     }
-    let mut kept = AskerHeld::new(&directory.budgets.transactions, queued.asker);
+    let mut kept = AskerHeld::new(&budgets.transactions, queued.asker);
     let is_room = kept.grow(octets);
     queued.kept = Some(kept);
     is_room
