@@ -149,7 +149,7 @@ fn table(server: &Server, tries: u32) -> Result<String, String> {
             let mut times = Vec::new();
             for number in 0..tries {
                 let at = length.mul_f64((f64::from(number) + 0.5) / f64::from(tries));
-                times.extend(stopped(server, &threads, &case, (way, at))?);
+                times.extend(stopped(server, &threads, &case, way, at)?);
             }
             Ok::<_, String>(Times(times))
         };
@@ -202,7 +202,8 @@ fn stopped(
     server: &Server,
     threads: &Threads,
     case: &Case,
-    (way, at): (Way, Duration),
+    way: Way,
+    at: Duration,
 ) -> Result<Option<Duration>, String> {
     let failed = |error: ClientError| format!("{}: {error}", case.name);
     let mut client = connect(server)?;

@@ -200,7 +200,8 @@ impl Connection {
     pub fn search_page<E: From<ClientError>>(
         &mut self,
         asked: &SearchFor<'_>,
-        (page_entries, cookie): (u32, &[u8]),
+        page_entries: u32,
+        cookie: &[u8],
         each: &mut dyn FnMut(SearchAnswer<'_>) -> Result<(), E>,
     ) -> Result<Page, E> {
         let mut value = Vec::new();

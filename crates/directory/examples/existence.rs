@@ -66,14 +66,14 @@ fn main() {
     let compare = |client: &mut Client, name: &str| {
         assert_eq!(client.compare(name, "cn", "x"), ResultCode::NoSuchObject);
     };
-    measure("search base", &mut anna, (&hidden, &missing), &search(Scope::Base));
-    measure("search sub", &mut anna, (&hidden, &missing), &search(Scope::Subtree));
-    measure("compare", &mut anna, (&hidden, &missing), &compare);
+    measure("search base", &mut anna, &hidden, &missing, &search(Scope::Base));
+    measure("search sub", &mut anna, &hidden, &missing, &search(Scope::Subtree));
+    measure("compare", &mut anna, &hidden, &missing, &compare);
     let mut other = served.client();
     let bind = |client: &mut Client, name: &str| {
         assert_eq!(client.bind(name, "wrong"), ResultCode::InvalidCredentials);
     };
-    measure("bind", &mut other, (&hidden, &missing), &bind);
+    measure("bind", &mut other, &hidden, &missing, &bind);
 }
 
 fn add(root: &mut Client, name: &str, uid: &str, password: &[&str]) {
@@ -92,7 +92,8 @@ fn add(root: &mut Client, name: &str, uid: &str, password: &[&str]) {
 fn measure(
     what: &str,
     client: &mut Client,
-    (hidden, missing): (&[String], &[String]),
+    hidden: &[String],
+    missing: &[String],
     ask: &dyn Fn(&mut Client, &str),
 ) {
     let mut times = [Vec::new(), Vec::new()];

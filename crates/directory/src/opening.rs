@@ -81,7 +81,7 @@ impl Directory {
         let schema_files = data.join(SCHEMA_DIRECTORY);
         fs::create_dir_all(&schema_files)
             .map_err(|source| DirectoryError::io(schema_files, source))?;
-        suffix::add_all(&store, (entries, acis), &*clock, &mut OsChance)?;
+        suffix::add_all(&store, entries, acis, &*clock, &mut OsChance)?;
         Ok(())
     }
 

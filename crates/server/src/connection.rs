@@ -341,8 +341,8 @@ impl Connection {
             Decision::Now => {}
             Decision::Later => return false,
             Decision::Never => {
-                let refusal = (ResultCode::Busy, TOO_MANY_FAILED);
-                let completion = worker.refuse(&mut self.session, received, refusal, out);
+                let (code, why) = (ResultCode::Busy, TOO_MANY_FAILED);
+                let completion = worker.refuse(&mut self.session, received, code, why, out);
                 self.record_answer(worker, Attempt::First(received), completion);
                 return true;
             }
@@ -360,7 +360,7 @@ impl Connection {
         out.truncate(start);
         self.log.ends("internal error");
         self.drain(Ending::Dismissed);
-        disconnect(out, which, (ResultCode::Other, "internal error"))
+        disconnect(out, which.0, which.1, ResultCode::Other, "internal error")
     }
 
     /// Does what is to be done after a message was handled; none: that panicked.

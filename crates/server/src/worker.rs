@@ -151,10 +151,11 @@ impl Worker {
         &self,
         session: &mut Session,
         received: &Received<'_>,
-        refusal: (ResultCode, &'static str),
+        code: ResultCode,
+        why: &'static str,
         out: &mut Vec<u8>,
     ) -> Completion {
-        self.directory.borrow_mut().refuse(session, received, refusal, out)
+        self.directory.borrow_mut().refuse(session, received, code, why, out)
     }
 
     /// Brings a session up to what its entry is now; otherwise says why it has to end.

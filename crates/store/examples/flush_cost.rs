@@ -42,20 +42,20 @@ fn main() {
     load(&store, base);
     let parent = find(&store, "ou=People,dc=example,dc=com");
     let first = store.begin().unwrap().next_entry_id().0;
-    run(&store, "add", (base, count), batch, |id, number| {
+    run(&store, "add", base, count, batch, |id, number| {
         let entry = person(base + number, &schema);
         let key = RdnKey::from_rdn(&schema, &entry.name().rdns()[0]).unwrap();
         Change::Add(AddChange { id, parent, key, entry })
     });
     let description = schema.describe("description").unwrap();
-    run(&store, "modify", (base, count * 4), batch, |_, number| {
+    run(&store, "modify", base, count * 4, batch, |_, number| {
         let id = EntryId(3 + number.wrapping_mul(2_654_435_761) % (base - 3));
         let added = vec![format!("changed {number}").into_bytes()];
         let removed = Vec::new();
         let delta = AttributeDelta { description: Arc::clone(&description), removed, added };
         Change::Modify(ModifyChange { id, dn: Dn::root(), deltas: vec![delta] })
     });
-    run(&store, "delete", (base, count), batch, |_, number| {
+    run(&store, "delete", base, count, batch, |_, number| {
         let id = EntryId(first + number);
         Change::Delete(DeleteChange { id, dn: Dn::root(), attributes: Vec::new() })
     });
@@ -88,7 +88,8 @@ fn threads() -> BTreeMap<String, Duration> {
 fn run(
     store: &Arc<Store>,
     what: &str,
-    (base, count): (u64, u64),
+    base: u64,
+    count: u64,
     batch_size: usize,
     change: impl Fn(EntryId, u64) -> Change,
 ) {

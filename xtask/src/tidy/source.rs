@@ -114,6 +114,10 @@ pub(crate) fn check(file: &File, findings: &mut Vec<Finding>) {
             let why = "a response of our own is not read back: its Completion says what it says";
             report("response", at + 1, why.to_owned());
         }
+        if file.is_rust() && at < product_lines && begins_with_tuple(line) {
+            let why = "parameters in a tuple: make them plain parameters, or a struct with a name";
+            report("tuple", at + 1, why.to_owned());
+        }
         if let Some(marker) = marker(line) {
             report("marker", at + 1, format!("{marker}: do it or open an issue"));
         }
@@ -132,6 +136,19 @@ fn asks_for_permitted(path: &str, line: &str) -> bool {
         && !PERMITTING.contains(&path)
         && CALLS.iter().any(|call| line.contains(call));
     is_internal || asks
+}
+
+/// Whether a parameter is a pattern of a tuple: `(start, end): (usize, usize)`, at the beginning of
+/// a line or in the list of a function.
+fn begins_with_tuple(line: &str) -> bool {
+    let is_tuple = |text: &str| {
+        let pattern = text.strip_prefix('(').and_then(|text| text.split_once("): ("));
+        pattern.is_some_and(|(names, _)| !names.contains(['|', '=', '.']))
+    };
+    let line = line.trim_start();
+    let Some((_, rest)) = line.split_once("fn ") else { return is_tuple(line) };
+    rest.match_indices('(').any(|(at, _)| is_tuple(rest.get(at..).unwrap_or_default()))
+        || rest.split_once('(').is_some_and(|(_, parameters)| is_tuple(parameters))
 }
 
 fn reads_response(path: &str, line: &str) -> bool {
@@ -207,6 +224,24 @@ mod tests {
         let text = "//! Why.\nlet change = Permitted::internal(change);\n";
         check_rules("crates/directory/src/ops/new.rs", text, &["permit"]);
         check_rules("crates/directory/src/write/suffix.rs", text, &[]);
+    }
+
+    #[test]
+    fn parameters_are_no_tuples() {
+        let head = "//! Why.\n";
+        let tuples = [
+            "fn a((b, c): (u8, u8)) {}",
+            "pub fn a(d: u8, (b, c): (u8, u8)) {}",
+            "    (b, c): (u8, u8),",
+        ];
+        for tuple in tuples {
+            check_rules("a.rs", &format!("{head}{tuple}"), &["tuple"]);
+        }
+        let fine =
+            ["fn a(b: (u8, u8)) {}", "let (b, c): (u8, u8) = d;", "d.map(|(b, c): (u8, u8)| b)"];
+        for fine in fine {
+            check_rules("a.rs", &format!("{head}{fine}"), &[]);
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl<'a> ViewSurroundings<'a> {
     fn membership(&self, group: &DnKey, who: &DnKey) -> Result<Truth, StoreError> {
         let Some(target) = self.entry(group)? else { return Ok(Truth::Undefined) };
         if let Some(kind) = RoleKind::of(&target, self.schema) {
-            return self.has_role((&target, kind), group, who, 0);
+            return self.has_role(&target, kind, group, who, 0);
         }
         // An entry of another kind has no members, whatever it holds.
         if !is_group(&target, self.schema) {
@@ -139,7 +139,8 @@ impl<'a> ViewSurroundings<'a> {
     /// superior of the one that defines them.
     fn has_role(
         &self,
-        (definition, kind): (&StoredEntry<'_>, RoleKind),
+        definition: &StoredEntry<'_>,
+        kind: RoleKind,
         role: &DnKey,
         who: &DnKey,
         depth: usize,
@@ -176,7 +177,7 @@ impl<'a> ViewSurroundings<'a> {
                     let kind = entry.as_ref().and_then(|entry| RoleKind::of(entry, self.schema));
                     found = found.or(match (&entry, kind) {
                         (Some(entry), Some(kind)) => {
-                            self.has_role((entry, kind), part, who, depth + 1)?
+                            self.has_role(entry, kind, part, who, depth + 1)?
                         }
                         _ => Truth::Undefined,
                     });

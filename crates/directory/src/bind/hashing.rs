@@ -138,7 +138,8 @@ impl Hashing {
         &mut self,
         options: &PasswordOptions,
         clear: &[u8],
-        (scheme, is_generated): (Option<Scheme>, bool),
+        scheme: Option<Scheme>,
+        is_generated: bool,
         chance: &mut dyn Chance,
     ) -> Result<Hashed, Refusal> {
         if clear.len() > PASSWORD_MAX_BYTES {
@@ -228,7 +229,7 @@ impl RequestHashes {
         if stored.iter().any(|one| password::is_slow(one, max)) {
             return self.known().ask_which(clear, stored);
         }
-        which(clear, stored, (max, seldom)).map_or(Behind::Nowhere, Behind::At)
+        which(clear, stored, max, seldom).map_or(Behind::Nowhere, Behind::At)
     }
 
     /// What the request has to wait for; none where it goes on.
@@ -284,7 +285,8 @@ pub(crate) struct HashRules<'d> {
 fn which(
     clear: &[u8],
     stored: &[Vec<u8>],
-    (max, seldom): (&HashCostMax, &SeldomLines),
+    max: &HashCostMax,
+    seldom: &SeldomLines,
 ) -> Option<usize> {
     let mut found = None;
     for (place, one) in stored.iter().enumerate() {
@@ -334,7 +336,7 @@ impl HashJob {
 
     /// Refuses the request: there is no room for the job.
     pub fn refuse(&self, out: &mut Vec<u8>, code: ResultCode, why: String) -> Completion {
-        sink::refuse(out, (self.id, Some(self.operation)), Refusal::new(code, why))
+        sink::refuse(out, self.id, Some(self.operation), Refusal::new(code, why))
     }
 
     /// The outcome of a request that was abandoned while it waited.
@@ -375,7 +377,7 @@ impl HashJob {
                     Answer::Stored(form)
                 }
                 Question::Which { clear, stored } => {
-                    let place = which(clear, stored, (&options.cost_max, &seldom));
+                    let place = which(clear, stored, &options.cost_max, &seldom);
                     if let Some(attempt) = attempt.as_mut().filter(|_| place.is_some()) {
                         attempt.set_right();
                     }

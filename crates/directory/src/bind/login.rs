@@ -133,8 +133,8 @@ impl Login {
                 break;
             }
             looks += 1;
-            let (as_what, now) = ((own, is_right), directory.clock.now());
-            match directory.accounts.settle(&self.seen(), as_what, now) {
+            let now = directory.clock.now();
+            match directory.accounts.settle(&self.seen(), own, is_right, now) {
                 Ok(remark) => {
                     worker.request.remark = BindRemark::of(remark, self.id);
                     break;

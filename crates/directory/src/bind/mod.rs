@@ -49,7 +49,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &BindRequest<'_>,
-    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let pending = session.take_pending();

@@ -34,7 +34,7 @@ pub(crate) fn check(
         return Ok(());
     }
     let does_more = message.controls.iter().any(|control| DOES_MORE.contains(&control.oid));
-    if !does_more && is_allowed(&state, (session, account), &message.op) {
+    if !does_more && is_allowed(&state, session, account, &message.op) {
         return Ok(());
     }
     Err(Refusal::new(
@@ -56,11 +56,7 @@ const DOES_MORE: [&str; 7] = [
 ];
 
 /// Whether a request may come from whoever has to change the password of `account`.
-fn is_allowed(
-    state: &State,
-    (session, account): (&Session, EntryId),
-    request: &Request<'_>,
-) -> bool {
+fn is_allowed(state: &State, session: &Session, account: EntryId, request: &Request<'_>) -> bool {
     let schema = &state.schema;
     let access = session.access();
     // Who signed in to act as somebody else would change the password of that one.

@@ -136,7 +136,8 @@ impl PasswordCache {
     pub(crate) fn find(
         &self,
         account: Account<'_>,
-        (clear, stored): (&[u8], &[Vec<u8>]),
+        clear: &[u8],
+        stored: &[Vec<u8>],
         now: Duration,
     ) -> Remembered {
         if stored.len() > VALUES_MAX {
@@ -146,24 +147,20 @@ impl PasswordCache {
         let digest = self.secret.digest(account, clear, stored);
         let mut shard = self.shard(account.id);
         let mut places = 0..stored.len();
-        if places.any(|place| shard.find((account.id, place), &digest, (now, self.age_max))) {
+        if places.any(|place| shard.find((account.id, place), &digest, now, self.age_max)) {
             shard.counts.hits += 1;
             return Remembered::This(digest);
         }
         shard.counts.misses += 1;
         let values = self.secret.values_digest(account, stored);
-        match shard.holds_any((account.id, stored.len()), &values) {
+        match shard.holds_any(account.id, stored.len(), &values) {
             true => Remembered::Another(digest),
             false => Remembered::Nothing,
         }
     }
 
     /// What is kept of a password, whether anything is.
-    pub(crate) fn digest(
-        &self,
-        account: Account<'_>,
-        (clear, stored): (&[u8], &[Vec<u8>]),
-    ) -> Digest {
+    pub(crate) fn digest(&self, account: Account<'_>, clear: &[u8], stored: &[Vec<u8>]) -> Digest {
         self.secret.digest(account, clear, stored)
     }
 
@@ -171,7 +168,8 @@ impl PasswordCache {
     pub(crate) fn put(
         &self,
         account: Account<'_>,
-        (clear, stored): (&[u8], &[Vec<u8>]),
+        clear: &[u8],
+        stored: &[Vec<u8>],
         place: usize,
         now: Duration,
     ) {
@@ -288,12 +286,7 @@ impl Shard {
         }
     }
 
-    fn find(
-        &mut self,
-        owner: Owner,
-        digest: &Digest,
-        (now, age_max): (Duration, Duration),
-    ) -> bool {
+    fn find(&mut self, owner: Owner, digest: &Digest, now: Duration, age_max: Duration) -> bool {
         let at = self.index.get(&owner).copied();
         let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return false };
         if slot.is_too_old(now, age_max) {
@@ -306,7 +299,7 @@ impl Shard {
     }
 
     /// Whether any password of an account with so many stored values is held, and these are they.
-    fn holds_any(&self, (id, count): (EntryId, usize), values: &ValuesDigest) -> bool {
+    fn holds_any(&self, id: EntryId, count: usize, values: &ValuesDigest) -> bool {
         let mut places = (0..count).filter_map(|place| self.index.get(&(id, place)));
         places.any(|at| self.slots.get(*at).is_some_and(|slot| slot.values == *values))
     }

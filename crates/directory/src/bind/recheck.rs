@@ -31,7 +31,7 @@ pub(crate) fn recheck(
     let directory = Arc::clone(&worker.directory);
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
-    let access = match now((&directory, &state), view, session.own_access())? {
+    let access = match now(&directory, &state, view, session.own_access())? {
         Ok(Some(access)) => access,
         Ok(None) => return Ok(Ok(())),
         Err(why) => return Ok(Err(why)),
@@ -47,12 +47,13 @@ pub(crate) fn recheck(
 
 /// Refuses a write of an identity that is not what it was when it asked.
 pub(crate) fn check(
-    of: (&Directory, &State),
+    directory: &Directory,
+    state: &State,
     view: &View<'_>,
     access: &Access,
 ) -> Result<(), Refusal> {
     let refuse = |why| Err(Refusal::new(ResultCode::InsufficientAccessRights, why));
-    match now(of, view, access)? {
+    match now(directory, state, view, access)? {
         Ok(Some(now)) if access.loses(&now) => {
             refuse("the name or the privileges of whoever asked were changed; bind again")
         }
@@ -63,12 +64,13 @@ pub(crate) fn check(
 
 /// The access that the entry of an identity gives now; none when it has no entry.
 fn now(
-    (directory, state): (&Directory, &State),
+    directory: &Directory,
+    state: &State,
     view: &View<'_>,
     access: &Access,
 ) -> Result<Result<Option<Access>, Ended>, Refusal> {
     if let Some(prover) = access.prover()
-        && !may_act((directory, state), view, prover, access)?
+        && !may_act(directory, state, view, prover, access)?
     {
         return Ok(Err("who acts here as somebody else may not do so any more"));
     }
@@ -86,7 +88,8 @@ fn now(
 /// Whether an entry may act as this identity now: it can sign in, and has the privilege and the
 /// right.
 fn may_act(
-    (directory, state): (&Directory, &State),
+    directory: &Directory,
+    state: &State,
     view: &View<'_>,
     prover: EntryId,
     access: &Access,

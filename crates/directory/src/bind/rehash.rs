@@ -15,7 +15,8 @@ use crate::write::rehash::queue::ProvedPassword;
 pub(crate) fn after_bind(
     worker: &mut Worker,
     access: &Access,
-    (key, old): (&DnKey, &[u8]),
+    key: &DnKey,
+    old: &[u8],
     clear: &[u8],
 ) {
     let scheme = scheme(worker, key);

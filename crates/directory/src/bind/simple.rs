@@ -93,7 +93,7 @@ fn attempt(
             let Some(candidate) = candidate.filter(|_| look == Look::Cached) else {
                 return Ok(None);
             };
-            match remembered(worker, (&candidate, login), password, may_try.is_ok()) {
+            match remembered(worker, &candidate, login, password, may_try.is_ok()) {
                 Some(Ok(())) => Ok(Some(Box::new(candidate.access))),
                 // It is refused all the same, and so as late as ever.
                 Some(Err(_)) => attempt(worker, name, password, Look::Slow),
@@ -101,7 +101,7 @@ fn attempt(
             }
         }
         (Behind::At(place), Some(candidate)) => {
-            right(worker, (candidate, login), (password, place), own)
+            right(worker, candidate, login, password, place, own)
         }
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) if must_wait(worker, candidate.as_ref(), password) => {
@@ -126,8 +126,10 @@ fn attempt(
 /// The password is behind the stored value at this place.
 fn right(
     worker: &mut Worker,
-    (candidate, login): (Candidate, Option<Login>),
-    (password, place): (&[u8], usize),
+    candidate: Candidate,
+    login: Option<Login>,
+    password: &[u8],
+    place: usize,
     own: Own<'_>,
 ) -> Result<Option<Box<Access>>, Refusal> {
     if let Some(login) = login
@@ -143,7 +145,7 @@ fn right(
         candidate.cache(worker, place, password);
     }
     if let (Some(key), Some(old)) = (&candidate.key, candidate.passwords.get(place)) {
-        rehash::after_bind(worker, &candidate.access, (key, old), password);
+        rehash::after_bind(worker, &candidate.access, key, old, password);
     }
     Ok(Some(Box::new(candidate.access)))
 }
@@ -152,7 +154,8 @@ fn right(
 /// when its hash decides.
 fn remembered(
     worker: &mut Worker,
-    (candidate, login): (&Candidate, Option<Login>),
+    candidate: &Candidate,
+    login: Option<Login>,
     password: &[u8],
     may_try: bool,
 ) -> Option<Result<(), Refusal>> {
@@ -248,14 +251,14 @@ impl Candidate {
         let directory = &worker.directory;
         let cache = directory.credentials.password_cache.as_ref().zip(self.account());
         cache.map_or(Remembered::Nothing, |(cache, account)| {
-            cache.find(account, (clear, &self.passwords), directory.clock.elapsed())
+            cache.find(account, clear, &self.passwords, directory.clock.elapsed())
         })
     }
 
     /// What tells `clear` from other guesses.
     fn guess(&self, worker: &Worker, clear: &[u8]) -> Option<Guess> {
         let cache = worker.directory.credentials.password_cache.as_ref().zip(self.account());
-        cache.map(|(cache, account)| Guess::Of(cache.digest(account, (clear, &self.passwords))))
+        cache.map(|(cache, account)| Guess::Of(cache.digest(account, clear, &self.passwords)))
     }
 
     /// Keeps for further binds that `clear` is behind the stored value at `place`, if finding out
@@ -267,7 +270,7 @@ impl Candidate {
         match (self.account(), self.access.entry()) {
             (Some(account), _) if is_slow => {
                 let now = directory.clock.elapsed();
-                cache.put(account, (clear, &self.passwords), place, now);
+                cache.put(account, clear, &self.passwords, place, now);
             }
             // It may have had none before.
             (None, Some(id)) => cache.forget(id),

@@ -36,7 +36,7 @@ pub(crate) fn close(
             "closing a session needs the privilege disconnect-client",
         ));
     }
-    recheck::check((&directory, state), worker.snapshot.view()?, access)?;
+    recheck::check(&directory, state, worker.snapshot.view()?, access)?;
     let has_conditions = controls.assertion.is_some() || controls.pre_read.is_some();
     if has_conditions || controls.no_op || controls.transaction.is_some() {
         return Err(Refusal::new(

@@ -73,7 +73,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let account = self.account.seen();
-        self.accounts.end(&account, (&self.guess, self.is_right), self.clock.now());
+        self.accounts.end(&account, &self.guess, self.is_right, self.clock.now());
     }
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn judge(
     // What is not allowed costs nothing, and says nothing.
     let known =
         if requester == Requester::Stranger { Known::default() } else { known(worker, key)? };
-    judge_known(worker, (access, requester, false), sent, known)
+    judge_known(worker, access, requester, false, sent, known)
 }
 
 /// Looks at the passwords of an entry to be added.
@@ -105,7 +105,8 @@ pub(crate) fn judge(
 pub(crate) fn judge_new(
     worker: &mut Worker,
     access: &Access,
-    (key, entry): (&DnKey, &Entry),
+    key: &DnKey,
+    entry: &Entry,
     sent: &SentPasswords<'_>,
 ) -> Result<Verdict, Refusal> {
     let requester = if access.is_root() { Requester::Root } else { Requester::Administrator };
@@ -123,7 +124,7 @@ pub(crate) fn judge_new(
         }
     }
     let known = Known { governing, own, ..Known::default() };
-    judge_known(worker, (access, requester, true), sent, known)
+    judge_known(worker, access, requester, true, sent, known)
 }
 
 /// What there is of an entry; nothing when it is not there, which the writer will tell.
@@ -157,7 +158,9 @@ fn own_values(policy: &PasswordPolicy, entry: &dyn EntryRead, schema: &Schema) -
 
 fn judge_known(
     worker: &mut Worker,
-    (access, requester, is_added): (&Access, Requester, bool),
+    access: &Access,
+    requester: Requester,
+    is_added: bool,
     sent: &SentPasswords<'_>,
     known: Known,
 ) -> Result<Verdict, Refusal> {
@@ -169,7 +172,7 @@ fn judge_known(
     let is_privileged = is_privileged && requester != Requester::Owner;
     let keeps_hashed =
         is_privileged || policy.is_some_and(|one| one.hashed == HashedFrom::Everybody);
-    check_clear(sent, (requester, keeps_hashed))?;
+    check_clear(sent, requester, keeps_hashed)?;
     // Nobody can tell how good a password there is behind keys.
     if sent.has_keys && !keeps_hashed && requester != Requester::Root {
         return Err(refused_for(Fault::Hashed));
@@ -199,7 +202,7 @@ fn judge_known(
             may_change(&state, policy, sent.old.is_some(), now)?;
         }
         if requester.is_checked(policy) {
-            check_quality(policy, (&clear, sent.old), &own)?;
+            check_quality(policy, &clear, sent.old, &own)?;
             if policy.remembers() || has_to_change {
                 check_earnest(sent, requester)?;
                 let used = state.used(policy, now).map(|one| one.as_bytes().to_vec());
@@ -208,7 +211,7 @@ fn judge_known(
             }
         }
     } else if requester == Requester::Owner && worker.directory.credentials.passwords.check_own {
-        check_quality(&PasswordPolicy::built_in(), (&clear, sent.old), &[])?;
+        check_quality(&PasswordPolicy::built_in(), &clear, sent.old, &[])?;
     }
     let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
     Ok(Verdict {
@@ -227,7 +230,8 @@ fn judge_known(
 /// the password behind it would not sign in any more.
 fn check_clear(
     sent: &SentPasswords<'_>,
-    (requester, keeps_hashed): (Requester, bool),
+    requester: Requester,
+    keeps_hashed: bool,
 ) -> Result<(), Refusal> {
     let is_hash = |values: &[&[u8]]| values.iter().any(|one| password::is_well_formed(one));
     match requester != Requester::Stranger
@@ -245,7 +249,8 @@ fn check_clear(
 
 fn check_quality(
     policy: &PasswordPolicy,
-    (clear, old): (&[&[u8]], Option<&[u8]>),
+    clear: &[&[u8]],
+    old: Option<&[u8]>,
     own: &[String],
 ) -> Result<(), Refusal> {
     let own = own.iter().map(String::as_str).collect::<Vec<_>>();

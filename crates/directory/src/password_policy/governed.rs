@@ -21,9 +21,11 @@ pub(crate) struct GovernedAccount {
 impl GovernedAccount {
     /// Of a stored entry, with what binds left and is not in the entry yet.
     pub(crate) fn of(
-        (directory, state): (&Directory, &State),
+        directory: &Directory,
+        state: &State,
         view: &View<'_>,
-        (entry, key): (&StoredEntry<'_>, &DnKey),
+        entry: &StoredEntry<'_>,
+        key: &DnKey,
     ) -> Self {
         let governing = directory.rules.password_policies.load().of(entry, key);
         let (name, policy) = match governing {
@@ -31,7 +33,7 @@ impl GovernedAccount {
             None => (None, PasswordPolicy::default()),
         };
         let account_state = directory.accounts.state(view, entry, &policy);
-        let account = Account::new(account_state, entry, (&state.schema, &state.switches));
+        let account = Account::new(account_state, entry, &state.schema, &state.switches);
         Self { name, policy, account }
     }
 

@@ -154,7 +154,7 @@ impl Accounts {
         let pending = shard.accounts.get(&account.id);
         let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
         let known = account.now(pending);
-        let state = account.with_guesses(&known, shard, (own, now));
+        let state = account.with_guesses(&known, shard, own, now);
         state.before_login(account.policy, now).map_err(NotNow::Rejected)?;
         // Or else whoever fills the table could guess without being counted.
         if has_room || !counts_failures(account.policy) { Ok(()) } else { Err(NotNow::Busy) }
@@ -183,7 +183,8 @@ impl Accounts {
     pub(crate) fn end(
         &self,
         account: &FoundAccount<'_>,
-        (guess, is_right): (&Guess, bool),
+        guess: &Guess,
+        is_right: bool,
         now: Timestamp,
     ) {
         let mut shard = self.shard(account.id);
@@ -206,14 +207,15 @@ impl Accounts {
     pub(crate) fn settle(
         &self,
         account: &FoundAccount<'_>,
-        (own, is_right): (Own<'_>, bool),
+        own: Own<'_>,
+        is_right: bool,
         now: Timestamp,
     ) -> Result<Remark, NotNow> {
         let policy = account.policy;
         let mut shard = self.shard(account.id);
         account.check_fresh(&shard)?;
         let known = account.now(shard.accounts.get(&account.id));
-        let state = account.with_guesses(&known, &shard, (own, now));
+        let state = account.with_guesses(&known, &shard, own, now);
         // A wrong one that had its place before a delay began is noted when its bind is over.
         state.before_login(policy, now).map_err(NotNow::Rejected)?;
         if let Own::Held(guess) = own {
@@ -452,7 +454,8 @@ impl FoundAccount<'_> {
         &self,
         known: &'s AccountState,
         shard: &Shard,
-        (own, now): (Own<'_>, Timestamp),
+        own: Own<'_>,
+        now: Timestamp,
     ) -> Cow<'s, AccountState> {
         let mut begun: Vec<_> = shard.under_way.of_others(self.id, own).collect();
         if begun.is_empty() {

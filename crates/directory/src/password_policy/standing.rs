@@ -88,7 +88,8 @@ impl Account {
     pub fn new(
         state: AccountState,
         entry: &dyn EntryRead,
-        (schema, types): (&Schema, &SwitchTypes),
+        schema: &Schema,
+        types: &SwitchTypes,
     ) -> Self {
         let password = &schema.well_known().user_password;
         let has_password = !password::stored_in(entry, password).is_empty();

@@ -62,7 +62,8 @@ impl AccountsAsked {
     /// The account behind an entry, one that has a password, as far as the asker may know of it.
     pub(crate) fn account(
         &self,
-        (directory, state): (&Directory, &State),
+        directory: &Directory,
+        state: &State,
         guard: &Guard<'_>,
         view: &View<'_>,
         stored: &StoredEntry<'_>,
@@ -72,15 +73,15 @@ impl AccountsAsked {
             return None;
         }
         let key = DnKey::from_text(&state.schema, stored.dn()).ok()?;
-        let mut known = GovernedAccount::of((directory, state), view, (stored, &key));
+        let mut known = GovernedAccount::of(directory, state, view, stored, &key);
         let access = guard.access();
         let is_told = access.key() == Some(&key) || access.has(Privilege::PasswordReset);
-        known.name = known.name.filter(|name| is_told || self.sees(name, (state, guard, view)));
+        known.name = known.name.filter(|name| is_told || self.sees(name, state, guard, view));
         Some((known, key))
     }
 
     /// Whether the asker may see the entry of a policy.
-    fn sees(&self, policy: &str, (state, guard, view): (&State, &Guard<'_>, &View<'_>)) -> bool {
+    fn sees(&self, policy: &str, state: &State, guard: &Guard<'_>, view: &View<'_>) -> bool {
         let mut seen = self.seen.borrow_mut();
         if let Some((last, is_seen)) = &*seen
             && last == policy
@@ -126,8 +127,10 @@ impl AccountsAsked {
     /// The control that goes with the entry.
     pub(crate) fn control(
         &self,
-        (known, key): (&GovernedAccount, &DnKey),
-        (access, rights): (&Access, &Rights<'_>),
+        known: &GovernedAccount,
+        key: &DnKey,
+        access: &Access,
+        rights: &Rights<'_>,
         directory: &Directory,
     ) -> Option<ResponseControl> {
         if !self.usability {

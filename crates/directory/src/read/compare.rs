@@ -7,16 +7,15 @@ use auth::password;
 use ldap::message::{CompareRequest, ControlsBuf, Scope, Values};
 use ldap::result::ResultCode;
 use schema::{
-    Assertion, AssertionError, AttributeDescription, DnKey, EntryRead, Meter, Schema, Selection,
-    Truth, steps_of_name,
+    Assertion, AssertionError, AttributeDescription, EntryRead, Meter, Schema, Selection, Truth,
+    steps_of_name,
 };
-use store::View;
 
 use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::bind::hashing::Behind;
 use crate::bind::recheck;
 use crate::bind::refusals::require_confidentiality;
-use crate::directory::{Directory, State};
+use crate::directory::State;
 use crate::password_policy;
 use crate::read::live_entry::LiveEntry;
 use crate::read::lookup::Lookup;
@@ -45,7 +44,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &CompareRequest<'_>,
-    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let compare = Compare {
@@ -85,13 +85,14 @@ pub(crate) fn start(
 pub(crate) fn run_job(
     worker: &mut Worker,
     job: &Job,
-    (request, controls): (&CompareRequest<'_>, &RequestControls<'_>),
+    request: &CompareRequest<'_>,
+    controls: &RequestControls<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Completion {
     let Worker { directory, snapshot, .. } = worker;
     // It has waited for its turn.
     let is_still_there = |snapshot: &mut Snapshot| {
-        recheck::check((directory, &directory.state.load()), snapshot.view()?, &job.access)
+        recheck::check(directory, &directory.state.load(), snapshot.view()?, &job.access)
     };
     let outcome = is_still_there(snapshot).and_then(|()| {
         let compare = Compare {
@@ -176,9 +177,10 @@ impl Compare<'_> {
         let (view, referrals) =
             worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
         let viewer = Viewer { directory, access, view, schema };
-        let found = (&**directory, &**state, (view, referrals));
-        let (truth, values) =
-            guarded(&viewer, &key, |guard| self.ask(found, (&key, &assertion), guard, &mut meter))?;
+        let lookup = Lookup { name: request.name, key: &key, referrals, scope: None };
+        let (truth, values) = guarded(&viewer, &key, |guard| {
+            self.ask(&viewer, &state, &lookup, &assertion, guard, &mut meter)
+        })?;
         if meter.is_over() {
             return match is_password {
                 true => Err(too_much_work()),
@@ -202,16 +204,19 @@ impl Compare<'_> {
     /// What the assertion says of the entry; where it is not true of passwords, with those.
     fn ask(
         &self,
-        (directory, state, (view, referrals)): (&Directory, &State, (&View<'_>, bool)),
-        (key, assertion): (&DnKey, &Assertion),
+        viewer: &Viewer<'_>,
+        state: &State,
+        lookup: &Lookup<'_>,
+        assertion: &Assertion,
         guard: &Guard<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<(Truth, Vec<Vec<u8>>), Refusal> {
-        let Self { session, request, controls, .. } = *self;
+        let Self { session, controls, .. } = *self;
+        let (&Viewer { directory, view, .. }, key) = (viewer, lookup.key);
         let schema = &state.schema;
         let check = |entry: &dyn EntryRead, rights: &Rights<'_>, meter: &mut Meter<'_>| {
             let work_max = directory.limits.inline_work_max;
-            controls.check_assertion((entry, rights), schema, work_max)?;
+            controls.check_assertion(entry, rights, schema, work_max)?;
             evaluate(entry, rights, assertion, schema, meter)
         };
         // The values of what the server makes are of the server.
@@ -229,8 +234,7 @@ impl Compare<'_> {
         {
             return Ok((check(&base, &guard.on(&base), &mut unlimited)?, Vec::new()));
         }
-        let lookup = Lookup { name: request.name, key, referrals, scope: None };
-        let id = target::find(view, state, guard, &lookup)?;
+        let id = target::find(view, state, guard, lookup)?;
         let stored = guard::stored(view, id)?;
         let rights = guard.on(&stored);
         if !rights.is_disclosed() {

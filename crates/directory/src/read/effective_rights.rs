@@ -29,7 +29,8 @@ impl EffectiveRights<'_> {
         &self,
         asker: &Access,
         view: &View<'_>,
-        (state, root): (&State, &RootIdentity),
+        state: &State,
+        root: &RootIdentity,
     ) -> Result<Access, Refusal> {
         let Some(name) = self.identity else { return Ok(asker.clone()) };
         if !asker.has(Privilege::BypassAcl) && !asker.has(Privilege::ModifyAcl) {
@@ -88,7 +89,7 @@ impl ReportedRights<'_> {
         for (name, right) in ENTRY_LEVEL.into_iter().filter(|_| self.is_explained) {
             lines.put(&format!("{INFO};entryLevel;{name}"), || {
                 let question = Question::Entry(right);
-                self.reason(entry, (name, None), rights.may_entry(right), &question)
+                self.reason(entry, name, None, rights.may_entry(right), &question)
             });
         }
         for description in &self.attributes(entry, selection, schema) {
@@ -147,7 +148,7 @@ impl ReportedRights<'_> {
                     Right::Proxy => (Question::Entry(right), rights.may_entry(right)),
                     _ => (Question::Attribute(right, description), rights.may(right, description)),
                 };
-                self.reason(entry, (name, Some(text)), may, &question)
+                self.reason(entry, name, Some(text), may, &question)
             });
         }
         let own = self.guard.access().identity().dn().map(ToString::to_string).unwrap_or_default();
@@ -157,7 +158,7 @@ impl ReportedRights<'_> {
             lines.put(&format!("{INFO};attributeLevel;{name};{text}"), || {
                 let question = Question::Value(change, description, own.as_bytes());
                 let may = rights.may_self(change, description);
-                self.reason(entry, (name, Some(text)), may, &question)
+                self.reason(entry, name, Some(text), may, &question)
             });
         }
     }
@@ -166,7 +167,8 @@ impl ReportedRights<'_> {
     fn reason(
         &self,
         entry: &dyn EntryRead,
-        (right, attribute): (&str, Option<&str>),
+        right: &str,
+        attribute: Option<&str>,
         may: bool,
         question: &Question<'_>,
     ) -> String {

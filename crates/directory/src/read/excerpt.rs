@@ -24,7 +24,9 @@ use crate::write::request::Modification;
 
 /// Reads an entry that was found, as far as these modifications need it.
 pub(crate) fn load(
-    (view, id, schema): (&View<'_>, EntryId, &Schema),
+    view: &View<'_>,
+    id: EntryId,
+    schema: &Schema,
     modifications: &[Modification],
     passes: &mut Passes,
 ) -> Result<Entry, Refusal> {

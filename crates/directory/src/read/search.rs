@@ -69,7 +69,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &SearchRequest<'_>,
-    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let Worker { directory, snapshot, names, recorder, .. } = worker;
@@ -106,7 +107,7 @@ pub(crate) fn start(
         let outcome = if chain::asks(&meant.filter) && !cost::is_root_dse(request) {
             Ok(SearchOutcome::TooMuch)
         } else {
-            search.run((snapshot, &state), &meant, sink)
+            search.run(snapshot, &state, &meant, sink)
         };
         if matches!(outcome, Ok(SearchOutcome::TooMuch | SearchOutcome::Parked(_))) {
             resolved = Some(Box::new(meant));
@@ -150,12 +151,13 @@ pub(crate) fn start(
 pub(crate) fn run_job(
     worker: &mut Worker,
     job: &mut Job,
-    (request, controls): (&SearchRequest<'_>, &RequestControls<'_>),
+    request: &SearchRequest<'_>,
+    controls: &RequestControls<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Completion, Box<Parked>> {
     let note = sink.noted();
     let before = job.resolved.take();
-    let outcome = answer(worker, job, (request, controls, before), &note, sink);
+    let outcome = answer(worker, job, request, controls, before, &note, sink);
     sink.note(&note);
     match outcome {
         Ok((SearchOutcome::Done(done), _)) => Ok(done.send(sink)),
@@ -173,11 +175,9 @@ pub(crate) fn run_job(
 fn answer(
     worker: &mut Worker,
     job: &Job,
-    (request, controls, before): (
-        &SearchRequest<'_>,
-        &RequestControls<'_>,
-        Option<Box<ResolvedRequest>>,
-    ),
+    request: &SearchRequest<'_>,
+    controls: &RequestControls<'_>,
+    before: Option<Box<ResolvedRequest>>,
     note: &Note,
     sink: &mut ResponseSink<'_>,
 ) -> Result<(SearchOutcome, Box<ResolvedRequest>), Refusal> {
@@ -185,7 +185,7 @@ fn answer(
     // It has waited: for its turn, or for its client. Rights are asked for anew, and so is whatever
     // depends on them; names mean the same until the schema is another one.
     let state = directory.state.load();
-    recheck::check((directory, &state), snapshot.view()?, &job.access)?;
+    recheck::check(directory, &state, snapshot.view()?, &job.access)?;
     let resolved = match before.filter(|before| before.holds_under(&state.schema)) {
         Some(resolved) => resolved,
         None => Box::new(ResolvedRequest::of(request, controls, &state.schema, names)?),
@@ -215,7 +215,7 @@ fn answer(
     if job.keeps_order && resumed.is_none() {
         job.stop.set_deadline(search.bounds().deadline);
     }
-    let mut outcome = search.run((snapshot, &state), &resolved, sink)?;
+    let mut outcome = search.run(snapshot, &state, &resolved, sink)?;
     if let SearchOutcome::Parked(parked) = &mut outcome {
         parked.begun = resumed.map_or(begun, |before| before.begun);
         parked.planned = search.watch.as_ref().and_then(Watch::plan);
@@ -231,7 +231,8 @@ fn answer(
 impl Search<'_> {
     fn run(
         &self,
-        (snapshot, state): (&mut Snapshot, &State),
+        snapshot: &mut Snapshot,
+        state: &State,
         meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
@@ -248,18 +249,18 @@ impl Search<'_> {
         let viewer = Viewer { directory, access, view: search_view.view, schema };
         let Some(effective) = &self.controls.effective_rights else {
             return guarded(&viewer, top, |guard| {
-                self.run_guarded((guard, None), (&search_view, state), meant, sink)
+                self.run_guarded(guard, None, &search_view, state, meant, sink)
             });
         };
         let other =
-            effective.access(access, search_view.view, (state, &directory.credentials.root))?;
+            effective.access(access, search_view.view, state, &directory.credentials.root)?;
         let of_other = Viewer { access: &other, ..viewer };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
             guarded(&viewer, top, |guard| {
                 let reported =
                     ReportedRights { guard: other, asker: guard, asked: effective, is_explained };
-                self.run_guarded((guard, Some(&reported)), (&search_view, state), meant, sink)
+                self.run_guarded(guard, Some(&reported), &search_view, state, meant, sink)
             })
         })
     }
@@ -267,8 +268,10 @@ impl Search<'_> {
     /// The search, with the rules that hold for who asks.
     fn run_guarded(
         &self,
-        (guard, reported): (&Guard<'_>, Option<&ReportedRights<'_>>),
-        (search_view, state): (&SearchView<'_>, &State),
+        guard: &Guard<'_>,
+        reported: Option<&ReportedRights<'_>>,
+        search_view: &SearchView<'_>,
+        state: &State,
         meant: &ResolvedRequest,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
@@ -284,18 +287,18 @@ impl Search<'_> {
             if let Some(end) = self.asserted(special.entry(), guard, schema)? {
                 return Ok(end);
             }
-            let answer = || Ok(self.special(special.entry(), guard, (schema, visible), sink));
-            return self.made(true, (schema, guard), answer);
+            let answer = || Ok(self.special(special.entry(), guard, schema, visible, sink));
+            return self.made(true, schema, guard, answer);
         }
         let may_wait = self.candidates_max.is_none();
         let asked = virtual_tree::TreeSearch { base: key, scope, selection, may_wait };
         if let Some(found) = virtual_tree::find(self.directory, state, guard, &asked) {
             let found = found?;
-            let answer = || self.virtual_entries(found, guard, (schema, visible), sink);
+            let answer = || self.virtual_entries(found, guard, schema, visible, sink);
             if self.resumed.is_some() {
                 return answer();
             }
-            return self.made(false, (schema, guard), answer);
+            return self.made(false, schema, guard, answer);
         }
         let &SearchView { view, referrals, subentries, aliases } = search_view;
         let lookup = Lookup { name: self.request.base, key, referrals, scope: Some(scope) };
@@ -309,7 +312,7 @@ impl Search<'_> {
         // The guard begins at the base, unless aliases and chains may lead away from it.
         let is_local = deref == DerefAliases::Never && !chain::asks(filter);
         let has_told = self.resumed.is_some_and(Parked::has_told);
-        let hidden = !has_told && self.hidden(view, guard, (base, is_local))?;
+        let hidden = !has_told && self.hidden(view, guard, base, is_local)?;
         if self.resumed.is_none()
             && self.controls.assertion.is_some()
             && let Some(end) = self.asserted_of_base(view, state, guard, base)?
@@ -332,7 +335,7 @@ impl Search<'_> {
             guard,
             reported,
         };
-        let outcome = self.expanded(view, state, (&mut resolved, aliases), sink);
+        let outcome = self.expanded(view, state, &mut resolved, aliases, sink);
         if hidden && reveals(&outcome) && !sink.has_sent() {
             return Err(guard.hidden(view, base)?);
         }
@@ -344,7 +347,8 @@ impl Search<'_> {
         &self,
         view: &View<'_>,
         state: &State,
-        (resolved, aliases): (&mut Resolved<'_>, bool),
+        resolved: &mut Resolved<'_>,
+        aliases: bool,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
         let Resolved { filter, guard, .. } = *resolved;
@@ -353,11 +357,11 @@ impl Search<'_> {
             && let Some(end) = self.follow(view, state, resolved)?
         {
             if matches!(end, SearchOutcome::TooMuch) {
-                self.note_too_much((filter, guard));
+                self.note_too_much(filter, guard);
             }
             return Ok(end);
         }
-        let outcome = match chain::expand(self, view, state, (guard, filter))? {
+        let outcome = match chain::expand(self, view, state, guard, filter)? {
             Expanded::Same => self.entries(view, state, resolved, sink),
             Expanded::Filter(filter) => {
                 let regions = resolved.regions.take();
@@ -366,7 +370,7 @@ impl Search<'_> {
             Expanded::End(outcome) => Ok(outcome),
         };
         if matches!(outcome, Ok(SearchOutcome::TooMuch)) {
-            self.note_too_much((filter, guard));
+            self.note_too_much(filter, guard);
         }
         self.report(filter, &outcome);
         outcome
@@ -375,7 +379,7 @@ impl Search<'_> {
     /// Of a search that is too much for the thread that reads requests: whether hidden entries may
     /// have decided that.
     #[cold]
-    fn note_too_much(&self, (filter, guard): (&ResolvedFilter, &Guard<'_>)) {
+    fn note_too_much(&self, filter: &ResolvedFilter, guard: &Guard<'_>) {
         if !usable::finds_all(filter, guard) {
             self.work.keep_order();
         }
@@ -387,7 +391,8 @@ impl Search<'_> {
         &self,
         view: &View<'_>,
         guard: &Guard<'_>,
-        (base, is_local): (EntryId, bool),
+        base: EntryId,
+        is_local: bool,
     ) -> Result<bool, Refusal> {
         if guard.sees_all() || base == EntryId::ROOT {
             return Ok(false);
@@ -492,9 +497,9 @@ impl Search<'_> {
         {
             watch.planned(plan.estimate, unindexed::is_unindexed(&plan));
         }
-        let spare = self.check_indexed(&plan, view, (&ask, resolved.guard))?;
+        let spare = self.check_indexed(&plan, view, &ask, resolved.guard)?;
         self.work.spare.set(spare);
-        let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
+        let mut run = Run::new(self, view, state, resolved, &plan, bounds, start);
         let too_few = || self.work.has_found_too_few.get();
         if let Some(request) = &self.controls.entry_count {
             let outcome = self.count(request, &plan, &mut run, sink);
@@ -507,14 +512,13 @@ impl Search<'_> {
         let mut is_at_references = false;
         match self.resumed {
             None if self.is_sorted() => {
-                let outcome = sorted::run(self, (view, state), resolved, &plan, bounds, sink);
+                let outcome = sorted::run(self, view, state, resolved, &plan, bounds, sink);
                 return if too_few() { Ok(self.found_too_few(&plan, view, &ask)) } else { outcome };
             }
             None => {}
             Some(parked) => {
                 if let Some(list) = parked.list() {
-                    let parts = (view, state);
-                    return sorted::resume(self, parts, resolved, &plan, (bounds, list), sink);
+                    return sorted::resume(self, view, state, resolved, &plan, list, sink);
                 }
                 run.resume(parked);
                 is_at_references = matches!(parked.phase, Phase::References { .. });

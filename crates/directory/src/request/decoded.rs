@@ -85,7 +85,7 @@ impl DecodedRequest {
 
     /// The same for a job that parks: decoded, where the budget has room for that and for what was
     /// resolved of it, `terms` of a filter. `max` is what all may take.
-    pub(crate) fn kept(mut self, terms: u64, (budget, max): (&Budget, usize)) -> JobRequest {
+    pub(crate) fn kept(mut self, terms: u64, budget: &Budget, max: usize) -> JobRequest {
         if self.held.is_none() {
             let terms = usize::try_from(terms).unwrap_or(usize::MAX);
             let of_message = self.cell.borrow_owner().len().saturating_mul(BYTES_OF_OCTET);

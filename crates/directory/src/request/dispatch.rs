@@ -96,7 +96,8 @@ impl Worker {
         &mut self,
         session: &mut Session,
         received: &Received<'_>,
-        (code, why): (ResultCode, &'static str),
+        code: ResultCode,
+        why: &'static str,
         out: &mut Vec<u8>,
     ) -> Completion {
         let operation = received.operation();
@@ -104,7 +105,7 @@ impl Worker {
             session.refuse_bind();
         }
         let id = received.id().unwrap_or(MessageId::UNSOLICITED);
-        sink::refuse(out, (id, operation), Refusal::new(code, why))
+        sink::refuse(out, id, operation, Refusal::new(code, why))
     }
 
     /// Goes on with a request whose hashes are computed.
@@ -175,7 +176,7 @@ fn dispatch(
         })
         .and_then(|controls| {
             proxied::assume(worker, session, &controls)?;
-            carry_out(worker, session, (message, bytes), &controls, sink)
+            carry_out(worker, session, message, bytes, &controls, sink)
         });
     session.resume();
     let next = outcome.unwrap_or_else(|refusal| {
@@ -274,7 +275,8 @@ fn check_not_binding(session: &Session, request: &Request<'_>) -> Result<(), Ref
 fn carry_out(
     worker: &mut Worker,
     session: &mut Session,
-    (message, bytes): (&Message<'_, Request<'_>>, &[u8]),
+    message: &Message<'_, Request<'_>>,
+    bytes: &[u8],
     controls: &RequestControls<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
@@ -285,13 +287,13 @@ fn carry_out(
     let envelope = Envelope { id, operation, bytes, schema_generation };
     let resolved = match &message.op {
         Request::Bind(bind) => {
-            return bind::start(worker, session, bind, (controls, envelope), sink);
+            return bind::start(worker, session, bind, controls, envelope, sink);
         }
         Request::Search(search) => {
-            return read::search::start(worker, session, search, (controls, envelope), sink);
+            return read::search::start(worker, session, search, controls, envelope, sink);
         }
         Request::Compare(compare) => {
-            return read::compare::start(worker, session, compare, (controls, envelope), sink);
+            return read::compare::start(worker, session, compare, controls, envelope, sink);
         }
         Request::Extended(extended) => {
             let call = Call { controls, envelope };
@@ -311,7 +313,7 @@ fn carry_out(
         Request::Modify(modify) => write::modify::resolve(worker, session, controls, modify)?,
         Request::ModifyDn(rename) => write::modify_dn::resolve(worker, rename)?.into(),
     };
-    submit::submit(worker, session, (controls, envelope), resolved, sink)
+    submit::submit(worker, session, controls, envelope, resolved, sink)
 }
 
 /// Carries out a job on a pool thread, or goes on with it.
@@ -334,11 +336,8 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
             Err(mut parked) => {
                 job.keeps_order = sink.keeps_order();
                 parked.so_far = sink.parked();
-                job.park(
-                    request,
-                    parked,
-                    (&directory.budgets.parked, directory.limits.parked_max_bytes),
-                );
+                let (budget, max) = (&directory.budgets.parked, directory.limits.parked_max_bytes);
+                job.park(request, parked, budget, max);
                 return Ran::Parked(job);
             }
         },
@@ -375,9 +374,9 @@ fn run_on(
     let controls = &request.controls;
     match &request.op {
         _ if job.stop.is_abandoned() => Ok(sink.nothing()),
-        Request::Search(search) => read::search::run_job(worker, job, (search, controls), sink),
+        Request::Search(search) => read::search::run_job(worker, job, search, controls, sink),
         Request::Compare(compare) => {
-            Ok(read::compare::run_job(worker, job, (compare, controls), sink))
+            Ok(read::compare::run_job(worker, job, compare, controls, sink))
         }
         Request::Unbind
         | Request::Abandon(_)

@@ -85,7 +85,7 @@ impl Job {
 
     /// Refuses the request: nothing of it is carried out.
     pub fn refuse(&self, out: &mut Vec<u8>, code: ResultCode, why: String) -> Completion {
-        sink::refuse(out, (self.id, Some(self.operation)), Refusal::new(code, why))
+        sink::refuse(out, self.id, Some(self.operation), Refusal::new(code, why))
     }
 
     /// The job parks, with what was read of its request where there is room for that.
@@ -93,10 +93,11 @@ impl Job {
         &mut self,
         request: DecodedRequest,
         parked: Box<Parked>,
-        budget: (&Budget, usize),
+        budget: &Budget,
+        budget_max: usize,
     ) {
         let terms = self.resolved.as_ref().map_or(0, |resolved| resolved.terms());
-        self.request = request.kept(terms, budget);
+        self.request = request.kept(terms, budget, budget_max);
         if let JobRequest::Encoded(_) = self.request {
             self.resolved = None;
         }

@@ -205,14 +205,15 @@ impl<'b> ResponseSink<'b> {
 
     /// The end of an extended operation that was carried out.
     pub(crate) fn extended(&mut self, oid: Option<&str>, value: Option<&[u8]>) -> Completion {
-        self.extended_with(Refusal::new(ResultCode::Success, ""), (oid, value), Controls::EMPTY)
+        self.extended_with(Refusal::new(ResultCode::Success, ""), oid, value, Controls::EMPTY)
     }
 
     /// The end of an extended operation, with its name and value.
     pub(crate) fn extended_with(
         &mut self,
         result: Refusal,
-        (oid, value): (Option<&str>, Option<&[u8]>),
+        oid: Option<&str>,
+        value: Option<&[u8]>,
         controls: Controls<'_>,
     ) -> Completion {
         let mut urls = StringsBuf::new();
@@ -335,7 +336,8 @@ impl<'b> ResponseSink<'b> {
 /// Refuses a request that was not begun, or goes no further.
 pub(crate) fn refuse(
     out: &mut Vec<u8>,
-    (id, operation): (MessageId, Option<OperationKind>),
+    id: MessageId,
+    operation: Option<OperationKind>,
     refusal: Refusal,
 ) -> Completion {
     ResponseSink::new(out, id, operation).end(refusal, Controls::EMPTY)
@@ -344,8 +346,10 @@ pub(crate) fn refuse(
 /// Appends the notice of disconnection (RFC 4511 §4.4.1): all that is said to the message at hand.
 pub fn disconnect(
     out: &mut Vec<u8>,
-    (id, operation): (MessageId, Option<OperationKind>),
-    (code, diagnostic): (ResultCode, &'static str),
+    id: MessageId,
+    operation: Option<OperationKind>,
+    code: ResultCode,
+    diagnostic: &'static str,
 ) -> Completion {
     let refusal = Refusal::new(code, diagnostic);
     ResponseSink::new(out, id, operation).notice_of_disconnection(refusal)

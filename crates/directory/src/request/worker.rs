@@ -77,15 +77,12 @@ impl Worker {
     pub(crate) fn stored_form(
         &mut self,
         clear: &[u8],
-        as_what: (Option<Scheme>, bool),
+        scheme: Option<Scheme>,
+        is_generated: bool,
     ) -> Result<Hashed, Refusal> {
         let Self { directory, request, chance, .. } = self;
-        request.hashing.known().stored_form(
-            &directory.credentials.passwords,
-            clear,
-            as_what,
-            &mut **chance,
-        )
+        let (known, options) = (request.hashing.known(), &directory.credentials.passwords);
+        known.stored_form(options, clear, scheme, is_generated, &mut **chance)
     }
 
     /// The thread has nothing to do: gives up its snapshot, so that old pages can be reused.

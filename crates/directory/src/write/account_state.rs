@@ -71,11 +71,11 @@ pub(crate) fn start(
     let (changes, numbers) = resolve(&value.operations)?;
     let query = StateQuery { target: value.target.into_owned(), numbers, knows_ping };
     if changes.is_empty() {
-        let value = read(worker, session, &state, (&dn, &key), &query)?;
+        let value = read(worker, session, &state, &dn, &key, &query)?;
         return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
     }
     let op = WriteOp::StateChange(StateChange { key, dn, changes, query });
-    submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
+    submit::submit(worker, session, call.controls, call.envelope, op.into(), sink)
 }
 
 /// What is to be changed, and the numbers of what is to be reported: also of what is changed.
@@ -103,7 +103,8 @@ fn read(
     worker: &mut Worker,
     session: &Session,
     state: &State,
-    (dn, key): (&Dn, &DnKey),
+    dn: &Dn,
+    key: &DnKey,
     query: &StateQuery,
 ) -> Result<Vec<u8>, Refusal> {
     let directory = Arc::clone(&worker.directory);
@@ -120,7 +121,7 @@ fn read(
         if !guard.on(&stored).is_disclosed() {
             return Err(guard.denied(view, &stored)?);
         }
-        let known = GovernedAccount::of((&directory, state), view, (&stored, key));
+        let known = GovernedAccount::of(&directory, state, view, &stored, key);
         Ok(known.report(now).value(query))
     })
 }
@@ -141,7 +142,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let schema = &decide.state.schema;
     let now = decide.stamp.moment.time;
     let mut known =
-        GovernedAccount::of((decide.directory, decide.state), decide.view, (&stored, &op.key));
+        GovernedAccount::of(decide.directory, decide.state, decide.view, &stored, &op.key);
     let found = known.account.state.clone();
     let mut changed = AccountChange { account: &mut known.account, policy: &known.policy, now };
     for (operation, values) in &op.changes {

@@ -52,9 +52,9 @@ pub(crate) fn resolve(
     entry.add_naming_values(schema)?;
     let access = session.access();
     let verdict =
-        sent_passwords(&entry).map(|sent| change::judge_new(worker, access, (&key, &entry), &sent));
+        sent_passwords(&entry).map(|sent| change::judge_new(worker, access, &key, &entry, &sent));
     let storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
-    stored_form::hash_passwords(worker, session, &mut entry, (schema, storing.as_ref()))?;
+    stored_form::hash_passwords(worker, session, &mut entry, schema, storing.as_ref())?;
     Ok(match worker.request.hashing.questions() {
         Some(questions) => Resolution::NeedsHash(questions),
         None => WriteOp::Add(Add { key, entry, verdict }).into(),

@@ -253,7 +253,7 @@ impl Attempt<'_, '_> {
             return Err(schema_changed().into());
         }
         let WriteRequest { op, access, controls, .. } = request;
-        recheck::check((self.directory, self.state), &self.batch.view(), access)?;
+        recheck::check(self.directory, self.state, &self.batch.view(), access)?;
         // What rules mean is kept for a point of the log, and there is none between updates.
         let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
         let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
@@ -271,7 +271,7 @@ impl Attempt<'_, '_> {
             self.acis = Arc::new(after);
         }
         if let Some(wanted) = &controls.post_read {
-            read.extend(self.post_read(&Access::clone(access), wanted, (op, first))?);
+            read.extend(self.post_read(&Access::clone(access), wanted, op, first)?);
         }
         if let Some(refusal) = late {
             return Err(refusal.into());
@@ -336,7 +336,8 @@ impl Attempt<'_, '_> {
         &mut self,
         access: &Access,
         wanted: &ReadEntry,
-        (op, first): (&WriteOp, usize),
+        op: &WriteOp,
+        first: usize,
     ) -> Result<Option<ResponseControl>, Refusal> {
         let Self { directory, batch, state, changes, acis, room, .. } = self;
         let (view, schema) = (&batch.view(), &state.schema);
@@ -354,8 +355,8 @@ impl Attempt<'_, '_> {
                 Some((_, key)) if *key == state.subschema_key => {
                     let entry = &*state.subschema;
                     return guarded_by(&viewer, acis, &DnKey::root(), |guard| {
-                        let control = (read_entry::POST_READ, room);
-                        wanted.response(control, entry, &guard.on(entry)).map(Some)
+                        let rights = &guard.on(entry);
+                        wanted.response(read_entry::POST_READ, room, entry, rights).map(Some)
                     });
                 }
                 Some((_, key)) => match view.resolve(key)? {
@@ -376,8 +377,9 @@ impl Attempt<'_, '_> {
         };
         let stored = guard::stored(view, id)?;
         guarded_by(&viewer, acis, &DnKey::root(), |guard| {
-            let control = (read_entry::POST_READ, room);
-            wanted.read(control, view, &stored, schema.well_known(), guard).map(Some)
+            wanted
+                .read(read_entry::POST_READ, room, view, &stored, schema.well_known(), guard)
+                .map(Some)
         })
     }
 }
@@ -398,7 +400,7 @@ fn pre_read(
     let check = |entry: &dyn EntryRead, rights: &Rights<'_>| match assertion {
         Some(filter) => {
             let work_max = decide.directory.limits.assertion_work_max;
-            assertion::check(filter, (entry, rights), schema, work_max)
+            assertion::check(filter, entry, rights, schema, work_max)
         }
         None => Ok(()),
     };
@@ -421,7 +423,7 @@ fn pre_read(
         let rights = guard.on(entry);
         check(entry, &rights)?;
         if let Some(wanted) = pre_read {
-            read.push(wanted.response((read_entry::PRE_READ, room), entry, &rights)?);
+            read.push(wanted.response(read_entry::PRE_READ, room, entry, &rights)?);
         }
         return Ok(read);
     }
@@ -431,8 +433,8 @@ fn pre_read(
     let live = LiveEntry::new(decide.view, &stored, known, true).seen_by(guard);
     check(&live, &guard.on(&stored))?;
     if let Some(wanted) = pre_read {
-        let control = (read_entry::PRE_READ, room);
-        read.push(wanted.read(control, decide.view, &stored, known, guard)?);
+        let (oid, view) = (read_entry::PRE_READ, decide.view);
+        read.push(wanted.read(oid, room, view, &stored, known, guard)?);
     }
     Ok(read)
 }

@@ -72,8 +72,8 @@ pub(crate) fn resolve(
     for modification in request.changes.iter() {
         // Who may not is refused by the writer, and has nothing hashed.
         let stored = may_try.then_some(&mut passwords);
-        let context = (&*state.schema, storing.as_ref(), stored);
-        match resolve_one(worker, session, context, &modification)? {
+        let (schema, storing) = (&*state.schema, storing.as_ref());
+        match resolve_one(worker, session, schema, storing, stored, &modification)? {
             ResolvedOne::Kept(modification, old) => {
                 modifications.push(modification);
                 is_wrong |= old.misses;
@@ -178,7 +178,9 @@ enum ResolvedOne {
 fn resolve_one(
     worker: &mut Worker,
     session: &Session,
-    (schema, storing, passwords): (&Schema, Option<&Storing>, Option<&mut StoredNow<'_>>),
+    schema: &Schema,
+    storing: Option<&Storing>,
+    passwords: Option<&mut StoredNow<'_>>,
     modification: &ldap::message::Modification<'_>,
 ) -> Result<ResolvedOne, Refusal> {
     let attribute = &modification.attribute;
@@ -346,12 +348,11 @@ fn modified(decide: &Decide<'_>, op: &Modify, id: EntryId) -> Result<(Entry, Ent
     let schema = &decide.state.schema;
     let mut passes = Passes::new(decide.directory.limits.modify_work_max);
     passes.sent(&op.modifications)?;
-    let found = (decide.view, id, &**schema);
-    let before = excerpt::load(found, &op.modifications, &mut passes)?;
+    let before = excerpt::load(decide.view, id, schema, &op.modifications, &mut passes)?;
     let mut after = before.clone();
     for modification in merged(&op.modifications) {
         passes.modification(&after, &modification)?;
-        apply(&mut after, schema, &modification, (decide.directory, decide.controls))?;
+        apply(&mut after, schema, &modification, decide.directory, decide.controls)?;
     }
     passes.name(&after, schema)?;
     Ok((before, after))
@@ -446,7 +447,8 @@ fn apply(
     entry: &mut Entry,
     schema: &Schema,
     modification: &Modification,
-    (directory, controls): (&Directory, &WriteControls),
+    directory: &Directory,
+    controls: &WriteControls,
 ) -> Result<(), Refusal> {
     let Modification { operation, description, values } = modification;
     relax::check_settable(description, schema, controls.relax)?;

@@ -77,7 +77,7 @@ pub(crate) fn start(
         (Some(questions), _) => Resolution::NeedsHash(questions),
         (None, None) => unreachable!("what is asked is among the questions"),
     };
-    submit::submit(worker, session, (call.controls, call.envelope), resolved, sink)
+    submit::submit(worker, session, call.controls, call.envelope, resolved, sink)
 }
 
 /// The new password with its stored form; none while that is asked for.
@@ -95,8 +95,7 @@ fn new_password(
         }),
     };
     let clear = new.or(made.as_ref().map(|made| made.as_slice())).unwrap_or_default();
-    let as_what = (verdict.scheme(), made.is_some());
-    Ok(match worker.stored_form(clear, as_what)? {
+    Ok(match worker.stored_form(clear, verdict.scheme(), made.is_some())? {
         Hashed::Now(stored) => {
             Some(AcceptedPassword { stored, generated: made.map(|made| made.to_vec()), verdict })
         }

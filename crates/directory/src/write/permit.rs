@@ -35,12 +35,12 @@ pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
 fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
     match op {
         WriteOp::Add(op) => add(decide, op),
-        WriteOp::Delete(op) => on_target(decide, (&op.dn, &op.key), |_, rights| {
+        WriteOp::Delete(op) => on_target(decide, &op.dn, &op.key, |_, rights| {
             rights.may_entry(Right::Delete) && may_touch_policies(decide, &op.key, false)
         }),
         WriteOp::SubtreeDelete(op) if op.is_begun() => Ok(()),
         WriteOp::SubtreeDelete(op) => {
-            on_target(decide, (&op.dn, &op.key), |_, rights| rights.may_entry(Right::Delete))?;
+            on_target(decide, &op.dn, &op.key, |_, rights| rights.may_entry(Right::Delete))?;
             whole_tree(decide, &op.key)
         }
         WriteOp::Modify(op) if op.key == decide.state.subschema_key => {
@@ -52,28 +52,28 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         }
         // Nothing changes, but it is told that there is such an entry.
         WriteOp::Modify(op) if op.modifications.is_empty() && op.refused.is_empty() => {
-            on_target(decide, (&op.dn, &op.key), |_, rights| rights.is_disclosed())
+            on_target(decide, &op.dn, &op.key, |_, rights| rights.is_disclosed())
         }
-        WriteOp::Modify(op) => on_target(decide, (&op.dn, &op.key), |stored, rights| {
+        WriteOp::Modify(op) => on_target(decide, &op.dn, &op.key, |stored, rights| {
             let is_beside = op.modifications.iter().all(|one| one.description.is_password());
             may_all(rights, stored, &op.modifications)
                 && op.refused.iter().all(|one| may_set(rights, stored, one))
                 && (is_beside || may_touch_policies(decide, &op.key, false))
         }),
-        WriteOp::ModifyDn(op) => on_target(decide, (&op.dn, &op.key), |_, rights| {
+        WriteOp::ModifyDn(op) => on_target(decide, &op.dn, &op.key, |_, rights| {
             may_rename(decide, op, rights) && may_touch_policies(decide, &op.key, true)
         }),
         WriteOp::PasswordModify(op) => {
             let password = &decide.state.schema.well_known().user_password;
             let new = op.new.as_ref().map_or(UNKNOWN, |new| new.stored.as_slice());
-            on_target(decide, (&op.dn, &op.key), |stored, rights| {
+            on_target(decide, &op.dn, &op.key, |stored, rights| {
                 may_take_each(rights, stored, password)
                     && rights.may_value(ValueChange::Add, password, new)
             })
         }
         // Its values are decided on when they are known.
         WriteOp::StateChange(op) => {
-            on_target(decide, (&op.dn, &op.key), |_, rights| rights.is_disclosed())
+            on_target(decide, &op.dn, &op.key, |_, rights| rights.is_disclosed())
         }
         // Those are decided on by privileges alone.
         WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
@@ -111,7 +111,8 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
 /// Finds the target and asks about it.
 fn on_target(
     decide: &Decide<'_>,
-    (dn, key): (&ldap::dn::Dn, &DnKey),
+    dn: &ldap::dn::Dn,
+    key: &DnKey,
     may: impl FnOnce(&StoredEntry<'_>, &Rights<'_>) -> bool,
 ) -> Result<(), Refusal> {
     let name = dn.to_string();

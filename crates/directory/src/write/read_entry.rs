@@ -61,7 +61,8 @@ impl ReadEntry {
     /// The response control `oid` for a stored entry, with what is computed about it.
     pub(crate) fn read(
         &self,
-        (oid, room): (&'static str, &mut Room),
+        oid: &'static str,
+        room: &mut Room,
         view: &View<'_>,
         stored: &StoredEntry<'_>,
         known: &WellKnown,
@@ -69,13 +70,14 @@ impl ReadEntry {
     ) -> Result<ResponseControl, Refusal> {
         let computed = self.selection.may_select_operational();
         let live = LiveEntry::new(view, stored, known, computed).seen_by(guard);
-        self.response((oid, room), &live, &guard.on(stored))
+        self.response(oid, room, &live, &guard.on(stored))
     }
 
     /// The response control `oid` for an entry, reduced to what the asker may see.
     pub(crate) fn response(
         &self,
-        (oid, room): (&'static str, &mut Room),
+        oid: &'static str,
+        room: &mut Room,
         entry: &dyn EntryRead,
         rights: &Rights<'_>,
     ) -> Result<ResponseControl, Refusal> {

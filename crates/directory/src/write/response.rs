@@ -50,7 +50,7 @@ impl WriteResponse {
         }
         match &value {
             None => sink.end(result, list.as_ref()),
-            Some(value) => sink.extended_with(result, (None, Some(value)), list.as_ref()),
+            Some(value) => sink.extended_with(result, None, Some(value), list.as_ref()),
         }
     }
 }

@@ -18,7 +18,8 @@ pub(crate) fn hash_passwords(
     worker: &mut Worker,
     session: &Session,
     entry: &mut Entry,
-    (schema, storing): (&Schema, Option<&Storing>),
+    schema: &Schema,
+    storing: Option<&Storing>,
 ) -> Result<(), Refusal> {
     if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
         require_confidentiality(&worker.directory.credentials.authentication, session)?;
@@ -40,7 +41,7 @@ pub(crate) fn stored_password(
     if storing.keeps_hashed && password::is_hashed(value) {
         return Ok(Some(value.to_vec()));
     }
-    Ok(match worker.stored_form(value, (storing.scheme, false))? {
+    Ok(match worker.stored_form(value, storing.scheme, false)? {
         Hashed::Now(form) => Some(form),
         Hashed::Pending => None,
     })

@@ -34,7 +34,8 @@ impl From<WriteOp> for Resolution {
 pub(crate) fn submit(
     worker: &mut Worker,
     session: &mut Session,
-    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
     resolved: Resolution,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {

@@ -46,7 +46,8 @@ pub(crate) fn entry(dn: &Dn, schema: &Schema) -> Result<Entry, DirectoryError> {
 /// those that hold without any.
 pub(crate) fn add_all(
     store: &Store,
-    (entries, acis): (Vec<Entry>, GlobalAcis),
+    entries: Vec<Entry>,
+    acis: GlobalAcis,
     clock: &dyn Clock,
     chance: &mut dyn Chance,
 ) -> Result<(), DirectoryError> {

@@ -33,8 +33,8 @@ pub(crate) fn start(
     }
     let now = worker.directory.clock.elapsed();
     let asker = Asker::of(session);
-    let held = (&worker.directory.budgets.transactions, asker);
-    let identifier = session.transactions().start(&mut *worker.chance, held, now)?;
+    let all = &worker.directory.budgets.transactions;
+    let identifier = session.transactions().start(&mut *worker.chance, all, asker, now)?;
     Ok(Next::Answered(sink.extended(None, Some(identifier))))
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn end(
         return Ok(Next::Answered(sink.extended(None, None)));
     }
     let op = WriteOp::Transaction(transaction);
-    submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
+    submit::submit(worker, session, call.controls, call.envelope, op.into(), sink)
 }
 
 /// The answer to the end of a transaction: `refused` names the update that failed, and why.

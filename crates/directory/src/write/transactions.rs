@@ -35,7 +35,8 @@ impl Transactions {
     pub(crate) fn start(
         &mut self,
         chance: &mut dyn Chance,
-        (all, asker): (&Arc<Mutex<AskerBytes>>, Asker),
+        all: &Arc<Mutex<AskerBytes>>,
+        asker: Asker,
         now: Duration,
     ) -> Result<&[u8], Refusal> {
         if self.open.len() >= OPEN_MAX {

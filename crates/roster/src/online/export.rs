@@ -108,7 +108,8 @@ impl Export<'_> {
             let page =
                 connection.search_page(
                     &asked,
-                    (PAGE_ENTRIES, &cookie),
+                    PAGE_ENTRIES,
+                    &cookie,
                     &mut |found| match found {
                         SearchAnswer::Entry { dn, attributes } => self.take(dn, attributes),
                         SearchAnswer::Reference(_) => Ok(()),

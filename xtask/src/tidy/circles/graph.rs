@@ -26,7 +26,7 @@ impl Graph {
     }
 
     /// The file `from` names, in a line, an item of `to`.
-    pub(super) fn add(&mut self, (from, line): (usize, usize), to: usize, name: &str) {
+    pub(super) fn add(&mut self, from: usize, line: usize, to: usize, name: &str) {
         if from != to {
             let names = self.edges.entry((from, to)).or_default();
             names.entry(name.to_owned()).or_default().insert(line);
@@ -210,11 +210,11 @@ mod tests {
         let mut graph = Graph::new(vec![String::new(); 5]);
         // Two pairs in a ring: without a way within a pair only the other is left.
         for (from, to) in [(0, 1), (1, 0), (1, 2), (2, 3), (3, 2), (3, 4), (4, 0)] {
-            graph.add((from, 1), to, "a");
+            graph.add(from, 1, to, "a");
         }
         let circle = [0, 1, 2, 3, 4];
         assert_eq!(graph.cuts(&circle, 1), [Cut { from: 0, to: 1, left: 2 }]);
-        graph.add((0, 1), 1, "b");
+        graph.add(0, 1, 1, "b");
         assert_eq!(graph.cuts(&circle, 1), [Cut { from: 2, to: 3, left: 2 }]);
         let lefts: Vec<usize> = graph.cuts(&circle, 3).iter().map(|cut| cut.left).collect();
         assert_eq!(lefts, [2, 0]);

@@ -115,7 +115,7 @@ impl Tree {
             let mut add = |targets: Vec<Target>, line: usize| {
                 for target in targets {
                     if let Target::Item { file, name, .. } = target {
-                        graph.add((node.file, line), file, &name);
+                        graph.add(node.file, line, file, &name);
                     }
                 }
             };

@@ -73,7 +73,7 @@ proptest! {
                         })
                     };
                     let holds = is_one(key, stored);
-                    let found = cache.find(account, octets, now);
+                    let found = cache.find(account, octets.0, octets.1, now);
                     let is_another = matches!(found, Remembered::Another(_));
                     let found = matches!(found, Remembered::This(_));
                     // It says that there is another one where there is.
@@ -90,9 +90,10 @@ proptest! {
                     let account = Account { id: EntryId(id), key: &keys[key] };
                     let octets = (CLEAR[clear].as_bytes(), &*list(stored));
                     let at = place(clear, stored);
-                    cache.put(account, octets, at, now);
+                    cache.put(account, octets.0, octets.1, at, now);
                     model.insert((EntryId(id), at), (key, stored, clear, now));
-                    prop_assert!(matches!(cache.find(account, octets, now), Remembered::This(_)));
+                    let found = cache.find(account, octets.0, octets.1, now);
+                    prop_assert!(matches!(found, Remembered::This(_)));
                 }
                 Asked::Forget(id) => {
                     cache.forget(EntryId(id));
@@ -123,7 +124,7 @@ fn what_is_too_old_is_swept_and_the_rest_stays() {
     let stored = list(0);
     for id in 1..100 {
         let account = Account { id: EntryId(id), key: &key };
-        cache.put(account, (b"x", &stored), 0, Duration::from_secs(id % 20));
+        cache.put(account, b"x", &stored, 0, Duration::from_secs(id % 20));
     }
     cache.sweep(Duration::from_secs(20));
     let held = (1..100).filter(|id| id % 20 > 10).count();
@@ -137,7 +138,7 @@ fn the_limit_holds_over_all_parts() {
         let key = DnKey::default();
         for id in 1..10_000 {
             let account = Account { id: EntryId(id), key: &key };
-            cache.put(account, (b"x", &list(0)), 0, Duration::ZERO);
+            cache.put(account, b"x", &list(0), 0, Duration::ZERO);
         }
         let held = cache.counts().held;
         let least = passwords_max - passwords_max.min(SHARDS_MAX - 1);

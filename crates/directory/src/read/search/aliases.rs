@@ -85,7 +85,7 @@ pub(crate) fn find_base(
         let alias = alias.filter(|entry| schema.well_known().is_alias(entry));
         let Some(alias) = alias else {
             let Some(name) = &name else { return target::find(view, state, guard, lookup) };
-            return found_base(view, state, guard, (lookup, name));
+            return found_base(view, state, guard, lookup, name);
         };
         // Whoever may not know of the alias finds nothing behind it.
         if !guard.is_bypassed() && !guard.on(&alias).is_disclosed() {
@@ -105,7 +105,7 @@ pub(crate) fn find_base(
         let mut next = aliased(&alias, schema, guard)
             .ok_or_else(|| problem(closed, "the alias names nothing that may be followed"))?;
         let is_there =
-            is_known(view, guard, &next)? || nearest_is_alias(view, (schema, guard), &next)?;
+            is_known(view, guard, &next)? || nearest_is_alias(view, schema, guard, &next)?;
         if !is_there {
             return Err(problem(useless, "the alias names no entry of this server"));
         }
@@ -129,7 +129,8 @@ fn is_known(view: &View<'_>, guard: &Guard<'_>, key: &DnKey) -> Result<bool, Ref
 /// Whether the way to a name goes through an alias that the asker may know of.
 fn nearest_is_alias(
     view: &View<'_>,
-    (schema, guard): (&Schema, &Guard<'_>),
+    schema: &Schema,
+    guard: &Guard<'_>,
     key: &DnKey,
 ) -> Result<bool, Refusal> {
     let Resolved::Missing { nearest: Some(id) } = view.resolve(key)? else { return Ok(false) };
@@ -143,7 +144,8 @@ fn found_base(
     view: &View<'_>,
     state: &State,
     guard: &Guard<'_>,
-    (lookup, name): (&Lookup<'_>, &DnKey),
+    lookup: &Lookup<'_>,
+    name: &DnKey,
 ) -> Result<EntryId, Refusal> {
     let text = match view.resolve(name)? {
         Resolved::Found(id) => view.dn(id)?,

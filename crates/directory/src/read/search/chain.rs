@@ -66,7 +66,8 @@ pub(crate) fn expand(
     search: &Search<'_>,
     view: &View<'_>,
     state: &State,
-    (guard, filter): (&Guard<'_>, &ResolvedFilter),
+    guard: &Guard<'_>,
+    filter: &ResolvedFilter,
 ) -> Result<Expanded, Refusal> {
     if !asks(filter) {
         return Ok(Expanded::Same);
@@ -78,7 +79,7 @@ pub(crate) fn expand(
         ));
     }
     let bounds = search.bounds();
-    match Chains::new(search, (view, state), guard, &bounds).rewrite(filter) {
+    match Chains::new(search, view, state, guard, &bounds).rewrite(filter) {
         Ok(filter) => Ok(Expanded::Filter(filter)),
         Err(End::Over(outcome)) => Ok(Expanded::End(outcome)),
         Err(End::Refused(refusal)) => Err(refusal),
@@ -163,7 +164,8 @@ impl Chain<'_> {
 impl<'a> Chains<'a> {
     fn new(
         search: &'a Search<'a>,
-        (view, state): (&'a View<'a>, &'a State),
+        view: &'a View<'a>,
+        state: &'a State,
         guard: &'a Guard<'a>,
         bounds: &'a Bounds,
     ) -> Self {

@@ -70,8 +70,8 @@ impl Search<'_> {
         let Some(explanation) = plan.explanation().cloned() else {
             return Ok(SearchOutcome::Done(self.complete()));
         };
-        let order = sorted::explain(self, (view, state), resolved, &plan, bounds)?;
-        let run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
+        let order = sorted::explain(self, view, state, resolved, &plan, bounds)?;
+        let run = Run::new(self, view, state, resolved, &plan, bounds, start);
         let tested = test(run, &plan, &explanation.root)?;
         let Some(tested) = tested else { return Ok(SearchOutcome::Abandoned) };
         let report = Report {

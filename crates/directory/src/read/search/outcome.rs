@@ -76,7 +76,7 @@ pub(crate) enum SearchOutcome {
 
 impl SearchOutcome {
     /// The search parks; `sent` entries were sent, `seen` candidates looked at.
-    pub(super) fn parked(phase: Phase, (sent, seen): (u32, CandidatesSeen)) -> Self {
+    pub(super) fn parked(phase: Phase, sent: u32, seen: CandidatesSeen) -> Self {
         Self::Parked(Box::new(Parked {
             phase,
             sent,

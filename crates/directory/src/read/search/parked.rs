@@ -166,7 +166,8 @@ impl Kept {
     pub(super) fn new(
         positions: Vec<ListPosition>,
         cut: Option<ListPosition>,
-        (budget, max): (&Budget, usize),
+        budget: &Budget,
+        max: usize,
     ) -> Option<Self> {
         let bytes = positions.iter().map(ListPosition::bytes).sum::<usize>();
         let held = budget.hold(bytes, max)?;
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn kept_lists_share_a_budget_and_give_it_back() {
         let budget = Budget::default();
-        let keep = |count| Kept::new(positions(count), None, (&budget, 1_000));
+        let keep = |count| Kept::new(positions(count), None, &budget, 1_000);
         let first = keep(6).unwrap();
         assert!(keep(6).is_none(), "they would be 1,200 octets");
         let rest = first.behind(2);

@@ -96,10 +96,12 @@ impl<'a> Run<'a> {
     /// Begins with what the plan has proved.
     pub(crate) fn new(
         search: &'a Search<'a>,
-        (view, state): (&'a View<'a>, &'a State),
+        view: &'a View<'a>,
+        state: &'a State,
         resolved: &'a Resolved<'a>,
         plan: &Plan,
-        (bounds, start): (Bounds, Position),
+        bounds: Bounds,
+        start: Position,
     ) -> Self {
         // Of a subentry asking for an attribute may get a collective one with rules of its own.
         let is_even = resolved.guard.is_bypassed() || resolved.shown != Visibility::Subentries;
@@ -181,7 +183,7 @@ impl<'a> Run<'a> {
 
     /// The search parks here.
     pub(super) fn parked(&self, phase: Phase) -> SearchOutcome {
-        SearchOutcome::parked(phase, (self.sent, self.seen))
+        SearchOutcome::parked(phase, self.sent, self.seen)
     }
 
     /// All candidates after the one the page before ended at, in the order of their ids.
@@ -366,7 +368,7 @@ impl<'a> Run<'a> {
         }
         let flow = match &self.accounts {
             None => sink.entry(&rights.visible(entry, selection).only(wanted)),
-            Some(asked) => self.send_account((asked, stored), entry, &rights, sink),
+            Some(asked) => self.send_account(asked, stored, entry, &rights, sink),
         };
         Ok(match flow {
             Flow::Continue => AfterEntry::Next,
@@ -378,19 +380,20 @@ impl<'a> Run<'a> {
     /// Sends an entry with what is asked for of its account.
     fn send_account(
         &self,
-        (asked, stored): (&AccountsAsked, &StoredEntry<'_>),
+        asked: &AccountsAsked,
+        stored: &StoredEntry<'_>,
         entry: &dyn EntryRead,
         rights: &Rights<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Flow {
         let Resolved { selection, wanted, guard, .. } = *self.resolved;
         let directory = self.search.directory;
-        let Some((known, key)) = asked.account((directory, self.state), guard, self.view, stored)
+        let Some((known, key)) = asked.account(directory, self.state, guard, self.view, stored)
         else {
             return sink.entry(&rights.visible(entry, selection).only(wanted));
         };
         let beside = asked.beside(entry, &known);
-        let control = asked.control((&known, &key), (guard.access(), rights), directory);
+        let control = asked.control(&known, &key, guard.access(), rights, directory);
         let visible = rights.visible(&beside, selection).only(wanted);
         let controls = ResponseControl::list(control.as_slice());
         sink.entry_with(&visible, controls.as_ref())

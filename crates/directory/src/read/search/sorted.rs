@@ -28,7 +28,7 @@ use ldap::result::ResultCode;
 use schema::Schema;
 use store::{Plan, View};
 
-use self::sorting::{Failed, Sorting, binding, fault_as_result, open_cookie};
+use self::sorting::{Beginning, Failed, Sorting, binding, fault_as_result, open_cookie};
 use super::bounds::Bounds;
 use super::outcome::{Done, SearchOutcome};
 use super::request::{Resolved, Search};
@@ -46,7 +46,8 @@ impl Search<'_> {
     pub(super) fn made(
         &self,
         is_one: bool,
-        (schema, guard): (&Schema, &Guard<'_>),
+        schema: &Schema,
+        guard: &Guard<'_>,
         send: impl FnOnce() -> Result<SearchOutcome, Refusal>,
     ) -> Result<SearchOutcome, Refusal> {
         const NOT_SORTED: &str = "entries that the server makes itself are not sorted";
@@ -73,7 +74,8 @@ pub(super) use self::resume::resume;
 /// Answers a search whose entries are wanted in an order.
 pub(super) fn run(
     search: &Search<'_>,
-    (view, state): (&View<'_>, &State),
+    view: &View<'_>,
+    state: &State,
     resolved: &Resolved<'_>,
     plan: &Plan,
     bounds: Bounds,
@@ -91,27 +93,26 @@ pub(super) fn run(
         let diagnostic = "a virtual list view needs an order: send a sort control, too";
         return Ok(SearchOutcome::Done(Done::no_list_view(code, diagnostic)));
     };
-    let parts = (view, state);
     let order = match sort.resolve(&state.schema, resolved.guard) {
         Ok(order) => order,
-        Err(fault) => return unsorted(search, parts, resolved, plan, (bounds, &fault), sink),
+        Err(fault) => return unsorted(search, view, state, resolved, plan, &fault, sink),
     };
     let is_page_by_id = |octets: usize| octets == cookie::PAGE.cookie_bytes();
     if controls.paged.as_ref().is_some_and(|paged| is_page_by_id(paged.cookie.len())) {
         // The page before was in no order, since the list was too large for one.
         let limits = &search.directory.limits;
         let fault = memory::too_large(limits.sort_entries_max, limits.sort_bytes_max);
-        return unsorted(search, parts, resolved, plan, (bounds, &fault), sink);
+        return unsorted(search, view, state, resolved, plan, &fault, sink);
     }
     let binding = binding(search, &order);
     let (after, sent) = match &controls.paged {
         Some(paged) if !paged.cookie.is_empty() => {
-            open_cookie(search, paged.cookie, (&order, &binding))?
+            open_cookie(search, paged.cookie, &order, &binding)?
         }
         Some(_) | None => (None, 0),
     };
-    let mut sorting =
-        Sorting::new(search, parts, resolved, plan, (bounds, order, (after, sent), binding));
+    let beginning = Beginning { bounds, order, after, sent, binding };
+    let mut sorting = Sorting::new(search, view, state, resolved, plan, beginning);
     let outcome = match &controls.vlv {
         Some(request) => sorting.list_view(request, sink),
         None => sorting.whole(sink),
@@ -124,9 +125,7 @@ pub(super) fn run(
         Err(Failed::Fault(fault)) if sorting.run.sent > 0 => {
             Ok(SearchOutcome::Done(fault_as_result(&fault, fault.code)))
         }
-        Err(Failed::Fault(fault)) => {
-            unsorted(search, parts, resolved, plan, (search.bounds(), &fault), sink)
-        }
+        Err(Failed::Fault(fault)) => unsorted(search, view, state, resolved, plan, &fault, sink),
     }
 }
 
@@ -134,10 +133,11 @@ pub(super) fn run(
 /// in any order; the response control says so (RFC 2891 §2).
 fn unsorted(
     search: &Search<'_>,
-    parts: (&View<'_>, &State),
+    view: &View<'_>,
+    state: &State,
     resolved: &Resolved<'_>,
     plan: &Plan,
-    (bounds, fault): (Bounds, &SortFault),
+    fault: &SortFault,
     sink: &mut ResponseSink<'_>,
 ) -> Result<SearchOutcome, Refusal> {
     if search.controls.vlv.is_some() {
@@ -149,7 +149,7 @@ fn unsorted(
         return Ok(SearchOutcome::Done(fault_as_result(fault, code)));
     }
     let start = search.page_start()?;
-    let mut run = Run::new(search, parts, resolved, plan, (bounds, start));
+    let mut run = Run::new(search, view, state, resolved, plan, search.bounds(), start);
     let mut step = run.in_id_order(plan, sink)?;
     if matches!(step, ControlFlow::Continue(())) && resolved.referrals {
         step = run.references(sink)?;
@@ -193,7 +193,8 @@ impl OrderPlan {
 /// What [`run`] would do for the order of a list from its beginning.
 pub(super) fn explain(
     search: &Search<'_>,
-    (view, state): (&View<'_>, &State),
+    view: &View<'_>,
+    state: &State,
     resolved: &Resolved<'_>,
     plan: &Plan,
     bounds: Bounds,
@@ -208,8 +209,8 @@ pub(super) fn explain(
     };
     let keys = order.names();
     let binding = binding(search, &order);
-    let begun = (bounds, order, (None, 0), binding);
-    let sorting = Sorting::new(search, (view, state), resolved, plan, begun);
+    let beginning = Beginning { bounds, order, after: None, sent: 0, binding };
+    let sorting = Sorting::new(search, view, state, resolved, plan, beginning);
     let is_walked = match &search.controls.vlv {
         Some(_) => sorting.part_is_walked()?,
         None => sorting.walk_is_cheaper(),

@@ -25,7 +25,8 @@ impl Search<'_> {
         &self,
         entry: &dyn EntryRead,
         guard: &Guard<'_>,
-        (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
+        schema: &Schema,
+        (filter, selection, wanted): Visible<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> SearchOutcome {
         let in_scope = match self.request.scope {
@@ -50,7 +51,8 @@ impl Search<'_> {
         &self,
         found: TreeEntries,
         guard: &Guard<'_>,
-        (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
+        schema: &Schema,
+        (filter, selection, wanted): Visible<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
         let TreeEntries::Found { base, in_scope } = found else {
@@ -84,7 +86,8 @@ impl Search<'_> {
                 Flow::Park => {
                     return Ok(SearchOutcome::parked(
                         Phase::Made { sent: sent + 1 },
-                        (0, CandidatesSeen::default()),
+                        0,
+                        CandidatesSeen::default(),
                     ));
                 }
                 Flow::Stop if self.candidates_max.is_some() => return Ok(SearchOutcome::TooMuch),

@@ -31,7 +31,8 @@ impl Search<'_> {
         &self,
         plan: &Plan,
         view: &View<'_>,
-        (ask, guard): (&Ask<'_>, &Guard<'_>),
+        ask: &Ask<'_>,
+        guard: &Guard<'_>,
     ) -> Result<Option<u64>, Refusal> {
         let rejects = self.controls.reject_unindexed;
         let sends_late = self.sends_late();
@@ -44,7 +45,7 @@ impl Search<'_> {
         if plan.indexed && view.is_narrowed(ask.filter) {
             return Ok(None);
         }
-        let disclosed = Disclosed::of(plan, view, (ask, guard));
+        let disclosed = Disclosed::of(plan, view, ask, guard);
         if !disclosed.is_unindexed {
             return Ok(None);
         }
@@ -59,7 +60,7 @@ impl Search<'_> {
         if is_count || !is_refused {
             return Ok((is_limited && (ends_late || !sends_late)).then_some(spare));
         }
-        Err(self.refused_for_all(plan, view, (ask, disclosed.candidates)))
+        Err(self.refused_for_all(plan, view, ask, disclosed.candidates))
     }
 
     /// The refusal of a search that needs all entries before the first is sent.
@@ -67,7 +68,8 @@ impl Search<'_> {
         &self,
         plan: &Plan,
         view: &View<'_>,
-        (ask, candidates): (&Ask<'_>, Option<u64>),
+        ask: &Ask<'_>,
+        candidates: Option<u64>,
     ) -> Refusal {
         // How many there are is for those alone who find them all.
         let looks = match candidates {
@@ -115,10 +117,10 @@ impl Search<'_> {
     fn refused_at_once(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>, looks: &str) -> Refusal {
         if self.controls.reject_unindexed {
             let why = "and the request says that it is to be refused then";
-            return self.refused(plan, view, ask, (ResultCode::UnwillingToPerform, why));
+            return self.refused(plan, view, ask, ResultCode::UnwillingToPerform, why);
         }
         let why = format!("so {looks}; {WHAT_TO_DO}");
-        self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why))
+        self.refused(plan, view, ask, ResultCode::InsufficientAccessRights, &why)
     }
 
     /// Whether nothing is sent before all entries were looked at.
@@ -134,17 +136,13 @@ impl Search<'_> {
         ask: &Ask<'_>,
     ) -> SearchOutcome {
         if self.sends_late() {
-            return SearchOutcome::Done(Done::refused(self.refused_for_all(
-                plan,
-                view,
-                (ask, None),
-            )));
+            return SearchOutcome::Done(Done::refused(self.refused_for_all(plan, view, ask, None)));
         }
         let why = format!(
             "and few of the entries looked at match; {WHAT_TO_DO}; its entries are incomplete"
         );
-        let why = (ResultCode::InsufficientAccessRights, why.as_str());
-        SearchOutcome::Done(Done::refused(self.refused(plan, view, ask, why)))
+        let code = ResultCode::InsufficientAccessRights;
+        SearchOutcome::Done(Done::refused(self.refused(plan, view, ask, code, &why)))
     }
 
     fn refused(
@@ -152,7 +150,8 @@ impl Search<'_> {
         plan: &Plan,
         view: &View<'_>,
         ask: &Ask<'_>,
-        (code, why): (ResultCode, &str),
+        code: ResultCode,
+        why: &str,
     ) -> Refusal {
         let counters = &self.directory.monitors.search_counters;
         counters.unindexed_refused.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +226,7 @@ struct Disclosed {
 }
 
 impl Disclosed {
-    fn of(plan: &Plan, view: &View<'_>, (ask, guard): (&Ask<'_>, &Guard<'_>)) -> Self {
+    fn of(plan: &Plan, view: &View<'_>, ask: &Ask<'_>, guard: &Guard<'_>) -> Self {
         if usable::finds_all(ask.filter, guard) {
             return Self { is_unindexed: is_unindexed(plan), candidates: Some(plan.estimate) };
         }

@@ -32,12 +32,13 @@ impl RequestControls<'_> {
     /// Refuses with `assertionFailed` when there is an assertion that does not hold; see [`check`].
     pub(crate) fn check_assertion(
         &self,
-        target: (&dyn EntryRead, &Rights<'_>),
+        entry: &dyn EntryRead,
+        rights: &Rights<'_>,
         schema: &Schema,
         work_max: u64,
     ) -> Result<(), Refusal> {
         let Some(filter) = &self.assertion else { return Ok(()) };
-        check(&ResolvedFilter::resolve(filter, schema), target, schema, work_max)
+        check(&ResolvedFilter::resolve(filter, schema), entry, rights, schema, work_max)
     }
 }
 
@@ -47,7 +48,8 @@ impl RequestControls<'_> {
 /// than a search would.
 pub(crate) fn check(
     filter: &ResolvedFilter,
-    (entry, rights): (&dyn EntryRead, &Rights<'_>),
+    entry: &dyn EntryRead,
+    rights: &Rights<'_>,
     schema: &Schema,
     work_max: u64,
 ) -> Result<(), Refusal> {

@@ -104,7 +104,7 @@ pub(super) fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refu
 
 fn refused(which: (MessageId, Option<OperationKind>), refusal: Refusal) -> WriteDone {
     let mut bytes = Vec::new();
-    let completion = sink::refuse(&mut bytes, which, refusal);
+    let completion = sink::refuse(&mut bytes, which.0, which.1, refusal);
     WriteDone { bytes, completion }
 }
 

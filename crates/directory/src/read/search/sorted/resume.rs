@@ -10,9 +10,8 @@ use schema::EntryId;
 use store::{Plan, View};
 
 use super::position::ListPosition;
-use super::sorting::{Failed, Sorting, binding, fault_as_result, open_cookie};
+use super::sorting::{Beginning, Failed, Sorting, binding, fault_as_result, open_cookie};
 use crate::directory::{Directory, State};
-use crate::read::search::bounds::Bounds;
 use crate::read::search::outcome::{Done, SearchOutcome};
 use crate::read::search::parked::{CandidatesSeen, Kept, List, Parked, Phase, Rest};
 use crate::read::search::request::{Resolved, Search};
@@ -23,30 +22,32 @@ use crate::request::sink::ResponseSink;
 /// Goes on with a list. What the result says of the order is known already.
 pub(in crate::read::search) fn resume(
     search: &Search<'_>,
-    parts: (&View<'_>, &State),
+    view: &View<'_>,
+    state: &State,
     resolved: &Resolved<'_>,
     plan: &Plan,
-    (bounds, list): (Bounds, &List),
+    list: &List,
     sink: &mut ResponseSink<'_>,
 ) -> Result<SearchOutcome, Refusal> {
     let controls = search.controls;
     let (Some(sort), Some(parked)) = (&controls.sort, search.resumed) else {
         return Ok(SearchOutcome::Done(search.complete()));
     };
-    let order = match sort.resolve(&parts.1.schema, resolved.guard) {
+    let order = match sort.resolve(&state.schema, resolved.guard) {
         Ok(order) => order,
         // The asker may not use it any more.
         Err(fault) => return Ok(SearchOutcome::Done(fault_as_result(&fault, fault.code))),
     };
     let binding = binding(search, &order);
-    let sent_before = match &controls.paged {
+    let sent = match &controls.paged {
         Some(paged) if !paged.cookie.is_empty() => {
-            open_cookie(search, paged.cookie, (&order, &binding))?.1
+            open_cookie(search, paged.cookie, &order, &binding)?.1
         }
         Some(_) | None => 0,
     };
-    let begun = (bounds, order, (Some(list.last.clone()), sent_before), binding);
-    let mut sorting = Sorting::new(search, parts, resolved, plan, begun);
+    let (bounds, after) = (search.bounds(), Some(list.last.clone()));
+    let beginning = Beginning { bounds, order, after, sent, binding };
+    let mut sorting = Sorting::new(search, view, state, resolved, plan, beginning);
     sorting.run.resume(parked);
     sorting.last = list.last.clone();
     let outcome = sorting.go_on(list, sink);
@@ -152,14 +153,14 @@ impl Sorting<'_> {
 
     pub(super) fn park(&self, rest: Rest) -> SearchOutcome {
         let list = List { last: self.last.clone(), rest };
-        SearchOutcome::parked(Phase::Sorted(list), (self.run.sent, self.run.seen))
+        SearchOutcome::parked(Phase::Sorted(list), self.run.sent, self.run.seen)
     }
 
     /// Keeps the entries of a list view that are left, if there is room for them.
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
         let positions = ids.iter().map(|&id| ListPosition { key: Vec::new(), id }).collect();
         let Directory { budgets, limits, .. } = self.run.search.directory;
-        Kept::new(positions, None, (&budgets.parked, limits.parked_max_bytes))
+        Kept::new(positions, None, &budgets.parked, limits.parked_max_bytes)
     }
 
     /// Keeps as many positions as may be sent, if there is room for them.
@@ -182,6 +183,6 @@ impl Sorting<'_> {
             .iter()
             .map(|position| ListPosition { key: key(position), id: position.id })
             .collect();
-        Kept::new(positions, cut, (&directory.budgets.parked, directory.limits.parked_max_bytes))
+        Kept::new(positions, cut, &directory.budgets.parked, directory.limits.parked_max_bytes)
     }
 }

@@ -100,7 +100,8 @@ pub(super) fn binding(search: &Search<'_>, order: &SortOrder) -> Vec<u8> {
 pub(super) fn open_cookie(
     search: &Search<'_>,
     octets: &[u8],
-    (order, binding): (&SortOrder, &[u8]),
+    order: &SortOrder,
+    binding: &[u8],
 ) -> Result<(Option<ListPosition>, u32), Refusal> {
     let kind = cookie::sorted_page(order.key_max_bytes());
     let opened = search.directory.cookie_key.open(kind, octets, binding)?;
@@ -127,21 +128,31 @@ fn levels_of(count: usize) -> u64 {
     u64::from(count.max(1).ilog2()) + 1
 }
 
-/// Where a list begins: its limits, its order, the position before it and how many entries were
-/// sent, and what its cookies are bound to.
-pub(super) type Begun = (Bounds, SortOrder, (Option<ListPosition>, u32), Vec<u8>);
+/// Where a list begins.
+pub(super) struct Beginning {
+    pub(super) bounds: Bounds,
+    pub(super) order: SortOrder,
+    /// The position before it.
+    pub(super) after: Option<ListPosition>,
+    /// How many entries were sent before.
+    pub(super) sent: u32,
+    /// What its cookies are bound to.
+    pub(super) binding: Vec<u8>,
+}
 
 impl<'a> Sorting<'a> {
     pub(super) fn new(
         search: &'a Search<'a>,
-        parts: (&'a View<'a>, &'a State),
+        view: &'a View<'a>,
+        state: &'a State,
         resolved: &'a Resolved<'a>,
         plan: &'a Plan,
-        (bounds, order, (after, sent), binding): Begun,
+        beginning: Beginning,
     ) -> Self {
+        let Beginning { bounds, order, after, sent, binding } = beginning;
         let start = Position { after: EntryId::ROOT, sent };
         let bounds_of_list = Bounds { page: None, ..bounds };
-        let mut run = Run::new(search, parts, resolved, plan, (bounds_of_list, start));
+        let mut run = Run::new(search, view, state, resolved, plan, bounds_of_list, start);
         // Where requests are read all work counts.
         let counts_seen = search.candidates_max.is_none() && run.count_seen();
         Self {
