@@ -60,7 +60,7 @@ impl DnKey {
 
     /// The number of RDNs.
     pub fn depth(&self) -> usize {
-        self.0.iter().filter(|&&byte| byte == RDN_END).count()
+        memchr::memchr_iter(RDN_END, &self.0).count()
     }
 
     /// Whether this is the key of the zero-length DN.

@@ -102,9 +102,10 @@ pub(crate) fn start(
     let mut resolved = None;
     let outcome = if is_small {
         let state = directory.state.load();
-        let meant = ResolvedRequest::of(request, controls, &state.schema, names)?;
+        let base = resolved::base(request, &state.schema, names)?;
+        let meant = ResolvedRequest::of(request, base, controls, &state.schema);
         // Chains are followed elsewhere: nothing that is there, or hidden, decides where.
-        let outcome = if chain::asks(&meant.filter) && !cost::is_root_dse(request) {
+        let outcome = if meant.has_chains && !cost::is_root_dse(request) {
             Ok(SearchOutcome::TooMuch)
         } else {
             search.run(snapshot, &state, &meant, sink)
@@ -188,7 +189,10 @@ fn answer(
     recheck::check(directory, &state, snapshot.view()?, &job.access)?;
     let resolved = match before.filter(|before| before.holds_under(&state.schema)) {
         Some(resolved) => resolved,
-        None => Box::new(ResolvedRequest::of(request, controls, &state.schema, names)?),
+        None => {
+            let base = resolved::base(request, &state.schema, names)?;
+            Box::new(ResolvedRequest::of(request, base, controls, &state.schema))
+        }
     };
     let resumed = job.parked.as_deref();
     let begun = directory.clock.elapsed();
@@ -243,7 +247,7 @@ impl Search<'_> {
         let search_view = snapshot.view_for_search(state, manage, request.deref)?;
         // Aliases and chains lead anywhere. Whether there are aliases may not be known.
         let anywhere = DnKey::root();
-        let is_local = request.deref == DerefAliases::Never && !chain::asks(&meant.filter);
+        let is_local = request.deref == DerefAliases::Never && !meant.has_chains;
         let top = if is_local { &meant.key } else { &anywhere };
         let Self { directory, access, .. } = *self;
         let viewer = Viewer { directory, access, view: search_view.view, schema };
@@ -310,7 +314,7 @@ impl Search<'_> {
             target::find(view, state, guard, &lookup)?
         };
         // The guard begins at the base, unless aliases and chains may lead away from it.
-        let is_local = deref == DerefAliases::Never && !chain::asks(filter);
+        let is_local = deref == DerefAliases::Never && !meant.has_chains;
         let has_told = self.resumed.is_some_and(Parked::has_told);
         let hidden = !has_told && self.hidden(view, guard, base, is_local)?;
         if self.resumed.is_none()
@@ -335,7 +339,7 @@ impl Search<'_> {
             guard,
             reported,
         };
-        let outcome = self.expanded(view, state, &mut resolved, aliases, sink);
+        let outcome = self.expanded(view, state, &mut resolved, aliases, meant.has_chains, sink);
         if hidden && reveals(&outcome) && !sink.has_sent() {
             return Err(guard.hidden(view, base)?);
         }
@@ -349,6 +353,7 @@ impl Search<'_> {
         state: &State,
         resolved: &mut Resolved<'_>,
         aliases: bool,
+        has_chains: bool,
         sink: &mut ResponseSink<'_>,
     ) -> Result<SearchOutcome, Refusal> {
         let Resolved { filter, guard, .. } = *resolved;
@@ -361,7 +366,11 @@ impl Search<'_> {
             }
             return Ok(end);
         }
-        let outcome = match chain::expand(self, view, state, guard, filter)? {
+        let expanded = match has_chains {
+            true => chain::expand(self, view, state, guard, filter)?,
+            false => Expanded::Same,
+        };
+        let outcome = match expanded {
             Expanded::Same => self.entries(view, state, resolved, sink),
             Expanded::Filter(filter) => {
                 let regions = resolved.regions.take();

@@ -164,6 +164,7 @@ fn dispatch(
     };
     let expired = session.transactions().expire(&*worker.directory.clock);
     let mut asks_policy = message.controls.iter().any(|one| one.oid == password_policy::REQUEST);
+    let mut controls = RequestControls::default();
     let outcome = check_id(session, message.id)
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
@@ -172,9 +173,9 @@ fn dispatch(
         .and_then(|()| denied(&message.controls, worker, session))
         .and_then(|denied| {
             asks_policy &= !denied.contains(&password_policy::REQUEST);
-            controls::take(&message.controls, operation, &denied)
+            controls::take(&mut controls, &message.controls, operation, denied)
         })
-        .and_then(|controls| {
+        .and_then(|()| {
             proxied::assume(worker, session, &controls)?;
             carry_out(worker, session, message, bytes, &controls, sink)
         });
@@ -360,7 +361,8 @@ fn read_request<'m>(
     let unreadable = || Refusal::new(ResultCode::Other, "the request cannot be read again");
     let message = Message::<Request<'_>>::decode(message, limits).map_err(|_| unreadable())?;
     let operation = Operation::of(&message.op).ok_or_else(unreadable)?;
-    let controls = controls::take(&message.controls, operation, denied)?;
+    let mut controls = RequestControls::default();
+    controls::take(&mut controls, &message.controls, operation, denied.to_vec())?;
     Ok(RequestParts { op: message.op, controls })
 }
 

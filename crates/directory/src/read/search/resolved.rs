@@ -11,6 +11,7 @@ use ldap::message::{Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, ResolvedFilter, Schema, Selection};
 
+use super::chain;
 use super::work::terms;
 use crate::request::controls::matched_values;
 use crate::request::controls::request::RequestControls;
@@ -24,35 +25,47 @@ pub(crate) struct ResolvedRequest {
     /// The base.
     pub(super) key: DnKey,
     pub(super) filter: ResolvedFilter,
+    /// The filter has in-chain terms.
+    pub(super) has_chains: bool,
     pub(super) selection: Selection,
     /// Which values are wanted, if not all.
     pub(super) matched_values: Option<Vec<ResolvedFilter>>,
 }
 
+/// The key of the base of a search; refuses with `invalidDNSyntax` what is no name.
+pub(super) fn base(
+    request: &SearchRequest<'_>,
+    schema: &Arc<Schema>,
+    names: &mut NameMemo,
+) -> Result<DnKey, Refusal> {
+    // Names of single entries seldom come again.
+    let key = match request.scope {
+        Scope::Base => names.key(schema, request.base),
+        Scope::One | Scope::Subtree | Scope::Subordinate => names.base(schema, request.base),
+    };
+    key.map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))
+}
+
 impl ResolvedRequest {
-    /// Resolves a request; refuses with `invalidDNSyntax` a base that is no name.
+    /// Resolves a request whose base has the key `base`. It is large, and stays where it is made.
+    #[inline]
     pub(super) fn of(
         request: &SearchRequest<'_>,
+        base: DnKey,
         controls: &RequestControls<'_>,
-        schema: &Arc<Schema>,
-        names: &mut NameMemo,
-    ) -> Result<Self, Refusal> {
+        schema: &Schema,
+    ) -> Self {
         #[cfg(test)]
         crate::request::job::tests::note_resolved();
-        // Names of single entries seldom come again.
-        let key = match request.scope {
-            Scope::Base => names.key(schema, request.base),
-            Scope::One | Scope::Subtree | Scope::Subordinate => names.base(schema, request.base),
-        };
-        let key =
-            key.map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
-        Ok(Self {
+        let filter = ResolvedFilter::resolve(&request.filter, schema);
+        Self {
             generation: schema.generation(),
-            key,
-            filter: ResolvedFilter::resolve(&request.filter, schema),
+            key: base,
+            has_chains: chain::asks(&filter),
+            filter,
             selection: Selection::resolve(request.attributes.iter(), schema),
             matched_values: matched_values::resolve(controls, request.types_only, schema),
-        })
+        }
     }
 
     /// Whether it means the same under a schema.

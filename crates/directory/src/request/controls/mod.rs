@@ -311,27 +311,30 @@ pub(crate) fn denied(controls: &Controls<'_>, guard: &Guard<'_>) -> Vec<&'static
     sent.filter(|oid| !guard.may_use_control(oid)).collect()
 }
 
-/// Reads the controls of a request. What is unknown, does not apply to the operation, or is
+/// Reads the controls of a request into `taken`, which are large and stay where they are. What is unknown, does not apply to the operation, or is
 /// `denied` to the asker, is ignored unless it is critical.
 pub(crate) fn take<'a>(
+    taken: &mut RequestControls<'a>,
     controls: &Controls<'a>,
     operation: Operation,
-    denied: &[&'static str],
-) -> Result<RequestControls<'a>, Refusal> {
-    let mut taken = RequestControls { denied: denied.to_vec(), ..RequestControls::default() };
+    denied: Vec<&'static str>,
+) -> Result<(), Refusal> {
+    taken.denied = denied;
     for control in controls.iter() {
         proxied::check_critical(&control)?;
         let row = CONTROLS.iter().find(|row| {
-            row.oid == control.oid && row.applies.contains(&operation) && !denied.contains(&row.oid)
+            row.oid == control.oid
+                && row.applies.contains(&operation)
+                && !taken.denied.contains(&row.oid)
         });
         match row {
             Some(row) => {
                 match row.put {
                     Put::Flag(field) => {
                         check_no_value(&control)?;
-                        *field(&mut taken) = true;
+                        *field(taken) = true;
                     }
-                    Put::Value(put) => put(&mut taken, &control)?,
+                    Put::Value(put) => put(taken, &control)?,
                 }
                 if row.recorded && !taken.recorded.contains(&row.oid) {
                     taken.recorded.push(row.oid);
@@ -346,5 +349,5 @@ pub(crate) fn take<'a>(
             None => {}
         }
     }
-    Ok(taken)
+    Ok(())
 }
