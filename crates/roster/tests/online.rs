@@ -172,7 +172,9 @@ fn what_is_refused_ends_the_import_or_is_put_aside() {
 
     let again = person(2, &people) + &person(1, &people) + &person(3, &nowhere);
     let run = served.import(&again, &[]);
-    let want = format!("in.ldif:8: entry 'uid=p1,{people}': an entry of this name exists already");
+    let want = format!(
+        "in.ldif:8: entry 'uid=p1,{people}': an entry with this name exists already already"
+    );
     check(&run, 1, &[&want, "roster: hint: 1 entries of the file are in the directory now"]);
 
     // Sent in the order of the file: what stands before the refused one is there.

@@ -177,7 +177,7 @@ fn refusal(not_now: NotNow) -> Refusal {
         NotNow::Rejected(rejected) => invalid_credentials().because(rejected.error()),
         NotNow::Busy | NotNow::Stale => Refusal::new(
             ResultCode::Busy,
-            "too many binds wait to be noted in their accounts; try again",
+            "too many binds wait for their account state to be recorded; try again",
         ),
     }
 }

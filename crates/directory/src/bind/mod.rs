@@ -55,10 +55,7 @@ pub(crate) fn start(
 ) -> Result<Next, Refusal> {
     let pending = session.take_pending();
     if request.version != 3 {
-        return Err(Refusal::new(
-            ResultCode::ProtocolError,
-            "only version 3 of the protocol is spoken here",
-        ));
+        return Err(Refusal::new(ResultCode::ProtocolError, "only LDAP version 3 is supported"));
     }
     let bound = match &request.authentication {
         Authentication::Simple(password) => bind_simply(worker, session, request.name, password)?,
@@ -68,7 +65,7 @@ pub(crate) fn start(
         Authentication::Other(_) => {
             return Err(Refusal::new(
                 ResultCode::AuthMethodNotSupported,
-                "only simple and SASL authentication are known",
+                "only simple and SASL authentication are supported",
             ));
         }
     };

@@ -85,6 +85,6 @@ pub(crate) fn access_as(
 fn denied() -> Refusal {
     Refusal::new(
         ResultCode::AuthorizationDenied,
-        "the identity may not act as the one that was asked for",
+        "the identity may not act as the requested authorization identity",
     )
 }

@@ -40,7 +40,7 @@ pub(crate) fn recheck(
     // What is under way goes on with the rights that it began with: nothing must that are gone.
     let is_asking = session.outstanding() > 0 || session.transactions().any();
     if session.refresh(access) && lost && is_asking {
-        return Ok(Err("the rights of this session were changed while it was asking"));
+        return Ok(Err("the rights of this session changed during a request"));
     }
     Ok(Ok(()))
 }
@@ -55,7 +55,7 @@ pub(crate) fn check(
     let refuse = |why| Err(Refusal::new(ResultCode::InsufficientAccessRights, why));
     match now(directory, state, view, access)? {
         Ok(Some(now)) if access.loses(&now) => {
-            refuse("the name or the privileges of whoever asked were changed; bind again")
+            refuse("the name or the privileges of the identity changed; bind again")
         }
         Ok(Some(_) | None) => Ok(()),
         Err(why) => refuse(why),
@@ -72,7 +72,7 @@ fn now(
     if let Some(prover) = access.prover()
         && !may_act(directory, state, view, prover, access)?
     {
-        return Ok(Err("who acts here as somebody else may not do so any more"));
+        return Ok(Err("the right to act as another identity was withdrawn"));
     }
     let Some(id) = access.entry() else { return Ok(Ok(None)) };
     let Some(entry) = view.entry(id)? else {

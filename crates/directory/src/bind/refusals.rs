@@ -16,7 +16,7 @@ pub(crate) fn require_confidentiality(
     }
     Err(Refusal::new(
         ResultCode::ConfidentialityRequired,
-        "passwords are taken over protected connections only: use StartTLS or ldaps://",
+        "passwords are accepted on protected connections only: use StartTLS or ldaps://",
     ))
 }
 

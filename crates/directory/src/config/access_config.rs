@@ -29,7 +29,7 @@ pub(crate) fn modify(named: &Named, request: &ModifyRequest<'_>) -> Result<Write
     for modification in request.changes.iter() {
         let (operation, attribute) = (modification.operation, modification.attribute);
         if !is_named(&named.state.schema, attribute.description) {
-            let why = format!("'{}' is not changed here", attribute.description);
+            let why = format!("'{}' cannot be changed here", attribute.description);
             return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
         }
         let is_empty = attribute.values.iter().next().is_none();

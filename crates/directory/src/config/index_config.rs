@@ -139,7 +139,7 @@ impl IndexConfig {
             parse(value)?
         } else if is(REBUILD) {
             if operation == ModifyOperation::Delete {
-                return Err(refuse("what is built anew is not called back; delete the index"));
+                return Err(refuse("a rebuild cannot be stopped; delete the index"));
             }
             let definition = match IndexKind::from_name(value) {
                 Some(kind) if kind != IndexKind::Extensible => {
@@ -158,7 +158,7 @@ impl IndexConfig {
         } else if self.kind == OpKind::Add && (is("objectClass") || is(ATTRIBUTE)) {
             return Ok(());
         } else {
-            return Err(refuse(&format!("'{description}' is not changed in an index")));
+            return Err(refuse(&format!("'{description}' of an index cannot be changed")));
         };
         self.steps.push(match operation {
             ModifyOperation::Delete => IndexStep::Take(definition),
@@ -207,7 +207,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &IndexConfig) -> Result<Decisi
     }
     let count = dictionary.definitions().count() + added.len();
     if count > INDEX_COUNT_MAX {
-        let why = format!("there may be {INDEX_COUNT_MAX} indexes");
+        let why = format!("there may be at most {INDEX_COUNT_MAX} indexes");
         return Err(Refusal::new(ResultCode::AdminLimitExceeded, why));
     }
     let change = Change::Index(IndexChange { added, removed });
@@ -305,7 +305,7 @@ pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> 
 fn kind(value: &str) -> Result<IndexKind, Refusal> {
     IndexKind::from_name(&value.to_ascii_lowercase()).ok_or_else(|| {
         let names = IndexKind::ALL.map(IndexKind::name).join(", ");
-        let why = format!("'{value}' is no kind of index: {names}");
+        let why = format!("'{value}' is not an index type; the types are {names}");
         Refusal::new(ResultCode::InvalidAttributeSyntax, why)
     })
 }

@@ -95,8 +95,8 @@ fn check_groups(old: &Schema, new: &Schema) -> Result<(), Refusal> {
     Err(Refusal::new(
         ResultCode::ConstraintViolation,
         format!(
-            "entries of the class '{}' would be groups that were none, or none that were: that \
-             takes the privilege bypass-acl, or a schema file and a restart",
+            "entries of the class '{}' would become groups, or stop being groups: that takes the \
+             privilege bypass-acl, or a schema file and a restart",
             class.name()
         ),
     ))
@@ -126,7 +126,7 @@ fn check_unused(decide: &Decide<'_>, old: &Schema, new: &Schema) -> Result<(), R
     if let Some(index) = decide.view.dictionary().misfit(new) {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
-            format!("the index '{index}' would be another; delete it first"),
+            format!("the index '{index}' would change its meaning; delete it first"),
         ));
     }
     for class in old.object_classes().filter(|class| new.object_class(&class.oid).is_none()) {

@@ -240,8 +240,8 @@ fn check_clear(
         false => Ok(()),
         true => Err(Refusal::new(
             ResultCode::ConstraintViolation,
-            "send the password itself, over TLS: a hash is taken in add and modify only, from who \
-             has the privilege password-reset, for others",
+            "send the password itself, over TLS: hashes are accepted in add and modify only, for \
+             other accounts, from users with the privilege password-reset",
         )
         .because(Fault::Hashed.error())),
     }
@@ -270,8 +270,8 @@ fn check_earnest(sent: &SentPasswords<'_>, requester: Requester) -> Result<(), R
         false => Ok(()),
         true => Err(Refusal::new(
             ResultCode::UnwillingToPerform,
-            "what was used before is not told for a change that may not be made: send the old \
-             password, or no no-op control and no transaction",
+            "the password history is not checked for a change that may not be made: send the old \
+             password, or use neither the no-op control nor a transaction",
         )),
     }
 }
@@ -369,7 +369,7 @@ pub(crate) fn decide(
     if has_to_change && (new.is_empty() || new.iter().any(|one| old.contains(one))) {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
-            "the password was set by somebody else: another one has to take its place",
+            "the password was set by somebody else: choose a different one",
         )
         .because(PolicyError::ChangeAfterReset));
     }
@@ -463,12 +463,12 @@ fn answer(rejected: Rejected) -> (ResultCode, &'static str) {
         ),
         Rejected::OldPasswordMissing => (
             ResultCode::InsufficientAccessRights,
-            "the old password has to be sent, too: delete it in the modify that adds the new one, \
+            "the old password must be sent, too: delete it in the modify that adds the new one, \
              or use the password modify operation",
         ),
         Rejected::TooYoung => (
             ResultCode::ConstraintViolation,
-            "the password was changed not long ago; it cannot be changed again yet",
+            "the password was changed recently and cannot be changed again yet",
         ),
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn generate(
     }
     Err(Refusal::new(
         ResultCode::UnwillingToPerform,
-        "the password policy accepts none of the passwords that the server makes up; send one",
+        "the password policy accepts none of the passwords that the server generates; send one",
     ))
 }
 

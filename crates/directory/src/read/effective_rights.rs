@@ -58,7 +58,7 @@ pub(crate) fn access_of(
         return Ok(root.access());
     }
     let Resolved::Found(id) = view.resolve(&key)? else {
-        return Err(Refusal::new(ResultCode::NoSuchObject, "there is no such identity"));
+        return Err(Refusal::new(ResultCode::NoSuchObject, "the identity does not exist"));
     };
     let entry = view.entry(id)?;
     let grants = entry.map(|entry| state.grants.read(&entry)).unwrap_or_default();

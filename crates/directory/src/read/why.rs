@@ -104,7 +104,7 @@ fn answer(viewer: &Viewer<'_>, state: &State, asked: &WhyRequest) -> Result<WhyR
     let right = Right::ALL
         .into_iter()
         .find(|right| right.name() == asked.right)
-        .ok_or_else(|| refuse(format!("'{}' is no right", asked.right)))?;
+        .ok_or_else(|| refuse(format!("'{}' is not a right", asked.right)))?;
     let attribute = asked.attribute.as_ref().map(|name| schema.describe(name)).transpose();
     let attribute = attribute.map_err(|error| refuse(error.to_string()))?;
     let key = DnKey::from_text(schema, &asked.entry)

@@ -54,7 +54,7 @@ impl From<CookieFault> for Refusal {
             }
             CookieFault::Foreign => Self::new(
                 ResultCode::UnwillingToPerform,
-                "the paged results cookie is not one of this search: start again without one",
+                "the paged results cookie does not belong to this search: start again without one",
             ),
         }
     }

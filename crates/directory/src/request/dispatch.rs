@@ -187,7 +187,7 @@ fn dispatch(
         Next::Answered(completion)
     });
     for identifier in expired {
-        let (code, why) = (ResultCode::TimeLimitExceeded, "the transaction was not used for long");
+        let (code, why) = (ResultCode::TimeLimitExceeded, "the transaction was idle for too long");
         sink.aborted_transaction(&identifier, code, why);
     }
     next

@@ -159,15 +159,15 @@ fn cancel(
         Refusal::new(ResultCode::ProtocolError, "the value of Cancel is not a message id")
     })?;
     if id == call.envelope.id {
-        return Err(Refusal::new(ResultCode::CannotCancel, "a Cancel is not canceled"));
+        return Err(Refusal::new(ResultCode::CannotCancel, "a Cancel request cannot be canceled"));
     }
     if session.was_canceled_ahead(call.envelope.id) {
         return Ok(Next::Answered(sink.extended(None, None)));
     }
     session.cancel(id).map_err(|code| {
         let why = match code {
-            ResultCode::TooLate => "the request is carried out already",
-            _ => "no such request is under way in this session",
+            ResultCode::TooLate => "the request has been carried out already",
+            _ => "no such request is in progress in this session",
         };
         Refusal::new(code, why)
     })?;

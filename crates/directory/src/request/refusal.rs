@@ -78,7 +78,7 @@ impl From<StoreError> for Refusal {
                 Self::new(ResultCode::UnwillingToPerform, error.to_string())
             }
             StoreError::Interrupted => {
-                Self::new(ResultCode::TimeLimitExceeded, "the operation took longer than it may")
+                Self::new(ResultCode::TimeLimitExceeded, "the operation exceeded its time limit")
             }
             StoreError::NotADirectory { .. }
             | StoreError::NotADataDirectory { .. }
@@ -117,7 +117,7 @@ impl From<&CommitError> for Refusal {
             ),
             CommitError::Stale { .. } | CommitError::Busy => Self::new(
                 ResultCode::Busy,
-                "the server could not write the change, and nothing of it happened; try again",
+                "the server could not write the change; nothing was changed; try again",
             ),
             CommitError::NoSpace => Self::new(ResultCode::UnwillingToPerform, DISK_FULL),
             CommitError::TooLarge { .. } => {
@@ -125,8 +125,8 @@ impl From<&CommitError> for Refusal {
             }
             CommitError::Unknown { .. } | CommitError::Fatal(_) => Self::new(
                 ResultCode::Unavailable,
-                "a write of the server has failed: nothing can be changed until its operator has \
-                 looked at the disk and started it again",
+                "a write to disk has failed: the server takes no changes until its operator has \
+                 checked the disk and restarted it",
             ),
         }
     }

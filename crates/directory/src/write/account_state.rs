@@ -51,7 +51,7 @@ pub(crate) fn start(
     if !session.access().has(Privilege::PasswordReset) {
         return Err(Refusal::new(
             ResultCode::InsufficientAccessRights,
-            "the state of accounts is for those who have the privilege password-reset",
+            "reading the state of accounts needs the privilege password-reset",
         ));
     }
     let value = PolicyState::decode(request.value.unwrap_or_default()).map_err(|_| {

@@ -102,7 +102,8 @@ fn sent_passwords(entry: &Entry) -> Option<SentPasswords<'_>> {
 
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refusal> {
-    let exists = || Refusal::new(ResultCode::EntryAlreadyExists, "an entry of this name exists");
+    let exists =
+        || Refusal::new(ResultCode::EntryAlreadyExists, "an entry with this name exists already");
     if op.key.depth() == 0 || op.key == decide.state.subschema_key {
         return Err(exists());
     }

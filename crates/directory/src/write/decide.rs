@@ -130,18 +130,14 @@ fn takes_too_long(most: Duration) -> Refusal {
     Refusal::new(
         ResultCode::AdminLimitExceeded,
         format!(
-            "all writes wait while a transaction is decided on, and this one takes more than \
-             {most:?}: make it smaller"
+            "a transaction may take at most {most:?}, because all other writes wait for it: make \
+             it smaller"
         ),
     )
 }
 
 fn schema_changed() -> Refusal {
-    Refusal::new(
-        ResultCode::Busy,
-        "the schema was changed since the request was read, and its attributes may be others now; \
-         try again",
-    )
+    Refusal::new(ResultCode::Busy, "the schema changed after the request was read; try again")
 }
 
 /// Why an update is not carried out.

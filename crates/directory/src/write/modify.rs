@@ -123,7 +123,7 @@ fn check_count(
     if old_hashed > HASHES_DELETED_MAX {
         return Err(Refusal::new(
             ResultCode::AdminLimitExceeded,
-            format!("a request may delete {HASHES_DELETED_MAX} hashed passwords at the most"),
+            format!("a request may delete at most {HASHES_DELETED_MAX} hashed passwords"),
         ));
     }
     let old_max = if is_privileged { passwords::PASSWORDS_MAX } else { 1 };
@@ -245,7 +245,7 @@ fn check_attribute_count(modifications: &[Modification]) -> Result<(), Refusal> 
         false => Ok(()),
         true => Err(Refusal::new(
             ResultCode::AdminLimitExceeded,
-            format!("a request modifies {ATTRIBUTE_COUNT_MAX} attributes at the most"),
+            format!("a request may modify at most {ATTRIBUTE_COUNT_MAX} attributes"),
         )),
     }
 }
@@ -388,7 +388,7 @@ fn check_result(
     if check_name(after, schema).is_err() {
         return Err(Refusal::new(
             ResultCode::NotAllowedOnRdn,
-            "the values of the entry's RDN stay; rename the entry to change them",
+            "the values of the RDN cannot be removed; rename the entry to change them",
         ));
     }
     let structure = validate_touched(after, schema, touched)?;
@@ -398,7 +398,8 @@ fn check_result(
     {
         return Err(Refusal::new(
             ResultCode::ObjectClassModsProhibited,
-            "the structural object class of an entry cannot be changed; add it anew",
+            "the structural object class of an entry cannot be changed; delete the entry and add \
+             it again",
         ));
     }
     let structural = structure.structural.name().as_bytes().to_vec();

@@ -59,7 +59,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
     {
         return Err(Refusal::new(
             ResultCode::EntryAlreadyExists,
-            "an entry of the new name exists",
+            "an entry with the new name exists already",
         ));
     }
     let after = renamed(&before, &new_dn, op, decide)?;

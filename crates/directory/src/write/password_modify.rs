@@ -134,10 +134,8 @@ fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), 
         return Ok(());
     }
     let why = match access.key() == Some(key) {
-        true => "who acts as somebody else does not change the password of that one",
-        false => {
-            "only who has the privilege password-reset may change the password of another entry"
-        }
+        true => "a session that acts as another identity cannot change its password",
+        false => "changing the password of another entry needs the privilege password-reset",
     };
     Err(Refusal::new(ResultCode::InsufficientAccessRights, why))
 }
@@ -161,7 +159,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
             true
         }
         OldPassword::Wrong | OldPassword::Right(_) => {
-            let why = "the old password is not right";
+            let why = "the old password is wrong";
             return Err(Refusal::new(ResultCode::InvalidCredentials, why));
         }
     };

@@ -48,7 +48,7 @@ pub(crate) fn check_password_count(count: usize) -> Result<(), Refusal> {
         false => Ok(()),
         true => Err(Refusal::new(
             ResultCode::AdminLimitExceeded,
-            format!("a request may set {PASSWORDS_MAX} passwords at the most"),
+            format!("a request may set at most {PASSWORDS_MAX} passwords"),
         )),
     }
 }

@@ -59,7 +59,8 @@ fn check_own_state(decide: &Decide<'_>, op: &WriteOp, id: EntryId) -> Result<(),
     }
     Err(Refusal::new(
         ResultCode::InsufficientAccessRights,
-        "the state of the own account is changed by others, or by who has all privileges",
+        "the state of your own account can be changed only by others, or if you have all \
+         privileges",
     ))
 }
 
@@ -108,8 +109,8 @@ fn check(decide: &Decide<'_>, id: EntryId) -> Result<(), Refusal> {
         true => Ok(()),
         false => Err(Refusal::new(
             ResultCode::InsufficientAccessRights,
-            "the entry, or one below it, has privileges that you lack: only itself and who has all \
-             of them may change its name and what signs it in",
+            "the entry, or one below it, has privileges that you lack: only the entry itself, or \
+             a user who has them all, may change its name and its credentials",
         )),
     }
 }

@@ -47,7 +47,7 @@ impl Room {
             Refusal::new(
                 ResultCode::AdminLimitExceeded,
                 format!(
-                    "pre-read and post-read tell of at most {} octets for one request or \
+                    "pre-read and post-read return at most {} bytes for one request or \
                      transaction: name fewer attributes, or search for the entry",
                     self.max_bytes
                 ),

@@ -768,7 +768,8 @@ fn what_can_never_work_is_refused_at_the_start() {
     let text = refused(&|it| it.mechanisms = vec!["NTLM".to_owned()]);
     assert_eq!(
         text,
-        "section [authentication]: 'NTLM' cannot be used: there is no such SASL mechanism here"
+        "section [authentication]: 'NTLM' cannot be used: the server does not know this SASL \
+         mechanism"
     );
     // Not built in, or there is no key.
     let text = refused(&|it| it.mechanisms = vec!["GSSAPI".to_owned()]);

@@ -389,7 +389,8 @@ impl<'w> Import<'w> {
             Step::Add if outcome.code == ResultCode::EntryAlreadyExists => {
                 match self.already_there(&addition) {
                     There::Replace if addition.has_critical_control() => {
-                        let reason = "an entry of this name exists already, and the critical \
+                        let reason = "an entry with this name exists already already, and the \
+                                      critical \
                                       control applies only to an add";
                         self.reject(addition.place, Some(&addition), reason);
                         return Ok(());
@@ -401,7 +402,7 @@ impl<'w> Import<'w> {
                         return Ok(());
                     }
                     There::Reject => {
-                        let reason = "an entry of this name exists already";
+                        let reason = "an entry with this name exists already already";
                         self.reject(addition.place, Some(&addition), reason);
                         return Ok(());
                     }

@@ -88,8 +88,7 @@ fn what_is_under_way_with_a_privilege_that_is_taken_ends() {
     root.send(&modify(5, ANNA, ModifyOperation::Delete, take));
     assert_eq!(root.receive(), "5 modify success");
     // The updates of her transaction would be carried out with it.
-    let want = "0 notice strongerAuthRequired the rights of this session were changed while it was \
-                asking";
+    let want = "0 notice strongerAuthRequired the rights of this session changed during a request";
     assert_eq!(anna.receive_all(), [want]);
 }
 

@@ -40,8 +40,8 @@ pub(super) fn step(
         (None, None) => {
             return Err(Refusal::new(
                 ResultCode::InappropriateAuthentication,
-                "EXTERNAL needs a transport that knows who you are: \
-                 connect with ldapi:// or show a client certificate",
+                "EXTERNAL needs a connection that identifies the client: use ldapi:// or a \
+                 client certificate",
             ));
         }
     };

@@ -171,7 +171,7 @@ fn refused(seldom: &SeldomLines, error: &Error) -> Refusal {
 }
 
 fn wrong() -> Refusal {
-    malformed("the GSSAPI message is not as RFC 4752 says")
+    malformed("the GSSAPI message does not follow RFC 4752")
 }
 
 /// The bit of no security layer.

@@ -87,7 +87,7 @@ pub(crate) fn authorize(
     let refused = || {
         Refusal::new(
             ResultCode::AuthorizationDenied,
-            "the identity that was proved may not act as the one that was asked for",
+            "the authenticated identity may not act as the requested authorization identity",
         )
     };
     // Names without a form are those of entries whose users log in by them.

@@ -37,7 +37,7 @@ fn check_one(name: &str) -> Result<(), String> {
     if !mechanisms().any(|known| known == name) {
         return Err(match name {
             GSSAPI => "this server was built without it (feature gssapi)".to_owned(),
-            _ => "there is no such SASL mechanism here".to_owned(),
+            _ => "the server does not know this SASL mechanism".to_owned(),
         });
     }
     #[cfg(feature = "gssapi")]

@@ -18,8 +18,8 @@ pub(super) fn step(
     if !session.takes_plain(&worker.directory.credentials.authentication) {
         return Err(Refusal::new(
             ResultCode::ConfidentialityRequired,
-            "PLAIN is taken over protected connections only: use StartTLS or ldaps://, \
-             or where passwords may be sent in the clear a simple bind",
+            "PLAIN is accepted on protected connections only: use StartTLS or ldaps://, or a \
+             simple bind where passwords may be sent in the clear",
         ));
     }
     let plain = read(message.octets)?;

@@ -70,13 +70,13 @@ pub(crate) fn holds(truth: Truth) -> Result<(), Refusal> {
     if truth == Truth::True {
         return Ok(());
     }
-    Err(Refusal::new(ResultCode::AssertionFailed, "the assertion does not hold for the entry"))
+    Err(Refusal::new(ResultCode::AssertionFailed, "the entry does not match the assertion"))
 }
 
 fn too_much() -> Refusal {
     Refusal::new(
         ResultCode::AdminLimitExceeded,
-        "testing what is asserted is more work than allowed: make the assertion smaller",
+        "evaluating the assertion is more work than allowed: make it smaller",
     )
 }
 

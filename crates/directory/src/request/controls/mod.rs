@@ -311,7 +311,8 @@ pub(crate) fn denied(controls: &Controls<'_>, guard: &Guard<'_>) -> Vec<&'static
     sent.filter(|oid| !guard.may_use_control(oid)).collect()
 }
 
-/// Reads the controls of a request into `taken`, which are large and stay where they are. What is unknown, does not apply to the operation, or is
+/// Reads the controls of a request into `taken`, which are large and stay where they are. What is
+/// unknown, does not apply to the operation, or is
 /// `denied` to the asker, is ignored unless it is critical.
 pub(crate) fn take<'a>(
     taken: &mut RequestControls<'a>,

@@ -21,7 +21,7 @@ pub(super) fn read_v1<'a>(control: &Control<'a>) -> Result<Proxied<'a>, Refusal>
     let name = v1_name(value)
         .ok()
         .and_then(|octets| std::str::from_utf8(octets).ok())
-        .ok_or_else(|| malformed("the value of the proxied authorization control is no name"))?;
+        .ok_or_else(|| malformed("the value of the proxied authorization control is not a name"))?;
     Ok(if name.is_empty() { Proxied::Anonymous } else { Proxied::Dn(name) })
 }
 

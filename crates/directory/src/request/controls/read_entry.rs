@@ -18,8 +18,10 @@ pub(crate) const POST_READ: &str = "1.3.6.1.1.13.2";
 pub(super) const NAME: &str = "a read entry control";
 
 pub(super) fn read<'a>(control: &Control<'a>) -> Result<ReadRequest<'a>, Refusal> {
-    let attributes = control_value::attribute_selection(required(control, NAME)?)
-        .map_err(|_| malformed("the value of a read entry control is no attribute selection"))?;
+    let attributes =
+        control_value::attribute_selection(required(control, NAME)?).map_err(|_| {
+            malformed("the value of a read entry control is not an attribute selection")
+        })?;
     if attributes.iter().nth(NAMES_MAX).is_some() {
         return Err(Refusal::new(
             ResultCode::AdminLimitExceeded,

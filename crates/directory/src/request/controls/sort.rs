@@ -25,7 +25,9 @@ pub(crate) fn read<'a>(control: &Control<'a>) -> Result<SortRequest<'a>, Refusal
     let keys = match sort_keys(required(control, NAME)?) {
         Ok(keys) => Some(keys),
         Err(error) if error.reason == DecodeReason::TooManyTerms => None,
-        Err(_) => return Err(malformed("the value of the sort control is no list of sort keys")),
+        Err(_) => {
+            return Err(malformed("the value of the sort control is not a list of sort keys"));
+        }
     };
     Ok(SortRequest { keys, critical: control.critical })
 }

@@ -80,8 +80,8 @@ impl Failed {
 fn unknown() -> Refusal {
     Refusal::new(
         ResultCode::Other,
-        "the outcome is not known: the disk of the server failed while the change was written; \
-         look whether it happened before trying again",
+        "the outcome is unknown: the disk of the server failed while the change was written; \
+         check whether it happened before you try again",
     )
 }
 

@@ -169,7 +169,7 @@ impl Sorting<'_> {
         let octets = key.open(cookie::LIST_VIEW, context, &self.binding).map_err(|_| {
             Done::no_list_view(
                 ResultCode::ProtocolError,
-                "the context is not one of this list: start again without one",
+                "the context ID does not belong to this list: start again without one",
             )
         })?;
         let lsn = self.view().lsn().0;
