@@ -145,7 +145,7 @@ impl Hashing {
         if clear.len() > PASSWORD_MAX_BYTES {
             return Err(Refusal::new(
                 ResultCode::ConstraintViolation,
-                format!("a password has at most {PASSWORD_MAX_BYTES} octets"),
+                format!("a password has at most {PASSWORD_MAX_BYTES} bytes"),
             )
             .because(PolicyError::PasswordTooLong));
         }

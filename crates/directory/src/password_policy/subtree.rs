@@ -65,7 +65,7 @@ impl Subtree {
     pub fn parse(text: &str, point: &DnKey, schema: &Schema) -> Result<Self, SubtreeFault> {
         let mut reader = Reader { text, position: 0, schema };
         if text.len() > TEXT_MAX_BYTES {
-            return Err(reader.fault(format!("it has more than {TEXT_MAX_BYTES} octets")));
+            return Err(reader.fault(format!("it has more than {TEXT_MAX_BYTES} bytes")));
         }
         let subtree = reader.subtree(point)?;
         reader.spaces();

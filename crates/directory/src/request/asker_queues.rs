@@ -98,9 +98,10 @@ impl<T> AskerQueues<T> {
         Self { signed_in, strangers, is_strangers_turn: false, size }
     }
 
-    /// How many requests wait to be begun, and how many may.
+    /// How many requests wait for a turn, those that go on included, and how many new ones may.
     pub fn depth(&self) -> (usize, usize) {
-        (self.new_count(), self.size.max)
+        let of_line = |line: &Line<T>| line.of.values().map(|own| own.items.len()).sum::<usize>();
+        (of_line(&self.signed_in) + of_line(&self.strangers), self.size.max)
     }
 
     /// A request comes; it is given back when too many are waiting.

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use aci::{Identity, Network};
-use ldap::message::{Request, Scope};
+use ldap::message::{OperationKind, Request, Scope};
 use ldap::result::ResultCode;
 use schema::{DnKey, Schema};
 
@@ -56,63 +56,38 @@ pub enum PolicyAddress {
 /// An operation that a policy allows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PolicyOperation {
-    /// Bind.
-    Bind,
-    /// Search.
-    Search,
-    /// Compare.
-    Compare,
-    /// Add.
-    Add,
-    /// Delete.
-    Delete,
-    /// Modify.
-    Modify,
-    /// Modify DN.
-    ModifyDn,
+    /// Those of this kind; of extended operations those that are not named below.
+    Kind(OperationKind),
     /// Password modify (RFC 3062).
     PasswordModify,
-    /// Every other extended operation.
-    Extended,
 }
 
 impl PolicyOperation {
-    /// All, with the word that settings use.
-    pub const ALL: [(&'static str, Self); 9] = [
-        ("bind", Self::Bind),
-        ("search", Self::Search),
-        ("compare", Self::Compare),
-        ("add", Self::Add),
-        ("delete", Self::Delete),
-        ("modify", Self::Modify),
-        ("modify_dn", Self::ModifyDn),
-        ("password_modify", Self::PasswordModify),
-        ("extended", Self::Extended),
-    ];
+    /// All that a policy can allow: ending a connection is always allowed.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let kinds = OperationKind::ALL.into_iter().filter(|kind| kind.answered_by().is_some());
+        kinds.map(Self::Kind).chain([Self::PasswordModify])
+    }
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kind(kind) => kind.name(),
+            Self::PasswordModify => "password_modify",
+        }
+    }
 
     /// Which one a request asks for; nothing when no policy forbids it: ending and protecting a
     /// connection is always allowed.
     fn of(request: &Request<'_>) -> Option<Self> {
-        Some(match request {
-            Request::Unbind | Request::Abandon(_) => return None,
-            Request::Bind(_) => Self::Bind,
-            Request::Search(_) => Self::Search,
-            Request::Compare(_) => Self::Compare,
-            Request::Add(_) => Self::Add,
-            Request::Delete(_) => Self::Delete,
-            Request::Modify(_) => Self::Modify,
-            Request::ModifyDn(_) => Self::ModifyDn,
-            Request::Extended(extended) => match extended.oid {
-                START_TLS => return None,
-                PASSWORD_MODIFY => Self::PasswordModify,
-                _ => Self::Extended,
-            },
-        })
-    }
-
-    fn word(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(_, operation)| *operation == self);
-        found.map_or("it", |(word, _)| word)
+        match request {
+            Request::Unbind | Request::Abandon(_) => None,
+            Request::Extended(extended) if extended.oid == START_TLS => None,
+            Request::Extended(extended) if extended.oid == PASSWORD_MODIFY => {
+                Some(Self::PasswordModify)
+            }
+            other => Some(Self::Kind(other.kind())),
+        }
     }
 }
 
@@ -272,7 +247,7 @@ impl Resolved {
         if let Some(allowed) = &self.policy.operations
             && !allowed.contains(&operation)
         {
-            let word = operation.word();
+            let word = operation.name();
             let why = format!("the policy '{name}' of this connection does not allow {word}");
             return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
         }

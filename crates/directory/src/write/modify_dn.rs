@@ -95,7 +95,7 @@ fn check_length(name: &Dn) -> Result<(), Refusal> {
         false => Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             format!(
-                "the new name would be longer than {NAME_LENGTH_MAX_BYTES} octets or \
+                "the new name would be longer than {NAME_LENGTH_MAX_BYTES} bytes or \
                  {RDN_COUNT_MAX} levels"
             ),
         )),

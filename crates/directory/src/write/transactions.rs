@@ -77,7 +77,7 @@ impl Transactions {
             return Err(Refusal::new(
                 ResultCode::AdminLimitExceeded,
                 format!(
-                    "the transactions of a connection take at most {HELD_MAX_BYTES} octets of \
+                    "the transactions of a connection take at most {HELD_MAX_BYTES} bytes of \
                      memory"
                 ),
             ));

@@ -4,7 +4,7 @@
 use directory::{Directory, DirectoryError, Peer, Policy, PolicyAddress, PolicyOperation, Tls};
 use ldap::ber::{Tag, Writer};
 use ldap::control_value::policy_state::{self, PolicyState};
-use ldap::message::Scope;
+use ldap::message::{OperationKind, Scope};
 use ldap::result::ResultCode;
 
 use crate::add_devices;
@@ -52,7 +52,10 @@ fn check_refused(answer: &Answer, want: &str) {
 #[test]
 fn operations_that_a_policy_does_not_allow_are_refused() {
     let reading = Policy {
-        operations: Some(vec![PolicyOperation::Bind, PolicyOperation::Search]),
+        operations: Some(vec![
+            PolicyOperation::Kind(OperationKind::Bind),
+            PolicyOperation::Kind(OperationKind::Search),
+        ]),
         ..policy("reading")
     };
     let served = with(&[reading]);
@@ -126,13 +129,16 @@ fn the_first_policy_counts_whose_conditions_hold() {
         },
         Policy {
             identities: vec![ROOT_DN.to_owned()],
-            operations: Some(vec![PolicyOperation::Bind, PolicyOperation::Search]),
+            operations: Some(vec![
+                PolicyOperation::Kind(OperationKind::Bind),
+                PolicyOperation::Kind(OperationKind::Search),
+            ]),
             ..policy("the administrator")
         },
         Policy {
             identities: vec!["anonymous".to_owned()],
             addresses: ranges(&["192.0.2.0/24"]),
-            operations: Some(vec![PolicyOperation::Bind]),
+            operations: Some(vec![PolicyOperation::Kind(OperationKind::Bind)]),
             ..policy("not bound")
         },
         Policy { addresses: ranges(&["local"]), ..policy("local") },

@@ -91,7 +91,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// How many requests wait to be begun, and how many may.
+    /// How many requests wait, those that go on included, and how many new ones may.
     pub(crate) fn depth(&self) -> (usize, usize) {
         self.lock().queues.depth()
     }

@@ -112,7 +112,7 @@ impl ScanPool {
         Ok((pool, handles))
     }
 
-    /// How many jobs wait to be begun, and how many may.
+    /// How many jobs wait, those that go on included, and how many new ones may.
     pub(crate) fn depth(&self) -> (usize, usize) {
         self.queue.depth()
     }

@@ -74,12 +74,9 @@ fn read_one(
                 policy.operations_per_identity_max = Some(count(value, name, &at)?);
             }
             "operations" => {
-                let words = PolicyOperation::ALL.map(|(word, _)| word).join(", ");
-                let find = |text: &str| {
-                    let mut all = PolicyOperation::ALL.into_iter();
-                    all.find(|(word, _)| *word == text).map(|(_, operation)| operation)
-                };
-                let wanted = format!("of {words}");
+                let names: Vec<_> = PolicyOperation::all().map(PolicyOperation::name).collect();
+                let find = |text: &str| PolicyOperation::all().find(|one| one.name() == text);
+                let wanted = format!("of {}", names.join(", "));
                 let operations = list(value, name, &at)?
                     .into_iter()
                     .map(|one| find(&one).ok_or_else(|| not_accepted(&at, name, &wanted, &one)));

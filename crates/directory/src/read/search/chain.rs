@@ -363,7 +363,7 @@ impl<'a> Chains<'a> {
 
     fn take_bytes(&mut self, bytes: usize) -> Result<(), End> {
         self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or_else(|| {
-            too_large(format!("the chains of the filter take more than {CHAIN_BYTES_MAX} octets"))
+            too_large(format!("the chains of the filter take more than {CHAIN_BYTES_MAX} bytes"))
         })?;
         Ok(())
     }

@@ -19,7 +19,7 @@ pub(crate) mod vlv;
 pub(crate) mod write;
 
 use ldap::control_value::usability;
-use ldap::message::{Control, Controls, Request};
+use ldap::message::{Control, Controls, OperationKind, Request};
 use ldap::result::ResultCode;
 
 use self::request::RequestControls;
@@ -34,55 +34,41 @@ use crate::write::transactions;
 /// To which operations a control applies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Operation {
-    Bind,
-    Search,
-    Compare,
-    Add,
-    Delete,
-    Modify,
-    ModifyDn,
+    /// Those of this kind; of extended operations those that are not named below.
+    Kind(OperationKind),
     PasswordModify,
     StartTransaction,
     EndTransaction,
-    /// Any other extended operation.
-    Extended,
 }
+
+const BIND: Operation = Operation::Kind(OperationKind::Bind);
+const SEARCH: Operation = Operation::Kind(OperationKind::Search);
+const COMPARE: Operation = Operation::Kind(OperationKind::Compare);
+const ADD: Operation = Operation::Kind(OperationKind::Add);
+const DELETE: Operation = Operation::Kind(OperationKind::Delete);
+const MODIFY: Operation = Operation::Kind(OperationKind::Modify);
+const MODIFY_DN: Operation = Operation::Kind(OperationKind::ModifyDn);
+const EXTENDED: Operation = Operation::Kind(OperationKind::Extended);
 
 impl Operation {
     /// Which one a request asks for; `None` where there is no answer.
     pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
         Some(match request {
             Request::Unbind | Request::Abandon(_) => return None,
-            Request::Bind(_) => Self::Bind,
-            Request::Search(_) => Self::Search,
-            Request::Compare(_) => Self::Compare,
-            Request::Add(_) => Self::Add,
-            Request::Delete(_) => Self::Delete,
-            Request::Modify(_) => Self::Modify,
-            Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
                 PASSWORD_MODIFY => Self::PasswordModify,
                 transactions::START => Self::StartTransaction,
                 transactions::END => Self::EndTransaction,
-                _ => Self::Extended,
+                _ => EXTENDED,
             },
+            other => Self::Kind(other.kind()),
         })
     }
-}
 
-impl Operation {
     /// Whether every answer says what a password policy has to say, to whoever asks: nothing, if
     /// there is nothing (draft-behera-ldap-password-policy-10 §6.2). Others tell of refusals alone.
     pub(crate) fn tells_policy(self) -> bool {
-        match self {
-            Self::Bind | Self::Compare | Self::Add | Self::Modify | Self::PasswordModify => true,
-            Self::Search
-            | Self::Delete
-            | Self::ModifyDn
-            | Self::EndTransaction
-            | Self::StartTransaction
-            | Self::Extended => false,
-        }
+        matches!(self, BIND | COMPARE | ADD | MODIFY | Self::PasswordModify)
     }
 }
 
@@ -127,81 +113,53 @@ impl ControlRow {
     }
 }
 
-const SEARCH: &[Operation] = &[Operation::Search];
+const SEARCHES: &[Operation] = &[SEARCH];
 
 /// The updates of RFC 4511.
-const UPDATES: &[Operation] =
-    &[Operation::Add, Operation::Delete, Operation::Modify, Operation::ModifyDn];
+const UPDATES: &[Operation] = &[ADD, DELETE, MODIFY, MODIFY_DN];
 
 /// Those of RFC 4511 that are about an entry.
-const ABOUT_ENTRIES: &[Operation] = &[
-    Operation::Search,
-    Operation::Compare,
-    Operation::Add,
-    Operation::Delete,
-    Operation::Modify,
-    Operation::ModifyDn,
-];
+const ABOUT_ENTRIES: &[Operation] = &[SEARCH, COMPARE, ADD, DELETE, MODIFY, MODIFY_DN];
 
 /// What is carried out as somebody else. RFC 5805 §4.4 has a transaction carried out so, and none
 /// of its updates; here each update says as whom, and the start takes no such control.
-const PROXIED: &[Operation] = &[
-    Operation::Search,
-    Operation::Compare,
-    Operation::Add,
-    Operation::Delete,
-    Operation::Modify,
-    Operation::ModifyDn,
-    Operation::PasswordModify,
-    Operation::Extended,
-];
+const PROXIED: &[Operation] =
+    &[SEARCH, COMPARE, ADD, DELETE, MODIFY, MODIFY_DN, Operation::PasswordModify, EXTENDED];
 
 /// Whose response says what a password policy has to say.
 const WITH_POLICY: &[Operation] = &[
-    Operation::Bind,
-    Operation::Search,
-    Operation::Compare,
-    Operation::Add,
-    Operation::Delete,
-    Operation::Modify,
-    Operation::ModifyDn,
+    BIND,
+    SEARCH,
+    COMPARE,
+    ADD,
+    DELETE,
+    MODIFY,
+    MODIFY_DN,
     Operation::PasswordModify,
     Operation::StartTransaction,
-    Operation::Extended,
+    EXTENDED,
 ];
 
 const ALL: &[Operation] = &[
-    Operation::Bind,
-    Operation::Search,
-    Operation::Compare,
-    Operation::Add,
-    Operation::Delete,
-    Operation::Modify,
-    Operation::ModifyDn,
+    BIND,
+    SEARCH,
+    COMPARE,
+    ADD,
+    DELETE,
+    MODIFY,
+    MODIFY_DN,
     Operation::PasswordModify,
     Operation::StartTransaction,
     Operation::EndTransaction,
-    Operation::Extended,
+    EXTENDED,
 ];
 
 /// What may be part of a transaction (RFC 5805 §2.2).
-const OF_TRANSACTIONS: &[Operation] = &[
-    Operation::Add,
-    Operation::Delete,
-    Operation::Modify,
-    Operation::ModifyDn,
-    Operation::PasswordModify,
-];
+const OF_TRANSACTIONS: &[Operation] = &[ADD, DELETE, MODIFY, MODIFY_DN, Operation::PasswordModify];
 
 /// What is made durable.
-const DURABLE: &[Operation] = &[
-    Operation::Add,
-    Operation::Delete,
-    Operation::Modify,
-    Operation::ModifyDn,
-    Operation::PasswordModify,
-    Operation::EndTransaction,
-];
+const DURABLE: &[Operation] =
+    &[ADD, DELETE, MODIFY, MODIFY_DN, Operation::PasswordModify, Operation::EndTransaction];
 
 /// All supported controls, in the order of the root DSE.
 const CONTROLS: &[ControlRow] = &[
@@ -211,49 +169,39 @@ const CONTROLS: &[ControlRow] = &[
         Ok(())
     })
     .recorded(),
-    ControlRow::value(paged::OID, SEARCH, |controls, control| {
+    ControlRow::value(paged::OID, SEARCHES, |controls, control| {
         once(&mut controls.paged, paged::NAME, || paged::read(control))
     }),
-    ControlRow::value(sort::OID, SEARCH, |controls, control| {
+    ControlRow::value(sort::OID, SEARCHES, |controls, control| {
         once(&mut controls.sort, sort::NAME, || sort::read(control))
     }),
-    ControlRow::value(vlv::OID, SEARCH, |controls, control| {
+    ControlRow::value(vlv::OID, SEARCHES, |controls, control| {
         once(&mut controls.vlv, vlv::NAME, || vlv::read(control))
     }),
-    ControlRow::value(subentries::OID, SEARCH, put_subentries),
-    ControlRow::value(subentries::LDUP, SEARCH, put_subentries),
-    ControlRow::value(matched_values::OID, SEARCH, |controls, control| {
+    ControlRow::value(subentries::OID, SEARCHES, put_subentries),
+    ControlRow::value(subentries::LDUP, SEARCHES, put_subentries),
+    ControlRow::value(matched_values::OID, SEARCHES, |controls, control| {
         once(&mut controls.matched_values, matched_values::NAME, || matched_values::read(control))
     }),
-    ControlRow::value(entry_count::OID, SEARCH, |controls, control| {
+    ControlRow::value(entry_count::OID, SEARCHES, |controls, control| {
         once(&mut controls.entry_count, entry_count::NAME, || entry_count::read(control))
     }),
     // Reject unindexed search, and permit it.
-    ControlRow::flag("1.3.6.1.4.1.30221.2.5.54", SEARCH, |all| &mut all.reject_unindexed),
-    ControlRow::flag("1.3.6.1.4.1.30221.2.5.55", SEARCH, |all| &mut all.permit_unindexed),
+    ControlRow::flag("1.3.6.1.4.1.30221.2.5.54", SEARCHES, |all| &mut all.reject_unindexed),
+    ControlRow::flag("1.3.6.1.4.1.30221.2.5.55", SEARCHES, |all| &mut all.permit_unindexed),
     ControlRow::value(assertion::OID, ABOUT_ENTRIES, |controls, control| {
         once(&mut controls.assertion, assertion::NAME, || assertion::read(control))
     }),
-    ControlRow::value(
-        read_entry::PRE_READ,
-        &[Operation::Delete, Operation::Modify, Operation::ModifyDn],
-        |controls, control| {
-            once(&mut controls.pre_read, read_entry::NAME, || read_entry::read(control))
-        },
-    ),
-    ControlRow::value(
-        read_entry::POST_READ,
-        &[Operation::Add, Operation::Modify, Operation::ModifyDn],
-        |controls, control| {
-            once(&mut controls.post_read, read_entry::NAME, || read_entry::read(control))
-        },
-    ),
+    ControlRow::value(read_entry::PRE_READ, &[DELETE, MODIFY, MODIFY_DN], |controls, control| {
+        once(&mut controls.pre_read, read_entry::NAME, || read_entry::read(control))
+    }),
+    ControlRow::value(read_entry::POST_READ, &[ADD, MODIFY, MODIFY_DN], |controls, control| {
+        once(&mut controls.post_read, read_entry::NAME, || read_entry::read(control))
+    }),
     // Permissive modify.
-    ControlRow::flag("1.2.840.113556.1.4.1413", &[Operation::Modify], |all| &mut all.permissive)
-        .recorded(),
+    ControlRow::flag("1.2.840.113556.1.4.1413", &[MODIFY], |all| &mut all.permissive).recorded(),
     // Subtree delete.
-    ControlRow::flag("1.2.840.113556.1.4.805", &[Operation::Delete], |all| &mut all.subtree)
-        .recorded(),
+    ControlRow::flag("1.2.840.113556.1.4.805", &[DELETE], |all| &mut all.subtree).recorded(),
     // No-op, as the draft names it and as OpenLDAP does.
     ControlRow::flag(NO_OP[0], UPDATES, |all| &mut all.no_op),
     ControlRow::flag(NO_OP[1], UPDATES, |all| &mut all.no_op),
@@ -264,29 +212,27 @@ const CONTROLS: &[ControlRow] = &[
         once(&mut controls.transaction, transaction::NAME, || transaction::read(control))
     })
     .recorded(),
-    ControlRow::value(effective_rights::OID, SEARCH, |controls, control| {
+    ControlRow::value(effective_rights::OID, SEARCHES, |controls, control| {
         let field = &mut controls.effective_rights;
         once(field, effective_rights::NAME, || effective_rights::read(control))
     }),
-    ControlRow::flag(usability::OID, SEARCH, |all| &mut all.account_usability),
+    ControlRow::flag(usability::OID, SEARCHES, |all| &mut all.account_usability),
     ControlRow::value(proxied::V1, PROXIED, |controls, control| {
         once(&mut controls.proxied, proxied::NAME, || proxied::read_v1(control))
     }),
     ControlRow::value(proxied::V2, PROXIED, |controls, control| {
         once(&mut controls.proxied, proxied::NAME, || proxied::read_v2(control))
     }),
-    ControlRow::flag(authorization_identity::REQUEST, &[Operation::Bind], |all| {
+    ControlRow::flag(authorization_identity::REQUEST, &[BIND], |all| {
         &mut all.authorization_identity
     }),
     // Lazy commit.
     ControlRow::flag("1.2.840.113556.1.4.619", DURABLE, |all| &mut all.lazy).recorded(),
     ControlRow::flag(password_policy::REQUEST, WITH_POLICY, |all| &mut all.password_policy),
     // Don't use copy (RFC 6171): all that is here is the original.
-    ControlRow::value("1.3.6.1.1.22", &[Operation::Search, Operation::Compare], |_, control| {
-        match control.critical {
-            true => check_no_value(control),
-            false => Err(malformed("the don't use copy control must be critical")),
-        }
+    ControlRow::value("1.3.6.1.1.22", &[SEARCH, COMPARE], |_, control| match control.critical {
+        true => check_no_value(control),
+        false => Err(malformed("the don't use copy control must be critical")),
     }),
     // Session tracking (draft-wahl-ldap-session): for the access log alone.
     ControlRow::value("1.3.6.1.4.1.21008.108.63.1", ALL, |_, _| Ok(())),

@@ -34,7 +34,7 @@ pub(super) fn too_large(entries_max: u64, bytes_max: usize) -> SortFault {
     SortFault::new(
         ResultCode::AdminLimitExceeded,
         format!(
-            "more than {entries_max} entries or {bytes_max} octets of sort keys would be sorted in \
+            "more than {entries_max} entries or {bytes_max} bytes of sort keys would be sorted in \
              memory: narrow the filter, ask for pages, or sort by an indexed attribute first",
         ),
     )
