@@ -493,7 +493,7 @@ impl EntryRights<'_> {
         let schema = self.reach.schema();
         let mut found = target_truth(link, &self.target, schema);
         if found != Truth::False {
-            let question = bind::Asked { target: &self.target, link, adding };
+            let question = bind::RuleQuestion { target: &self.target, link, adding };
             found = found.and(bind::evaluate(rule, self.reach.asker, schema, &question));
         }
         // What applies is all that counts from here on.

@@ -35,7 +35,7 @@ use crate::rule::{Aci, Bind, Subject, TargetScope, Targets, Test};
 pub struct AciSet {
     schema: Arc<Schema>,
     holders: BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>,
-    places: Vec<Arc<Place>>,
+    places: Vec<Arc<AciHolder>>,
     superiors: Superiors,
     needs: Needs,
 }
@@ -48,7 +48,7 @@ struct Needs {
 }
 
 /// An entry from which on ACIs apply.
-struct Place {
+struct AciHolder {
     key: DnKey,
     acis: Arc<[Placed]>,
     /// Whether what applies to the entry itself may differ from what applies below it.
@@ -58,7 +58,7 @@ struct Place {
     below: OnceLock<Arc<Chain>>,
 }
 
-impl Place {
+impl AciHolder {
     fn new(key: DnKey, acis: Arc<[Placed]>) -> Arc<Self> {
         let is_scoped = acis.iter().any(|placed| has_scope_of_place(&placed.aci));
         Arc::new(Self { key, acis, is_scoped, at: OnceLock::new(), below: OnceLock::new() })
@@ -85,7 +85,7 @@ impl Spot<'_> {
 impl AciSet {
     /// The set without ACIs.
     pub fn new(schema: Arc<Schema>) -> Self {
-        let places = vec![Place::new(DnKey::root(), Arc::default())];
+        let places = vec![AciHolder::new(DnKey::root(), Arc::default())];
         let (holders, superiors) = (BTreeMap::new(), Superiors::default());
         Self { schema, holders, places, superiors, needs: Needs::default() }
     }
@@ -120,7 +120,7 @@ impl AciSet {
         holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>,
         changed: &BTreeSet<Arc<DnKey>>,
         touched: &BTreeSet<DnKey>,
-    ) -> Vec<Arc<Place>> {
+    ) -> Vec<Arc<AciHolder>> {
         let mut rebuilt: BTreeMap<&DnKey, Vec<Placed>> =
             touched.iter().map(|key| (key, Vec::new())).collect();
         let mut places = Vec::with_capacity(self.places.len() + touched.len());
@@ -129,7 +129,7 @@ impl AciSet {
                 let stays = |placed: &&Placed| !changed.contains(&placed.holder);
                 acis.extend(place.acis.iter().filter(stays).cloned());
             } else if touched.iter().any(|above| place.key.is_within(above)) {
-                places.push(Place::new(place.key.clone(), Arc::clone(&place.acis)));
+                places.push(AciHolder::new(place.key.clone(), Arc::clone(&place.acis)));
             } else {
                 places.push(Arc::clone(place));
             }
@@ -149,7 +149,7 @@ impl AciSet {
         }
         for (key, acis) in rebuilt {
             if key.is_root() || !acis.is_empty() {
-                places.push(Place::new(key.clone(), acis.into()));
+                places.push(AciHolder::new(key.clone(), acis.into()));
             }
         }
         places.sort_unstable_by(|one, other| one.key.cmp(&other.key));

@@ -93,7 +93,7 @@ pub(crate) fn load(
     }
     let mut walk = Walk { checked: Checked::default(), total, progress };
     let mut log = Log::default();
-    let newest = walk.segment(&active, &mut log, Place::Newest)?;
+    let newest = walk.segment(&active, &mut log, SegmentAge::Newest)?;
     if newest.tail.is_sealed && prepared.is_empty() {
         check_follows(disk, &active, log.next)?;
     }
@@ -193,9 +193,9 @@ fn no_group(opened: &Opened) -> Result<Option<Remains>, JournalError> {
     Err(middle(opened, &end, None))
 }
 
-/// Where a segment stands in the log.
+/// Whether a segment is the last one of the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Place {
+enum SegmentAge {
     Newest,
     /// Another one follows, so that it must be whole.
     Older,
@@ -228,7 +228,7 @@ impl Walk<'_> {
         &mut self,
         opened: &Opened,
         log: &mut Log,
-        place: Place,
+        place: SegmentAge,
     ) -> Result<Walked, JournalError> {
         let mut scan = opened.scan();
         let mut walked =
@@ -291,11 +291,14 @@ impl Walk<'_> {
         opened: &Opened,
         scan: &mut Scan,
         end: &End,
-        place: Place,
+        place: SegmentAge,
         next: u64,
     ) -> Result<Option<Remains>, JournalError> {
         let remains = scan.remains(end.offset)?;
-        if end.unknown_kind.is_none() && place == Place::Newest && remains.durable <= end.offset {
+        if end.unknown_kind.is_none()
+            && place == SegmentAge::Newest
+            && remains.durable <= end.offset
+        {
             return Ok(Some(remains));
         }
         // Another process may have completed it after it was looked at.
@@ -345,7 +348,7 @@ impl Walk<'_> {
         let mut before = Log::default();
         for segment in history.segments.iter_mut().take(count - 1).skip(from) {
             let opened = segment.opened.clone();
-            let walked = self.segment(&opened, &mut before, Place::Older)?;
+            let walked = self.segment(&opened, &mut before, SegmentAge::Older)?;
             *segment = Arc::new(Segment::new(opened, segment.first, Some(walked.marks)));
         }
         if from + 1 < count

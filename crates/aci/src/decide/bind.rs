@@ -16,7 +16,7 @@ use crate::set::Link;
 use crate::text;
 
 /// What a rule is asked about.
-pub(super) struct Asked<'q> {
+pub(super) struct RuleQuestion<'q> {
     pub(super) target: &'q Target<'q>,
     pub(super) link: &'q Link,
     /// The entry is not there yet: what it says of itself gives no right to add it.
@@ -99,12 +99,12 @@ pub(super) fn evaluate(
     rule: &Bind,
     asker: &AccessSubject<'_>,
     schema: &Schema,
-    asked: &Asked<'_>,
+    asked: &RuleQuestion<'_>,
 ) -> Truth {
     evaluate_part(rule, Inquiry { asker, schema, within_not: false }, asked)
 }
 
-fn evaluate_part(rule: &Bind, inquiry: Inquiry<'_>, asked: &Asked<'_>) -> Truth {
+fn evaluate_part(rule: &Bind, inquiry: Inquiry<'_>, asked: &RuleQuestion<'_>) -> Truth {
     let each = |rule: &Bind| evaluate_part(rule, inquiry, asked);
     match rule {
         Bind::Known(truth) => *truth,
@@ -161,7 +161,11 @@ fn mixed(truths: &[Truth], connectives: &[Connective]) -> Truth {
 }
 
 /// Whether a condition holds; none if it depends on the entry, and there is none.
-fn holds(condition: &Condition, inquiry: Inquiry<'_>, asked: Option<&Asked<'_>>) -> Option<Truth> {
+fn holds(
+    condition: &Condition,
+    inquiry: Inquiry<'_>,
+    asked: Option<&RuleQuestion<'_>>,
+) -> Option<Truth> {
     let Inquiry { asker, schema, within_not } = inquiry;
     let world = asker.surroundings;
     let found = match &condition.test {
@@ -229,7 +233,7 @@ fn is_subject(
     subject: &Subject,
     asker: &AccessSubject<'_>,
     schema: &Schema,
-    asked: Option<&Asked<'_>>,
+    asked: Option<&RuleQuestion<'_>>,
 ) -> Option<Truth> {
     if *subject == Subject::Anyone {
         return Some(Truth::True);
@@ -254,7 +258,7 @@ fn is_in_group(
     who: &DnKey,
     asker: &AccessSubject<'_>,
     schema: &Schema,
-    asked: Option<&Asked<'_>>,
+    asked: Option<&RuleQuestion<'_>>,
 ) -> Option<Truth> {
     if let Some(group) = group.exact() {
         return Some(asker.surroundings.is_member(group, who));
@@ -268,7 +272,7 @@ fn is_in_group(
 /// Whether `holds` is true of one of the names that the macros make.
 fn instances(
     pattern: &DnPattern,
-    asked: &Asked<'_>,
+    asked: &RuleQuestion<'_>,
     schema: &Schema,
     holds: impl Fn(&[pattern::RdnPattern]) -> Truth,
 ) -> Truth {
@@ -340,7 +344,7 @@ fn is_related(
     who: &DnKey,
     asker: &AccessSubject<'_>,
     schema: &Schema,
-    asked: &Asked<'_>,
+    asked: &RuleQuestion<'_>,
 ) -> Truth {
     let Some(name) = attribute.attribute.known() else { return Truth::Undefined };
     let counts = |group: &DnKey| match &attribute.within {
@@ -383,7 +387,7 @@ fn above(key: &DnKey, levels: u8) -> Option<DnKey> {
 }
 
 /// Whether a name is at or below one that may have macros.
-fn is_within(name: &DnKey, within: &DnPattern, asked: &Asked<'_>, schema: &Schema) -> Truth {
+fn is_within(name: &DnKey, within: &DnPattern, asked: &RuleQuestion<'_>, schema: &Schema) -> Truth {
     if let Some(within) = within.exact() {
         return truth(name.is_within(within));
     }

@@ -207,7 +207,7 @@ impl EntryRights<'_> {
         if targets == Truth::False {
             return RuleOutcome::OtherContent;
         }
-        let asked = bind::Asked { target: &self.target, link, adding };
+        let asked = bind::RuleQuestion { target: &self.target, link, adding };
         let statement = link.statement();
         let rule = bind::evaluate(&statement.rule, self.reach.asker, schema, &asked);
         of_rule(so_far.and(targets).and(rule), statement.allows)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use super::record::Latency;
-use super::stalls::{Look, Seen, Stalls};
+use super::stalls::{Look, StallReport, Stalls};
 use super::tally::{Delta, Tally};
 use crate::failure::Failure;
 
@@ -34,7 +34,7 @@ impl Account {
     }
 
     pub(crate) fn close(self) -> Toll {
-        let Seen { stalls_ns, cpu_ns: looking_ns } = self.stalls.end();
+        let StallReport { stalls_ns, cpu_ns: looking_ns } = self.stalls.end();
         let spent_ns = cpu_ns(ClockId::ProcessCPUTime).saturating_sub(self.began_ns);
         Toll { cpu_ns: spent_ns.saturating_sub(looking_ns), stalls_ns }
     }

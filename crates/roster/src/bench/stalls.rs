@@ -26,12 +26,12 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(crate) struct Stalls {
     is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Seen>,
+    thread: JoinHandle<StallReport>,
 }
 
 /// What it has seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct StallReport {
     /// How much later than asked it was woken, in ns, each with its number.
     pub(crate) stalls_ns: Vec<(u64, u64)>,
     /// CPU time that it took itself.
@@ -67,13 +67,13 @@ impl Stalls {
             };
             let goes_on = || !ended.load(Ordering::Relaxed);
             let stalls_ns = follow(stalls_ns, interval, sleep, goes_on);
-            Seen { stalls_ns: rows(&stalls_ns), cpu_ns: cpu_ns(ClockId::ThreadCPUTime) }
+            StallReport { stalls_ns: rows(&stalls_ns), cpu_ns: cpu_ns(ClockId::ThreadCPUTime) }
         });
         Ok(Self { is_over, thread })
     }
 
     /// What was seen.
-    pub(crate) fn end(self) -> Seen {
+    pub(crate) fn end(self) -> StallReport {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }

@@ -16,7 +16,7 @@ use super::generate::{parse_threads, threads};
 use crate::connect::{Login, OnlineOptions};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::{self, Until};
-use crate::online::export::{Asked, ENTRY_MAX_BYTES};
+use crate::online::export::{ENTRY_MAX_BYTES, ExportQuery};
 use crate::whole_file::WholeFile;
 use crate::{online, output, progress};
 
@@ -216,7 +216,7 @@ fn write_online(
         (false, false) if options.operational => attributes.push("+".to_owned()),
         (false, _) => {}
     }
-    let asked = Asked {
+    let asked = ExportQuery {
         base: options.base.as_deref(),
         scope: options.scope.into(),
         filter,

@@ -58,7 +58,7 @@ struct Status {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: IndexLocation,
 }
 
 /// Compare indexes with the entries; exits with code 1 if something is wrong.
@@ -69,7 +69,7 @@ struct Verify {
     indexes: Vec<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: IndexLocation,
 }
 
 /// Rebuild indexes; the old ones are used until the new ones are complete.
@@ -124,12 +124,12 @@ struct Change {
     wait: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: IndexLocation,
 }
 
 /// Where the indexes are.
 #[derive(Args, Debug)]
-struct Place {
+struct IndexLocation {
     /// A data directory that no server uses, instead of a running server
     #[arg(short, long, value_name = "DIR", conflicts_with_all = ["password", "start_tls"])]
     data: Option<PathBuf>,
@@ -138,7 +138,7 @@ struct Place {
     server: ServerOptions,
 }
 
-impl Place {
+impl IndexLocation {
     fn ask<T>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,

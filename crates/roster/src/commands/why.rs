@@ -57,7 +57,7 @@ Examples:
 
 /// What is asked.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct WhyRequest<'a> {
     identity: &'a str,
     entry: &'a str,
     right: &'a str,
@@ -68,7 +68,7 @@ struct Asked<'a> {
 
 /// What is answered.
 #[derive(Deserialize)]
-struct Told {
+struct WhyResponse {
     allowed: bool,
     #[serde(default)]
     privileges: Vec<Needed>,
@@ -95,7 +95,7 @@ struct Considered {
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let asked = Asked {
+    let asked = WhyRequest {
         identity: &options.identity,
         entry: &options.entry,
         right: &options.right,
@@ -118,12 +118,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         output::json(&value)?;
         return Ok(Exit::Done);
     }
-    let told: Told = serde_json::from_slice(&json).map_err(malformed)?;
+    let told: WhyResponse = serde_json::from_slice(&json).map_err(malformed)?;
     print(&told)?;
     Ok(Exit::Done)
 }
 
-fn print(told: &Told) -> Result<(), Failure> {
+fn print(told: &WhyResponse) -> Result<(), Failure> {
     output::line(format_args!("{}", if told.allowed { "allowed" } else { "denied" }))?;
     for Needed { privilege, has, why } in &told.privileges {
         let had = if *has { "had" } else { "missing" };

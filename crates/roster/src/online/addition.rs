@@ -16,7 +16,7 @@ use schema::{ATTRIBUTE_COUNT_MAX, Schema};
 
 /// Where an entry stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct SourceLine {
     /// Which of the sources, from 0.
     pub(crate) source: u32,
     /// The line of its `dn:`, from 1.
@@ -26,7 +26,7 @@ pub(crate) struct Place {
 /// An entry on its way to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Addition {
-    pub(crate) place: Place,
+    pub(crate) place: SourceLine,
     pub(crate) dn: String,
     /// The controls that the record gives its add.
     pub(crate) controls: ControlsBuf,
@@ -95,7 +95,8 @@ impl Addition {
     pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
         let (source, rest) = octets.split_first_chunk()?;
         let (line, mut rest) = rest.split_first_chunk()?;
-        let place = Place { source: u32::from_le_bytes(*source), line: u64::from_le_bytes(*line) };
+        let place =
+            SourceLine { source: u32::from_le_bytes(*source), line: u64::from_le_bytes(*line) };
         let (dn, controls, parts) = (String::new(), ControlsBuf::new(), VecDeque::new());
         let mut addition = Self { place, dn, controls, parts, taken: 0 };
         while !rest.is_empty() {
@@ -181,7 +182,7 @@ impl Maker {
             controls.push(Control { oid, critical: *critical, value: value.as_deref() });
         }
         Addition {
-            place: Place { source, line: entry.line },
+            place: SourceLine { source, line: entry.line },
             dn: entry.dn.to_owned(),
             controls,
             parts: self.parts(),
@@ -307,7 +308,7 @@ mod tests {
         // What is left of one record does not show in the next.
         addition(&mut maker, "dn: o=x\nl: x\nst: y\nstreet: z\nou: x\n");
         let one = addition(&mut maker, PERSON);
-        assert_eq!(one.place, Place { source: 3, line: 2 });
+        assert_eq!(one.place, SourceLine { source: 3, line: 2 });
         assert_eq!(
             shown(&one),
             "dn: cn=a,o=x\nobjectClass: person\ncn: a\ncn: b\nsn: b\n\

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 
 /// What is exported.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct ExportQuery<'a> {
     /// The entry to begin at; without, each naming context.
     pub(crate) base: Option<&'a str>,
     /// How far from there.
@@ -42,7 +42,11 @@ pub(crate) enum Ended {
 }
 
 /// Writes what is asked for; returns how many entries.
-pub(crate) fn export(login: &Login, asked: &Asked<'_>, out: &mut dyn Write) -> Result<u64, Ended> {
+pub(crate) fn export(
+    login: &Login,
+    asked: &ExportQuery<'_>,
+    out: &mut dyn Write,
+) -> Result<u64, Ended> {
     let filter = match asked.filter {
         None => Filter::Present("objectClass"),
         Some(text) => Filter::parse(text).map_err(|error| {

@@ -31,7 +31,7 @@ use offline::{
 };
 use schema::{DnKey, Schema};
 
-use super::addition::{Addition, Maker, Place};
+use super::addition::{Addition, Maker, SourceLine};
 use super::probe::Probe;
 use super::server::{Server, permissive, relax_rules};
 use super::waiting::Waiting;
@@ -199,7 +199,7 @@ impl<'w> Import<'w> {
                 Err(LdifError { line, reason }) => {
                     let is_end = matches!(reason, LdifReason::Io(_));
                     self.report.processed += u64::from(!is_end);
-                    self.reject(Place { source, line }, None, &reason.to_string());
+                    self.reject(SourceLine { source, line }, None, &reason.to_string());
                     if is_end {
                         break;
                     }
@@ -451,7 +451,7 @@ impl<'w> Import<'w> {
         }
     }
 
-    fn reject(&mut self, place: Place, addition: Option<&Addition>, reason: &str) {
+    fn reject(&mut self, place: SourceLine, addition: Option<&Addition>, reason: &str) {
         self.report.rejected += 1;
         let source = self.sources.get(place.source as usize).map_or("", String::as_str);
         let text = addition.filter(|_| self.keeps_text).map(Addition::text);
@@ -467,7 +467,7 @@ impl<'w> Import<'w> {
 
     fn skip(&mut self, addition: &Addition, reason: &str) {
         self.report.skipped += 1;
-        let Place { source, line } = addition.place;
+        let SourceLine { source, line } = addition.place;
         let source = self.sources.get(source as usize).map_or("", String::as_str);
         let text = self.keeps_text.then(|| addition.text());
         self.observer.skipped(&Skipped {

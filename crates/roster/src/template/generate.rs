@@ -87,7 +87,7 @@ impl Template {
 
 /// Where an entry stands: its kind, its number among all entries and among its siblings.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct EntryPosition {
     kind: usize,
     number: u64,
     index: u64,
@@ -120,12 +120,12 @@ impl Generator {
     }
 
     /// The places from the branch down to entry `number`, and how far down it is.
-    fn locate(&self, number: u64) -> Result<([Place; LEVELS_MAX], usize), GenerateError> {
+    fn locate(&self, number: u64) -> Result<([EntryPosition; LEVELS_MAX], usize), GenerateError> {
         let template = &*self.template;
         let after = template.branches.partition_point(|(_, first)| *first <= number);
         let branch = after.checked_sub(1).and_then(|index| template.branches.get(index));
         let (kind, first) = *branch.ok_or(GenerateError::NoSuchEntry)?;
-        let mut place = Place { kind, number: first, index: 0 };
+        let mut place = EntryPosition { kind, number: first, index: 0 };
         let mut path = [place; LEVELS_MAX];
         for (level, slot) in path.iter_mut().enumerate() {
             *slot = place;
@@ -137,7 +137,7 @@ impl Generator {
         Err(GenerateError::NoSuchEntry)
     }
 
-    fn make(&mut self, place: Place, depth: usize) -> Result<(), GenerateError> {
+    fn make(&mut self, place: EntryPosition, depth: usize) -> Result<(), GenerateError> {
         let template = &*self.template;
         let kind = template.kinds.get(place.kind).ok_or(GenerateError::NoSuchEntry)?;
         self.parents.resize_with(self.parents.len().max(depth + 1), || (u64::MAX, String::new()));
@@ -157,14 +157,14 @@ impl Generator {
 }
 
 /// The place one level below `place` that leads to entry `number`.
-fn child(template: &Template, place: Place, number: u64) -> Option<Place> {
+fn child(template: &Template, place: EntryPosition, number: u64) -> Option<EntryPosition> {
     let mut first = place.number + 1;
     for child in &template.kinds.get(place.kind)?.children {
         let size = template.kinds.get(child.kind)?.size;
         let all = size * child.count;
         if number - first < all {
             let index = (number - first) / size;
-            return Some(Place { kind: child.kind, number: first + index * size, index });
+            return Some(EntryPosition { kind: child.kind, number: first + index * size, index });
         }
         first += all;
     }
@@ -250,7 +250,7 @@ impl Draft {
         &mut self,
         template: &Template,
         kind: &Kind,
-        place: Place,
+        place: EntryPosition,
         seed: u64,
         repeated_max_bytes: usize,
         names: Names<'_>,
@@ -290,7 +290,7 @@ struct Numbers {
 
 struct Maker<'m> {
     kind: &'m Kind,
-    place: Place,
+    place: EntryPosition,
     seed: u64,
     template: &'m Template,
     chance: Chance,
