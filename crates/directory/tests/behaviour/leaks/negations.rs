@@ -34,6 +34,8 @@ const FILTERS: &[&str] = &[
     "(!(badge=4711))",
     "(!(badge=*))",
     "(&(sn=s)(!(mail=*)))",
+    "(&(employeeType=e)(!(cn=4711)))",
+    "(&(departmentNumber=l)(title=t)(!(mail=*)))",
     "(cn=4711)",
     "(mail=*)",
 ];
@@ -53,6 +55,15 @@ fn world(hidden: &str) -> Served {
             "{index}: {changed:?}"
         );
     }
+    for index in [
+        "equality employeeType where (!(cn=4711))",
+        "equality departmentNumber with title where (!(mail=*))",
+    ] {
+        let attribute = index.split(' ').nth(1).unwrap();
+        let name = format!("ds-cfg-attribute={attribute},cn=Index,cn=config");
+        let added = root.add(&name, &[("roster-index-definition", &[index])]);
+        assert_eq!(added, ResultCode::Success, "{index}");
+    }
     let class: (&str, &[&str]) = ("objectClass", &["organizationalUnit"]);
     assert_eq!(root.add(PEOPLE, &[class]), ResultCode::Success);
     for uid in ["a", "b", "c"] {
@@ -63,6 +74,9 @@ fn world(hidden: &str) -> Served {
             ("uid", &[uid]),
             ("cn", &["person"]),
             ("sn", &["s"]),
+            ("employeeType", &["e"]),
+            ("departmentNumber", &["l"]),
+            ("title", &["t"]),
             ("cn;x-hidden", &[other]),
         ];
         assert_eq!(root.add(&name, attributes), ResultCode::Success, "{uid}");

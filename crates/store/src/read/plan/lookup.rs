@@ -397,13 +397,26 @@ impl<'a, 'v> Lookup<'a, 'v> {
     /// Whether everything that is looked for matches a filter: it was asked for, or all its parts
     /// were.
     fn is_given(&self, filter: &ResolvedFilter) -> bool {
-        self.given.iter().take(PARTS_MAX).any(|part| *part == filter)
+        (self.given.iter().take(PARTS_MAX).any(|part| *part == filter)
+            && self.is_certain(filter, false))
             || match filter {
                 ResolvedFilter::And(parts) => {
                     !parts.is_empty() && parts.iter().all(|part| self.is_given(part))
                 }
                 _ => false,
             }
+    }
+
+    /// Whether what a filter is true of, as far as whoever asks may search, is what the index holds
+    /// for it: not where it denies what some hidden value makes true.
+    fn is_certain(&self, filter: &ResolvedFilter, is_negated: bool) -> bool {
+        match filter {
+            ResolvedFilter::Not(part) => self.is_certain(part, !is_negated),
+            ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => {
+                parts.iter().all(|part| self.is_certain(part, is_negated))
+            }
+            item => !is_negated || self.is_whole(item),
+        }
     }
 
     /// What is given below a conjunction of these parts.
