@@ -111,7 +111,8 @@ pub(crate) fn start(
             search.run(snapshot, &state, &meant, sink)
         };
         if matches!(outcome, Ok(SearchOutcome::TooMuch | SearchOutcome::Parked(_))) {
-            resolved = Some(Box::new(meant));
+            let (budget, max) = (&directory.budgets.parked, limits.parked_requests_max_bytes());
+            resolved = Box::new(meant).kept(bytes.len(), budget, max);
         }
         outcome
     } else {

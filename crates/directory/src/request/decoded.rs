@@ -6,7 +6,6 @@
 
 use ldap::filter::Filter;
 use ldap::message::Request;
-use schema::ResolvedFilter;
 use self_cell::self_cell;
 
 use crate::read::search::budget::{Budget, Held};
@@ -83,14 +82,12 @@ impl DecodedRequest {
         self.cell.borrow_dependent()
     }
 
-    /// The same for a job that parks: decoded, where the budget has room for that and for what was
-    /// resolved of it, `terms` of a filter. `max` is what all may take.
+    /// The same for a job that parks: decoded, where the budget has room for that. `terms` are those
+    /// of its filters; `max` is what all may take.
     pub(crate) fn kept(mut self, terms: u64, budget: &Budget, max: usize) -> JobRequest {
         if self.held.is_none() {
             let terms = usize::try_from(terms).unwrap_or(usize::MAX);
-            let of_message = self.cell.borrow_owner().len().saturating_mul(BYTES_OF_OCTET);
-            let bytes = terms.saturating_mul(BYTES_OF_TERM).saturating_add(of_message);
-            self.held = budget.hold(bytes, max);
+            self.held = budget.hold(terms.saturating_mul(BYTES_OF_TERM), max);
         }
         match self.held {
             Some(_) => JobRequest::Decoded(self),
@@ -99,8 +96,5 @@ impl DecodedRequest {
     }
 }
 
-/// What a term of a filter takes, decoded and resolved: lists of them may be half empty.
-const BYTES_OF_TERM: usize = 2 * (size_of::<Filter<'_>>() + size_of::<ResolvedFilter>());
-/// What an octet of a message takes beside that, about: short names of attributes that are asked
-/// for become descriptions.
-const BYTES_OF_OCTET: usize = 32;
+/// What a term of a filter takes, decoded: lists of them may be half empty.
+const BYTES_OF_TERM: usize = 2 * size_of::<Filter<'_>>();

@@ -337,7 +337,8 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
             Err(mut parked) => {
                 job.keeps_order = sink.keeps_order();
                 parked.so_far = sink.parked();
-                let (budget, max) = (&directory.budgets.parked, directory.limits.parked_max_bytes);
+                let budget = &directory.budgets.parked;
+                let max = directory.limits.parked_requests_max_bytes();
                 job.park(request, parked, budget, max);
                 return Ran::Parked(job);
             }

@@ -96,11 +96,11 @@ impl Job {
         budget: &Budget,
         budget_max: usize,
     ) {
-        let terms = self.resolved.as_ref().map_or(0, |resolved| resolved.terms());
+        let resolved = self.resolved.take();
+        let terms = resolved.as_ref().map_or(0, |resolved| resolved.terms());
         self.request = request.kept(terms, budget, budget_max);
-        if let JobRequest::Encoded(_) = self.request {
-            self.resolved = None;
-        }
+        let octets = self.request.message_bytes();
+        self.resolved = resolved.and_then(|resolved| resolved.kept(octets, budget, budget_max));
         self.parked = Some(parked);
     }
 

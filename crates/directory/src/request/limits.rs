@@ -91,6 +91,14 @@ pub struct Limits {
     pub chunk_bytes: usize,
 }
 
+impl Limits {
+    /// What decoded and resolved requests of waiting searches may take of `parked_max_bytes`: not
+    /// all, so that whoever sends large ones leaves room for sorted lists.
+    pub(crate) const fn parked_requests_max_bytes(&self) -> usize {
+        self.parked_max_bytes / 2
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

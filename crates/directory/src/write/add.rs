@@ -54,7 +54,12 @@ pub(crate) fn resolve(
     let verdict =
         sent_passwords(&entry).map(|sent| change::judge_new(worker, access, &key, &entry, &sent));
     let storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
-    stored_form::hash_passwords(worker, session, &mut entry, schema, storing.as_ref())?;
+    match &storing {
+        Some(storing) => {
+            stored_form::hash_passwords(worker, session, &mut entry, schema, Some(storing))?;
+        }
+        None => passwords::replace_by_unknown(&mut entry, schema)?,
+    }
     Ok(match worker.request.hashing.questions() {
         Some(questions) => Resolution::NeedsHash(questions),
         None => WriteOp::Add(Add { key, entry, verdict }).into(),
@@ -111,7 +116,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     if let Resolved::Found(_) = decide.view.resolve(&op.key)? {
         return Err(exists());
     }
-    // An entry whose passwords are refused lacks them: nothing else is said of it.
+    // An entry whose passwords are refused has not got them: nothing else is said of it.
     let verdict = op.verdict.as_ref().map(|verdict| verdict.as_ref().map_err(Refusal::clone));
     let verdict = verdict.transpose()?;
     let schema = &decide.state.schema;

@@ -42,6 +42,21 @@ pub fn hash_passwords_with<E: From<EntryError>>(
     Ok(())
 }
 
+/// Puts one unknown value in the place of the passwords of each attribute: they are refused, and
+/// what rules and assertions say of an entry that has passwords is asked before that is told.
+pub(crate) fn replace_by_unknown(entry: &mut Entry, schema: &Schema) -> Result<(), EntryError> {
+    let attributes = entry.attributes().iter();
+    let hashable = attributes.filter(|attribute| is_hashable(&attribute.description));
+    let descriptions: Vec<_> = hashable.map(|one| Arc::clone(&one.description)).collect();
+    for description in descriptions {
+        entry.replace_values(schema, &description, vec![UNKNOWN.to_vec()])?;
+    }
+    Ok(())
+}
+
+/// What is asked about in the place of a stored form that nobody has made.
+pub(crate) const UNKNOWN: &[u8] = b"";
+
 /// Refuses more passwords in one request than one account has use for.
 pub(crate) fn check_password_count(count: usize) -> Result<(), Refusal> {
     match count > PASSWORDS_MAX {

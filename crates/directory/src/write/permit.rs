@@ -19,7 +19,7 @@ use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 use crate::write::request::{Add, Modification, ModifyDn, RefusedPasswords, WriteOp};
-use crate::write::{checks, rank};
+use crate::write::{checks, passwords, rank};
 
 /// Refuses what the asker may not do.
 pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
@@ -65,7 +65,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         }),
         WriteOp::PasswordModify(op) => {
             let password = &decide.state.schema.well_known().user_password;
-            let new = op.new.as_ref().map_or(UNKNOWN, |new| new.stored.as_slice());
+            let new = op.new.as_ref().map_or(passwords::UNKNOWN, |new| new.stored.as_slice());
             on_target(decide, &op.dn, &op.key, |stored, rights| {
                 may_take_each(rights, stored, password)
                     && rights.may_value(ValueChange::Add, password, new)
@@ -216,7 +216,7 @@ fn may_set(rights: &Rights<'_>, entry: &dyn EntryRead, refused: &RefusedPassword
     let RefusedPasswords { operation, description } = refused;
     rights.has_privilege_for(description)
         && (*operation != ModifyOperation::Replace || may_take_each(rights, entry, description))
-        && rights.may_value(ValueChange::Add, description, UNKNOWN)
+        && rights.may_value(ValueChange::Add, description, passwords::UNKNOWN)
 }
 
 /// Whether an attribute may lose all its values; where it has none, whether it may be written.
@@ -265,9 +265,6 @@ fn may_rename(decide: &Decide<'_>, op: &ModifyDn, rights: &Rights<'_>) -> bool {
     new && (!op.delete_old_rdn || old.all(|ava| may(ValueChange::Delete, ava)))
         && (!op.moves() || rights.may_entry(Right::Export))
 }
-
-/// What is asked about in the place of a stored form that nobody has made.
-const UNKNOWN: &[u8] = b"";
 
 #[cfg(test)]
 mod tests {

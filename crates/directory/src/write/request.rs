@@ -135,8 +135,8 @@ impl WriteOp {
 /// An add, resolved.
 pub(crate) struct Add {
     pub(crate) key: DnKey,
-    /// As the client sent it, with the stored forms of its passwords; without them where the policy
-    /// refuses them.
+    /// As the client sent it, with the stored forms of its passwords; with one unknown value in
+    /// their place where they are refused.
     pub(crate) entry: Entry,
     /// What the policy says of the passwords in it, if there are any.
     pub(crate) verdict: Option<Result<Verdict, Refusal>>,

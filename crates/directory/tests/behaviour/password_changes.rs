@@ -266,6 +266,34 @@ fn nothing_is_told_to_those_who_may_not_write_it() {
     }
 }
 
+/// A rule that lets somebody add entries without passwords was not asked about one that the policy
+/// refuses: the policy's word was told instead.
+#[test]
+fn a_refused_password_in_a_new_entry_is_one_to_the_rules() {
+    let served = served(&[("pwdCheckQuality", "1"), ("pwdMinLength", "8")]);
+    let aci = format!(
+        "(targattrfilters=\"add=userPassword:(!(userPassword=*))\")(version 3.0; acl \"x\"; \
+         allow (add) userdn=\"ldap:///{ANNA}\";)"
+    );
+    let given = [(ModifyOperation::Add, "aci", &[aci.as_str()][..])];
+    assert_eq!(served.root().modify("dc=example,dc=org", &given), ResultCode::Success);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    let mut add = |password: &[&str]| {
+        let mut attributes: Vec<(&str, &[&str])> =
+            vec![("objectClass", &["inetOrgPerson"]), ("cn", &["Carla"]), ("sn", &["C"])];
+        if !password.is_empty() {
+            attributes.push(("userPassword", password));
+        }
+        let list = add_attributes(&attributes);
+        let name = "uid=carla,dc=example,dc=org";
+        outcome(&mut anna, Request::Add(AddRequest { name, attributes: list.as_ref() }))
+    };
+    let good = add(&["a good one indeed"]);
+    assert_ne!(good.0, ResultCode::Success);
+    assert_eq!(add(&["short"]), good);
+    assert_eq!(add(&[]), (ResultCode::Success, None));
+}
+
 #[test]
 fn a_young_password_stays_and_its_owner_sends_the_old_one() {
     let served = served(&[("pwdMinAge", "60"), ("pwdSafeModify", "TRUE")]);

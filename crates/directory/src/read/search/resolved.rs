@@ -11,6 +11,7 @@ use ldap::message::{Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, ResolvedFilter, Schema, Selection};
 
+use super::budget::{Budget, Held};
 use super::chain;
 use super::work::terms;
 use crate::request::controls::matched_values;
@@ -30,7 +31,15 @@ pub(crate) struct ResolvedRequest {
     pub(super) selection: Selection,
     /// Which values are wanted, if not all.
     pub(super) matched_values: Option<Vec<ResolvedFilter>>,
+    /// The room that it takes while its job waits, from the first time on.
+    held: Option<Held>,
 }
+
+/// What a term of a filter takes, resolved: lists of them may be half empty.
+const BYTES_OF_TERM: usize = 2 * size_of::<ResolvedFilter>();
+/// What an octet of a message takes beside that, about: short names of attributes that are asked
+/// for become descriptions.
+const BYTES_OF_OCTET: usize = 32;
 
 /// The key of the base of a search; refuses with `invalidDNSyntax` what is no name.
 pub(super) fn base(
@@ -65,12 +74,30 @@ impl ResolvedRequest {
             filter,
             selection: Selection::resolve(request.attributes.iter(), schema),
             matched_values: matched_values::resolve(controls, request.types_only, schema),
+            held: None,
         }
     }
 
     /// Whether it means the same under a schema.
     pub(super) fn holds_under(&self, schema: &Schema) -> bool {
         self.generation == schema.generation()
+    }
+
+    /// The same for a job that waits, where the budget has room for it; `octets` are those of its
+    /// message, and `max` is what all may take.
+    pub(crate) fn kept(
+        mut self: Box<Self>,
+        octets: usize,
+        budget: &Budget,
+        max: usize,
+    ) -> Option<Box<Self>> {
+        if self.held.is_none() {
+            let terms = usize::try_from(self.terms()).unwrap_or(usize::MAX);
+            let of_message = octets.saturating_mul(BYTES_OF_OCTET);
+            let bytes = terms.saturating_mul(BYTES_OF_TERM).saturating_add(of_message);
+            self.held = budget.hold(bytes, max);
+        }
+        self.held.is_some().then_some(self)
     }
 
     /// How many terms its filters have.

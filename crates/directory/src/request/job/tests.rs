@@ -10,8 +10,8 @@ use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::{
-    Control, ControlsBuf, DerefAliases, Message, MessageId, Request, Scope, SearchRequest,
-    StringsBuf,
+    Control, Controls, ControlsBuf, DerefAliases, Message, MessageId, Request, Scope,
+    SearchRequest, Strings, StringsBuf,
 };
 use ldap::result::ResultCode;
 use offline::{ImportOptions, Source, import};
@@ -84,6 +84,10 @@ fn message(is_sorted: bool) -> Vec<u8> {
     }
     let mut attributes = StringsBuf::new();
     attributes.push("cn");
+    encoded(1, attributes.as_ref(), controls.as_ref())
+}
+
+fn encoded(id: i32, attributes: Strings<'_>, controls: Controls<'_>) -> Vec<u8> {
     let search = SearchRequest {
         base: SUFFIX,
         scope: Scope::Subtree,
@@ -92,11 +96,11 @@ fn message(is_sorted: bool) -> Vec<u8> {
         time_limit_s: 0,
         types_only: false,
         filter: Filter::parse("(objectClass=inetOrgPerson)").unwrap(),
-        attributes: attributes.as_ref(),
+        attributes,
     };
     let mut message = Vec::new();
     let op = Request::Search(search);
-    Message { id: MessageId(1), op, controls: controls.as_ref() }.encode(&mut message);
+    Message { id: MessageId(id), op, controls }.encode(&mut message);
     message
 }
 
@@ -108,6 +112,17 @@ impl Served {
         let schema = state.schema.with_change(&[], &[]).unwrap();
         let state = State::new(Arc::new(schema), state.schema_times.clone());
         directory.state.store(Arc::new(state));
+    }
+
+    /// A search for so many attributes.
+    fn job_with(&mut self, id: i32, attributes: u32) -> Job {
+        let names: Vec<String> = (0..attributes).map(|number| format!("l;x-{number}")).collect();
+        let mut wanted = StringsBuf::new();
+        names.iter().for_each(|name| wanted.push(name));
+        let message = encoded(id, wanted.as_ref(), ControlsBuf::new().as_ref());
+        let next = self.worker.handle(&mut self.session, &message, &mut Vec::new());
+        let Next::Later(job) = next else { panic!("it is for the pool") };
+        job
     }
 
     fn job(&mut self, is_sorted: bool) -> Job {
@@ -157,9 +172,23 @@ fn a_search_that_parks_is_decoded_once_and_resolved_once() {
 fn without_room_only_the_message_is_kept() {
     for is_sorted in [false, true] {
         let mut served = served(|limits| limits.parked_max_bytes = 0);
-        let want = (PEOPLE, PEOPLE + 1, PEOPLE + 1);
+        // And once where requests are read.
+        let want = (PEOPLE, PEOPLE + 1, PEOPLE + 2);
         assert_eq!(counted(&mut served, is_sorted), want, "sorted: {is_sorted}");
     }
+}
+
+/// Jobs that wait for a thread, or for their client, held what their requests mean whatever it was.
+#[test]
+fn what_waiting_requests_mean_has_a_limit() {
+    let mut served = served(|_| ());
+    let jobs: Vec<Job> = (1..=1_000).map(|id| served.job_with(id, 3_000)).collect();
+    let kept = jobs.iter().filter(|job| job.resolved.is_some()).count();
+    assert!((10..500).contains(&kept), "{kept} requests are kept");
+    let budget = &served.worker.directory.budgets.parked;
+    assert!(budget.hold(MAX / 2, MAX).is_some(), "there is room for sorted lists");
+    drop(jobs);
+    assert!(budget.hold(MAX, MAX).is_some(), "all of it was given back");
 }
 
 /// What a name or an attribute of a parked search meant may be something else by now.
