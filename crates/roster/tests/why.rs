@@ -44,7 +44,7 @@ fn who_may_do_what_is_answered_with_the_aci_that_decides() {
     let run = why(&demo, &["", "delete", PERSON, "--json"]);
     let json: serde_json::Value = serde_json::from_str(&run.output).unwrap();
     assert_eq!((&json["allowed"], &json["decided_by"]), (&false.into(), &serde_json::Value::Null));
-    check(&why(&demo, &["", "fly", PERSON]), 1, &["'fly' is no right"]);
+    check(&why(&demo, &["", "fly", PERSON]), 1, &["'fly' is not a right"]);
     check(&why(&demo, &["", "read", "uid=nobody,dc=example,dc=com"]), 1, &["noSuchObject (32)"]);
 }
 

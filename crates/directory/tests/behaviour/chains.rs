@@ -138,7 +138,7 @@ fn the_chains_of_a_filter_share_their_octets() {
     check(&mut root, &terms(1), (ResultCode::Success, 20));
     check(&mut root, &terms(30), (ResultCode::Success, 20));
     let diagnostic = check(&mut root, &terms(60), (ResultCode::AdminLimitExceeded, 0));
-    assert!(diagnostic.contains("octets"), "{diagnostic}");
+    assert!(diagnostic.contains("bytes"), "{diagnostic}");
 }
 
 /// Candidates that were certain to match were no work, and neither was planning.

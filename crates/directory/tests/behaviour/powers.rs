@@ -349,7 +349,7 @@ fn who_changes_the_schema_gives_no_power_by_it() {
     let operational = number.replace(" )", " USAGE directoryOperation )");
     let add = ModifyOperation::Add;
     for (operation, attribute, text, want) in [
-        (add, "objectClasses", person.replace("MAY ( ", "MAY ( member $ "), "would be groups"),
+        (add, "objectClasses", person.replace("MAY ( ", "MAY ( member $ "), "would become groups"),
         (add, "attributeTypes", format!("{pin} )"), "is secret no more"),
         (add, "attributeTypes", marked.replace(" 'doorPin'", ""), "loses a name"),
         (add, "attributeTypes", operational, "operational"),

@@ -189,7 +189,7 @@ fn what_an_update_reads_is_limited_and_beyond_it_nothing_is_changed() {
     let both = reading(&[PRE_READ, POST_READ]);
     let answer = modify(&mut root, &device(), CHANGE, both.as_ref());
     assert_eq!((answer.code(), answer.controls.len()), (ResultCode::AdminLimitExceeded, 0));
-    assert!(answer.diagnostic.contains("100000 octets"), "{}", answer.diagnostic);
+    assert!(answer.diagnostic.contains("100000 bytes"), "{}", answer.diagnostic);
     assert_eq!(lsn(&served), before + 2);
 }
 

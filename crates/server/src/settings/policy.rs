@@ -209,8 +209,8 @@ mod tests {
         );
         check(
             "[[policy]]\nname = \"a\"\noperations = [\"read\"]",
-            "roster.toml:3: policy.operations must be of bind, search, compare, add, delete, \
-             modify, modify_dn, password_modify, extended, not 'read'",
+            "roster.toml:3: policy.operations must be of bind, search, modify, add, delete, \
+             modify_dn, compare, extended, password_modify, not 'read'",
         );
         check("[[policy]]\nname = 1", "roster.toml:2: policy.name must be text");
         for wrong in ["-1", "1000001", "\"x\"", "1.5"] {
