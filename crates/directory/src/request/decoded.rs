@@ -82,8 +82,8 @@ impl DecodedRequest {
         self.cell.borrow_dependent()
     }
 
-    /// The same for a job that parks: decoded, where the budget has room for that. `terms` are those
-    /// of its filters; `max` is what all may take.
+    /// The same for a job that parks: decoded, where the budget has room for that. `terms` are
+    /// those of its filters; `max` is what all may take.
     pub(crate) fn kept(mut self, terms: u64, budget: &Budget, max: usize) -> JobRequest {
         if self.held.is_none() {
             let terms = usize::try_from(terms).unwrap_or(usize::MAX);
