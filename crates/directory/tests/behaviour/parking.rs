@@ -574,3 +574,54 @@ fn a_count_that_parks_after_each_entry_is_the_same() {
 
 const DENY: &str =
     "(targetattr=\"*\")(version 3.0; acl \"no\"; deny (all) userdn=\"ldap:///anyone\";)";
+
+/// A list that was kept held entries of which the next plan proves nothing: such as were moved out
+/// of scope, or changed so that the filter is not true of them any more, were sent all the same.
+#[test]
+fn what_left_the_scope_or_the_filter_is_not_sent_from_a_list_that_was_kept() {
+    let sort = sort_value(&[("uid", false)]);
+    let view = VlvRequest {
+        before: 0,
+        after: 100,
+        target: VlvTarget::Offset { offset: 1, content_count: 0 },
+        context: None,
+    }
+    .encode();
+    let sorted: &[(&str, bool, Option<&[u8]>)] = &[(SORT, true, Some(&sort))];
+    let viewed: &[(&str, bool, Option<&[u8]>)] =
+        &[(SORT, true, Some(&sort)), (VLV, true, Some(&view))];
+    for controls in [sorted, viewed] {
+        for (filter, scope) in
+            [("(l=*)", Scope::One), ("(sn=s)", Scope::One), ("(sn=s)", Scope::Subtree)]
+        {
+            let served = directory(|_| ());
+            let (mut client, mut root) = (served.client(), served.root());
+            let base = "ou=people,dc=example,dc=org";
+            let asked = Asked { base, scope, filter, controls, ..Asked::default() };
+            let before = served.root().search(&Asked { controls: &[], ..asked.clone() });
+            let mut answer = Answer::default();
+            let job = begin(&mut client, &asked);
+            let mut job = go_on(&mut client, job, &mut answer);
+            let sent = answer.names().len();
+            let mut names = before.names();
+            names.retain(|name| !answer.names().contains(name) && name.starts_with("uid="));
+            assert!(names.len() > 4, "{} are left", names.len());
+            let (moved, changed) = (names[0].to_owned(), names[1].to_owned());
+            let rdn = moved.split_once(',').unwrap().0;
+            let there = Some("ou=elsewhere,dc=example,dc=org");
+            assert_eq!(root.rename(&moved, rdn, false, there), ResultCode::Success);
+            let attribute = if filter == "(l=*)" { "l" } else { "sn" };
+            let values: &[&str] = if attribute == "l" { &[] } else { &["t"] };
+            let change = [(ModifyOperation::Replace, attribute, values)];
+            assert_eq!(root.modify(&changed, &change), ResultCode::Success);
+            while let Some(parked) = job {
+                job = go_on(&mut client, parked, &mut answer);
+            }
+            let found = answer.names();
+            assert!(found.len() > sent, "it went on");
+            let is_moved = |name: &&str| name.split_once(',').is_some_and(|(leaf, _)| leaf == rdn);
+            assert!(!found.iter().any(is_moved), "{filter} {scope:?}: {moved}");
+            assert!(!found.contains(&changed.as_str()), "{filter} {scope:?}: {changed}");
+        }
+    }
+}

@@ -237,6 +237,12 @@ impl<'a> Run<'a> {
         self.searchable && finds_all(filter, guard)
     }
 
+    /// What comes next need not be candidates of the plan: what it has proved holds for them no
+    /// more than for any entry.
+    pub(super) fn forget_proofs(&mut self) {
+        (self.exact, self.proved, self.scope_exact) = (false, false, false);
+    }
+
     /// Whether a candidate is in scope, no matter of a referral, and the filter true of it.
     ///
     /// Refuses with `adminLimitExceeded` one that the asker may see and that is too many to be

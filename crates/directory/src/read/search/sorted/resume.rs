@@ -84,6 +84,8 @@ impl Sorting<'_> {
         kept: &Kept,
         sink: &mut ResponseSink<'_>,
     ) -> Result<ControlFlow<SearchOutcome>, Failed> {
+        // They were candidates of the plan before: they may have been moved or changed since.
+        self.run.forget_proofs();
         for (at, position) in kept.positions().iter().enumerate() {
             if let Some(outcome) = self.pass() {
                 return Ok(ControlFlow::Break(outcome));
