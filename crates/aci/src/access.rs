@@ -41,19 +41,8 @@ pub struct ClientOrigin {
     pub method: Method,
 }
 
-/// How an identity was proved.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Method {
-    /// It was not.
-    #[default]
-    Anonymous,
-    /// With name and password.
-    Simple,
-    /// By the certificate of a TLS connection.
-    Certificate,
-    /// By this SASL mechanism.
-    Sasl(&'static str),
-}
+/// How a session authenticated.
+pub type Method = AuthenticationMethod<'static>;
 
 /// An identity that access rules do not apply to. Only [`Access::bypass`] makes one.
 ///
@@ -213,18 +202,7 @@ impl Access {
         surroundings: &'a dyn Surroundings,
     ) -> AccessSubject<'a> {
         let ClientOrigin { address, ssf, method, .. } = self.origin;
-        AccessSubject {
-            identity: self.key.as_ref().or(key),
-            address,
-            ssf,
-            method: match method {
-                Method::Anonymous => AuthenticationMethod::Anonymous,
-                Method::Simple => AuthenticationMethod::Simple,
-                Method::Certificate => AuthenticationMethod::Certificate,
-                Method::Sasl(name) => AuthenticationMethod::Sasl(name),
-            },
-            surroundings,
-        }
+        AccessSubject { identity: self.key.as_ref().or(key), address, ssf, method, surroundings }
     }
 }
 

@@ -51,9 +51,10 @@ pub struct AccessSubject<'a> {
 }
 
 /// How a client authenticated.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum AuthenticationMethod<'a> {
     /// Not at all.
+    #[default]
     Anonymous,
     /// By a simple bind.
     Simple,
