@@ -317,7 +317,13 @@ impl Journal {
 
     /// Forgets all entries: `first` is the index of the next one. The vote stays.
     pub fn reset(&self, first: u64) -> Result<(), JournalError> {
-        self.control(Control::Reset(first))
+        self.control(Control::Reset(first, None))
+    }
+
+    /// Forgets all entries, and takes those up to `purged` for purged: the state that they led to
+    /// came from elsewhere. The next entry follows that one. The vote stays.
+    pub fn reset_after(&self, purged: JournalPosition) -> Result<(), JournalError> {
+        self.control(Control::Reset(purged.index.saturating_add(1), Some(purged)))
     }
 
     /// How the journal is doing.

@@ -40,7 +40,8 @@ pub(crate) enum Control {
     Purge(JournalPosition),
     /// The last entry that stays, and whether it is one (and not the place before the first).
     Truncate(JournalPosition, bool),
-    Reset(u64),
+    /// With the index of the first entry, and the last one that was purged if there was any.
+    Reset(u64, Option<JournalPosition>),
 }
 
 /// The end of the log.
@@ -526,16 +527,16 @@ impl Writer {
                 let payload: &[u8] = if is_entry { &[1] } else { &[] };
                 self.single(Kind::Truncate, after, payload)?;
             }
-            Control::Reset(first) => return self.reset(first),
+            Control::Reset(first, purged) => return self.reset(first, purged),
         }
         self.sync()
     }
 
     /// Begins a new log in the next segment; those before it are not of it.
-    fn reset(&mut self, first: u64) -> Result<(), JournalError> {
+    fn reset(&mut self, first: u64, purged: Option<JournalPosition>) -> Result<(), JournalError> {
         let next = self.next_segment(0)?;
         let vote = self.shared.state().log.vote.clone();
-        let log = Log { vote, ..Log::new(first, next.stream.sequence) };
+        let log = Log { vote, purged, ..Log::new(first, next.stream.sequence) };
         self.committed = None;
         let mut old = Vec::new();
         self.switch(next, first, |state, segment| {

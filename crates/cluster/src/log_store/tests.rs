@@ -1,0 +1,96 @@
+use std::sync::Arc;
+
+use futures_util::{Stream, TryStreamExt};
+use journal::simulated::SimDisk;
+use journal::{Journal, JournalOptions};
+use openraft::alias::{SnapshotMetaOf, SnapshotOf, StoredMembershipOf};
+use openraft::storage::{EntryResponder, RaftStateMachine};
+use openraft::testing::log::{StoreBuilder, Suite};
+use openraft::{EntryPayload, RaftSnapshotBuilder, StorageError};
+
+use super::*;
+
+/// What the engine's suite wants beside the log: it remembers what was applied last.
+#[derive(Clone, Default)]
+struct Applied {
+    last: Option<LogId>,
+    membership: StoredMembershipOf<Types>,
+    /// Shared with the builder of snapshots.
+    snapshot: Arc<Mutex<Option<SnapshotMetaOf<Types>>>>,
+}
+
+impl RaftSnapshotBuilder<Types> for Applied {
+    type SnapshotData = ();
+
+    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, ()>> {
+        let meta = SnapshotMetaOf::<Types> {
+            last_log_id: self.last,
+            last_membership: self.membership.clone(),
+        };
+        *self.snapshot.lock().unwrap() = Some(meta.clone());
+        Ok(SnapshotOf::<Types, ()> { meta, snapshot: () })
+    }
+}
+
+impl RaftStateMachine<Types> for Applied {
+    type SnapshotData = ();
+    type SnapshotBuilder = Self;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembershipOf<Types>)> {
+        Ok((self.last, self.membership.clone()))
+    }
+
+    async fn apply<Strm>(&mut self, mut entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
+    {
+        while let Some((entry, responder)) = entries.try_next().await? {
+            self.last = Some(entry.log_id);
+            if let EntryPayload::Membership(membership) = entry.payload {
+                self.membership = StoredMembershipOf::<Types>::new(Some(entry.log_id), membership);
+            }
+            if let Some(responder) = responder {
+                responder.send(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMetaOf<Types>, (): ()) -> io::Result<()> {
+        (self.last, self.membership) = (meta.last_log_id, meta.last_membership.clone());
+        *self.snapshot.lock().unwrap() = Some(meta.clone());
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, ()>>> {
+        Ok(self
+            .snapshot
+            .lock()
+            .unwrap()
+            .clone()
+            .map(|meta| SnapshotOf::<Types, ()> { meta, snapshot: () }))
+    }
+}
+
+struct Builder;
+
+fn log_on(disk: &SimDisk) -> LogStore {
+    let options = JournalOptions::new([1; 16]);
+    LogStore::new(Arc::new(Journal::create(Arc::new(disk.clone()), options, 1).unwrap()))
+}
+
+impl StoreBuilder<Types, LogStore, Applied> for Builder {
+    async fn build(&self) -> Result<((), LogStore, Applied), StorageError<Types>> {
+        Ok(((), log_on(&SimDisk::new(1)), Applied::default()))
+    }
+}
+
+#[test]
+fn the_storage_suite_of_the_engine_passes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(Suite::test_all(Builder)).unwrap();
+}
