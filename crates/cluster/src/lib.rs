@@ -11,4 +11,4 @@ mod log_store;
 mod types;
 
 pub use log_store::LogStore;
-pub use types::{Node, Types};
+pub use types::{Node, Outcome, Runtime, SnapshotFile, Types};

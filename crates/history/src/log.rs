@@ -14,6 +14,7 @@
 pub mod conformance;
 mod local;
 mod members;
+mod progress;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use local::Local;
 pub use members::{
     Member, MemberChange, MemberState, MembersDone, MembersError, Membership, OnlySelf,
 };
+pub use progress::Progress;
 
 /// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
 /// that was decided in one reign never takes effect in another.
