@@ -10,5 +10,5 @@ mod entry;
 mod log_store;
 mod types;
 
-pub use log_store::LogStore;
+pub use log_store::{LogMedium, LogStore, Waiting};
 pub use types::{Node, Types};
