@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, MemberChange, Membership,
-    MembersDone, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, MemberChange, MembersDone,
+    Membership, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use history::record::RECORD_LENGTH_MAX_BYTES;
 use openraft::Raft;
@@ -98,14 +98,12 @@ where
     let config = Arc::new(options.config()?);
     let shared = Shared::new(state.applied(), state.position());
     let (kept, first) = (Arc::clone(&shared), &options.members);
-    let machine = Machine::new(state, kept, errands.clone(), first);
-    let machine = machine.map_err(|malformed| malformed.0.to_owned())?;
+    let machine = Machine::new(state, kept, errands.clone(), first)?;
     let raft = Raft::new(options.id, config, network, log.clone(), machine).await;
     let raft = raft.map_err(|error| error.to_string())?;
     let (commands, asked) = mpsc::unbounded_channel();
     let (pending, accepted) = mpsc::unbounded_channel();
-    let (stands, standing) =
-        watch::channel(Standing { role: Role::Alone, since: Instant::now() });
+    let (stands, standing) = watch::channel(Standing { role: Role::Alone, since: Instant::now() });
     let acknowledger = Acknowledger {
         shared: Arc::clone(&shared),
         errands,

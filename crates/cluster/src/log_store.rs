@@ -25,6 +25,7 @@ use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::Notify;
 
 use self::recent::Recent;
+pub(crate) use self::recent::size;
 use crate::entry::{self, Malformed};
 use crate::types::{Entry, LogId, Types, Vote};
 pub use medium::{LogMedium, Waiting};

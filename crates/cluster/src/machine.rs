@@ -21,6 +21,7 @@ use store::{LogPosition, Lsn};
 
 use crate::entry::{self, Malformed};
 use crate::errands::Errands;
+use crate::log_store::size;
 use crate::shared::Shared;
 use crate::types::{
     Entry, LogId, Membership, Node, Outcome, RecordBytes, Snapshot, SnapshotFile, SnapshotMeta,
@@ -54,11 +55,12 @@ impl Machine {
         members: &BTreeMap<u64, Node>,
     ) -> Result<Self, String> {
         let position = state.position();
-        let mut memberships = Memberships::decode(&state.membership()?)?;
+        let stored = state.membership().map_err(|error| error.to_string())?;
+        let mut memberships = Memberships::decode(&stored).map_err(|malformed| malformed.0)?;
         if memberships.is_empty() {
             let voters = members.keys().copied().collect();
             let first = Membership::new(vec![voters], members.clone())
-                .map_err(|_| Malformed("a voter is not among those who take part"))?;
+                .map_err(|_| "a voter is not among those who take part")?;
             memberships.push(StoredMembership::new(log_id_at(position), first));
         }
         let last = (state.applied(), None);
@@ -269,7 +271,7 @@ impl RaftStateMachine<Types> for Machine {
                     && let Some(next) = chunk.next()
                 {
                     let (entry, responder) = next?;
-                    bytes += entry::size(&entry);
+                    bytes += size(&entry);
                     entries.push(entry);
                     waiting.push(responder);
                 }

@@ -13,7 +13,7 @@ use openraft::alias::{JoinHandleOf, WatchReceiverOf};
 use openraft::async_runtime::WatchReceiver;
 use openraft::raft::ReadPolicy;
 use openraft::rt::AsyncRuntime;
-use openraft::{RaftMetrics, ServerState};
+use openraft::{Instant as _, RaftMetrics, ServerState};
 use store::Lsn;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};

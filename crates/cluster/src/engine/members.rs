@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use history::log::{
-    Member, MemberChange, MemberState, Membership, MembersDone, MembersError, Role,
+    Member, MemberChange, MemberState, MembersDone, MembersError, Membership, Role,
 };
-use openraft::RaftMetrics;
 use openraft::alias::WatchReceiverOf;
 use openraft::async_runtime::WatchReceiver;
+use openraft::{Instant as _, RaftMetrics};
 use store::Lsn;
 use tokio::sync::mpsc;
 

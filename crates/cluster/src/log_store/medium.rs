@@ -33,12 +33,8 @@ pub trait LogMedium: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the entries cannot be read, or are not there any more.
-    fn read_now(
-        &self,
-        from: u64,
-        to: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<LogEntry>, JournalError>;
+    fn read_now(&self, from: u64, to: u64, max_bytes: usize)
+    -> Result<Vec<LogEntry>, JournalError>;
 
     /// Saves a vote, durably. See [`Journal::save_vote`].
     fn save_vote(self: Arc<Self>, vote: Vec<u8>) -> Waiting<()>;
