@@ -12,7 +12,10 @@ mod errands;
 mod log_store;
 mod machine;
 mod options;
+mod receiver;
 mod shared;
+#[cfg(test)]
+mod simulation;
 mod tail;
 mod types;
 
@@ -20,4 +23,5 @@ pub use engine::{Engine, MemberStatus, RaftLog, Status};
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::Machine;
 pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
+pub use receiver::Receiver;
 pub use types::{Node, Outcome, Runtime, SnapshotFile, Types};
