@@ -8,6 +8,8 @@
 
 mod entry;
 mod log_store;
+#[cfg(any(test, feature = "test-support"))]
+pub mod simulated;
 mod types;
 
 pub use log_store::{LogMedium, LogStore, Waiting};
