@@ -14,6 +14,8 @@ mod machine;
 mod options;
 mod receiver;
 mod shared;
+#[cfg(any(test, feature = "test-support"))]
+pub mod simulated;
 #[cfg(test)]
 mod simulation;
 mod tail;

@@ -36,12 +36,11 @@ impl Book {
         state.position
     }
 
-    /// Goes back to what is durable.
-    pub(super) fn crash(&self) {
-        let mut state = self.state();
-        let durable = state.durable.take().map(|durable| *durable).unwrap_or_default();
+    /// What is durable, for the next life: this one runs on without knowing.
+    pub(super) fn after_crash(&self) -> Self {
+        let durable = self.state().durable.clone().map(|durable| *durable).unwrap_or_default();
         let kept = Some(Box::new(durable.clone()));
-        *state = State { durable: kept, ..durable };
+        Self(Mutex::new(State { durable: kept, ..durable }))
     }
 
     /// A node begins somewhere: there is a place in the log before its first entry.

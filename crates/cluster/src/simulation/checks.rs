@@ -17,7 +17,9 @@ use super::world::Member;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Told {
     /// It was sent to this node.
-    Nothing { node: u64 },
+    Nothing {
+        node: u64,
+    },
     Acknowledged,
     Refused,
     Unknown,
@@ -29,8 +31,8 @@ struct Asked {
     after: Lsn,
 }
 
-#[derive(Default)]
 pub(super) struct Seen {
+    began: Instant,
     is_over: AtomicBool,
     state: Mutex<State>,
 }
@@ -43,6 +45,10 @@ struct State {
 }
 
 impl Seen {
+    pub(super) fn new() -> Self {
+        Self { began: Instant::now(), is_over: AtomicBool::new(false), state: Mutex::default() }
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
@@ -67,7 +73,7 @@ impl Seen {
             Err(_) => Told::Refused,
         };
         let mut state = self.state();
-        state.note(&format!("{ids:?} {outcome:?}"));
+        state.note(self.began, &format!("{ids:?} {outcome:?}"));
         for id in ids {
             let asked = state.asked.get_mut(id).unwrap();
             // Its client is told no more when the node has crashed.
@@ -83,7 +89,7 @@ impl Seen {
     /// A node crashed: nobody knows what became of what it was asked.
     pub(super) fn crashed(&self, crashed: u64) {
         let mut state = self.state();
-        state.note(&format!("crash {crashed}"));
+        state.note(self.began, &format!("crash {crashed}"));
         for asked in state.asked.values_mut() {
             if asked.told == (Told::Nothing { node: crashed }) {
                 asked.told = Told::Unknown;
@@ -124,10 +130,10 @@ impl Seen {
     pub(super) fn check(&self, members: &BTreeMap<u64, Arc<Member>>) {
         self.check_logs(members);
         let first = members.values().next().unwrap();
-        let records = first.book.records();
+        let records = first.book().records();
         for member in members.values() {
             assert!(
-                member.book.records() == records,
+                member.book().records() == records,
                 "nodes {} and {} have applied different records",
                 first.id,
                 member.id
@@ -174,8 +180,8 @@ impl Seen {
 }
 
 impl State {
-    fn note(&mut self, line: &str) {
-        let line = format!("{} {:?} {line}", self.trace, Instant::now().elapsed());
+    fn note(&mut self, began: Instant, line: &str) {
+        let line = format!("{} {:?} {line}", self.trace, began.elapsed());
         self.trace = xxh3_64(line.as_bytes());
     }
 }

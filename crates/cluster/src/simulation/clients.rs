@@ -42,7 +42,7 @@ pub(super) async fn write(member: Arc<Member>, seen: Arc<Seen>, dice: Dice) {
             if log.in_flight() > 0 {
                 continue;
             }
-            let last = member.book.last();
+            let last = member.book().last();
             tentative = Some(Tentative { life, reign, last, is_lost: Arc::default() });
         }
         let Some(kept) = tentative.as_mut() else { continue };
@@ -81,11 +81,11 @@ fn batch(member: &Member, log: &RaftLog, seen: &Arc<Seen>, kept: &mut Tentative,
 /// A read that must see all that was acknowledged before it.
 fn read(member: &Arc<Member>, log: &RaftLog, seen: &Arc<Seen>) {
     let must_have = seen.acknowledged();
-    let (node, seen) = (Arc::clone(member), Arc::clone(seen));
+    let (id, book, seen) = (member.id, member.book(), Arc::clone(seen));
     let done = move |answer: Result<Lsn, _>| {
         if let Ok(lsn) = answer {
-            let sees = node.book.last().0;
-            seen.check_read(node.id, must_have, lsn.min(sees));
+            let sees = book.last().0;
+            seen.check_read(id, must_have, lsn.min(sees));
         }
     };
     log.barrier(ReadLevel::Linearizable, Box::new(done));

@@ -27,6 +27,8 @@ pub(super) struct Network(Arc<Mutex<Links>>);
 
 struct Links {
     nodes: BTreeMap<u64, Receiver>,
+    /// In which of its lives each is, if it lives.
+    lives: BTreeMap<u64, u64>,
     /// From whom to whom nothing gets through.
     cut: BTreeSet<(u64, u64)>,
     delay_max: Duration,
@@ -38,6 +40,7 @@ impl Network {
     pub(super) fn new(dice: Dice) -> Self {
         Self(Arc::new(Mutex::new(Links {
             nodes: BTreeMap::new(),
+            lives: BTreeMap::new(),
             cut: BTreeSet::new(),
             delay_max: Duration::from_millis(5),
             lost_percent: 0,
@@ -49,8 +52,14 @@ impl Network {
         self.links().nodes.insert(id, receiver);
     }
 
+    pub(super) fn begin(&self, id: u64, life: u64) {
+        self.links().lives.insert(id, life);
+    }
+
     pub(super) fn leave(&self, id: u64) {
-        self.links().nodes.remove(&id);
+        let mut links = self.links();
+        links.nodes.remove(&id);
+        links.lives.remove(&id);
     }
 
     pub(super) fn cut(&self, from: u64, to: u64) {
@@ -78,6 +87,11 @@ impl Network {
         (!is_lost).then_some(takes)
     }
 
+    /// Whether the node is still in that life: one that crashed runs on and reaches nobody.
+    fn is_alive(&self, id: u64, life: u64) -> bool {
+        self.links().lives.get(&id) == Some(&life)
+    }
+
     fn at(&self, id: u64) -> Option<Receiver> {
         self.links().nodes.get(&id).cloned()
     }
@@ -100,6 +114,7 @@ impl RaftNetworkFactory<Types> for Link {
 pub(super) struct Link {
     pub(super) network: Network,
     pub(super) from: u64,
+    pub(super) life: u64,
     pub(super) to: u64,
 }
 
@@ -118,6 +133,9 @@ impl Link {
         let link = self.clone();
         // It arrives whether or not somebody still waits for the answer.
         Runtime::spawn(async move {
+            if !link.network.is_alive(link.from, link.life) {
+                return;
+            }
             let Some(takes) = link.network.travel(link.from, link.to) else { return };
             sleep(takes).await;
             let Some(receiver) = link.network.at(link.to) else { return };

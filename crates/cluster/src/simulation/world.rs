@@ -69,13 +69,18 @@ impl Dice {
 pub(super) struct Member {
     pub(super) id: u64,
     pub(super) disk: SimulatedLog,
-    pub(super) book: Arc<Book>,
+    /// Another one in each life.
+    pub(super) book: Mutex<Arc<Book>>,
     pub(super) running: Mutex<Option<Arc<RaftLog>>>,
     /// How often it was started.
     pub(super) life: Mutex<u64>,
 }
 
 impl Member {
+    pub(super) fn book(&self) -> Arc<Book> {
+        Arc::clone(&self.book.lock().unwrap())
+    }
+
     pub(super) fn log(&self) -> Option<Arc<RaftLog>> {
         self.running.lock().unwrap().clone()
     }
@@ -97,14 +102,15 @@ impl World {
         let network = Network::new(dice.clone());
         let syncs = Duration::from_micros(200)..=Duration::from_millis(8);
         let member = |id| {
-            let book = Arc::new(Book::default());
+            let book = Book::default();
             book.begin_at(LogPosition { term: 1, index: 3 });
             let disk = SimulatedLog::new(dice.below(u64::MAX), syncs.clone());
+            let book = Mutex::new(Arc::new(book));
             let (running, life) = (Mutex::new(None), Mutex::new(0));
             (id, Arc::new(Member { id, disk, book, running, life }))
         };
         let members = (1..=kind.nodes).map(member).collect();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(Seen::new());
         Self { kind, dice, network, members, seen, crashes: 0, seed }
     }
 
@@ -122,8 +128,7 @@ impl World {
             })
             .collect();
         for _ in 0..self.kind.faults {
-            let pause =
-                self.dice.duration(Duration::from_millis(100), Duration::from_millis(2500));
+            let pause = self.dice.duration(Duration::from_millis(100), Duration::from_millis(2500));
             sleep(pause).await;
             faults::one(&mut self).await;
             self.seen.check_logs(&self.members);
@@ -164,13 +169,14 @@ impl World {
         let mut options = Options::new(id, members.collect(), seed);
         options.restores_leader = self.kind.restores_leader;
         options.outcome_wait = Duration::from_secs(3);
+        self.network.begin(id, life);
         let parts = Parts {
-            state: Arc::clone(&member.book) as _,
+            state: member.book(),
             log: LogStore::new(member.disk.open()),
             options,
             errands: Errands::inline(),
         };
-        let link = Link { network: self.network.clone(), from: id, to: 0 };
+        let link = Link { network: self.network.clone(), from: id, life, to: 0 };
         let started = Runtime::scope(seed, engine::start(parts, link)).await;
         let (log, receiver) = started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
         self.network.join(id, receiver);
@@ -184,10 +190,11 @@ impl World {
         self.crashes += 1;
         self.network.leave(id);
         member.disk.crash();
-        member.book.crash();
+        let next = Arc::new(member.book().after_crash());
+        *member.book.lock().unwrap() = next;
         self.seen.crashed(id);
         // It runs on without knowing, and reaches nothing any more.
-        log.abandon();
+        drop(log);
     }
 
     /// Everything works again.
@@ -219,7 +226,7 @@ impl World {
             let deciding = logs.iter().filter(|log| matches!(log.role(), Role::Deciding(_)));
             let is_led = deciding.count() == 1;
             let applied: Vec<_> =
-                self.members.values().map(|member| member.book.applied()).collect();
+                self.members.values().map(|member| member.book().applied()).collect();
             let is_idle = logs.iter().all(|log| log.in_flight() == 0);
             if is_led && is_idle && applied.windows(2).all(|pair| pair[0] == pair[1]) {
                 return;

@@ -193,8 +193,7 @@ impl Maker {
 
     fn make(&mut self, reign: Reign, length: usize) -> EncodedRecord {
         self.made += 1;
-        let (lsn, prev_hash) =
-            self.records.last().map_or((0, 0), |last| (last.lsn.0, last.hash));
+        let (lsn, prev_hash) = self.records.last().map_or((0, 0), |last| (last.lsn.0, last.hash));
         let line = format!("{}{}", self.made, "x".repeat(length));
         let record = record_after(Lsn(lsn), prev_hash, reign, &self.origin, line);
         self.records.push(record.clone());
