@@ -9,10 +9,12 @@ mod checks;
 mod clients;
 mod faults;
 mod network;
+mod runtime;
 mod world;
 
 use std::ops::Range;
 
+pub use self::runtime::Simulated;
 use self::world::{Kind, World};
 use crate::types::Runtime;
 

@@ -181,7 +181,11 @@ impl Seen {
 
 impl State {
     fn note(&mut self, began: Instant, line: &str) {
-        let line = format!("{} {:?} {line}", self.trace, began.elapsed());
+        let line = format!("{:?} {line}", began.elapsed());
+        if std::env::var_os("ROSTER_SIMULATION_TRACE").is_some() {
+            println!("{line}");
+        }
+        let line = format!("{} {line}", self.trace);
         self.trace = xxh3_64(line.as_bytes());
     }
 }

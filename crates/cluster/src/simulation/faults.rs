@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use history::log::{CommitLog as _, MemberChange, Membership as _, Role};
+use history::log::{CommitLog as _, MemberChange, Role};
 use tokio::time::sleep;
 
 use super::world::World;

@@ -79,7 +79,7 @@ impl Network {
 
     /// How long a message takes; none: it gets lost.
     fn travel(&self, from: u64, to: u64) -> Option<Duration> {
-        let mut links = self.links();
+        let links = self.links();
         let lost = links.lost_percent;
         let is_lost = links.cut.contains(&(from, to)) || links.dice.percent(lost);
         let max = links.delay_max;

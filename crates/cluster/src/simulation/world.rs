@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use environment::Chance as _;
-use environment::test_support::SeededChance;
+use environment::SeededChance;
 use history::log::{CommitLog as _, Role, StateMachine as _};
 use openraft::rt::AsyncRuntime as _;
 use store::LogPosition;
