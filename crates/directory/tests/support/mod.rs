@@ -52,7 +52,7 @@ pub fn init_with(data: &Path, acis: GlobalAcis) {
 }
 
 /// The defaults, with a journal that takes little room.
-fn small(data: PathBuf) -> DirectoryOptions {
+pub fn small(data: PathBuf) -> DirectoryOptions {
     let mut options =
         DirectoryOptions { journal_segment_bytes: 1 << 20, ..DirectoryOptions::new(data) };
     // Most tests are not about passwords.
