@@ -8,7 +8,10 @@
 
 mod entry;
 mod log_store;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
+pub mod transport;
 mod types;
 
 pub use log_store::LogStore;
-pub use types::{Node, Types};
+pub use types::{Node, SnapshotData, Types};

@@ -33,6 +33,8 @@ openraft::declare_raft_types!(
 pub(crate) type Entry = EntryOf<Types>;
 pub(crate) type LogId = LogIdOf<Types>;
 pub(crate) type Vote = VoteOf<Types>;
+/// What a snapshot is handed over as: the directory of its files.
+pub type SnapshotData = std::path::PathBuf;
 pub(crate) type Membership = openraft::Membership<u64, Node>;
 
 impl fmt::Debug for RecordBytes {

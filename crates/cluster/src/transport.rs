@@ -1,0 +1,71 @@
+//! What nodes say to each other, and how: start at `greeting.rs`, then `frame.rs` and `codec.rs`.
+//!
+//! Invariant: whoever has no certificate of the cluster's own authority gets no octet of an answer.
+//! Invariant: every wait has an end, every queue and every frame a limit.
+//! Invariant: knows no LDAP: what is asked of another node is octets.
+
+mod codec;
+mod frame;
+mod greeting;
+
+pub use frame::{APPEND_MAX_BYTES, ASK_MAX_BYTES, Purpose, SMALL_MAX_BYTES};
+pub use greeting::{GreetingError, Identity, PROTOCOL};
+
+use crate::types::Types;
+
+/// Entries for the log of another node.
+pub type AppendRequest = openraft::raft::AppendEntriesRequest<Types>;
+/// What becomes of them there.
+pub type AppendResponse = openraft::raft::AppendEntriesResponse<Types>;
+/// The request for a vote.
+pub type VoteRequest = openraft::raft::VoteRequest<Types>;
+/// The response to it.
+pub type VoteResponse = openraft::raft::VoteResponse<Types>;
+/// The request to take over the lead.
+pub type TransferRequest = openraft::raft::TransferLeaderRequest<Types>;
+/// The response to it.
+pub type TransferResponse = openraft::raft::TransferLeaderResponse<Types>;
+
+/// Reads octets as each message that a node may get; what is read writes and reads back the same.
+#[cfg(any(test, feature = "test-support"))]
+pub(crate) fn check_message(octets: &[u8]) {
+    let append = |octets: &[u8]| {
+        codec::decode_append(octets).ok().map(|it| codec::encode_append(&it, usize::MAX).octets)
+    };
+    check_form(octets, append);
+    let response = |octets: &[u8]| codec::decode_append_response(octets).ok();
+    check_form(octets, |octets| response(octets).map(|it| codec::encode_append_response(&it)));
+    let request = |octets: &[u8]| codec::decode_vote_request(octets).ok();
+    check_form(octets, |octets| request(octets).map(|it| codec::encode_vote_request(&it)));
+    let response = |octets: &[u8]| codec::decode_vote_response(octets).ok();
+    check_form(octets, |octets| response(octets).map(|it| codec::encode_vote_response(&it)));
+    let request = |octets: &[u8]| codec::decode_transfer(octets).ok();
+    check_form(octets, |octets| request(octets).map(|it| codec::encode_transfer(&it)));
+    let response = |octets: &[u8]| codec::decode_transfer_response(octets).ok();
+    check_form(octets, |octets| response(octets).map(|it| codec::encode_transfer_response(&it)));
+    if let Some(octets) = octets.first_chunk() {
+        for purpose in Purpose::ALL {
+            let head = frame::read_head(*octets, *purpose);
+            let max = head.map(|head| (head.length, head.kind.max_bytes(*purpose)));
+            assert!(max.is_err() || max.is_ok_and(|(length, max)| Some(length) <= max));
+        }
+    }
+    if let Some(octets) = octets.first_chunk()
+        && let Some(read) = greeting::Greeting::decode(octets)
+    {
+        assert_eq!(&read.encode(), octets);
+    }
+    if let Some(octets) = octets.first_chunk()
+        && let Ok(read) = greeting::Welcome::decode(octets)
+    {
+        assert_eq!(&read.encode(), octets);
+    }
+}
+
+/// `again` reads and writes: what it wrote, it writes again.
+#[cfg(any(test, feature = "test-support"))]
+fn check_form(octets: &[u8], again: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    if let Some(written) = again(octets) {
+        assert_eq!(again(&written).as_ref(), Some(&written));
+    }
+}
