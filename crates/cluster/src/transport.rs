@@ -1,15 +1,47 @@
 //! What nodes say to each other, and how: start at `greeting.rs`, then `frame.rs` and `codec.rs`.
 //!
-//! Invariant: whoever has no certificate of the cluster's own authority gets no octet of an answer.
+//! Invariant: who has no certificate of the cluster's own authority gets no octet beyond TLS itself.
 //! Invariant: every wait has an end, every queue and every frame a limit.
 //! Invariant: knows no LDAP: what is asked of another node is octets.
 
+mod authority;
 mod codec;
+mod connection;
+mod conversation;
+mod door;
+mod error;
 mod frame;
 mod greeting;
+mod handler;
+mod link;
+mod network;
+mod peers;
+mod server;
+mod snapshot;
+mod socket;
+mod tls;
 
+pub use authority::{
+    AUTHORITY_FILE, AUTHORITY_KEY_FILE, Authority, NODE_FILE, NODE_KEY_FILE, NodeCertificate,
+    node_name,
+};
+pub use connection::{CONNECT_MAX_MS, REQUESTS_MAX, UNWRITTEN_MAX_BYTES, WRITE_MAX_MS};
+pub use conversation::UNANSWERED_MAX_BYTES;
+pub use error::TransportError;
 pub use frame::{APPEND_MAX_BYTES, ASK_MAX_BYTES, Purpose, SMALL_MAX_BYTES};
 pub use greeting::{GreetingError, Identity, PROTOCOL};
+pub use handler::{Asks, Handler, RaftHandler, Responding};
+pub use link::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
+pub use network::{
+    APPENDS_IN_FLIGHT_MAX, APPENDS_IN_FLIGHT_MAX_BYTES, LOG_RESPONSE_MAX_MS, Network,
+};
+pub use peers::{AskError, Peers};
+pub use server::{
+    CONNECTIONS_PER_PURPOSE_MAX, HANDSHAKE_MAX_MS, Server, ServerLimits, UNAUTHENTICATED_MAX,
+    UNAUTHENTICATED_PER_ADDRESS_MAX, serve,
+};
+pub use socket::UNACKNOWLEDGED_MAX_MS;
+pub use tls::Credentials;
 
 use crate::types::Types;
 
