@@ -1,6 +1,6 @@
 //! What nodes say to each other, and how: start at `greeting.rs`, then `frame.rs` and `codec.rs`.
 //!
-//! Invariant: who has no certificate of the cluster's own authority gets no octet beyond TLS itself.
+//! Invariant: who has no certificate of the cluster's own authority gets nothing beyond TLS itself.
 //! Invariant: every wait has an end, every queue and every frame a limit.
 //! Invariant: knows no LDAP: what is asked of another node is octets.
 
@@ -29,15 +29,15 @@ pub use connection::{CONNECT_MAX_MS, REQUESTS_MAX, UNWRITTEN_MAX_BYTES, WRITE_MA
 pub use conversation::UNANSWERED_MAX_BYTES;
 pub use error::TransportError;
 pub use frame::{APPEND_MAX_BYTES, ASK_MAX_BYTES, Purpose, SMALL_MAX_BYTES};
-pub use greeting::{GreetingError, Identity, PROTOCOL};
+pub use greeting::{GreetingError, NodeIdentity, PROTOCOL};
 pub use handler::{Asks, Handler, RaftHandler, Responding};
 pub use link::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
 pub use network::{
-    APPENDS_IN_FLIGHT_MAX, APPENDS_IN_FLIGHT_MAX_BYTES, LOG_RESPONSE_MAX_MS, Network,
+    APPENDS_IN_FLIGHT_MAX, APPENDS_IN_FLIGHT_MAX_BYTES, LOG_RESPONSE_MAX_MS, PeerNetwork,
 };
 pub use peers::{AskError, Peers};
 pub use server::{
-    CONNECTIONS_PER_PURPOSE_MAX, HANDSHAKE_MAX_MS, Server, ServerLimits, UNAUTHENTICATED_MAX,
+    CONNECTIONS_PER_PURPOSE_MAX, HANDSHAKE_MAX_MS, PeerServer, ServerLimits, UNAUTHENTICATED_MAX,
     UNAUTHENTICATED_PER_ADDRESS_MAX, serve,
 };
 pub use socket::UNACKNOWLEDGED_MAX_MS;

@@ -15,7 +15,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use super::{Identity, TransportError};
+use super::{NodeIdentity, TransportError};
 
 /// The certificate of the authority, in the directory of a node's credentials.
 pub const AUTHORITY_FILE: &str = "ca.pem";
@@ -54,7 +54,7 @@ pub struct NodeCertificate {
 
 /// The name in the certificate of a node.
 #[must_use]
-pub fn node_name(identity: Identity) -> String {
+pub fn node_name(identity: NodeIdentity) -> String {
     let cluster: String = identity.cluster.iter().map(|octet| format!("{octet:02x}")).collect();
     format!("node-{}.{cluster}.roster.internal", identity.node)
 }
@@ -108,7 +108,7 @@ impl Authority {
     /// # Errors
     /// The library of cryptography fails.
     pub fn issue(&self, node: u64, now: Timestamp) -> Result<NodeCertificate, TransportError> {
-        let name = node_name(Identity { cluster: self.cluster, node });
+        let name = node_name(NodeIdentity { cluster: self.cluster, node });
         let mut parameters = CertificateParams::new([name]).map_err(failed)?;
         parameters.distinguished_name = named(format!("roster node {node}"));
         valid(&mut parameters, now, NODE_VALIDITY);

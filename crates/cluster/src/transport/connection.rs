@@ -24,7 +24,7 @@ use super::authority::node_name;
 use super::frame::{Frame, FrameReader, Kind, Purpose};
 use super::greeting::{Greeting, WELCOME_BYTES, Welcome};
 use super::tls::Credentials;
-use super::{GreetingError, Identity, PROTOCOL, socket};
+use super::{GreetingError, NodeIdentity, PROTOCOL, socket};
 
 /// How long connecting may take, greeting and all, in milliseconds.
 pub const CONNECT_MAX_MS: u64 = 1_000;
@@ -274,7 +274,7 @@ async fn connect(dialing: &Dialing) -> Result<TlsStream<TcpStream>, DialError> {
     let stream = TcpStream::connect(&dialing.address).await.map_err(DialError::Io)?;
     socket::prepare(&stream).map_err(DialError::Io)?;
     let own = dialing.credentials.identity();
-    let wanted = Identity { node: dialing.wanted, ..own };
+    let wanted = NodeIdentity { node: dialing.wanted, ..own };
     let name = ServerName::try_from(node_name(wanted))
         .map_err(|error| DialError::Io(io::Error::other(error)))?;
     let connector = TlsConnector::from(Arc::clone(&dialing.credentials.client));

@@ -18,7 +18,7 @@ pub(crate) const WELCOME_BYTES: usize = 35;
 
 /// One of a cluster.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Identity {
+pub struct NodeIdentity {
     /// The number of the store that all nodes began with.
     pub cluster: [u8; 16],
     /// The number of the node.
@@ -29,7 +29,7 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Greeting {
     pub(crate) protocol: u16,
-    pub(crate) from: Identity,
+    pub(crate) from: NodeIdentity,
     pub(crate) wanted: u64,
     pub(crate) purpose: u8,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Greeting {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Welcome {
     pub(crate) protocol: u16,
-    pub(crate) from: Identity,
+    pub(crate) from: NodeIdentity,
     pub(crate) is_welcome: bool,
 }
 
@@ -83,7 +83,7 @@ impl Greeting {
     }
 
     /// What it is for, and the response to it, as `own` gives it.
-    pub(crate) fn response(&self, own: Identity) -> (Option<Purpose>, Welcome) {
+    pub(crate) fn response(&self, own: NodeIdentity) -> (Option<Purpose>, Welcome) {
         let is_meant = self.protocol == PROTOCOL
             && self.from.cluster == own.cluster
             && self.wanted == own.node
@@ -115,7 +115,7 @@ impl Welcome {
     }
 
     /// Whether `wanted` was reached and goes on.
-    pub(crate) fn check(&self, wanted: Identity) -> Result<(), GreetingError> {
+    pub(crate) fn check(&self, wanted: NodeIdentity) -> Result<(), GreetingError> {
         if self.protocol != PROTOCOL {
             return Err(GreetingError::Protocol { theirs: self.protocol });
         }
@@ -145,12 +145,12 @@ impl fmt::Display for GreetingError {
 }
 
 /// What both begin with.
-fn begin(octets: &[u8]) -> Option<(u16, Identity, &[u8])> {
+fn begin(octets: &[u8]) -> Option<(u16, NodeIdentity, &[u8])> {
     let rest = octets.strip_prefix(&MAGIC)?;
     let (protocol, rest) = rest.split_first_chunk()?;
     let (cluster, rest) = rest.split_first_chunk()?;
     let (node, rest) = rest.split_first_chunk()?;
-    let from = Identity { cluster: *cluster, node: u64::from_le_bytes(*node) };
+    let from = NodeIdentity { cluster: *cluster, node: u64::from_le_bytes(*node) };
     Some((u16::from_le_bytes(*protocol), from, rest))
 }
 
@@ -165,10 +165,10 @@ fn filled<const N: usize>(octets: &[u8]) -> [u8; N] {
 mod tests {
     use super::*;
 
-    const OWN: Identity = Identity { cluster: *b"cluster of tests", node: 2 };
+    const OWN: NodeIdentity = NodeIdentity { cluster: *b"cluster of tests", node: 2 };
 
     fn greeting() -> Greeting {
-        let from = Identity { node: 1, ..OWN };
+        let from = NodeIdentity { node: 1, ..OWN };
         Greeting { protocol: PROTOCOL, from, wanted: 2, purpose: Purpose::Log as u8 }
     }
 
@@ -192,17 +192,17 @@ mod tests {
 
     #[test]
     fn each_disagreement_is_told_apart() {
-        let refused = |greeting: Greeting, own: Identity| {
+        let refused = |greeting: Greeting, own: NodeIdentity| {
             let (purpose, welcome) = greeting.response(own);
             assert_eq!(purpose, None);
-            let wanted = Identity { cluster: greeting.from.cluster, node: greeting.wanted };
+            let wanted = NodeIdentity { cluster: greeting.from.cluster, node: greeting.wanted };
             welcome.check(wanted).unwrap_err()
         };
         let newer = Greeting { protocol: 2, ..greeting() };
         assert_eq!(refused(newer, OWN), GreetingError::Refused);
-        let other = Identity { cluster: [7; 16], ..OWN };
+        let other = NodeIdentity { cluster: [7; 16], ..OWN };
         assert_eq!(refused(greeting(), other), GreetingError::Cluster);
-        let third = Identity { node: 3, ..OWN };
+        let third = NodeIdentity { node: 3, ..OWN };
         assert_eq!(refused(greeting(), third), GreetingError::Node { reached: 3 });
         assert_eq!(refused(Greeting { purpose: 9, ..greeting() }, OWN), GreetingError::Refused);
         assert_eq!(refused(Greeting { from: OWN, ..greeting() }, OWN), GreetingError::Refused);

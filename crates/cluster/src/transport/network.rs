@@ -40,7 +40,7 @@ pub const LOG_RESPONSE_MAX_MS: u64 = 10_000;
 type Outcome = Result<StreamAppendResult<Types>, RPCError<Types>>;
 
 /// The engine's requests to one node.
-pub struct Network {
+pub struct PeerNetwork {
     wanted: Wanted,
     appends: Arc<Link>,
     votes: Arc<Link>,
@@ -53,7 +53,7 @@ struct Wanted {
     node: u64,
 }
 
-impl Network {
+impl PeerNetwork {
     pub(crate) fn new(own: u64, node: u64, appends: Arc<Link>, votes: Arc<Link>) -> Self {
         Self { wanted: Wanted { own, node }, appends, votes }
     }
@@ -78,7 +78,7 @@ impl Network {
     }
 }
 
-impl RaftNetworkV2<Types> for Network {
+impl RaftNetworkV2<Types> for PeerNetwork {
     type SnapshotData = SnapshotData;
 
     async fn append_entries(
@@ -185,7 +185,7 @@ enum Event {
 }
 
 impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
-    fn new(network: &Network, input: S, option: RPCOption) -> Self {
+    fn new(network: &PeerNetwork, input: S, option: RPCOption) -> Self {
         let limit = option.soft_ttl();
         let response_limit = match network.appends.purpose() {
             Purpose::Log => limit.max(Duration::from_millis(LOG_RESPONSE_MAX_MS)),

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::connection::CallError;
 use super::frame::{ASK_MAX_BYTES, Kind, Purpose};
 use super::link::Link;
-use super::network::Network;
+use super::network::PeerNetwork;
 use super::tls::Credentials;
 use crate::types::{Node, Types};
 
@@ -109,16 +109,16 @@ impl Peers {
 }
 
 impl RaftNetworkFactory<Types> for Peers {
-    type Network = Network;
+    type PeerNetwork = PeerNetwork;
 
-    async fn new_client(&mut self, target: u64, node: &Node) -> Network {
+    async fn new_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
         let (own, links) = self.network(target, node);
-        Network::new(own, target, Arc::clone(&links.log), links.votes)
+        PeerNetwork::new(own, target, Arc::clone(&links.log), links.votes)
     }
 
-    async fn new_heartbeat_client(&mut self, target: u64, node: &Node) -> Network {
+    async fn new_heartbeat_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
         let (own, links) = self.network(target, node);
-        Network::new(own, target, Arc::clone(&links.votes), links.votes)
+        PeerNetwork::new(own, target, Arc::clone(&links.votes), links.votes)
     }
 }
 

@@ -60,7 +60,7 @@ impl Default for ServerLimits {
 }
 
 /// The accepting side; dropping it ends it with all its connections.
-pub struct Server {
+pub struct PeerServer {
     task: AbortHandle,
     shared: Arc<Shared>,
 }
@@ -80,7 +80,7 @@ pub fn serve(
     credentials: Credentials,
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
-) -> Server {
+) -> PeerServer {
     let shared = Arc::new(Shared {
         credentials,
         handler,
@@ -90,10 +90,10 @@ pub fn serve(
         visitors: Visitors::default(),
     });
     let task = tokio::spawn(accept(listener, Arc::clone(&shared))).abort_handle();
-    Server { task, shared }
+    PeerServer { task, shared }
 }
 
-impl Server {
+impl PeerServer {
     /// Connections that were refused since the start.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PeerServer {
     fn drop(&mut self) {
         self.task.abort();
     }

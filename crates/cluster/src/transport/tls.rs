@@ -15,12 +15,12 @@ use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVeri
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::authority::{AUTHORITY_FILE, NODE_FILE, NODE_KEY_FILE, node_name};
-use super::{Identity, TransportError};
+use super::{NodeIdentity, TransportError};
 
 /// What a node proves itself with, and whom it believes; clones are the same.
 #[derive(Clone)]
 pub struct Credentials {
-    identity: Identity,
+    identity: NodeIdentity,
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
 }
@@ -30,7 +30,7 @@ impl Credentials {
     ///
     /// # Errors
     /// A file cannot be used, or the certificate is that of another node.
-    pub fn load(directory: &Path, identity: Identity) -> Result<Self, TransportError> {
+    pub fn load(directory: &Path, identity: NodeIdentity) -> Result<Self, TransportError> {
         let (authority, node) = (directory.join(AUTHORITY_FILE), directory.join(NODE_FILE));
         let key = directory.join(NODE_KEY_FILE);
         let chain = certificates(&node)?;
@@ -55,19 +55,19 @@ impl Credentials {
 
     /// The node that these are for.
     #[must_use]
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> NodeIdentity {
         self.identity
     }
 
     /// The same, for a node that says that it is another one.
     #[cfg(test)]
-    pub(crate) fn pretending(self, identity: Identity) -> Self {
+    pub(crate) fn pretending(self, identity: NodeIdentity) -> Self {
         Self { identity, ..self }
     }
 }
 
 /// Whether a certificate bears the name of a node.
-pub(crate) fn is_node(certificate: &CertificateDer<'_>, identity: Identity) -> bool {
+pub(crate) fn is_node(certificate: &CertificateDer<'_>, identity: NodeIdentity) -> bool {
     let (Ok(parsed), Ok(name)) =
         (ParsedCertificate::try_from(certificate), ServerName::try_from(node_name(identity)))
     else {

@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn an_append_that_is_too_long_keeps_its_first_entries(append in appends(), max in 50..300_usize) {
+    fn an_append_that_is_too_long_keeps_its_first(append in appends(), max in 50..300_usize) {
         let encoded = encode_append(&append, max);
         let read = decode_append(&encoded.octets).unwrap();
         prop_assert_eq!(&read.entries[..], &append.entries[..encoded.entries]);

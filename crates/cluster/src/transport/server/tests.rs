@@ -12,7 +12,7 @@ use environment::{Clock as _, SystemClock, Timestamp};
 use tokio::sync::Semaphore;
 
 use super::super::{
-    AppendRequest, AppendResponse, Authority, Identity, Peers, Responding, TransferRequest,
+    AppendRequest, AppendResponse, Authority, NodeIdentity, Peers, Responding, TransferRequest,
     TransferResponse, VoteRequest, VoteResponse,
 };
 use super::*;
@@ -26,8 +26,8 @@ fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
-fn identity(node: u64) -> Identity {
-    Identity { cluster: CLUSTER, node }
+fn identity(node: u64) -> NodeIdentity {
+    NodeIdentity { cluster: CLUSTER, node }
 }
 
 fn credentials(node: u64) -> Credentials {
@@ -137,7 +137,7 @@ impl Handler for Scripted {
 struct Node2 {
     handler: Arc<Scripted>,
     address: SocketAddr,
-    server: Server,
+    server: PeerServer,
 }
 
 async fn node_2(handler: Scripted, limits: ServerLimits) -> Node2 {

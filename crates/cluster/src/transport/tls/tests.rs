@@ -11,8 +11,8 @@ use crate::transport::{AUTHORITY_KEY_FILE, Authority};
 
 const CLUSTER: [u8; 16] = *b"cluster of tests";
 
-fn identity(node: u64) -> Identity {
-    Identity { cluster: CLUSTER, node }
+fn identity(node: u64) -> NodeIdentity {
+    NodeIdentity { cluster: CLUSTER, node }
 }
 
 fn written(node: u64) -> (TempDir, PathBuf) {
@@ -37,7 +37,7 @@ fn what_is_written_is_for_the_owner_alone_and_loads() {
 #[test]
 fn a_certificate_of_another_node_or_cluster_is_not_ours() {
     let (_directory, path) = written(7);
-    for other in [identity(8), identity(77), Identity { cluster: [1; 16], node: 7 }] {
+    for other in [identity(8), identity(77), NodeIdentity { cluster: [1; 16], node: 7 }] {
         let error = Credentials::load(&path, other).err().unwrap().to_string();
         assert!(error.contains("its name is not node-"), "{error}");
     }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::super::super::frame::APPEND_MAX_BYTES;
 use super::super::super::greeting::Welcome;
-use super::super::super::{APPENDS_IN_FLIGHT_MAX, ASK_MAX_BYTES, AskError, Network, PROTOCOL};
+use super::super::super::{APPENDS_IN_FLIGHT_MAX, ASK_MAX_BYTES, AskError, PeerNetwork, PROTOCOL};
 use super::*;
 use crate::types::{Entry, LogId, Node, RecordBytes};
 
@@ -43,7 +43,7 @@ impl Node2 {
     }
 
     /// For the log, and for heartbeats.
-    async fn networks(&self) -> [Network; 2] {
+    async fn networks(&self) -> [PeerNetwork; 2] {
         let mut peers = self.peers();
         let log = peers.new_client(2, &self.as_member()).await;
         [log, peers.new_heartbeat_client(2, &self.as_member()).await]
@@ -280,12 +280,12 @@ where
 }
 
 const WELCOME: Welcome =
-    Welcome { protocol: PROTOCOL, from: Identity { cluster: CLUSTER, node: 2 }, is_welcome: true };
+    Welcome { protocol: PROTOCOL, from: NodeIdentity { cluster: CLUSTER, node: 2 }, is_welcome: true };
 
 #[tokio::test]
 async fn what_the_greeting_does_not_agree_on_is_said_clearly() {
     let newer = Welcome { protocol: PROTOCOL + 1, ..WELCOME };
-    let foreign = Welcome { from: Identity { cluster: [1; 16], node: 2 }, ..WELCOME };
+    let foreign = Welcome { from: NodeIdentity { cluster: [1; 16], node: 2 }, ..WELCOME };
     let third = Welcome { from: identity(3), ..WELCOME };
     let unwelcome = Welcome { is_welcome: false, ..WELCOME };
     for (welcome, says) in [

@@ -32,7 +32,7 @@ async fn last_words(stream: &mut ClientStream<TcpStream>) -> Vec<u8> {
     words
 }
 
-fn greeting(protocol: u16, from: Identity, wanted: u64) -> Greeting {
+fn greeting(protocol: u16, from: NodeIdentity, wanted: u64) -> Greeting {
     Greeting { protocol, from, wanted, purpose: Purpose::Asks as u8 }
 }
 
@@ -121,7 +121,7 @@ async fn a_node_that_is_not_the_wanted_one_gets_nothing() {
 #[tokio::test]
 async fn disagreements_in_the_greeting_are_answered_and_closed() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
-    let other_cluster = Identity { cluster: [7; 16], node: 1 };
+    let other_cluster = NodeIdentity { cluster: [7; 16], node: 1 };
     for (greeting, error) in [
         (greeting(PROTOCOL + 1, identity(1), 2), GreetingError::Refused),
         (greeting(PROTOCOL, identity(1), 3), GreetingError::Node { reached: 2 }),
@@ -131,7 +131,7 @@ async fn disagreements_in_the_greeting_are_answered_and_closed() {
         greet(&mut stream, greeting).await;
         let welcome = welcome(&mut stream).await;
         assert_eq!((welcome.protocol, welcome.from), (PROTOCOL, identity(2)));
-        let wanted = Identity { node: greeting.wanted, ..greeting.from };
+        let wanted = NodeIdentity { node: greeting.wanted, ..greeting.from };
         assert_eq!(welcome.check(wanted), Err(error));
         assert_eq!(last_words(&mut stream).await, b"");
     }
