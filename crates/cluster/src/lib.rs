@@ -19,6 +19,9 @@ pub mod simulated;
 #[cfg(test)]
 mod simulation;
 mod tail;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
+pub mod transport;
 mod types;
 
 pub use engine::{Engine, MemberStatus, RaftLog, Status};
