@@ -13,7 +13,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
 use environment::{Chance as _, Clock, OsChance};
-use history::log::Local;
+use history::log::{CommitLog, Local};
 use history::recovery::{self, StoreMachine};
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
 use journal::{Disk, Durability, Journal};
@@ -34,6 +34,7 @@ use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
+use crate::forward::outgoing::Forwarding;
 use crate::options::{AdminPassword, DirectoryOptions};
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
@@ -114,7 +115,7 @@ impl Directory {
         };
         let journal = recover(&store, disk, &options)?;
         let machine = Arc::new(StoreMachine::new(Arc::clone(&store)));
-        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
+        let log: Arc<dyn CommitLog> = Arc::new(Local::open(Arc::clone(&journal), machine));
         let flusher = start_flusher(&store, &journal, &options)?;
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
@@ -149,6 +150,9 @@ impl Directory {
             _scram_key_search: scram_key_search,
             token_keys: ArcSwapOption::empty(),
         };
+        let forwarding = options.forwarder.map(|forwarder| {
+            Forwarding::start(forwarder, &log, &clock, &options.limits, options.refers_writes)
+        });
         let storage = Storage {
             store,
             log,
@@ -174,7 +178,7 @@ impl Directory {
                 ..DecodeLimits::default()
             },
             budgets: Budgets::new(options.limits.transactions_max_bytes),
-            queue: Arc::new(WriteQueue::new(&options.limits, options.chance)),
+            queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
             limits: options.limits,
             monitors: MonitorSources::default(),
             seldom: Arc::new(SeldomLines::new(&clock)),

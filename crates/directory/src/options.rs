@@ -10,6 +10,7 @@ use store::{FlushOptions, StoreOptions};
 
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
+use crate::forward::Forwarder;
 use crate::password_policy::set::PasswordPolicyOptions;
 use crate::request::limits::Limits;
 use crate::request::policy::Policy;
@@ -53,6 +54,11 @@ pub struct DirectoryOptions {
     pub journal_hold: Option<JournalHold>,
     /// How clients may prove who they are.
     pub authentication: AuthenticationOptions,
+    /// What hands updates to the node that decides, where another one may; none: this server is
+    /// alone.
+    pub forwarder: Option<Arc<dyn Forwarder>>,
+    /// Whether clients are told by a referral who decides, instead of handing on what they ask for.
+    pub refers_writes: bool,
     /// Where salts, keys and identifiers come from.
     pub chance: MakeChance,
 }
@@ -78,6 +84,8 @@ impl DirectoryOptions {
             policies: Vec::new(),
             journal_hold: None,
             authentication: AuthenticationOptions::default(),
+            forwarder: None,
+            refers_writes: false,
             chance: os_chance,
         }
     }

@@ -102,13 +102,13 @@ pub(super) fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refu
     }
 }
 
-fn refused(which: (MessageId, Option<OperationKind>), refusal: Refusal) -> WriteDone {
+pub(crate) fn refused(which: (MessageId, Option<OperationKind>), refusal: Refusal) -> WriteDone {
     let mut bytes = Vec::new();
     let completion = sink::refuse(&mut bytes, which.0, which.1, refusal);
     WriteDone { bytes, completion }
 }
 
 /// The refusal of what comes when the directory is being shut down.
-pub(super) fn shutting_down() -> Refusal {
+pub(crate) fn shutting_down() -> Refusal {
     Refusal::new(ResultCode::Unavailable, "the server is shutting down")
 }

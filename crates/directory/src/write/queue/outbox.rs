@@ -20,20 +20,20 @@ pub trait Outbox: Send + Sync {
 }
 
 /// Where one answer goes.
-pub(super) enum To {
+pub(crate) enum To {
     Reply(Reply),
     Outbox { outbox: Arc<dyn Outbox>, connection: u64 },
 }
 
 /// Sends answers, and tells the outboxes once at the end.
 #[derive(Default)]
-pub(super) struct Post {
+pub(crate) struct Post {
     /// Few: as many as there are threads that serve connections.
     to_tell: Vec<Arc<dyn Outbox>>,
 }
 
 impl Post {
-    pub(super) fn send(&mut self, to: To, done: WriteDone) {
+    pub(crate) fn send(&mut self, to: To, done: WriteDone) {
         match to {
             To::Reply(reply) => reply(done),
             To::Outbox { outbox, connection } => {
