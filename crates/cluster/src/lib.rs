@@ -6,9 +6,18 @@
 //! Invariant: a vote is on the medium before it is answered, an entry before it is counted.
 #![cfg_attr(test, allow(missing_docs, reason = "tests explain themselves by name"))]
 
+mod engine;
 mod entry;
+mod errands;
 mod log_store;
+mod machine;
+mod options;
+mod shared;
+mod tail;
 mod types;
 
-pub use log_store::LogStore;
-pub use types::{Node, Types};
+pub use engine::{Engine, MemberStatus, RaftLog, Status};
+pub use log_store::{LogMedium, LogStore, Waiting};
+pub use machine::Machine;
+pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
+pub use types::{Node, Outcome, Runtime, SnapshotFile, Types};

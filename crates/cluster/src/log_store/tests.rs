@@ -50,7 +50,7 @@ impl RaftStateMachine<Types> for Applied {
                 self.membership = StoredMembershipOf::<Types>::new(Some(entry.log_id), membership);
             }
             if let Some(responder) = responder {
-                responder.send(());
+                responder.send(crate::types::Outcome::Applied);
             }
         }
         Ok(())
@@ -92,5 +92,5 @@ impl StoreBuilder<Types, LogStore, Applied> for Builder {
 #[test]
 fn the_storage_suite_of_the_engine_passes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(Suite::test_all(Builder)).unwrap();
+    runtime.block_on(crate::types::Runtime::scope(1, Suite::test_all(Builder))).unwrap();
 }
