@@ -12,8 +12,8 @@ use store::{FlushOptions, StoreOptions};
 
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
-use crate::forward::Forwarder;
 use crate::error::DirectoryError;
+use crate::forward::Forwarder;
 use crate::password_policy::set::PasswordPolicyOptions;
 use crate::request::limits::Limits;
 use crate::request::policy::Policy;

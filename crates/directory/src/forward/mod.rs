@@ -12,10 +12,14 @@
 
 pub mod answer;
 pub(crate) mod asking;
+pub(crate) mod deciding;
+pub(crate) mod known_requests;
 mod octets;
 pub(crate) mod outgoing;
 pub mod request;
 
+pub use deciding::{ForwardedHash, ForwardedUpdate};
+pub use known_requests::ForwardedDone;
 use std::fmt::Debug;
 
 /// Hands updates to the node that decides. It finds out itself which that is; where it is this one,

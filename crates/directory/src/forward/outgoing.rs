@@ -27,6 +27,7 @@ use store::Lsn;
 use zeroize::Zeroizing;
 
 use super::answer::{Answer, Answered};
+use super::known_requests::KnownRequests;
 use super::{ForwardError, Forwarder, REQUEST_MAX_BYTES};
 use crate::request::asker_bytes::AskerBytes;
 use crate::request::asker_queues::Asker;
@@ -66,6 +67,14 @@ struct Underway {
     held_bytes: usize,
 }
 
+/// How updates are handed on.
+pub(crate) struct ForwardingOptions<'o> {
+    pub(crate) limits: &'o Limits,
+    /// Clients are told who decides instead.
+    pub(crate) refers: bool,
+    pub(crate) known: Arc<KnownRequests>,
+}
+
 /// Hands updates on, and waits for the answers.
 pub(crate) struct Forwarding {
     forwarder: Arc<dyn Forwarder>,
@@ -83,6 +92,7 @@ pub(crate) struct Forwarding {
     bell: Sender<()>,
     /// The role is another one since the thread looked.
     has_new_role: Arc<AtomicBool>,
+    known: Arc<KnownRequests>,
 }
 
 struct Waiting {
@@ -116,15 +126,14 @@ impl Applying {
 }
 
 impl Forwarding {
-    /// Starts the thread that sends again; it ends when this is dropped. With `refers`, clients are
-    /// told who decides instead.
+    /// Starts the thread that sends again; it ends when this is dropped.
     pub(crate) fn start(
         forwarder: Arc<dyn Forwarder>,
         log: &Arc<dyn CommitLog>,
         clock: &Arc<dyn Clock>,
-        limits: &Limits,
-        refers: bool,
+        options: ForwardingOptions<'_>,
     ) -> Arc<Self> {
+        let ForwardingOptions { limits, refers, known } = options;
         let (bell, rung) = bounded(1);
         let role = Arc::new(ArcSwap::from_pointee(Role::Following { leader: None }));
         let has_new_role = Arc::<AtomicBool>::default();
@@ -156,6 +165,7 @@ impl Forwarding {
             waiting: Mutex::new(waiting),
             bell,
             has_new_role,
+            known,
         });
         let weak = Arc::downgrade(&forwarding);
         thread::Builder::new()
@@ -163,6 +173,16 @@ impl Forwarding {
             .spawn(move || serve(&weak, &rung))
             .expect("a process that starts can start one more thread");
         forwarding
+    }
+
+    /// The requests that were carried out.
+    pub(crate) fn known(&self) -> &Arc<KnownRequests> {
+        &self.known
+    }
+
+    /// The last record that is visible here.
+    pub(crate) fn applied(&self) -> Lsn {
+        self.log.applied()
     }
 
     /// What this node is to its log.

@@ -50,10 +50,11 @@ pub(crate) fn start(
     let key = named::key(&state.schema, &dn)?;
     worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
-    if worker.directory.queue.forwarding().is_some()
-        && let Some(next) = asking::extended(worker, session, call, &value.target)?
-    {
-        return Ok(next);
+    if worker.directory.queue.forwarding().is_some() {
+        let (controls, envelope, name) = (call.controls, call.envelope, dn.to_string());
+        if let Some(next) = asking::extended(worker, session, controls, envelope, Some(&name))? {
+            return Ok(next);
+        }
     }
     let old = match value.old {
         Some(old) => old_password::behind(worker, &key, &state, old)?,

@@ -20,8 +20,8 @@ use ldap::result::ResultCode;
 
 use self::answers::refuse_all;
 pub(crate) use self::answers::{refused, shutting_down};
+pub(crate) use self::outbox::{ForwardedReply, LostUpdate, Post, To};
 pub use self::outbox::{Outbox, Reply};
-pub(crate) use self::outbox::{Post, To};
 use self::waiting::{NotTaken, Queued, WaitingWrites};
 use crate::forward::outgoing::{Forwardable, Forwarding, Outgoing};
 use crate::forward::request::{ForwardedRequest, RequestId};
@@ -101,7 +101,6 @@ impl PendingWrite {
     ) -> Self {
         let mut request = [0; 16];
         (queue.chance)().fill(&mut request);
-        let cancel = Cancel::default();
         let forwarded = queue.forwarding.as_ref().and_then(|forwarding| {
             let forwardable = of_server(request, &op)?;
             Some((forwarding.takes(forwardable.session), Box::new(forwardable)))
@@ -109,26 +108,28 @@ impl PendingWrite {
         let forwardable = match forwarded {
             Some((true, forwardable)) => {
                 let (id, operation) = (MessageId(0), OperationKind::Modify);
+                let cancel = Cancel::default();
                 let work = Work::Elsewhere { id, operation, cancel, forwardable };
                 return Self { queue: Arc::clone(queue), work, is_wrong_guess: false };
             }
             Some((false, forwardable)) => Some(forwardable),
             None => None,
         };
-        let request = WriteRequest {
-            id: MessageId(0),
-            operation: OperationKind::Modify,
-            access: Arc::new(Access::of(Identity::Root(DnText::from(root)))),
-            cancel,
-            is_lazy,
-            request,
-            who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
-            controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
-            schema_generation: None,
-            forwardable,
-            is_forwarded: false,
-            op,
-        };
+        let request = own_request(request, root, op, is_lazy);
+        Self::of_root(queue, WriteRequest { forwardable, ..request })
+    }
+
+    /// A change that the server at another node makes on its own account.
+    pub(crate) fn of_another_server(
+        queue: &Arc<WriteQueue>,
+        root: &Dn,
+        op: WriteOp,
+        is_lazy: bool,
+    ) -> Self {
+        Self::of_root(queue, own_request([0; 16], root, op, is_lazy))
+    }
+
+    fn of_root(queue: &Arc<WriteQueue>, request: WriteRequest) -> Self {
         let work = Work::Here { request: Box::new(request), asker: Asker::Root, octets: 0 };
         Self { queue: Arc::clone(queue), work, is_wrong_guess: false }
     }
@@ -159,6 +160,14 @@ impl PendingWrite {
         self.send(to);
     }
 
+    /// Queues an update of another node, under the name that it has there.
+    pub(crate) fn submit_forwarded(mut self, request: RequestId, reply: ForwardedReply) {
+        if let Work::Here { request: own, .. } = &mut self.work {
+            (own.request, own.is_forwarded) = (request, true);
+        }
+        self.send(To::Forwarded(reply));
+    }
+
     fn send(self, to: To) {
         let Self { queue, work, .. } = self;
         match work {
@@ -186,11 +195,29 @@ impl PendingWrite {
     }
 }
 
+/// An update of the administrator `root` that no client has sent.
+fn own_request(request: RequestId, root: &Dn, op: WriteOp, is_lazy: bool) -> WriteRequest {
+    WriteRequest {
+        id: MessageId(0),
+        operation: OperationKind::Modify,
+        access: Arc::new(Access::of(Identity::Root(DnText::from(root)))),
+        cancel: Cancel::default(),
+        is_lazy,
+        request,
+        who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
+        controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
+        schema_generation: None,
+        forwardable: None,
+        is_forwarded: false,
+        op,
+    }
+}
+
 /// What another node has to be sent of a change of the server's own; none of those that are no
 /// other node's matter.
 fn of_server(id: RequestId, op: &WriteOp) -> Option<Forwardable> {
     let request = match op {
-        WriteOp::AccountEvents(events) => ForwardedRequest::of_events(id, events),
+        WriteOp::AccountEvents(sent) => ForwardedRequest::of_events(id, &sent.accounts),
         WriteOp::Rehash(op) => op.to_another(id),
         _ => return None,
     };

@@ -93,7 +93,7 @@ pub(crate) enum WriteOp {
     ModifyDn(ModifyDn),
     PasswordModify(PasswordModify),
     Rehash(Rehash),
-    AccountEvents(Vec<AccountEvents>),
+    AccountEvents(SentEvents),
     StateChange(StateChange),
     IndexConfig(IndexConfig),
     AccessConfig(AccessConfig),
@@ -136,6 +136,13 @@ impl WriteOp {
             | Self::Transaction(_) => None,
         }
     }
+}
+
+/// What binds have left in accounts.
+pub(crate) struct SentEvents {
+    pub(crate) accounts: Vec<AccountEvents>,
+    /// The binds were at another node, which remembers them until they are written.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// An add, resolved.

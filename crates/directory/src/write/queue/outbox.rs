@@ -22,7 +22,25 @@ pub trait Outbox: Send + Sync {
 /// Where one answer goes.
 pub(crate) enum To {
     Reply(Reply),
-    Outbox { outbox: Arc<dyn Outbox>, connection: u64 },
+    Outbox {
+        outbox: Arc<dyn Outbox>,
+        connection: u64,
+    },
+    /// To the node that has handed it on.
+    Forwarded(ForwardedReply),
+}
+
+/// Takes the response to an update of another node, or why there is none; called once, from a
+/// thread that must not wait.
+pub(crate) type ForwardedReply = Box<dyn FnOnce(Result<WriteDone, LostUpdate>) + Send>;
+
+/// Why an update was not decided, or is not known to be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum LostUpdate {
+    /// Another node decides; nothing of it happened.
+    NotDeciding { leader: Option<String> },
+    /// It may have happened.
+    Unknown,
 }
 
 /// Sends answers, and tells the outboxes once at the end.
@@ -36,6 +54,7 @@ impl Post {
     pub(crate) fn send(&mut self, to: To, done: WriteDone) {
         match to {
             To::Reply(reply) => reply(done),
+            To::Forwarded(reply) => reply(Ok(done)),
             To::Outbox { outbox, connection } => {
                 outbox.put(connection, done);
                 let is_same = |known: &Arc<dyn Outbox>| Arc::ptr_eq(known, &outbox);
