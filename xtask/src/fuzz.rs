@@ -14,6 +14,8 @@ const WITH_ROSTER: &[&str] = &[
     "bench_agent",
     "bench_pattern",
     "bench_record",
+    "cluster_entry",
+    "cluster_vote",
     "cookie",
     "dialect",
     "entry_record",

@@ -12,5 +12,7 @@ mod log_store;
 pub mod simulated;
 mod types;
 
+#[cfg(any(test, feature = "test-support"))]
+pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use types::{Node, Types};

@@ -12,7 +12,7 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -140,13 +140,18 @@ impl LogStore {
             Err(JournalError::Gone { .. }) => Vec::new(),
             read => read.map_err(failed)?,
         };
-        let decoded = read.into_iter().map(|read| entry::decode(read.place, read.payload.into()));
-        decoded.collect::<Result<_, _>>().map_err(malformed)
+        let decoded = read.into_iter().map(|read| {
+            let entry = entry::decode(read.place, read.payload.into());
+            entry.map_err(|reason| malformed(format!("entry {}", read.place.index), reason))
+        });
+        decoded.collect()
     }
 }
 
-fn malformed(Malformed(reason): Malformed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason)
+/// What cannot be read stops the engine: nobody votes on a guess.
+fn malformed(what: impl Display, Malformed(reason): Malformed) -> io::Error {
+    let message = format!("{what} of the journal cannot be read: {reason}");
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// The failure of the journal is the source of what the engine is told.
@@ -233,7 +238,8 @@ impl RaftLogReader<Types> for LogStore {
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         let vote = self.medium.vote();
-        vote.map(|octets| entry::decode_vote(&octets)).transpose().map_err(malformed)
+        let vote = vote.map(|octets| entry::decode_vote(&octets)).transpose();
+        vote.map_err(|reason| malformed("the vote", reason))
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
