@@ -113,3 +113,28 @@ fn any_octets_are_read_or_refused() {
         }
     }
 }
+
+/// Each paragraph of the example of the page, as octets: what is before two spaces in a line.
+fn example() -> Vec<Vec<u8>> {
+    let page = include_str!("../../../../docs/journal-format.md");
+    let section = page.split("\n## Entries and votes of a cluster\n").nth(1).unwrap();
+    let shown = section.split("```hex\n").nth(1).and_then(|rest| rest.split("```").next());
+    let octets = |paragraph: &str| {
+        let hex = paragraph.lines().filter_map(|line| line.split("  ").next());
+        hex.flat_map(|hex| hex.split(' '))
+            .map(|octet| u8::from_str_radix(octet, 16).unwrap())
+            .collect()
+    };
+    shown.unwrap().split("\n\n").map(octets).collect()
+}
+
+#[test]
+fn the_page_shows_the_octets_that_are_written() {
+    let member = |address: &str, url: &str| Node { address: address.into(), url: url.into() };
+    let members =
+        [(1, member("a:1636", "")), (2, member("b:1636", "")), (3, member("c:1636", "ldap://c"))];
+    let both = vec![BTreeSet::from([1, 2]), BTreeSet::from([1, 2, 3])];
+    let joint = Membership::new(both, BTreeMap::from(members)).unwrap();
+    let vote = encode_vote(&Vote::new_committed(4, 2)).to_vec();
+    assert_eq!(example(), [encode_membership(&joint), vote]);
+}
