@@ -26,6 +26,8 @@ pub mod transport;
 mod types;
 
 pub use engine::{Engine, MemberStatus, RaftLog, Status};
+#[cfg(any(test, feature = "test-support"))]
+pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::Machine;
 pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
