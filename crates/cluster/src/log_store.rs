@@ -1,102 +1,113 @@
-//! The journal as the log of the engine.
+//! The log of the engine, on the journal.
 //!
 //! Entries are in memory from the moment they are appended until they are written, and the newest
-//! of them longer: followers read those. Older ones are read from the journal.
+//! of them longer: followers read those. Older ones are read from the medium.
 //!
 //! Invariant: the callback of an append is called after the sync, in the order of the appends.
 //! Invariant: a vote, a truncation and a purge are on the medium when their call returns.
-//! Invariant: memory is bounded, except for what the journal has not written yet; that the engine
-//! bounds, which waits for it.
+//! Invariant: memory is bounded by [`RECENT_MAX_BYTES`], [`WAITING_MAX_BYTES`] and one append.
 
+mod medium;
+mod recent;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use journal::{Appended, Durability, Journal, JournalError};
+use futures_util::stream;
+use futures_util::{Stream, TryStreamExt};
+use journal::{Appended, JournalError, JournalPosition};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
+use tokio::sync::Notify;
 
+use self::recent::Recent;
+pub(crate) use self::recent::size;
 use crate::entry::{self, Malformed};
 use crate::types::{Entry, LogId, Types, Vote};
+pub use medium::{LogMedium, Waiting};
 
 /// The newest entries kept in memory, in bytes; those that are not written are kept beyond it.
 pub(crate) const RECENT_MAX_BYTES: usize = 32 << 20;
+/// Entries that the medium has not written yet, in bytes. With more of them an append waits, and
+/// with it the engine: a leader whose disk stands still has others elect another one.
+pub(crate) const WAITING_MAX_BYTES: usize = 64 << 20;
 /// What one read of the log returns at the most, in bytes, if more than one entry.
 pub(crate) const READ_MAX_BYTES: usize = 1 << 20;
 
 /// The log of the engine; clones are the same log.
 #[derive(Clone)]
 pub struct LogStore {
-    journal: Arc<Journal>,
-    recent: Arc<Mutex<Recent>>,
+    medium: Arc<dyn LogMedium>,
+    memory: Arc<Memory>,
 }
 
-/// The newest entries, without gaps.
+/// What is known beside the medium.
 #[derive(Default)]
-struct Recent {
-    entries: VecDeque<Entry>,
-    bytes: usize,
-    /// Index behind the last entry that the journal has written.
-    written: u64,
+struct Memory {
+    recent: Mutex<Recent>,
+    /// The outcome of an append became known.
+    known: Notify,
 }
 
-impl LogStore {
-    /// The log that `journal` holds.
-    #[must_use]
-    pub fn new(journal: Arc<Journal>) -> Self {
-        Self { journal, recent: Arc::default() }
-    }
-
+impl Memory {
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Does what waits for the medium, on a thread that may wait.
-    async fn wait<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Journal) -> Result<T, JournalError> + Send + 'static,
-    ) -> io::Result<T> {
-        let journal = Arc::clone(&self.journal);
-        let done = tokio::task::spawn_blocking(move || work(&journal)).await;
-        done.map_err(io::Error::other)?.map_err(io::Error::other)
+impl LogStore {
+    /// The log that `medium` holds; a [`journal::Journal`] is one. There is one such log at a time
+    /// for a medium.
+    #[must_use]
+    pub fn new(medium: Arc<dyn LogMedium>) -> Self {
+        Self { medium, memory: Arc::default() }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.memory.recent()
+    }
+
+    fn medium(&self) -> Arc<dyn LogMedium> {
+        Arc::clone(&self.medium)
     }
 
     /// An empty log begins wherever its first entry stands.
     async fn begin(&self, index: u64) -> io::Result<()> {
-        let status = self.journal.status();
+        let status = self.medium.status();
         let is_empty = status.last.is_none() && status.purged.is_none();
         if !is_empty || status.first == index || self.recent().first().is_some() {
             return Ok(());
         }
-        self.wait(move |journal| journal.reset(index)).await
+        self.medium().reset(index).await.map_err(failed)
     }
 
-    /// Entries of the journal from `start` to before `end`, no more than fit into `max_bytes`
-    /// after the first.
-    fn read(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        let mut bytes = 0;
-        for read in self.journal.read(start + 1).map_err(io::Error::other)? {
-            let read = read.map_err(io::Error::other)?;
-            if read.place.index > end {
-                break;
-            }
-            bytes += read.payload.len();
-            if bytes > max_bytes && !entries.is_empty() {
-                break;
-            }
-            entries.push(entry::decode(read.place, read.payload.into()).map_err(malformed)?);
+    /// The last entry, written or not.
+    fn last(&self) -> Option<LogId> {
+        let recent = self.recent().last().map(|entry| entry.log_id);
+        recent.or_else(|| self.medium.status().last.map(entry::log_id))
+    }
+
+    /// Waits while the medium has too much to write.
+    async fn room(&self) {
+        while self.recent().waiting_bytes() >= WAITING_MAX_BYTES {
+            self.memory.known.notified().await;
         }
-        Ok(entries)
     }
 
+    /// Waits for what was appended, and says which is the last entry, 0 if there is none.
+    async fn written(&self) -> Result<u64, JournalError> {
+        self.medium().barrier().await?;
+        Ok(self.medium.status().last.map_or(0, |last| last.index))
+    }
+
+    /// Entries from `start` to before `end` that are there, no more than fit into `max_bytes`
+    /// beyond the first.
     async fn entries(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
-        let status = self.journal.status();
+        let status = self.medium.status();
         // What is purged stays readable for others.
         let purged = status.purged.map_or(0, |purged| purged.index);
         let start = start.max(purged).max(status.first.saturating_sub(1));
@@ -108,105 +119,89 @@ impl LogStore {
         }
         // What is older than the recent ones is written.
         let end = self.recent().first().map_or(end, |first| end.min(first));
-        let log = self.clone();
-        let read = tokio::task::spawn_blocking(move || log.read(start, end, max_bytes)).await;
-        read.map_err(io::Error::other)?
+        let read = match self.medium().read(start + 1, end, max_bytes).await {
+            // Purged and given up meanwhile.
+            Err(JournalError::Gone { .. }) => Vec::new(),
+            read => read.map_err(failed)?,
+        };
+        let decoded = read.into_iter().map(|read| entry::decode(read.place, read.payload.into()));
+        decoded.collect::<Result<_, _>>().map_err(malformed)
     }
 }
 
-impl Recent {
-    fn first(&self) -> Option<u64> {
-        self.entries.front().map(|entry| entry.log_id.index)
+impl LogStore {
+    /// Bytes that the log takes on the medium.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.medium.status().bytes
     }
 
-    fn read(&self, start: u64, end: u64, max_bytes: usize) -> Option<Vec<Entry>> {
-        let first = self.first().filter(|first| *first <= start)?;
-        let skip = usize::try_from(start - first).ok()?;
-        let mut bytes = 0;
-        let mut found: Vec<Entry> = Vec::new();
-        for entry in self.entries.iter().skip(skip).take_while(|entry| entry.log_id.index < end) {
-            bytes += size(entry);
-            if bytes > max_bytes && !found.is_empty() {
-                break;
-            }
-            found.push(entry.clone());
-        }
-        Some(found)
+    /// Index, as the engine counts, of the first entry that can be read, purged or not.
+    pub(crate) fn first_readable(&self) -> u64 {
+        self.medium.status().first.saturating_sub(1)
     }
 
-    fn push(&mut self, entry: Entry) {
-        self.bytes += size(&entry);
-        self.entries.push_back(entry);
-    }
-
-    /// The journal has written everything before `written`.
-    fn written(&mut self, written: u64) {
-        self.written = self.written.max(written);
-        while self.bytes > RECENT_MAX_BYTES
-            && self.entries.front().is_some_and(|entry| entry.log_id.index < self.written)
-            && let Some(entry) = self.entries.pop_front()
+    /// As [`Self::entries`], on a thread that may wait, and with what is purged and still there.
+    pub(crate) fn entries_now(&self, start: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        if let Some(found) = self.recent().read(start, u64::MAX, max_bytes)
+            && !found.is_empty()
         {
-            self.bytes -= size(&entry);
+            return Ok(found);
         }
+        let read = self.medium.read_now(start + 1, u64::MAX, max_bytes).map_err(failed)?;
+        let decoded = read.into_iter().map(|read| entry::decode(read.place, read.payload.into()));
+        decoded.collect::<Result<_, _>>().map_err(malformed)
     }
-
-    /// Forgets the entries from `index` on.
-    fn truncate(&mut self, index: u64) {
-        while self.entries.back().is_some_and(|entry| entry.log_id.index >= index)
-            && let Some(entry) = self.entries.pop_back()
-        {
-            self.bytes -= size(&entry);
-        }
-        self.written = self.written.min(index);
-    }
-
-    /// Forgets the entries up to `index`.
-    fn purge(&mut self, index: u64) {
-        while self.entries.front().is_some_and(|entry| entry.log_id.index <= index)
-            && let Some(entry) = self.entries.pop_front()
-        {
-            self.bytes -= size(&entry);
-        }
-    }
-}
-
-/// Waits for what was appended, and says which is the last entry, 0 if there is none.
-fn written(journal: &Journal) -> Result<u64, JournalError> {
-    journal.append_wait(Vec::new(), Durability::Synced)?;
-    Ok(journal.last().map_or(0, |last| last.index))
-}
-
-/// What an entry takes in memory, about.
-fn size(entry: &Entry) -> usize {
-    const BESIDE_BYTES: usize = 64;
-    let record = match &entry.payload {
-        openraft::EntryPayload::Normal(record) => record.0.len(),
-        openraft::EntryPayload::Blank | openraft::EntryPayload::Membership(_) => 0,
-    };
-    record + BESIDE_BYTES
 }
 
 fn malformed(Malformed(reason): Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
+/// The failure of the journal is the source of what the engine is told.
+fn failed(error: JournalError) -> io::Error {
+    let kind = match &error {
+        JournalError::NoSpace { .. } => io::ErrorKind::StorageFull,
+        JournalError::Damaged(_) => io::ErrorKind::InvalidData,
+        JournalError::Io { kind, .. } => *kind,
+        JournalError::Poisoned { .. }
+        | JournalError::Missing
+        | JournalError::NotEmpty
+        | JournalError::Foreign { .. }
+        | JournalError::NewerFormat { .. }
+        | JournalError::InUse
+        | JournalError::Gone { .. }
+        | JournalError::OutOfOrder { .. }
+        | JournalError::TooLarge { .. }
+        | JournalError::OutOfRange { .. }
+        | JournalError::Closed => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
+/// The indexes of a range: the first, and that behind the last.
+fn bounds(range: &impl RangeBounds<u64>) -> (u64, u64) {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(last) => last.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => u64::MAX,
+    };
+    (start, end)
+}
+
 impl RaftLogReader<Types> for LogStore {
+    /// All at once: the engine asks for 64 entries at most. What it applies it takes from
+    /// [`Self::entries_stream`], what it sends from [`Self::limited_get_log_entries`].
     async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: RB,
     ) -> io::Result<Vec<Entry>> {
-        let start = match range.start_bound() {
-            Bound::Included(start) => *start,
-            Bound::Excluded(before) => before.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(last) => last.saturating_add(1),
-            Bound::Excluded(end) => *end,
-            Bound::Unbounded => u64::MAX,
-        };
+        let (mut from, end) = bounds(&range);
         let mut found: Vec<Entry> = Vec::new();
-        let mut from = start;
         loop {
             let mut more = self.entries(from, end, usize::MAX).await?;
             let Some(last) = more.last() else { return Ok(found) };
@@ -215,8 +210,37 @@ impl RaftLogReader<Types> for LogStore {
         }
     }
 
+    /// A part at a time, so that a log of any length can be applied. The engine takes for applied
+    /// what it asked for, whatever came: a purged or lost entry is an error.
+    async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> impl Stream<Item = io::Result<Entry>> + OptionalSend {
+        let log = self.clone();
+        let (start, end) = bounds(&range);
+        let parts = stream::try_unfold(start, move |from| {
+            let log = log.clone();
+            async move {
+                if from >= end {
+                    return Ok(None);
+                }
+                let part = log.entries(from, end, READ_MAX_BYTES).await?;
+                let (Some(first), Some(last)) = (part.first(), part.last()) else {
+                    let is_behind = log.last().is_none_or(|last| last.index < from);
+                    return if is_behind { Ok(None) } else { Err(lacking(from)) };
+                };
+                if first.log_id.index != from {
+                    return Err(lacking(from));
+                }
+                let next = last.log_id.index + 1;
+                Ok(Some((stream::iter(part.into_iter().map(Ok)), next)))
+            }
+        });
+        parts.try_flatten()
+    }
+
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        let vote = self.journal.vote();
+        let vote = self.medium.vote();
         vote.map(|octets| entry::decode_vote(&octets)).transpose().map_err(malformed)
     }
 
@@ -225,15 +249,16 @@ impl RaftLogReader<Types> for LogStore {
     }
 }
 
+fn lacking(index: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the log lacks entry {index}"))
+}
+
 impl RaftLogStorage<Types> for LogStore {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
-        let recent = self.recent().entries.back().map(|entry| entry.log_id);
-        let status = self.journal.status();
-        let last_purged_log_id = status.purged.map(entry::log_id);
-        let last_log_id = recent.or(status.last.map(entry::log_id)).max(last_purged_log_id);
-        Ok(LogState { last_purged_log_id, last_log_id })
+        let last_purged_log_id = self.medium.status().purged.map(entry::log_id);
+        Ok(LogState { last_purged_log_id, last_log_id: self.last().max(last_purged_log_id) })
     }
 
     async fn get_log_reader(&mut self) -> Self {
@@ -241,19 +266,22 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        let octets = entry::encode_vote(vote);
-        self.wait(move |journal| journal.save_vote(&octets)).await
+        let octets = entry::encode_vote(vote).to_vec();
+        self.medium().save_vote(octets).await.map_err(failed)
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
         match committed {
-            Some(id) => self.journal.save_committed(entry::place(&id)).map_err(io::Error::other),
+            Some(id) => self.medium.save_committed(entry::place(&id)).map_err(failed),
             None => Ok(()),
         }
     }
 
+    /// Never beyond the last entry: the mark of an entry may be there without it, when its append
+    /// was refused for want of space.
     async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
-        Ok(self.journal.committed().map(entry::log_id))
+        let last = self.get_log_state().await?.last_log_id;
+        Ok(self.medium.status().committed.map(entry::log_id).min(last))
     }
 
     async fn append<I>(&mut self, entries: I, callback: IOFlushed<Types>) -> io::Result<()>
@@ -262,47 +290,52 @@ impl RaftLogStorage<Types> for LogStore {
         I::IntoIter: OptionalSend,
     {
         let entries: Vec<Entry> = entries.into_iter().collect();
-        let mut appended = Vec::with_capacity(entries.len());
-        for entry in &entries {
-            let payload = entry::encode(&entry.payload);
-            appended.push(Appended { place: entry::place(&entry.log_id), payload });
-        }
+        let appended: Vec<Appended> = entries
+            .iter()
+            .map(|entry| {
+                let payload = entry::encode(&entry.payload);
+                Appended { place: entry::place(&entry.log_id), payload }
+            })
+            .collect();
         if let Some(first) = appended.first() {
             self.begin(first.place.index).await?;
         }
-        entries.into_iter().for_each(|entry| self.recent().push(entry));
-        let memory = Arc::clone(&self.recent);
-        let done = move |outcome: Result<journal::JournalPosition, JournalError>| {
+        self.room().await;
+        let bytes = self.recent().push(entries);
+        let memory = Arc::clone(&self.memory);
+        let done = move |outcome: Result<JournalPosition, JournalError>| {
+            let mut recent = memory.recent();
+            recent.known(bytes);
             if let Ok(place) = &outcome {
-                memory.lock().unwrap_or_else(PoisonError::into_inner).written(place.index);
+                recent.written(place.index);
             }
-            callback.io_completed(outcome.map(|_| ()).map_err(io::Error::other));
+            drop(recent);
+            memory.known.notify_one();
+            callback.io_completed(outcome.map(|_| ()).map_err(failed));
         };
-        self.journal.append(appended, Durability::Synced, Box::new(done));
+        self.medium.append(appended, Box::new(done));
         Ok(())
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
         let after = last.map_or(0, |last| entry::place(&last).index);
         self.recent().truncate(after);
-        self.wait(move |journal| {
-            let last = written(journal)?;
-            if after < last { journal.truncate_suffix(after) } else { Ok(()) }
-        })
-        .await
+        let last = self.written().await.map_err(failed)?;
+        if after < last {
+            self.medium().truncate_suffix(after).await.map_err(failed)?;
+        }
+        Ok(())
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
         let place = entry::place(&upto);
-        self.wait(move |journal| {
-            let last = written(journal)?;
-            if place.index <= last {
-                journal.purge(place.index)
-            } else {
-                journal.reset_after(place)
-            }
-        })
-        .await?;
+        let last = self.written().await.map_err(failed)?;
+        let purged = self.medium.status().purged.map_or(0, |purged| purged.index);
+        if place.index <= last {
+            self.medium().purge(place.index).await.map_err(failed)?;
+        } else if place.index > purged {
+            self.medium().reset_after(place).await.map_err(failed)?;
+        }
         self.recent().purge(upto.index);
         Ok(())
     }

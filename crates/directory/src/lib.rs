@@ -35,7 +35,7 @@ pub use config::monitor_sources::{
 pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;
-pub use options::{AdminPassword, DirectoryOptions};
+pub use options::{AdminPassword, DirectoryOptions, LogParts, MakeLog};
 pub use password_policy::PasswordPolicyOptions;
 pub use read::explanation;
 pub use read::search_counters::SearchCounts;

@@ -13,14 +13,14 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
 use environment::{Chance as _, Clock, OsChance};
-use history::log::Local;
+use history::log::{CommitLog, Local};
 use history::recovery::{self, StoreMachine};
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
 use journal::{Disk, Durability, Journal};
 use ldap::dn::Dn;
 use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
 use schema::Schema;
-use store::{Flusher, IndexConfig, Store, StoreOptions};
+use store::{Flusher, IndexConfig, Mark, Store, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::access::acis;
@@ -34,7 +34,7 @@ use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
-use crate::options::{AdminPassword, DirectoryOptions};
+use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
 use crate::request::budgets::Budgets;
@@ -112,10 +112,8 @@ impl Directory {
             Some(disk) => Arc::clone(disk),
             None => journal_disk(&options.data)?,
         };
-        let journal = recover(&store, disk, &options)?;
-        let machine = Arc::new(StoreMachine::new(Arc::clone(&store)));
-        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
-        let flusher = start_flusher(&store, &journal, &options)?;
+        let (journal, log) = open_log(&store, disk, &options, &clock)?;
+        let flusher = start_flusher(&store, &journal, &log, &options)?;
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
@@ -206,6 +204,32 @@ impl Directory {
     }
 }
 
+/// Opens the journal and the commit log over it.
+fn open_log(
+    store: &Arc<Store>,
+    disk: Arc<dyn Disk>,
+    options: &DirectoryOptions,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Arc<Journal>, Arc<dyn CommitLog>), DirectoryError> {
+    let machine = Arc::new(StoreMachine::new(Arc::clone(store)));
+    let Some(make) = &options.log else {
+        let journal = recover(store, disk, options)?;
+        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
+        return Ok((journal, log));
+    };
+    let journal = recovery::open_unapplied(store, disk, options.journal_options(store.id()))?;
+    let journal = Arc::new(journal);
+    let log = make.make(LogParts {
+        machine,
+        store: store.id(),
+        data: options.data.clone(),
+        journal: Arc::clone(&journal),
+        clock: Arc::clone(clock),
+        chance: options.chance,
+    })?;
+    Ok((journal, log))
+}
+
 /// Opens the journal and applies what the database has not.
 fn recover(
     store: &Arc<Store>,
@@ -231,6 +255,7 @@ fn recover(
 fn start_flusher(
     store: &Arc<Store>,
     journal: &Arc<Journal>,
+    log: &Arc<dyn CommitLog>,
     options: &DirectoryOptions,
 ) -> Result<Flusher, DirectoryError> {
     let synced = Arc::downgrade(journal);
@@ -240,16 +265,11 @@ fn start_flusher(
         let synced = journal.append_wait(Vec::new(), Durability::Synced);
         synced.map(drop).map_err(|error| error.to_string())
     }));
-    let (journal, hold) = (Arc::clone(journal), options.journal_hold.clone());
-    let flusher = store.start_flusher(
-        options.flush.clone(),
-        Box::new(move |mark| {
-            let upto = JournalHold::limit(hold.as_ref(), mark.position.index);
-            if let Err(error) = journal.purge(upto) {
-                tracing::warn!(%error, "the journal keeps more than it needs");
-            }
-        }),
-    )?;
+    let (log, hold) = (Arc::clone(log), options.journal_hold.clone());
+    let forget = move |mark: &Mark| {
+        log.forget(JournalHold::limit(hold.as_ref(), mark.position));
+    };
+    let flusher = store.start_flusher(options.flush.clone(), Box::new(forget))?;
     Ok(flusher)
 }
 

@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use crate::HistoryError;
 use journal::{
-    Disk, FileDisk, Journal, JournalError, JournalOptions, LogEntry, OpenReport, TornTail,
+    Disk, FileDisk, Journal, JournalError, JournalOptions, JournalPosition, LogEntry, OpenReport,
+    TornTail,
 };
 use schema::{Change, Schema};
 use store::{Applied, Batch, LogPosition, Lsn, Mark, Store, StoreError};
 
 use crate::data_directory::JOURNAL_DIRECTORY;
-use crate::log::{ApplyError, EncodedRecord, Reign, StateMachine};
+use crate::log::{ApplyError, Decided, EncodedRecord, StateMachine};
 use crate::record::{Record, RecordError, RecordHead};
 
 pub use accept::{AcceptedLoss, accept_loss};
@@ -95,6 +96,53 @@ pub fn open(
     Ok((journal, recovered))
 }
 
+/// Opens the journal of `store` for a log of several machines, and applies nothing: only that log
+/// knows what is committed. One that is missing is made. When the journal is that of a server that
+/// was alone until now, all of it is committed: it is applied, brought into the base, and forgotten
+/// up to there.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_unapplied(
+    store: &Store,
+    disk: Arc<dyn Disk>,
+    options: JournalOptions,
+) -> Result<Journal, HistoryError> {
+    let base = store.base();
+    match Journal::open(Arc::clone(&disk), options.clone()) {
+        Ok((journal, report)) if is_of_several(store, &journal)? => {
+            if let Some(torn) = &report.torn {
+                tracing::warn!(
+                    ?torn,
+                    "the end of the journal was incompletely written and is removed"
+                );
+            }
+            let low = journal.status().purged.map_or(journal.first(), |purged| purged.index + 1);
+            if low > base.position.index + 1 {
+                return Err(behind(&base, low));
+            }
+            return Ok(journal);
+        }
+        Ok((journal, _)) => journal.close(),
+        Err(JournalError::Missing) if store.membership()?.is_empty() => {}
+        Err(JournalError::Missing) => loss::refuse_missing(true, &base)?,
+        Err(error) => return Err(error.into()),
+    }
+    let (journal, _) = open(store, disk, options, &mut flush_large)?;
+    let base = store.flush()?;
+    if base.position.index > 0 {
+        let place = JournalPosition { term: base.position.term, index: base.position.index };
+        journal.reset_after(place)?;
+    }
+    Ok(journal)
+}
+
+/// Whether the journal is that of a log of several machines: they have voted, or it is known who
+/// they are.
+fn is_of_several(store: &Store, journal: &Journal) -> Result<bool, HistoryError> {
+    Ok(journal.vote().is_some() || !store.membership()?.is_empty())
+}
+
 /// Brings everything that is in the journal alone into the base, before the data directory is
 /// changed by something else than the journal.
 ///
@@ -107,17 +155,19 @@ pub fn settle(store: &Store, data: &Path) -> Result<(), HistoryError> {
     }
     let options = JournalOptions::new(store.id());
     let disk = Arc::new(FileDisk::new(directory));
-    let (journal, recovered) = open(store, disk, options, &mut |store| {
-        if store.overlay_bytes() > SETTLE_OVERLAY_MAX_BYTES {
-            store.flush()?;
-        }
-        Ok(())
-    })?;
+    let (journal, recovered) = open(store, disk, options, &mut flush_large)?;
     if recovered.records > 0 {
         let mark = store.flush()?;
         journal.purge(mark.position.index)?;
     }
     journal.close();
+    Ok(())
+}
+
+fn flush_large(store: &Store) -> Result<(), HistoryError> {
+    if store.overlay_bytes() > SETTLE_OVERLAY_MAX_BYTES {
+        store.flush()?;
+    }
     Ok(())
 }
 
@@ -248,7 +298,7 @@ impl StoreMachine {
 impl StateMachine for StoreMachine {
     fn apply(
         &self,
-        _: Reign,
+        _: Decided,
         records: &[EncodedRecord],
         position: LogPosition,
     ) -> Result<(), ApplyError> {
@@ -274,6 +324,18 @@ impl StateMachine for StoreMachine {
 
     fn applied(&self) -> Lsn {
         self.store.published().lsn
+    }
+
+    fn position(&self) -> LogPosition {
+        self.store.published().position
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        Ok(self.store.membership()?)
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.store.set_membership(octets);
     }
 }
 

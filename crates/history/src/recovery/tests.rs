@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::check::check;
 use super::*;
-use crate::log::{CommitLog, Local, LogBatch};
+use crate::log::{CommitLog, Local, LogBatch, Reign};
 use crate::test_support::{self, History};
 
 /// A data directory whose journal is on a simulated disk.
