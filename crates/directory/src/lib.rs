@@ -10,6 +10,7 @@ mod bind;
 mod config;
 mod directory;
 mod error;
+pub mod forward;
 pub mod loading;
 mod opening;
 mod options;

@@ -13,7 +13,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
 use environment::{Chance as _, Clock, OsChance};
-use history::log::{CommitLog, Local};
+use history::log::{CommitLog, Local, StateMachine};
 use history::recovery::{self, StoreMachine};
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
 use journal::{Disk, Durability, Journal};
@@ -34,6 +34,8 @@ use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
+use crate::forward::known_requests::{KnownRequests, NotedMachine};
+use crate::forward::outgoing::{Forwarding, ForwardingOptions};
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
@@ -112,7 +114,9 @@ impl Directory {
             Some(disk) => Arc::clone(disk),
             None => journal_disk(&options.data)?,
         };
-        let (journal, log) = open_log(&store, disk, &options, &clock)?;
+        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
+        let machine = machine_of(&store, known.as_ref());
+        let (journal, log) = open_log(&store, machine, disk, &options, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
@@ -147,6 +151,12 @@ impl Directory {
             _scram_key_search: scram_key_search,
             token_keys: ArcSwapOption::empty(),
         };
+        let forwarding = options.forwarder.zip(known).map(|(forwarder, known)| {
+            known.fill(&*log);
+            let (limits, refers) = (&options.limits, options.refers_writes);
+            let options = ForwardingOptions { limits, refers, known };
+            Forwarding::start(forwarder, &log, &clock, options)
+        });
         let storage = Storage {
             store,
             log,
@@ -172,7 +182,7 @@ impl Directory {
                 ..DecodeLimits::default()
             },
             budgets: Budgets::new(options.limits.transactions_max_bytes),
-            queue: Arc::new(WriteQueue::new(&options.limits, options.chance)),
+            queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
             limits: options.limits,
             monitors: MonitorSources::default(),
             seldom: Arc::new(SeldomLines::new(&clock)),
@@ -204,14 +214,23 @@ impl Directory {
     }
 }
 
+/// What the log applies records to; what is known of requests hears of them.
+fn machine_of(store: &Arc<Store>, known: Option<&Arc<KnownRequests>>) -> Arc<dyn StateMachine> {
+    let machine = Arc::new(StoreMachine::new(Arc::clone(store)));
+    match known {
+        Some(known) => Arc::new(NotedMachine::new(machine, known)),
+        None => machine,
+    }
+}
+
 /// Opens the journal and the commit log over it.
 fn open_log(
     store: &Arc<Store>,
+    machine: Arc<dyn StateMachine>,
     disk: Arc<dyn Disk>,
     options: &DirectoryOptions,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Arc<Journal>, Arc<dyn CommitLog>), DirectoryError> {
-    let machine = Arc::new(StoreMachine::new(Arc::clone(store)));
     let Some(make) = &options.log else {
         let journal = recover(store, disk, options)?;
         let log = Arc::new(Local::open(Arc::clone(&journal), machine));

@@ -1,3 +1,7 @@
+mod crash;
+mod differential;
+mod model;
+
 use std::sync::Arc;
 use std::time::Duration;
 
