@@ -14,6 +14,7 @@ const WITH_ROSTER: &[&str] = &[
     "bench_agent",
     "bench_pattern",
     "bench_record",
+    "cluster_message",
     "cookie",
     "dialect",
     "entry_record",

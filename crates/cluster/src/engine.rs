@@ -38,6 +38,7 @@ use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::Machine;
 use crate::options::Options;
+use crate::receiver::Receiver;
 use crate::shared::Shared;
 use crate::tail::RaftTail;
 use crate::types::{Runtime, SnapshotFile, Types};
@@ -89,7 +90,7 @@ pub(crate) struct Parts {
 ///
 /// # Errors
 /// A sentence, when something is not possible or what is stored cannot be read.
-pub(crate) async fn start<N>(parts: Parts, network: N) -> Result<(RaftLog, Engine), String>
+pub(crate) async fn start<N>(parts: Parts, network: N) -> Result<(RaftLog, Receiver), String>
 where
     N: RaftNetworkFactory<Types>,
     N::Network: NetSnapshot<Types, SnapshotData = SnapshotFile>,
@@ -125,7 +126,8 @@ where
         purge_upto: 0,
     };
     Runtime::spawn(driver.run(acknowledger));
-    Ok((RaftLog { shared, log, commands, members }, raft))
+    let receiver = Receiver::new(raft, Arc::clone(&shared));
+    Ok((RaftLog { shared, log, commands, members }, receiver))
 }
 
 impl RaftLog {

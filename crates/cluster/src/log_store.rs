@@ -75,6 +75,23 @@ impl LogStore {
         Arc::clone(&self.medium)
     }
 
+    /// Whether entries can follow. The engine sees to it; here it keeps memory and medium the same.
+    fn check(&self, entries: &[Entry]) -> io::Result<()> {
+        if self.recent().has_failed() {
+            return Err(io::Error::other("an append has failed: the log must be opened anew"));
+        }
+        let mut before = self.last().map(|last| last.index);
+        for entry in entries {
+            let index = entry.log_id.index;
+            if before.is_some_and(|before| before + 1 != index) {
+                let message = format!("entry {index} does not follow the last of the log");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+            before = Some(index);
+        }
+        Ok(())
+    }
+
     /// An empty log begins wherever its first entry stands.
     async fn begin(&self, index: u64) -> io::Result<()> {
         let status = self.medium.status();
@@ -290,6 +307,7 @@ impl RaftLogStorage<Types> for LogStore {
         I::IntoIter: OptionalSend,
     {
         let entries: Vec<Entry> = entries.into_iter().collect();
+        self.check(&entries)?;
         let appended: Vec<Appended> = entries
             .iter()
             .map(|entry| {
@@ -305,9 +323,9 @@ impl RaftLogStorage<Types> for LogStore {
         let memory = Arc::clone(&self.memory);
         let done = move |outcome: Result<JournalPosition, JournalError>| {
             let mut recent = memory.recent();
-            recent.known(bytes);
-            if let Ok(place) = &outcome {
-                recent.written(place.index);
+            match &outcome {
+                Ok(place) => recent.written(bytes, place.index),
+                Err(_) => recent.failed(bytes),
             }
             drop(recent);
             memory.known.notify_one();

@@ -39,7 +39,13 @@ pub struct SnapshotFile(pub PathBuf);
 
 /// Tasks and time of the engine. Its chance is handed in: what runs in `Runtime::scope(seed, ..)`,
 /// and what that spawns, draws from the seed.
-pub type Runtime = DeterministicRng<TokioRuntime>;
+#[cfg(not(test))]
+pub type Runtime = SeededRuntime;
+#[cfg(test)]
+pub use crate::simulation::Simulated as Runtime;
+
+/// The runtime with chance that is handed in.
+pub type SeededRuntime = DeterministicRng<TokioRuntime>;
 
 openraft::declare_raft_types!(
     /// What the engine is made of here: one leader a term, as in the Raft paper.

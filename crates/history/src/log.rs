@@ -118,6 +118,12 @@ pub trait StateMachine: Send + Sync {
     /// already and only becomes visible; the rest is decoded and applied. `records` follow each
     /// other without a gap, in number and in index, and are of one term; the last is at `position`.
     ///
+    /// A batch that was decided here may come in parts, and becomes visible with its last part. In
+    /// every new reign, the first call is with [`Decided::Elsewhere`], if need be without records:
+    /// parts that came become visible, and what else was decided is given up. Before a call with
+    /// [`Decided::Elsewhere`] every batch that is not to come any more is done, because it waits
+    /// for the batch that is being decided.
+    ///
     /// # Errors
     /// When the state cannot take them. The log then commits nothing more.
     fn apply(
@@ -127,7 +133,8 @@ pub trait StateMachine: Send + Sync {
         position: LogPosition,
     ) -> Result<(), ApplyError>;
 
-    /// The last record whose effects are visible.
+    /// The last record whose effects are visible; records that came after it are parts of a batch,
+    /// or void. Whoever waits for a record is answered when this has reached it.
     fn applied(&self) -> Lsn;
 
     /// Where the log has the last record that was applied. What is before it is never applied

@@ -161,6 +161,9 @@ impl Driver {
         }
         match metrics.current_leader {
             Some(leader) if leader == metrics.id && metrics.state == ServerState::Leader => {
+                if let Some(at) = metrics.last_quorum_acked {
+                    self.shared.heard(Instant::now() - at.elapsed());
+                }
                 let applied = metrics.last_applied.map(|id| **id.committed_leader_id());
                 let is_current = applied == Some(metrics.current_term);
                 let heard = metrics.last_quorum_acked.map(|at| at.elapsed());

@@ -1,4 +1,9 @@
+mod crash;
+mod differential;
+mod model;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{Stream, TryStreamExt};
 use journal::simulated::SimDisk;
@@ -7,8 +12,10 @@ use openraft::alias::{SnapshotMetaOf, SnapshotOf, StoredMembershipOf};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::testing::log::{StoreBuilder, Suite};
 use openraft::{EntryPayload, RaftSnapshotBuilder, StorageError};
+use tokio::runtime::Runtime;
 
 use super::*;
+use crate::simulated::SimulatedLog;
 
 /// What the engine's suite wants beside the log: it remembers what was applied last.
 #[derive(Clone, Default)]
@@ -76,21 +83,42 @@ impl RaftStateMachine<Types> for Applied {
     }
 }
 
-struct Builder;
+/// A log on a disk in memory.
+struct OnDisk;
+
+/// A log on the simulated medium.
+struct Simulated;
 
 fn log_on(disk: &SimDisk) -> LogStore {
-    let options = JournalOptions::new([1; 16]);
+    let options = JournalOptions { segment_bytes: 1 << 16, ..JournalOptions::new([1; 16]) };
     LogStore::new(Arc::new(Journal::create(Arc::new(disk.clone()), options, 1).unwrap()))
 }
 
-impl StoreBuilder<Types, LogStore, Applied> for Builder {
+impl StoreBuilder<Types, LogStore, Applied> for OnDisk {
     async fn build(&self) -> Result<((), LogStore, Applied), StorageError<Types>> {
         Ok(((), log_on(&SimDisk::new(1)), Applied::default()))
     }
 }
 
+impl StoreBuilder<Types, LogStore, Applied> for Simulated {
+    async fn build(&self) -> Result<((), LogStore, Applied), StorageError<Types>> {
+        let log = SimulatedLog::new(1, Duration::from_micros(10)..=Duration::from_millis(10));
+        Ok(((), LogStore::new(log.open()), Applied::default()))
+    }
+}
+
+/// Time passes only when nothing else is to be done: the suite sleeps.
+fn paused() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().unwrap()
+}
+
 #[test]
 fn the_storage_suite_of_the_engine_passes() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(crate::types::Runtime::scope(1, Suite::test_all(Builder))).unwrap();
+    paused().block_on(crate::types::Runtime::scope(1, Suite::test_all(OnDisk))).unwrap();
+}
+
+#[test]
+fn the_storage_suite_of_the_engine_passes_on_the_simulated_medium() {
+    paused().block_on(crate::types::Runtime::scope(1, Suite::test_all(Simulated))).unwrap();
 }
