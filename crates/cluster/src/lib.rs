@@ -13,17 +13,24 @@ mod log_store;
 mod machine;
 mod options;
 mod receiver;
+mod service;
 mod shared;
 #[cfg(any(test, feature = "test-support"))]
 pub mod simulated;
 #[cfg(test)]
 mod simulation;
 mod tail;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
+pub mod transport;
 mod types;
 
 pub use engine::{Engine, MemberStatus, RaftLog, Status};
+#[cfg(any(test, feature = "test-support"))]
+pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::Machine;
 pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
 pub use receiver::Receiver;
+pub use service::{AnswerDone, AskedHere, LeaderAnswered, MemberReport, Service, ServiceParts};
 pub use types::{Node, Outcome, Runtime, SnapshotFile, Types};

@@ -12,14 +12,14 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream;
 use futures_util::{Stream, TryStreamExt};
-use journal::{Appended, JournalError, JournalPosition};
+use journal::{Appended, JournalError, JournalPosition, LogEntry};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::Notify;
@@ -75,6 +75,23 @@ impl LogStore {
         Arc::clone(&self.medium)
     }
 
+    /// Whether entries can follow. The engine sees to it; here it keeps memory and medium the same.
+    fn check(&self, entries: &[Entry]) -> io::Result<()> {
+        if self.recent().has_failed() {
+            return Err(io::Error::other("an append has failed: the log must be opened anew"));
+        }
+        let mut before = self.last().map(|last| last.index);
+        for entry in entries {
+            let index = entry.log_id.index;
+            if before.is_some_and(|before| before + 1 != index) {
+                let message = format!("entry {index} does not follow the last of the log");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+            before = Some(index);
+        }
+        Ok(())
+    }
+
     /// An empty log begins wherever its first entry stands.
     async fn begin(&self, index: u64) -> io::Result<()> {
         let status = self.medium.status();
@@ -124,8 +141,7 @@ impl LogStore {
             Err(JournalError::Gone { .. }) => Vec::new(),
             read => read.map_err(failed)?,
         };
-        let decoded = read.into_iter().map(|read| entry::decode(read.place, read.payload.into()));
-        decoded.collect::<Result<_, _>>().map_err(malformed)
+        decoded(read)
     }
 }
 
@@ -148,13 +164,22 @@ impl LogStore {
             return Ok(found);
         }
         let read = self.medium.read_now(start + 1, u64::MAX, max_bytes).map_err(failed)?;
-        let decoded = read.into_iter().map(|read| entry::decode(read.place, read.payload.into()));
-        decoded.collect::<Result<_, _>>().map_err(malformed)
+        decoded(read)
     }
 }
 
-fn malformed(Malformed(reason): Malformed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason)
+fn decoded(read: Vec<LogEntry>) -> io::Result<Vec<Entry>> {
+    let decoded = read.into_iter().map(|read| {
+        let entry = entry::decode(read.place, read.payload.into());
+        entry.map_err(|reason| malformed(format!("entry {}", read.place.index), reason))
+    });
+    decoded.collect()
+}
+
+/// What cannot be read stops the engine: nobody votes on a guess.
+fn malformed(what: impl Display, Malformed(reason): Malformed) -> io::Error {
+    let message = format!("{what} of the journal cannot be read: {reason}");
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// The failure of the journal is the source of what the engine is told.
@@ -241,7 +266,8 @@ impl RaftLogReader<Types> for LogStore {
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         let vote = self.medium.vote();
-        vote.map(|octets| entry::decode_vote(&octets)).transpose().map_err(malformed)
+        let vote = vote.map(|octets| entry::decode_vote(&octets)).transpose();
+        vote.map_err(|reason| malformed("the vote", reason))
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
@@ -290,6 +316,7 @@ impl RaftLogStorage<Types> for LogStore {
         I::IntoIter: OptionalSend,
     {
         let entries: Vec<Entry> = entries.into_iter().collect();
+        self.check(&entries)?;
         let appended: Vec<Appended> = entries
             .iter()
             .map(|entry| {
@@ -305,9 +332,9 @@ impl RaftLogStorage<Types> for LogStore {
         let memory = Arc::clone(&self.memory);
         let done = move |outcome: Result<JournalPosition, JournalError>| {
             let mut recent = memory.recent();
-            recent.known(bytes);
-            if let Ok(place) = &outcome {
-                recent.written(place.index);
+            match &outcome {
+                Ok(place) => recent.written(bytes, place.index),
+                Err(_) => recent.failed(bytes),
             }
             drop(recent);
             memory.known.notify_one();

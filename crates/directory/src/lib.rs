@@ -11,6 +11,7 @@ mod config;
 mod directory;
 mod error;
 mod following;
+pub mod forward;
 pub mod loading;
 mod opening;
 mod options;

@@ -13,7 +13,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
 use environment::{Chance as _, Clock, OsChance};
-use history::log::{CommitLog, Local};
+use history::log::{CommitLog, Local, StateMachine};
 use history::recovery::{self, Follower, StoreMachine};
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
 use journal::{Disk, Durability, Journal};
@@ -35,6 +35,8 @@ use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
 use crate::following::Following;
+use crate::forward::known_requests::{KnownRequests, NotedMachine};
+use crate::forward::outgoing::{Forwarding, ForwardingOptions};
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
@@ -115,6 +117,7 @@ impl Directory {
             None => journal_disk(&options.data)?,
         };
         let journal = open_journal(&store, disk, &options)?;
+        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
@@ -142,7 +145,8 @@ impl Directory {
             scram_keys: Arc::clone(&scram_keys),
             schema_times: Mutex::default(),
         });
-        let log = open_log(&following, &journal, &options, &clock)?;
+        let machine = machine_of(&following, known.as_ref(), &options);
+        let log = open_log(machine, &store, &journal, &options, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -159,6 +163,12 @@ impl Directory {
             _scram_key_search: scram_key_search,
             token_keys: ArcSwapOption::empty(),
         };
+        let forwarding = options.forwarder.zip(known).map(|(forwarder, known)| {
+            known.fill(&*log);
+            let (limits, refers) = (&options.limits, options.refers_writes);
+            let options = ForwardingOptions { limits, refers, known };
+            Forwarding::start(forwarder, &log, &clock, options)
+        });
         let storage = Storage {
             store,
             log,
@@ -184,7 +194,7 @@ impl Directory {
                 ..DecodeLimits::default()
             },
             budgets: Budgets::new(options.limits.transactions_max_bytes),
-            queue: Arc::new(WriteQueue::new(&options.limits, options.chance)),
+            queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
             limits: options.limits,
             monitors: MonitorSources::default(),
             seldom: Arc::new(SeldomLines::new(&clock)),
@@ -216,6 +226,24 @@ impl Directory {
     }
 }
 
+/// What the log applies records to; what is known of requests hears of them.
+fn machine_of(
+    following: &Arc<Following>,
+    known: Option<&Arc<KnownRequests>>,
+    options: &DirectoryOptions,
+) -> Arc<dyn StateMachine> {
+    let machine = StoreMachine::new(Arc::clone(&following.store));
+    let machine = Arc::new(match &options.log {
+        Some(_) => machine.followed_by(Arc::clone(following) as Arc<dyn Follower>),
+        // All is decided here.
+        None => machine,
+    });
+    match known {
+        Some(known) => Arc::new(NotedMachine::new(machine, known)),
+        None => machine,
+    }
+}
+
 /// Opens the journal; that of one server with all that is in it applied.
 fn open_journal(
     store: &Arc<Store>,
@@ -231,19 +259,17 @@ fn open_journal(
 
 /// Opens the commit log over the journal.
 fn open_log(
-    following: &Arc<Following>,
+    machine: Arc<dyn StateMachine>,
+    store: &Store,
     journal: &Arc<Journal>,
     options: &DirectoryOptions,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn CommitLog>, DirectoryError> {
-    let store = &following.store;
-    let machine = StoreMachine::new(Arc::clone(store));
     let Some(make) = &options.log else {
-        return Ok(Arc::new(Local::open(Arc::clone(journal), Arc::new(machine))));
+        return Ok(Arc::new(Local::open(Arc::clone(journal), machine)));
     };
-    let follower = Arc::clone(following) as Arc<dyn Follower>;
     make.make(LogParts {
-        machine: Arc::new(machine.followed_by(follower)),
+        machine,
         store: store.id(),
         data: options.data.clone(),
         journal: Arc::clone(journal),

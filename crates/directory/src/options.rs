@@ -13,6 +13,7 @@ use store::{FlushOptions, StoreOptions};
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
 use crate::error::DirectoryError;
+use crate::forward::Forwarder;
 use crate::password_policy::set::PasswordPolicyOptions;
 use crate::request::limits::Limits;
 use crate::request::policy::Policy;
@@ -56,6 +57,11 @@ pub struct DirectoryOptions {
     pub journal_hold: Option<JournalHold>,
     /// How clients may prove who they are.
     pub authentication: AuthenticationOptions,
+    /// What hands updates to the node that decides, where another one may; none: this server is
+    /// alone.
+    pub forwarder: Option<Arc<dyn Forwarder>>,
+    /// Whether clients are told by a referral who decides, instead of handing on what they ask for.
+    pub refers_writes: bool,
     /// Where salts, keys and identifiers come from.
     pub chance: MakeChance,
     /// What makes the commit log; none: that of one server, on the journal.
@@ -127,6 +133,8 @@ impl DirectoryOptions {
             policies: Vec::new(),
             journal_hold: None,
             authentication: AuthenticationOptions::default(),
+            forwarder: None,
+            refers_writes: false,
             chance: os_chance,
             log: None,
         }

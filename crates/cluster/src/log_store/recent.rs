@@ -19,6 +19,7 @@ pub(super) struct Recent {
     written: u64,
     /// Bytes of appends whose outcome is not known yet.
     waiting_bytes: usize,
+    has_failed: bool,
 }
 
 impl Recent {
@@ -69,13 +70,19 @@ impl Recent {
         bytes
     }
 
-    /// The outcome of an append of so many bytes is known.
-    pub(super) fn known(&mut self, bytes: usize) {
+    /// An append of so many bytes has failed: what is here is not on the medium.
+    pub(super) fn failed(&mut self, bytes: usize) {
         self.waiting_bytes -= bytes;
+        self.has_failed = true;
     }
 
-    /// The medium has written everything before `written`.
-    pub(super) fn written(&mut self, written: u64) {
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// The medium has written an append of so many bytes, and everything before `written`.
+    pub(super) fn written(&mut self, bytes: usize, written: u64) {
+        self.waiting_bytes -= bytes;
         self.written = self.written.max(written);
         while self.bytes > RECENT_MAX_BYTES
             && self.entries.front().is_some_and(|entry| entry.log_id.index < self.written)

@@ -1,3 +1,9 @@
+mod crash;
+mod damage;
+mod differential;
+mod limits;
+mod model;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -49,7 +49,7 @@ pub(super) async fn one(world: &mut World) {
         14 => flush(world),
         _ => {
             world.network.heal();
-            revive(world).await;
+            world.revive().await;
         }
     }
 }
@@ -100,18 +100,6 @@ fn flush(world: &World) {
             && let Some(log) = member.log()
         {
             log.forget(member.book().flush());
-        }
-    }
-}
-
-/// Starts what failed anew.
-async fn revive(world: &mut World) {
-    let ids: Vec<u64> = world.members.keys().copied().collect();
-    for id in ids {
-        let log = world.members[&id].log();
-        if log.is_some_and(|log| matches!(log.role(), Role::Failed(_))) {
-            world.crash(id);
-            world.start(id).await;
         }
     }
 }

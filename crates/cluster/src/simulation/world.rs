@@ -175,10 +175,12 @@ impl World {
             log: LogStore::new(member.disk.open()),
             options,
             errands: Errands::inline(),
+            asks: None,
         };
         let link = Link { network: self.network.clone(), from: id, life, to: 0 };
         let started = Runtime::scope(seed, engine::start(parts, link)).await;
-        let (log, receiver) = started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
+        let engine::Started { log, receiver, .. } =
+            started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
         self.network.join(id, receiver);
         *member.running.lock().unwrap() = Some(Arc::new(log));
     }
@@ -204,24 +206,28 @@ impl World {
             member.disk.stall(false);
             member.disk.fill(false);
         }
+        self.revive().await;
+        sleep(Duration::from_secs(8)).await;
+    }
+
+    /// Starts what failed anew.
+    pub(super) async fn revive(&mut self) {
         let ids: Vec<u64> = self.members.keys().copied().collect();
         for id in ids {
-            let failed = match self.members[&id].log() {
-                Some(log) => matches!(log.role(), Role::Failed(_)),
-                None => true,
-            };
-            if failed {
+            let log = self.members[&id].log();
+            if log.is_none_or(|log| matches!(log.role(), Role::Failed(_))) {
                 self.crash(id);
                 self.start(id).await;
             }
         }
-        sleep(Duration::from_secs(8)).await;
     }
 
     /// Waits until all nodes have applied the same.
-    async fn settle(&self) {
+    async fn settle(&mut self) {
         let began = Instant::now();
         loop {
+            // A sync that was to fail may do so only now.
+            self.revive().await;
             let logs: Vec<_> = self.members.values().filter_map(|member| member.log()).collect();
             let deciding = logs.iter().filter(|log| matches!(log.role(), Role::Deciding(_)));
             let is_led = deciding.count() == 1;

@@ -15,6 +15,7 @@ mod counting;
 mod durable;
 mod explain;
 mod following;
+mod forwarding;
 mod fuzzed_sessions;
 mod guesses;
 mod identities;

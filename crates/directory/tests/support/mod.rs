@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(missing_docs, unreachable_pub, reason = "a module of tests")]
 
+pub mod cluster;
 pub mod disk;
 
 use std::collections::{BTreeMap, VecDeque};
