@@ -10,7 +10,11 @@ mod bind;
 mod config;
 mod directory;
 mod error;
+<<<<<<< HEAD
 pub mod forward;
+=======
+mod following;
+>>>>>>> c-state
 pub mod loading;
 mod opening;
 mod options;
