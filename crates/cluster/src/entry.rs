@@ -30,7 +30,7 @@ pub(crate) const MEMBERS_MAX: usize = 255;
 /// The longest address or URL of a member, in bytes.
 pub(crate) const ADDRESS_MAX_BYTES: usize = 1024;
 /// Octets of a vote.
-const VOTE_BYTES: usize = 17;
+pub(crate) const VOTE_BYTES: usize = 17;
 
 /// There is one form for the same members.
 const DISORDER: Malformed = Malformed("the numbers of members are not in order");
@@ -161,24 +161,24 @@ pub(crate) fn decode_vote(octets: &[u8]) -> Result<Vote, Malformed> {
 }
 
 /// What is still to be read.
-struct Octets<'o>(&'o [u8]);
+pub(crate) struct Octets<'o>(pub(crate) &'o [u8]);
 
 impl<'o> Octets<'o> {
-    const SHORT: Malformed = Malformed("it ends in the middle");
+    pub(crate) const SHORT: Malformed = Malformed("it ends in the middle");
 
-    fn take(&mut self, count: usize) -> Result<&'o [u8], Malformed> {
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'o [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Self::SHORT)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn one(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn one(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.0.split_first().ok_or(Self::SHORT)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    fn number(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
         let (number, rest) = self.0.split_first_chunk().ok_or(Self::SHORT)?;
         self.0 = rest;
         Ok(u64::from_le_bytes(*number))

@@ -6,13 +6,29 @@
 //! Invariant: a vote is on the medium before it is answered, an entry before it is counted.
 #![cfg_attr(test, allow(missing_docs, reason = "tests explain themselves by name"))]
 
+mod engine;
 mod entry;
+mod errands;
 mod log_store;
+mod machine;
+mod options;
+mod receiver;
+mod shared;
 #[cfg(any(test, feature = "test-support"))]
 pub mod simulated;
+#[cfg(test)]
+mod simulation;
+mod tail;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
+pub mod transport;
 mod types;
 
+pub use engine::{Engine, MemberStatus, RaftLog, Status};
 #[cfg(any(test, feature = "test-support"))]
 pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
-pub use types::{Node, Types};
+pub use machine::Machine;
+pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
+pub use receiver::Receiver;
+pub use types::{Node, Outcome, Runtime, SnapshotFile, Types};

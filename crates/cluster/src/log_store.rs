@@ -19,12 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream;
 use futures_util::{Stream, TryStreamExt};
-use journal::{Appended, JournalError, JournalPosition};
+use journal::{Appended, JournalError, JournalPosition, LogEntry};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::Notify;
 
 use self::recent::Recent;
+pub(crate) use self::recent::size;
 use crate::entry::{self, Malformed};
 use crate::types::{Entry, LogId, Types, Vote};
 pub use medium::{LogMedium, Waiting};
@@ -140,12 +141,40 @@ impl LogStore {
             Err(JournalError::Gone { .. }) => Vec::new(),
             read => read.map_err(failed)?,
         };
-        let decoded = read.into_iter().map(|read| {
-            let entry = entry::decode(read.place, read.payload.into());
-            entry.map_err(|reason| malformed(format!("entry {}", read.place.index), reason))
-        });
-        decoded.collect()
+        decoded(read)
     }
+}
+
+impl LogStore {
+    /// Bytes that the log takes on the medium.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.medium.status().bytes
+    }
+
+    /// Index, as the engine counts, of the first entry that can be read, purged or not.
+    pub(crate) fn first_readable(&self) -> u64 {
+        self.medium.status().first.saturating_sub(1)
+    }
+
+    /// As [`Self::entries`], on a thread that may wait, and with what is purged and still there.
+    pub(crate) fn entries_now(&self, start: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        if let Some(found) = self.recent().read(start, u64::MAX, max_bytes)
+            && !found.is_empty()
+        {
+            return Ok(found);
+        }
+        let read = self.medium.read_now(start + 1, u64::MAX, max_bytes).map_err(failed)?;
+        decoded(read)
+    }
+}
+
+/// Entries from what the medium has of them.
+fn decoded(read: Vec<LogEntry>) -> io::Result<Vec<Entry>> {
+    let decoded = read.into_iter().map(|read| {
+        let entry = entry::decode(read.place, read.payload.into());
+        entry.map_err(|reason| malformed(format!("entry {}", read.place.index), reason))
+    });
+    decoded.collect()
 }
 
 /// What cannot be read stops the engine: nobody votes on a guess.

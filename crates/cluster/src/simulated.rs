@@ -394,10 +394,19 @@ impl LogMedium for Opened {
     }
 
     fn read(self: Arc<Self>, from: u64, to: u64, max_bytes: usize) -> Waiting<Vec<LogEntry>> {
+        Box::pin(std::future::ready(self.read_now(from, to, max_bytes)))
+    }
+
+    fn read_now(
+        &self,
+        from: u64,
+        to: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<LogEntry>, JournalError> {
         let state = self.log.state();
         let first = state.shown.first();
         if from < first {
-            return Box::pin(std::future::ready(Err(JournalError::Gone { first })));
+            return Err(JournalError::Gone { first });
         }
         let mut entries = Vec::new();
         let mut bytes = 0;
@@ -408,7 +417,7 @@ impl LogMedium for Opened {
             }
             entries.push(LogEntry { place: entry.place, payload: entry.payload.to_vec() });
         }
-        Box::pin(std::future::ready(Ok(entries)))
+        Ok(entries)
     }
 
     fn save_vote(self: Arc<Self>, vote: Vec<u8>) -> Waiting<()> {

@@ -1,10 +1,13 @@
 //! The types that the engine works with.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use openraft::alias::{EntryOf, LogIdOf, VoteOf};
+use openraft::alias::{EntryOf, LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf, VoteOf};
 use openraft::impls::leader_id_std::LeaderId;
+use openraft::rt::deterministic_rng::DeterministicRng;
+use openraft_rt_tokio::TokioRuntime;
 
 /// A change record, as octets that are written once and shared by all who keep them.
 #[derive(Clone, Eq, PartialEq)]
@@ -19,11 +22,37 @@ pub struct Node {
     pub url: String,
 }
 
+/// What became of a record that is committed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Outcome {
+    /// Its effects are visible here; an entry that is no record has none.
+    #[default]
+    Applied,
+    /// It does not follow from the state before it, so it has no effect on any server.
+    Void,
+}
+
+/// A snapshot that a server can send: its database as of the last flush. Its octets are made when
+/// it is sent.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SnapshotFile(pub PathBuf);
+
+/// Tasks and time of the engine. Its chance is handed in: what runs in `Runtime::scope(seed, ..)`,
+/// and what that spawns, draws from the seed.
+#[cfg(not(test))]
+pub type Runtime = SeededRuntime;
+#[cfg(test)]
+pub use crate::simulation::Simulated as Runtime;
+
+/// The runtime with chance that is handed in.
+pub type SeededRuntime = DeterministicRng<TokioRuntime>;
+
 openraft::declare_raft_types!(
     /// What the engine is made of here: one leader a term, as in the Raft paper.
     pub Types:
         D = RecordBytes,
-        R = (),
+        R = Outcome,
+        AsyncRuntime = Runtime,
         NodeId = u64,
         Node = Node,
         Term = u64,
@@ -33,6 +62,9 @@ openraft::declare_raft_types!(
 pub(crate) type Entry = EntryOf<Types>;
 pub(crate) type LogId = LogIdOf<Types>;
 pub(crate) type Vote = VoteOf<Types>;
+pub(crate) type StoredMembership = StoredMembershipOf<Types>;
+pub(crate) type SnapshotMeta = SnapshotMetaOf<Types>;
+pub(crate) type Snapshot = SnapshotOf<Types, SnapshotFile>;
 pub(crate) type Membership = openraft::Membership<u64, Node>;
 
 impl fmt::Debug for RecordBytes {

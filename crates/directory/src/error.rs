@@ -37,6 +37,8 @@ pub enum DirectoryError {
     },
     /// With the costs that are set no password can be hashed.
     PasswordCosts,
+    /// The commit log that was given cannot be opened; says why.
+    Log(String),
 }
 
 impl DirectoryError {
@@ -61,6 +63,7 @@ impl fmt::Display for DirectoryError {
                 write!(f, "section [authentication]: '{text}' cannot be used: {reason}")
             }
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::Log(reason) => f.write_str(reason),
             Self::PasswordCosts => {
                 f.write_str("no password can be hashed at the cost that the settings ask for")
             }

@@ -10,6 +10,7 @@ mod bind;
 mod config;
 mod directory;
 mod error;
+pub mod forward;
 pub mod loading;
 mod opening;
 mod options;
@@ -35,7 +36,7 @@ pub use config::monitor_sources::{
 pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;
-pub use options::{AdminPassword, DirectoryOptions};
+pub use options::{AdminPassword, DirectoryOptions, LogParts, MakeLog};
 pub use password_policy::PasswordPolicyOptions;
 pub use read::explanation;
 pub use read::search_counters::SearchCounts;

@@ -13,14 +13,14 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
 use environment::{Chance as _, Clock, OsChance};
-use history::log::Local;
+use history::log::{CommitLog, Local, StateMachine};
 use history::recovery::{self, StoreMachine};
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
 use journal::{Disk, Durability, Journal};
 use ldap::dn::Dn;
 use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
 use schema::Schema;
-use store::{Flusher, IndexConfig, Store, StoreOptions};
+use store::{Flusher, IndexConfig, Mark, Store, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::access::acis;
@@ -34,7 +34,9 @@ use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
-use crate::options::{AdminPassword, DirectoryOptions};
+use crate::forward::known_requests::{KnownRequests, NotedMachine};
+use crate::forward::outgoing::{Forwarding, ForwardingOptions};
+use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
 use crate::request::budgets::Budgets;
@@ -112,10 +114,10 @@ impl Directory {
             Some(disk) => Arc::clone(disk),
             None => journal_disk(&options.data)?,
         };
-        let journal = recover(&store, disk, &options)?;
-        let machine = Arc::new(StoreMachine::new(Arc::clone(&store)));
-        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
-        let flusher = start_flusher(&store, &journal, &options)?;
+        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
+        let machine = machine_of(&store, known.as_ref());
+        let (journal, log) = open_log(&store, machine, disk, &options, &clock)?;
+        let flusher = start_flusher(&store, &journal, &log, &options)?;
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
@@ -149,6 +151,12 @@ impl Directory {
             _scram_key_search: scram_key_search,
             token_keys: ArcSwapOption::empty(),
         };
+        let forwarding = options.forwarder.zip(known).map(|(forwarder, known)| {
+            known.fill(&*log);
+            let (limits, refers) = (&options.limits, options.refers_writes);
+            let options = ForwardingOptions { limits, refers, known };
+            Forwarding::start(forwarder, &log, &clock, options)
+        });
         let storage = Storage {
             store,
             log,
@@ -174,7 +182,7 @@ impl Directory {
                 ..DecodeLimits::default()
             },
             budgets: Budgets::new(options.limits.transactions_max_bytes),
-            queue: Arc::new(WriteQueue::new(&options.limits, options.chance)),
+            queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
             limits: options.limits,
             monitors: MonitorSources::default(),
             seldom: Arc::new(SeldomLines::new(&clock)),
@@ -206,6 +214,41 @@ impl Directory {
     }
 }
 
+/// What the log applies records to; what is known of requests hears of them.
+fn machine_of(store: &Arc<Store>, known: Option<&Arc<KnownRequests>>) -> Arc<dyn StateMachine> {
+    let machine = Arc::new(StoreMachine::new(Arc::clone(store)));
+    match known {
+        Some(known) => Arc::new(NotedMachine::new(machine, known)),
+        None => machine,
+    }
+}
+
+/// Opens the journal and the commit log over it.
+fn open_log(
+    store: &Arc<Store>,
+    machine: Arc<dyn StateMachine>,
+    disk: Arc<dyn Disk>,
+    options: &DirectoryOptions,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Arc<Journal>, Arc<dyn CommitLog>), DirectoryError> {
+    let Some(make) = &options.log else {
+        let journal = recover(store, disk, options)?;
+        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
+        return Ok((journal, log));
+    };
+    let journal = recovery::open_unapplied(store, disk, options.journal_options(store.id()))?;
+    let journal = Arc::new(journal);
+    let log = make.make(LogParts {
+        machine,
+        store: store.id(),
+        data: options.data.clone(),
+        journal: Arc::clone(&journal),
+        clock: Arc::clone(clock),
+        chance: options.chance,
+    })?;
+    Ok((journal, log))
+}
+
 /// Opens the journal and applies what the database has not.
 fn recover(
     store: &Arc<Store>,
@@ -231,6 +274,7 @@ fn recover(
 fn start_flusher(
     store: &Arc<Store>,
     journal: &Arc<Journal>,
+    log: &Arc<dyn CommitLog>,
     options: &DirectoryOptions,
 ) -> Result<Flusher, DirectoryError> {
     let synced = Arc::downgrade(journal);
@@ -240,16 +284,11 @@ fn start_flusher(
         let synced = journal.append_wait(Vec::new(), Durability::Synced);
         synced.map(drop).map_err(|error| error.to_string())
     }));
-    let (journal, hold) = (Arc::clone(journal), options.journal_hold.clone());
-    let flusher = store.start_flusher(
-        options.flush.clone(),
-        Box::new(move |mark| {
-            let upto = JournalHold::limit(hold.as_ref(), mark.position.index);
-            if let Err(error) = journal.purge(upto) {
-                tracing::warn!(%error, "the journal keeps more than it needs");
-            }
-        }),
-    )?;
+    let (log, hold) = (Arc::clone(log), options.journal_hold.clone());
+    let forget = move |mark: &Mark| {
+        log.forget(JournalHold::limit(hold.as_ref(), mark.position));
+    };
+    let flusher = store.start_flusher(options.flush.clone(), Box::new(forget))?;
     Ok(flusher)
 }
 

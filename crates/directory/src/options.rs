@@ -1,15 +1,19 @@
 //! How a directory is opened: what the settings of a node say, with their defaults.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use auth::password::PasswordStorage;
-use environment::{MakeChance, os_chance};
-use journal::{Disk, JournalOptions};
+use environment::{Clock, MakeChance, os_chance};
+use history::log::{CommitLog, StateMachine};
+use journal::{Disk, Journal, JournalOptions};
 use store::{FlushOptions, StoreOptions};
 
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
+use crate::error::DirectoryError;
+use crate::forward::Forwarder;
 use crate::password_policy::set::PasswordPolicyOptions;
 use crate::request::limits::Limits;
 use crate::request::policy::Policy;
@@ -53,8 +57,59 @@ pub struct DirectoryOptions {
     pub journal_hold: Option<JournalHold>,
     /// How clients may prove who they are.
     pub authentication: AuthenticationOptions,
+    /// What hands updates to the node that decides, where another one may; none: this server is
+    /// alone.
+    pub forwarder: Option<Arc<dyn Forwarder>>,
+    /// Whether clients are told by a referral who decides, instead of handing on what they ask for.
+    pub refers_writes: bool,
     /// Where salts, keys and identifiers come from.
     pub chance: MakeChance,
+    /// What makes the commit log; none: that of one server, on the journal.
+    pub log: Option<MakeLog>,
+}
+
+/// Makes the commit log of a directory; once, for options that were cloned as well.
+#[derive(Clone)]
+pub struct MakeLog(Arc<Mutex<Option<Make>>>);
+
+type Make = Box<dyn FnOnce(LogParts) -> Result<Arc<dyn CommitLog>, DirectoryError> + Send>;
+
+/// What a commit log is made of.
+pub struct LogParts {
+    /// What it applies committed records to. Nothing of the journal has been: only the log knows
+    /// what is committed.
+    pub machine: Arc<dyn StateMachine>,
+    /// The store's number, the same in all data directories that are copies of one.
+    pub store: [u8; 16],
+    /// The data directory.
+    pub data: PathBuf,
+    /// It is open. One that was made just now has the last record of the base for purged.
+    pub journal: Arc<Journal>,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub chance: MakeChance,
+}
+
+impl MakeLog {
+    /// Has `make` make the log.
+    pub fn new(
+        make: impl FnOnce(LogParts) -> Result<Arc<dyn CommitLog>, DirectoryError> + Send + 'static,
+    ) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(make)))))
+    }
+
+    pub(crate) fn make(&self, parts: LogParts) -> Result<Arc<dyn CommitLog>, DirectoryError> {
+        let make = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let used = || DirectoryError::Log("the commit log was made already".to_owned());
+        make.ok_or_else(used)?(parts)
+    }
+}
+
+impl fmt::Debug for MakeLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MakeLog").finish_non_exhaustive()
+    }
 }
 
 impl DirectoryOptions {
@@ -78,7 +133,10 @@ impl DirectoryOptions {
             policies: Vec::new(),
             journal_hold: None,
             authentication: AuthenticationOptions::default(),
+            forwarder: None,
+            refers_writes: false,
             chance: os_chance,
+            log: None,
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use history::log::CommitLog;
 use journal::Journal;
-use store::{Flusher, Lsn, Store};
+use store::{Flusher, LogPosition, Lsn, Store};
 
 use crate::error::DirectoryError;
 use crate::write::space::{DiskSpace, SpaceLimits, SpaceWatch};
@@ -43,9 +43,11 @@ impl JournalHold {
         self.0.store(lsn.0, Ordering::Release);
     }
 
-    /// How far the journal may be purged when the database has come to `index`.
-    pub(crate) fn limit(hold: Option<&Self>, index: u64) -> u64 {
-        hold.map_or(index, |hold| index.min(hold.0.load(Ordering::Acquire)))
+    /// How far the log may forget when the database has come to `position`. An index of the log is
+    /// never less than the number of the record there, so nothing that is held goes.
+    pub(crate) fn limit(hold: Option<&Self>, position: LogPosition) -> LogPosition {
+        let held = hold.map_or(u64::MAX, |hold| hold.0.load(Ordering::Acquire));
+        LogPosition { index: position.index.min(held), ..position }
     }
 }
 
@@ -77,13 +79,13 @@ impl Storage {
     fn last_flush(&self, wait_max: Duration) {
         let overlay_bytes = self.store.overlay().bytes;
         let (done, is_done) = bounded(1);
-        let (store, journal) = (Arc::clone(&self.store), Arc::clone(&self.journal));
+        let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
         let hold = self.journal_hold.clone();
         let flush = move || {
-            let flushed = store.flush().map_err(DirectoryError::from);
-            let upto = |index| JournalHold::limit(hold.as_ref(), index);
-            let purged = flushed.and_then(|mark| Ok(journal.purge(upto(mark.position.index))?));
-            let _ = done.send(purged);
+            let flushed = store.flush().map_err(DirectoryError::from).map(|mark| {
+                log.forget(JournalHold::limit(hold.as_ref(), mark.position));
+            });
+            let _ = done.send(flushed);
         };
         let started = thread::Builder::new().name("last-flush".to_owned()).spawn(flush);
         if let Err(error) = started {

@@ -14,6 +14,7 @@
 pub mod conformance;
 mod local;
 mod members;
+mod progress;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use local::Local;
 pub use members::{
     Member, MemberChange, MemberState, MembersDone, MembersError, Membership, OnlySelf,
 };
+pub use progress::Progress;
 
 /// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
 /// that was decided in one reign never takes effect in another.
@@ -102,26 +104,61 @@ pub trait CommitLog: Send + Sync {
     /// Who takes part.
     fn members(&self) -> &dyn Membership;
 
+    /// The base has everything up to `upto` durably, whose index alone counts: the log need not
+    /// keep it any more. What the log cannot give up now it gives up with a later call.
+    fn forget(&self, upto: LogPosition);
+
     /// Waits for what was accepted, then accepts nothing more.
     fn close(&self);
 }
 
 /// What committed records are applied to: the store, or whatever a test puts in its place.
 pub trait StateMachine: Send + Sync {
-    /// Makes the effects of committed records visible to readers, in one step. What this machine
-    /// decided itself is there already and only becomes visible; the rest is decoded and applied.
+    /// Makes the effects of committed records visible to readers. What was decided here is there
+    /// already and only becomes visible; the rest is decoded and applied. `records` follow each
+    /// other without a gap, in number and in index, and are of one term; the last is at `position`.
+    ///
+    /// A batch that was decided here may come in parts, and becomes visible with its last part. In
+    /// every new reign, the first call is with [`Decided::Elsewhere`], if need be without records:
+    /// parts that came become visible, and what else was decided is given up. Before a call with
+    /// [`Decided::Elsewhere`] every batch that is not to come any more is done, because it waits
+    /// for the batch that is being decided.
     ///
     /// # Errors
     /// When the state cannot take them. The log then commits nothing more.
     fn apply(
         &self,
-        reign: Reign,
+        decided: Decided,
         records: &[EncodedRecord],
         position: LogPosition,
     ) -> Result<(), ApplyError>;
 
-    /// The last record whose effects are visible.
+    /// The last record whose effects are visible; records that came after it are parts of a batch,
+    /// or void. Whoever waits for a record is answered when this has reached it.
     fn applied(&self) -> Lsn;
+
+    /// Where the log has the last record that was applied. What is before it is never applied
+    /// again.
+    fn position(&self) -> LogPosition;
+
+    /// Who takes part, in the log's own octets; empty when it never was set.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    fn membership(&self) -> Result<Vec<u8>, ApplyError>;
+
+    /// Keeps who takes part; durable not later than what is applied afterwards.
+    fn set_membership(&self, octets: Vec<u8>);
+}
+
+/// Where the records were decided that are applied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Decided {
+    /// On this machine, in the reign that it has now: the writer has made their effects, and
+    /// nothing else was decided in between.
+    Here,
+    /// On another machine, or on this one in a reign that is over.
+    Elsewhere,
 }
 
 /// Reads committed and applied records in order.

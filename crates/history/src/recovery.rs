@@ -7,6 +7,8 @@
 mod accept;
 mod check;
 pub mod loss;
+mod machine;
+mod replay;
 #[cfg(test)]
 mod tests;
 
@@ -15,17 +17,19 @@ use std::sync::Arc;
 
 use crate::HistoryError;
 use journal::{
-    Disk, FileDisk, Journal, JournalError, JournalOptions, LogEntry, OpenReport, TornTail,
+    Disk, FileDisk, Journal, JournalError, JournalOptions, JournalPosition, LogEntry, OpenReport,
+    TornTail,
 };
-use schema::{Change, Schema};
-use store::{Applied, Batch, LogPosition, Lsn, Mark, Store, StoreError};
+use store::{LogPosition, Mark, Store};
 
 use crate::data_directory::JOURNAL_DIRECTORY;
-use crate::log::{ApplyError, EncodedRecord, Reign, StateMachine};
-use crate::record::{Record, RecordError, RecordHead};
+use crate::log::ApplyError;
+use crate::record::RecordHead;
+use replay::{Outcome, Replay};
 
 pub use accept::{AcceptedLoss, accept_loss};
 pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
+pub use machine::{Follower, StoreMachine, Voids};
 
 /// What opening the journal found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -95,6 +99,53 @@ pub fn open(
     Ok((journal, recovered))
 }
 
+/// Opens the journal of `store` for a log of several machines, and applies nothing: only that log
+/// knows what is committed. One that is missing is made. When the journal is that of a server that
+/// was alone until now, all of it is committed: it is applied, brought into the base, and forgotten
+/// up to there.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_unapplied(
+    store: &Store,
+    disk: Arc<dyn Disk>,
+    options: JournalOptions,
+) -> Result<Journal, HistoryError> {
+    let base = store.base();
+    match Journal::open(Arc::clone(&disk), options.clone()) {
+        Ok((journal, report)) if is_of_several(store, &journal)? => {
+            if let Some(torn) = &report.torn {
+                tracing::warn!(
+                    ?torn,
+                    "the end of the journal was incompletely written and is removed"
+                );
+            }
+            let low = journal.status().purged.map_or(journal.first(), |purged| purged.index + 1);
+            if low > base.position.index + 1 {
+                return Err(behind(&base, low));
+            }
+            return Ok(journal);
+        }
+        Ok((journal, _)) => journal.close(),
+        Err(JournalError::Missing) if store.membership()?.is_empty() => {}
+        Err(JournalError::Missing) => loss::refuse_missing(true, &base)?,
+        Err(error) => return Err(error.into()),
+    }
+    let (journal, _) = open(store, disk, options, &mut flush_large)?;
+    let base = store.flush()?;
+    if base.position.index > 0 {
+        let place = JournalPosition { term: base.position.term, index: base.position.index };
+        journal.reset_after(place)?;
+    }
+    Ok(journal)
+}
+
+/// Whether the journal is that of a log of several machines: they have voted, or it is known who
+/// they are.
+fn is_of_several(store: &Store, journal: &Journal) -> Result<bool, HistoryError> {
+    Ok(journal.vote().is_some() || !store.membership()?.is_empty())
+}
+
 /// Brings everything that is in the journal alone into the base, before the data directory is
 /// changed by something else than the journal.
 ///
@@ -107,17 +158,19 @@ pub fn settle(store: &Store, data: &Path) -> Result<(), HistoryError> {
     }
     let options = JournalOptions::new(store.id());
     let disk = Arc::new(FileDisk::new(directory));
-    let (journal, recovered) = open(store, disk, options, &mut |store| {
-        if store.overlay_bytes() > SETTLE_OVERLAY_MAX_BYTES {
-            store.flush()?;
-        }
-        Ok(())
-    })?;
+    let (journal, recovered) = open(store, disk, options, &mut flush_large)?;
     if recovered.records > 0 {
         let mark = store.flush()?;
         journal.purge(mark.position.index)?;
     }
     journal.close();
+    Ok(())
+}
+
+fn flush_large(store: &Store) -> Result<(), HistoryError> {
+    if store.overlay_bytes() > SETTLE_OVERLAY_MAX_BYTES {
+        store.flush()?;
+    }
     Ok(())
 }
 
@@ -152,129 +205,23 @@ fn replay_batch(
     let (mut records, mut bytes) = (0, 0);
     while records < BATCH_RECORDS_MAX
         && bytes < BATCH_BYTES_MAX
-        && replay.batch.row_bytes() < BATCH_ROWS_MAX_BYTES
+        && replay.row_bytes() < BATCH_ROWS_MAX_BYTES
         && let Some(entry) = entries.next()
     {
         let LogEntry { place, payload } = entry?;
         let position = LogPosition { term: place.term, index: place.index };
-        replay.record(&payload, position).map_err(|error| not_applied(place.index, &error))?;
+        let outcome = replay.record(&payload, position);
+        match outcome.map_err(|error| not_applied(place.index, &error))? {
+            Outcome::Done(_) => {}
+            Outcome::Void(lsn) => {
+                return Err(not_applied(place.index, &replay.does_not_follow(lsn)));
+            }
+        }
         records += 1;
         bytes += payload.len();
     }
-    replay.publish(store);
+    replay.publish();
     Ok(records)
-}
-
-/// Records that are applied together.
-struct Replay<'s> {
-    batch: Batch<'s>,
-    /// In force before the next record.
-    schema: Arc<Schema>,
-}
-
-impl<'s> Replay<'s> {
-    fn begin(store: &'s Store) -> Result<Self, StoreError> {
-        let batch = store.begin()?;
-        let schema = Arc::clone(batch.view().schema());
-        Ok(Self { batch, schema })
-    }
-
-    fn record(&mut self, bytes: &[u8], position: LogPosition) -> Result<(), ApplyError> {
-        let lsn = Lsn(position.index);
-        let unreadable = |error| ApplyError::Record { lsn, reason: format!("{error}") };
-        let head = RecordHead::read(bytes).map_err(unreadable)?;
-        let (record, schema) = decode(bytes, &self.schema).map_err(unreadable)?;
-        if let Some(schema) = schema {
-            self.schema = Arc::new(schema);
-        }
-        let mark = Mark { lsn: head.lsn, hash: head.hash, time_us: head.time_us(), position };
-        match self.batch.apply_record(head.prev_hash, mark, &record.changes) {
-            Ok(Applied::Done) => {}
-            Ok(Applied::Void) => {
-                let last = self.batch.last().lsn.0;
-                let reason = format!("its number is {}, and {last} is the last", head.lsn.0);
-                return Err(ApplyError::Diverged { lsn, reason });
-            }
-            Err(error @ StoreError::Diverged { .. }) => {
-                return Err(ApplyError::Diverged { lsn, reason: error.to_string() });
-            }
-            Err(error) => return Err(error.into()),
-        }
-        if record.changes.iter().any(|change| matches!(change, Change::Schema(_))) {
-            self.schema = Arc::clone(self.batch.view().schema());
-        }
-        Ok(())
-    }
-
-    fn publish(self, store: &Store) {
-        let mark = self.batch.seal();
-        store.publish(mark.lsn, mark.position);
-    }
-}
-
-/// Decodes a record. What it tells of types that the schema has lost since they were stored, as
-/// when an entry is deleted that held them, is read as the store reads it; the schema that this
-/// took, if another.
-fn decode(bytes: &[u8], schema: &Schema) -> Result<(Record, Option<Schema>), RecordError> {
-    let mut with: Option<Schema> = None;
-    loop {
-        let schema = with.as_ref().unwrap_or(schema);
-        match Record::decode(bytes, schema) {
-            Err(RecordError::Attribute { text, error }) => {
-                match store::with_stand_in(schema, &text) {
-                    Some(more) => with = Some(more),
-                    None => return Err(RecordError::Attribute { text, error }),
-                }
-            }
-            decoded => return decoded.map(|record| (record, with)),
-        }
-    }
-}
-
-/// The store as the state machine of a log: what was decided here is there already and only
-/// becomes visible.
-#[derive(Debug)]
-pub struct StoreMachine {
-    store: Arc<Store>,
-}
-
-impl StoreMachine {
-    /// The state machine of `store`.
-    pub fn new(store: Arc<Store>) -> Self {
-        Self { store }
-    }
-}
-
-impl StateMachine for StoreMachine {
-    fn apply(
-        &self,
-        _: Reign,
-        records: &[EncodedRecord],
-        position: LogPosition,
-    ) -> Result<(), ApplyError> {
-        let Some(last) = records.last() else { return Ok(()) };
-        let tentative = self.store.tentative();
-        if tentative.lsn < last.lsn {
-            // Decided elsewhere. The last of the records is at `position`, the others before it.
-            let mut replay = Replay::begin(&self.store)?;
-            for record in records.iter().filter(|record| record.lsn > tentative.lsn) {
-                let index = position.index.saturating_sub(last.lsn.0 - record.lsn.0);
-                replay.record(&record.bytes, LogPosition { index, ..position })?;
-            }
-            replay.publish(&self.store);
-            return Ok(());
-        }
-        if tentative.lsn == last.lsn && tentative.hash != last.hash {
-            let reason = "it is not what was decided here".to_owned();
-            return Err(ApplyError::Diverged { lsn: last.lsn, reason });
-        }
-        self.store.publish(last.lsn, position);
-        Ok(())
-    }
-
-    fn applied(&self) -> Lsn {
-        self.store.published().lsn
-    }
 }
 
 /// The record that the base ends with must be the one that the journal has there.

@@ -25,6 +25,7 @@ pub struct History {
     entries: Vec<Known>,
     next_id: u64,
     decided: u64,
+    reign: Reign,
 }
 
 #[derive(Clone)]
@@ -80,14 +81,20 @@ fn encode(record: &Record) -> EncodedRecord {
 impl History {
     /// One that begins with nothing.
     pub fn new(seed: u64) -> Self {
-        Self { chance: SeededChance(seed), entries: Vec::new(), next_id: 1, decided: 0 }
+        let (chance, reign) = (SeededChance(seed), Reign::ETERNAL);
+        Self { chance, entries: Vec::new(), next_id: 1, decided: 0, reign }
+    }
+
+    /// From now on it decides in another reign.
+    pub fn in_reign(&mut self, reign: Reign) {
+        self.reign = reign;
     }
 
     /// One that is the same up to now, and goes on otherwise.
     pub fn fork(&self, seed: u64) -> Self {
-        let Self { entries, next_id, decided, .. } = self;
-        let (next_id, decided) = (*next_id, *decided);
-        Self { chance: SeededChance(seed), entries: entries.clone(), next_id, decided }
+        let Self { entries, next_id, decided, reign, .. } = self;
+        let (next_id, decided, reign) = (*next_id, *decided, *reign);
+        Self { chance: SeededChance(seed), entries: entries.clone(), next_id, decided, reign }
     }
 
     /// The record after the one with `before`.
@@ -100,7 +107,7 @@ impl History {
         Undone(Record {
             lsn: Lsn(before.lsn.0 + 1),
             prev_hash: before.hash,
-            reign: Reign::ETERNAL,
+            reign: self.reign,
             csn: Csn::at(Timestamp(1_000_000 * self.decided)),
             origin: Origin {
                 request,

@@ -106,7 +106,8 @@ impl From<DirectoryError> for Failure {
             DirectoryError::Name { .. }
             | DirectoryError::Authentication { .. }
             | DirectoryError::AdminPassword { .. }
-            | DirectoryError::PasswordCosts => Self::local(without_os_error(&error)),
+            | DirectoryError::PasswordCosts
+            | DirectoryError::Log(_) => Self::local(without_os_error(&error)),
         }
     }
 }

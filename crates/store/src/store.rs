@@ -246,10 +246,31 @@ impl Store {
     /// log has the last of it.
     pub fn publish(&self, upto: Lsn, position: LogPosition) {
         self.versions.publish(upto, position);
+        self.note_published();
+    }
+
+    /// As [`Self::publish`], if what was sealed has a batch that ends with the record `upto` of
+    /// this running hash; false, and nothing happens, when it has not.
+    #[must_use]
+    pub fn publish_exactly(&self, upto: Lsn, hash: u64, position: LogPosition) -> bool {
+        let is_published = self.versions.publish_exactly(upto, hash, position);
+        if is_published {
+            self.note_published();
+        }
+        is_published
+    }
+
+    pub(crate) fn note_published(&self) {
         self.pace.note(&self.versions);
         if self.versions.with(|version| version.dictionary.has_index_work()) {
             self.pace.wake_builder();
         }
+    }
+
+    /// The last changes of the batches that were sealed and are not published, in order.
+    #[must_use]
+    pub fn tentative_ends(&self) -> Vec<Mark> {
+        self.versions.tentative_ends()
     }
 
     /// Forgets what was sealed and not published: the log did not take it.
@@ -260,6 +281,12 @@ impl Store {
     /// Begins to write; waits until there is no other batch.
     pub fn begin(&self) -> Result<Batch<'_>, StoreError> {
         Batch::begin(self)
+    }
+
+    /// Begins to write on what is published, for [`Batch::publish`]; waits until there is no other
+    /// batch. What was sealed and not published is dropped.
+    pub fn begin_on_published(&self) -> Result<Batch<'_>, StoreError> {
+        Batch::begin_on_published(self)
     }
 
     /// What there is, and how large it is.
@@ -375,10 +402,7 @@ impl Store {
         let layers: Vec<Arc<Layer>> = footing.layers.iter().cloned().chain([layer]).collect();
         flush::write_layers(&footing.version.environment, &layers, dictionary.compression())?;
         self.versions.settle(counters, Arc::clone(dictionary));
-        self.pace.note(&self.versions);
-        if dictionary.has_index_work() {
-            self.pace.wake_builder();
-        }
+        self.note_published();
         Ok(())
     }
 

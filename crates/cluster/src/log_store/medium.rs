@@ -29,6 +29,13 @@ pub trait LogMedium: Send + Sync + 'static {
     /// first no more than fit into `max_bytes`.
     fn read(self: Arc<Self>, from: u64, to: u64, max_bytes: usize) -> Waiting<Vec<LogEntry>>;
 
+    /// As [`Self::read`], on a thread that may wait.
+    ///
+    /// # Errors
+    /// When the entries cannot be read, or are not there any more.
+    fn read_now(&self, from: u64, to: u64, max_bytes: usize)
+    -> Result<Vec<LogEntry>, JournalError>;
+
     /// Saves a vote, durably. See [`Journal::save_vote`].
     fn save_vote(self: Arc<Self>, vote: Vec<u8>) -> Waiting<()>;
 
@@ -79,19 +86,26 @@ impl LogMedium for Journal {
     }
 
     fn read(self: Arc<Self>, from: u64, to: u64, max_bytes: usize) -> Waiting<Vec<LogEntry>> {
-        on_thread(move || {
-            let mut entries = Vec::new();
-            let mut bytes = 0;
-            for entry in Self::read(&self, from)? {
-                let entry = entry?;
-                bytes += entry.payload.len();
-                if entry.place.index > to || (bytes > max_bytes && !entries.is_empty()) {
-                    break;
-                }
-                entries.push(entry);
+        on_thread(move || self.read_now(from, to, max_bytes))
+    }
+
+    fn read_now(
+        &self,
+        from: u64,
+        to: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<LogEntry>, JournalError> {
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        for entry in Self::read(self, from)? {
+            let entry = entry?;
+            bytes += entry.payload.len();
+            if entry.place.index > to || (bytes > max_bytes && !entries.is_empty()) {
+                break;
             }
-            Ok(entries)
-        })
+            entries.push(entry);
+        }
+        Ok(entries)
     }
 
     fn save_vote(self: Arc<Self>, vote: Vec<u8>) -> Waiting<()> {

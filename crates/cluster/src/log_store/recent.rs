@@ -113,7 +113,7 @@ impl Recent {
 }
 
 /// What an entry takes in memory, about.
-fn size(entry: &Entry) -> usize {
+pub(crate) fn size(entry: &Entry) -> usize {
     const BESIDE_BYTES: usize = 64;
     let record = match &entry.payload {
         EntryPayload::Normal(record) => record.0.len(),

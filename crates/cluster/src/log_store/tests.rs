@@ -59,7 +59,7 @@ impl RaftStateMachine<Types> for Applied {
                 self.membership = StoredMembershipOf::<Types>::new(Some(entry.log_id), membership);
             }
             if let Some(responder) = responder {
-                responder.send(());
+                responder.send(crate::types::Outcome::Applied);
             }
         }
         Ok(())
@@ -117,10 +117,10 @@ fn paused() -> Runtime {
 
 #[test]
 fn the_storage_suite_of_the_engine_passes() {
-    paused().block_on(Suite::test_all(OnDisk)).unwrap();
+    paused().block_on(crate::types::Runtime::scope(1, Suite::test_all(OnDisk))).unwrap();
 }
 
 #[test]
 fn the_storage_suite_of_the_engine_passes_on_the_simulated_medium() {
-    paused().block_on(Suite::test_all(Simulated)).unwrap();
+    paused().block_on(crate::types::Runtime::scope(1, Suite::test_all(Simulated))).unwrap();
 }

@@ -24,10 +24,10 @@ pub(crate) fn close(
     named: &Named,
     controls: &RequestControls<'_>,
 ) -> Result<Option<ResultCode>, Refusal> {
-    let Named { state, key, .. } = named;
-    if !state.virtual_trees.hold(key) || key.parent() != sessions_key(&state.schema) {
+    if !is_session(named) {
         return Ok(None);
     }
+    let state = &named.state;
     let directory = Arc::clone(&worker.directory);
     let access = session.access();
     if !access.has(Privilege::DisconnectClient) {
@@ -53,6 +53,12 @@ pub(crate) fn close(
     }
     tracing::info!(connection = number, "{reason}");
     Ok(Some(ResultCode::Success))
+}
+
+/// Whether a name is that of a session.
+pub(crate) fn is_session(named: &Named) -> bool {
+    let Named { state, key, .. } = named;
+    state.virtual_trees.hold(key) && key.parent() == sessions_key(&state.schema)
 }
 
 /// The number in the name of an entry below `cn=Sessions`.

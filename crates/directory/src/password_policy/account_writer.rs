@@ -12,7 +12,7 @@ use schema::EntryId;
 use super::account_event::AccountEvents;
 use super::pending::{AccountWriter, Accounts, Signal};
 use crate::write::queue::{PendingWrite, WriteQueue};
-use crate::write::request::WriteOp;
+use crate::write::request::{SentEvents, WriteOp};
 
 impl AccountWriter {
     /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`,
@@ -77,11 +77,14 @@ fn write(
     events: Vec<AccountEvents>,
 ) {
     let ids: Vec<EntryId> = events.iter().map(|account| account.id).collect();
-    let write = PendingWrite::of_server(writes, root, WriteOp::AccountEvents(events), true);
-    let weak = Arc::downgrade(accounts);
+    let op = WriteOp::AccountEvents(SentEvents { accounts: events, is_elsewhere: false });
+    let write = PendingWrite::of_server(writes, root, op, true);
+    let (weak, forwarding) = (Arc::downgrade(accounts), writes.forwarding().cloned());
     write.submit(Box::new(move |done| {
         if let Some(accounts) = weak.upgrade() {
-            accounts.written(&ids, done.completion.code == Some(ResultCode::Success));
+            let is_done = done.completion.code == Some(ResultCode::Success);
+            let last = forwarding.map(|forwarding| forwarding.applied());
+            accounts.written(&ids, is_done, last);
         }
     }));
 }

@@ -379,11 +379,12 @@ impl Accounts {
         writes
     }
 
-    /// A write is over.
-    pub(super) fn written(&self, ids: &[EntryId], is_done: bool) {
+    /// A write is over. Where another node has decided it, the change is none after `last`.
+    pub(super) fn written(&self, ids: &[EntryId], is_done: bool, last: Option<Lsn>) {
         for id in ids {
             if let Some(pending) = self.shard(*id).accounts.get_mut(id) {
                 pending.is_written = is_done;
+                pending.decided = pending.decided.or(last);
                 if !is_done {
                     (pending.sent, pending.decided) = (0, None);
                 }
@@ -396,6 +397,13 @@ impl Accounts {
         let mut shard = self.shard(id);
         let Some(pending) = shard.accounts.get_mut(&id) else { return events.to_vec() };
         pending.decided = Some(lsn);
+        events.iter().copied().filter(|event| pending.counts(*event)).collect()
+    }
+
+    /// Of events of another node, those that still count.
+    pub(crate) fn counted(&self, id: EntryId, events: &[Event]) -> Vec<Event> {
+        let shard = self.shard(id);
+        let Some(pending) = shard.accounts.get(&id) else { return events.to_vec() };
         events.iter().copied().filter(|event| pending.counts(*event)).collect()
     }
 

@@ -64,6 +64,11 @@ impl Cancel {
         }
     }
 
+    /// Whether it is too late to cancel it.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & DECIDED != 0
+    }
+
     /// Has it canceled.
     pub(crate) fn cancel(&self) -> Result<(), ResultCode> {
         let change = |was: u8| (was == 0).then_some(CANCELED);

@@ -16,6 +16,7 @@ use crate::access::guard::{Viewer, guarded};
 use crate::bind::hashing::{HashDone, RequestHashes};
 use crate::bind::{self, must_change, proxied, recheck};
 use crate::config::close_session;
+use crate::forward::asking;
 use crate::read::search::parked::Parked;
 use crate::request::cancel::{self, Ending};
 use crate::request::completion::Completion;
@@ -286,6 +287,12 @@ fn carry_out(
     let schema_generation = (!is_read).then(generation);
     let (id, operation) = (message.id, message.op.kind());
     let envelope = Envelope { id, operation, bytes, schema_generation };
+    if !is_read
+        && worker.directory.queue.forwarding().is_some()
+        && let Some(next) = asking::update(worker, session, message, controls, envelope)?
+    {
+        return Ok(next);
+    }
     let resolved = match &message.op {
         Request::Bind(bind) => {
             return bind::start(worker, session, bind, controls, envelope, sink);

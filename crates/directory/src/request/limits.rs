@@ -84,6 +84,9 @@ pub struct Limits {
     pub write_batch_max_time: Duration,
     /// How long a write waits for the overlay to be flushed before it is answered `busy`.
     pub write_wait_max: Duration,
+    /// How long an update is tried that another node is to decide, while nobody takes it: then it
+    /// is answered `unavailable`, or `other` where nobody knows whether it has happened.
+    pub forward_wait_max: Duration,
     /// How long the last flush may take when the directory is shut down; what is not flushed by
     /// then is in the journal.
     pub shutdown_flush_max: Duration,
@@ -133,6 +136,7 @@ impl Default for Limits {
             write_batch_max_bytes: 4 << 20,
             write_batch_max_time: Duration::from_millis(50),
             write_wait_max: Duration::from_secs(5),
+            forward_wait_max: Duration::from_secs(10),
             shutdown_flush_max: Duration::from_secs(60),
             chunk_bytes: 64 * 1024,
         }

@@ -186,6 +186,9 @@ impl Policies {
     }
 
     fn of(&self, session: &mut Session, schema: &Schema) -> Option<&Resolved> {
+        if session.is_elsewhere() {
+            return None;
+        }
         let (access, secure) = (Arc::clone(session.access()), session.is_secure());
         let known = session
             .policy()

@@ -12,6 +12,7 @@ use schema::EntryId;
 
 use crate::bind::authentication::{AuthenticationOptions, Confidentiality, EXTERNAL};
 use crate::bind::sasl::exchange::Pending;
+use crate::forward::request::{ForwardedIdentity, ForwardedSession};
 use crate::request::asker_queues::{Asker, network};
 use crate::request::cancel::{self, Cancel};
 use crate::request::identity_limits::{CountedConnection, CountedOperation};
@@ -71,6 +72,8 @@ pub struct Session {
     must_change: Option<EntryId>,
     /// Nobody on this connection, once it was: every bind begins as that.
     nobody: Option<(Arc<Access>, Arc<Who>)>,
+    /// The connection is another node's.
+    is_elsewhere: bool,
 }
 
 /// Which policy of connections holds for a session (see `policy.rs`), as long as nothing about it
@@ -114,9 +117,63 @@ impl Session {
             policy: None,
             must_change: None,
             nobody: None,
+            is_elsewhere: false,
         };
         session.set_access(Access::of(identity), "");
         session
+    }
+
+    /// A session of another node, as that told of it: with what its identity may do now, and the
+    /// mechanism by which it was proved.
+    pub(crate) fn of_another(
+        told: ForwardedSession,
+        access: Access,
+        mechanism: &'static str,
+    ) -> Self {
+        let ForwardedSession { who, peer, key_bits, host_name, must_change, .. } = told;
+        let is_secure = peer.secure;
+        let mut session = Self::new(peer);
+        if is_secure {
+            session.set_tls(Tls { strength_bits: key_bits, ..Tls::default() });
+        }
+        session.host_name = host_name.map(Arc::from);
+        session.access = Arc::new(access.from_origin(session.origin(mechanism)));
+        session.who = Arc::new(Who { mechanism: mechanism.into(), ..who });
+        session.must_change = must_change;
+        session.is_elsewhere = true;
+        session
+    }
+
+    /// What another node has to know of it to decide in its place. Of whom a single request is
+    /// carried out for, that request tells.
+    pub(crate) fn to_another(&self) -> ForwardedSession {
+        let identity = match self.access.identity() {
+            Identity::Anonymous => ForwardedIdentity::Anonymous,
+            Identity::Root(dn) => ForwardedIdentity::Root(dn.as_str().to_owned()),
+            Identity::Entry(dn) => ForwardedIdentity::Entry {
+                name: dn.as_str().to_owned(),
+                entry: self.access.entry().unwrap_or(EntryId::ROOT),
+                prover: self.access.prover(),
+            },
+        };
+        ForwardedSession {
+            identity,
+            who: Who::clone(&self.who),
+            peer: Peer { secure: self.secure, ..self.peer.clone() },
+            key_bits: self.tls.as_ref().map_or(0, |tls| tls.strength_bits),
+            host_name: self.host_name.as_deref().map(str::to_owned),
+            must_change: self.must_change,
+        }
+    }
+
+    /// Whether the connection is another node's, which looks at what its settings say of it.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
+
+    /// The number of the connection since the server started.
+    pub(crate) fn number(&self) -> u64 {
+        self.who.session
     }
 
     /// Whether TLS protects the connection.

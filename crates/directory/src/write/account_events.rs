@@ -13,18 +13,21 @@ use crate::password_policy::{AccountState, PasswordPolicy};
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
+use crate::write::request::SentEvents;
 use crate::write::{delta, stamp};
 
 /// Decides on what the entries before it left: an account at a time, and one that cannot be changed
 /// stays as it is.
-pub(crate) fn decide(
-    decide: &mut Decide<'_>,
-    accounts: &[AccountEvents],
-) -> Result<Decision, Refusal> {
+pub(crate) fn decide(decide: &mut Decide<'_>, sent: &SentEvents) -> Result<Decision, Refusal> {
     let before = decide.view.lsn();
     let mut decision = Decision::default();
+    let SentEvents { accounts, is_elsewhere } = sent;
     for AccountEvents { id, events } in accounts {
-        let events = decide.directory.accounts.decided(*id, events, Lsn(before.0 + 1));
+        let known = &decide.directory.accounts;
+        let events = match is_elsewhere {
+            true => known.counted(*id, events),
+            false => known.decided(*id, events, Lsn(before.0 + 1)),
+        };
         match change(decide, *id, &events) {
             Ok(change) => decision.changes.extend(change),
             Err(refusal) => {
@@ -37,7 +40,7 @@ pub(crate) fn decide(
             }
         }
     }
-    if decision.changes.is_empty() {
+    if decision.changes.is_empty() && !is_elsewhere {
         // There is no such change: what there is to know is in the view of now.
         for AccountEvents { id, .. } in accounts {
             decide.directory.accounts.decided(*id, &[], before);

@@ -25,6 +25,7 @@ use self::change_operation::{AccountChange, ChangeOperation};
 use self::report::AccountReport;
 use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::directory::State;
+use crate::forward::asking;
 use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
 use crate::read::lookup::Lookup;
@@ -73,6 +74,11 @@ pub(crate) fn start(
     if changes.is_empty() {
         let value = read(worker, session, &state, &dn, &key, &query)?;
         return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
+    }
+    let (controls, envelope) = (call.controls, call.envelope);
+    let name = Some(query.target.as_str());
+    if let Some(next) = asking::extended(worker, session, controls, envelope, name)? {
+        return Ok(next);
     }
     let op = WriteOp::StateChange(StateChange { key, dn, changes, query });
     submit::submit(worker, session, call.controls, call.envelope, op.into(), sink)

@@ -87,6 +87,11 @@ impl Decider {
         Self { stamper: Stamper::after(Timestamp(last.time_us)), chance }
     }
 
+    /// Another reign begins, after the last change there is.
+    pub(crate) fn follow(&mut self, last: Mark) {
+        self.stamper.follow(Timestamp(last.time_us));
+    }
+
     /// Decides one request on what its predecessors left, and puts its changes into the batch,
     /// after a savepoint. The caller records the changes and releases it, or rolls back when there
     /// is no change: what a refused request or one without effect tried is to be undone.

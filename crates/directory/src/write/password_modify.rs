@@ -10,6 +10,7 @@ use schema::{Change, DnKey, Mode, validate};
 use self::value::{RequestValue, decode};
 use crate::access::guard;
 use crate::bind::hashing::Hashed;
+use crate::forward::asking;
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::generator;
 use crate::password_policy::verdict::Verdict;
@@ -49,6 +50,12 @@ pub(crate) fn start(
     let key = named::key(&state.schema, &dn)?;
     worker.directory.rules.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
+    if worker.directory.queue.forwarding().is_some() {
+        let (controls, envelope, name) = (call.controls, call.envelope, dn.to_string());
+        if let Some(next) = asking::extended(worker, session, controls, envelope, Some(&name))? {
+            return Ok(next);
+        }
+    }
     let old = match value.old {
         Some(old) => old_password::behind(worker, &key, &state, old)?,
         None => OldPassword::NotSent,

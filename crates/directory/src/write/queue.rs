@@ -18,32 +18,79 @@ use ldap::dn::{Dn, DnText};
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
-use self::answers::{refuse_all, shutting_down};
-use self::outbox::To;
+use self::answers::refuse_all;
+pub(crate) use self::answers::{refused, shutting_down};
+pub(crate) use self::outbox::{ForwardedReply, LostUpdate, Post, To};
 pub use self::outbox::{Outbox, Reply};
 use self::waiting::{NotTaken, Queued, WaitingWrites};
+use crate::forward::outgoing::{Forwardable, Forwarding, Outgoing};
+use crate::forward::request::{ForwardedRequest, RequestId};
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::Cancel;
 use crate::request::controls::write::WriteControls;
 use crate::request::limits::Limits;
+use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
-use crate::request::session::Who;
+use crate::request::session::{Session, Who};
 use crate::write::request::{WriteOp, WriteRequest};
 
 /// A write that was read and resolved but not submitted yet.
 #[must_use]
 pub struct PendingWrite {
-    pub(crate) queue: Arc<WriteQueue>,
-    pub(crate) request: Box<WriteRequest>,
-    /// Who has a turn with it.
-    pub(crate) asker: Asker,
-    /// Of its message.
-    pub(crate) octets: usize,
+    queue: Arc<WriteQueue>,
+    work: Work,
     /// It sends an old password that is not right.
-    pub(crate) is_wrong_guess: bool,
+    is_wrong_guess: bool,
+}
+
+/// Where it is decided.
+enum Work {
+    Here {
+        request: Box<WriteRequest>,
+        /// Who has a turn with it.
+        asker: Asker,
+        /// Of its message.
+        octets: usize,
+    },
+    /// By another node.
+    Elsewhere {
+        id: MessageId,
+        operation: OperationKind,
+        cancel: Cancel,
+        forwardable: Box<Forwardable>,
+    },
 }
 
 impl PendingWrite {
+    /// An update that is decided here. Its message has so many octets.
+    pub(crate) fn here(
+        queue: &Arc<WriteQueue>,
+        request: WriteRequest,
+        session: &Session,
+        octets: usize,
+    ) -> Self {
+        let (request, asker) = (Box::new(request), Asker::of(session));
+        let work = Work::Here { request, asker, octets };
+        Self { queue: Arc::clone(queue), work, is_wrong_guess: false }
+    }
+
+    /// An update that another node decides.
+    pub(crate) fn elsewhere(
+        queue: &Arc<WriteQueue>,
+        forwardable: Forwardable,
+        envelope: Envelope<'_>,
+        cancel: Cancel,
+    ) -> Self {
+        let Envelope { id, operation, .. } = envelope;
+        let work = Work::Elsewhere { id, operation, cancel, forwardable: Box::new(forwardable) };
+        Self { queue: Arc::clone(queue), work, is_wrong_guess: false }
+    }
+
+    /// This one, which may send an old password that is not right.
+    pub(crate) fn guessing(self, is_wrong_guess: bool) -> Self {
+        Self { is_wrong_guess, ..self }
+    }
+
     /// A change of the server's own: as the administrator `root`, and not waiting for the disk
     /// where it is lazy.
     pub(crate) fn of_server(
@@ -54,30 +101,45 @@ impl PendingWrite {
     ) -> Self {
         let mut request = [0; 16];
         (queue.chance)().fill(&mut request);
-        let request = WriteRequest {
-            id: MessageId(0),
-            operation: OperationKind::Modify,
-            access: Arc::new(Access::of(Identity::Root(DnText::from(root)))),
-            cancel: Cancel::default(),
-            is_lazy,
-            request,
-            who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
-            controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
-            schema_generation: None,
-            op,
+        let forwarded = queue.forwarding.as_ref().and_then(|forwarding| {
+            let forwardable = of_server(request, &op)?;
+            Some((forwarding.takes(forwardable.session), Box::new(forwardable)))
+        });
+        let forwardable = match forwarded {
+            Some((true, forwardable)) => {
+                let (id, operation) = (MessageId(0), OperationKind::Modify);
+                let cancel = Cancel::default();
+                let work = Work::Elsewhere { id, operation, cancel, forwardable };
+                return Self { queue: Arc::clone(queue), work, is_wrong_guess: false };
+            }
+            Some((false, forwardable)) => Some(forwardable),
+            None => None,
         };
-        Self {
-            queue: Arc::clone(queue),
-            request: Box::new(request),
-            asker: Asker::Root,
-            octets: 0,
-            is_wrong_guess: false,
-        }
+        let request = own_request(request, root, op, is_lazy);
+        Self::of_root(queue, WriteRequest { forwardable, ..request })
+    }
+
+    /// A change that the server at another node makes on its own account.
+    pub(crate) fn of_another_server(
+        queue: &Arc<WriteQueue>,
+        root: &Dn,
+        op: WriteOp,
+        is_lazy: bool,
+    ) -> Self {
+        Self::of_root(queue, own_request([0; 16], root, op, is_lazy))
+    }
+
+    fn of_root(queue: &Arc<WriteQueue>, request: WriteRequest) -> Self {
+        let work = Work::Here { request: Box::new(request), asker: Asker::Root, octets: 0 };
+        Self { queue: Arc::clone(queue), work, is_wrong_guess: false }
     }
 
     /// Which request it is; the connection lists it as outstanding until the answer comes.
     pub fn id(&self) -> MessageId {
-        self.request.id
+        match &self.work {
+            Work::Here { request, .. } => request.id,
+            Work::Elsewhere { id, .. } => *id,
+        }
     }
 
     /// Whether it sends an old password that is not right.
@@ -98,14 +160,68 @@ impl PendingWrite {
         self.send(to);
     }
 
-    fn send(self, to: To) {
-        let Self { queue, request, asker, octets, .. } = self;
-        let large_bytes = match request.held_bytes(octets) {
-            ..=SMALL_BYTES => 0,
-            octets => octets,
-        };
-        queue.submit(Queued { request, to, asker, large_bytes, kept: None });
+    /// Queues an update of another node, under the name that it has there.
+    pub(crate) fn submit_forwarded(mut self, request: RequestId, reply: ForwardedReply) {
+        if let Work::Here { request: own, .. } = &mut self.work {
+            (own.request, own.is_forwarded) = (request, true);
+        }
+        self.send(To::Forwarded(reply));
     }
+
+    fn send(self, to: To) {
+        let Self { queue, work, .. } = self;
+        match work {
+            Work::Here { request, asker, octets } => {
+                let large_bytes = match request.held_bytes(octets) {
+                    ..=SMALL_BYTES => 0,
+                    octets => octets,
+                };
+                queue.submit(Queued { request, to, asker, large_bytes, kept: None });
+            }
+            Work::Elsewhere { id, operation, cancel, forwardable } => {
+                let forwarding = queue.forwarding.as_ref();
+                let forwarding = forwarding.expect("it was asked whether it takes this one");
+                forwarding.submit(Outgoing {
+                    forwardable: *forwardable,
+                    id,
+                    operation,
+                    cancel,
+                    to,
+                    is_begun: false,
+                    may_have_happened: false,
+                });
+            }
+        }
+    }
+}
+
+/// An update of the administrator `root` that no client has sent.
+fn own_request(request: RequestId, root: &Dn, op: WriteOp, is_lazy: bool) -> WriteRequest {
+    WriteRequest {
+        id: MessageId(0),
+        operation: OperationKind::Modify,
+        access: Arc::new(Access::of(Identity::Root(DnText::from(root)))),
+        cancel: Cancel::default(),
+        is_lazy,
+        request,
+        who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
+        controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
+        schema_generation: None,
+        forwardable: None,
+        is_forwarded: false,
+        op,
+    }
+}
+
+/// What another node has to be sent of a change of the server's own; none of those that are no
+/// other node's matter.
+fn of_server(id: RequestId, op: &WriteOp) -> Option<Forwardable> {
+    let request = match op {
+        WriteOp::AccountEvents(sent) => ForwardedRequest::of_events(id, &sent.accounts),
+        WriteOp::Rehash(op) => op.to_another(id),
+        _ => return None,
+    };
+    Some(Forwardable { request, session: Who::default().session, asker: Asker::Root })
 }
 
 /// The queue before the writer, and its thread.
@@ -114,11 +230,23 @@ pub(crate) struct WriteQueue {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What names the server's own requests.
     chance: MakeChance,
+    /// What hands updates to another node; none in a server that is alone.
+    forwarding: Option<Arc<Forwarding>>,
 }
 
 impl WriteQueue {
-    pub(crate) fn new(limits: &Limits, chance: MakeChance) -> Self {
-        Self { waiting: Arc::new(WaitingWrites::new(limits)), thread: Mutex::new(None), chance }
+    pub(crate) fn new(
+        limits: &Limits,
+        chance: MakeChance,
+        forwarding: Option<Arc<Forwarding>>,
+    ) -> Self {
+        let waiting = Arc::new(WaitingWrites::new(limits));
+        Self { waiting, thread: Mutex::new(None), chance, forwarding }
+    }
+
+    /// What hands updates to another node; none in a server that is alone.
+    pub(crate) fn forwarding(&self) -> Option<&Arc<Forwarding>> {
+        self.forwarding.as_ref()
     }
 
     /// Starts the writer's thread: `write` takes what waits until the queue is closed.
@@ -159,6 +287,9 @@ impl WriteQueue {
     /// Writes what is queued and ends the writer.
     pub(crate) fn shutdown(&self) {
         self.waiting.close();
+        if let Some(forwarding) = &self.forwarding {
+            forwarding.close();
+        }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The writer itself may hold the last reference to the directory; it cannot wait for
         // itself.
@@ -172,4 +303,4 @@ impl WriteQueue {
 }
 
 /// A request that takes no more is not counted in octets: how many wait is bounded as well.
-const SMALL_BYTES: usize = 4 * 1024;
+pub(crate) const SMALL_BYTES: usize = 4 * 1024;

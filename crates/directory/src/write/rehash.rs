@@ -8,14 +8,33 @@ pub(crate) mod queue;
 use std::sync::Arc;
 
 use schema::Change;
+use zeroize::Zeroizing;
 
 use crate::access::guard;
+use crate::forward::request::{ForwardedRequest, ForwardedWork, RequestId};
 use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
+use crate::write::named::Named;
 use crate::write::request::Rehash;
 use crate::write::{delta, stamp};
+
+impl Rehash {
+    /// The change as another node is sent it.
+    pub(crate) fn to_another(&self, id: RequestId) -> Zeroizing<Vec<u8>> {
+        let Self { dn, old, new, .. } = self;
+        let (old, new) = (Zeroizing::new(old.clone()), Zeroizing::new(new.clone()));
+        let work = ForwardedWork::Rehash { name: dn.to_string(), old, new };
+        ForwardedRequest { id, work }.encode()
+    }
+
+    /// The change as another node has sent it.
+    pub(crate) fn of_another(named: Named, old: Vec<u8>, new: Vec<u8>) -> Self {
+        let Named { dn, key, .. } = named;
+        Self { key, dn, old, new }
+    }
+}
 
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, Refusal> {

@@ -15,6 +15,8 @@ use ldap::message::{MessageId, ModifyOperation, OperationKind};
 use schema::{AttributeDescription, DnKey, Entry, EntryId};
 
 use crate::config::changes::{AccessConfig, IndexConfig};
+use crate::forward::asking::Messages;
+use crate::forward::outgoing::Forwardable;
 use crate::password_policy::account_event::AccountEvents;
 use crate::password_policy::verdict::Verdict;
 use crate::request::asker_bytes::AskerHeld;
@@ -41,6 +43,10 @@ pub(crate) struct WriteRequest {
     /// That of the schema under which it was resolved: what its names mean is good for that alone.
     /// None: it is the server's own, and names nothing of a schema.
     pub(crate) schema_generation: Option<u64>,
+    /// What is needed to have it decided by another node; none in a server that is alone.
+    pub(crate) forwardable: Option<Box<Forwardable>>,
+    /// It may have been carried out already, under the same name: another node has sent it.
+    pub(crate) is_forwarded: bool,
     pub(crate) op: WriteOp,
 }
 
@@ -87,7 +93,7 @@ pub(crate) enum WriteOp {
     ModifyDn(ModifyDn),
     PasswordModify(PasswordModify),
     Rehash(Rehash),
-    AccountEvents(Vec<AccountEvents>),
+    AccountEvents(SentEvents),
     StateChange(StateChange),
     IndexConfig(IndexConfig),
     AccessConfig(AccessConfig),
@@ -130,6 +136,13 @@ impl WriteOp {
             | Self::Transaction(_) => None,
         }
     }
+}
+
+/// What binds have left in accounts.
+pub(crate) struct SentEvents {
+    pub(crate) accounts: Vec<AccountEvents>,
+    /// The binds were at another node, which remembers them until they are written.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// An add, resolved.
@@ -295,6 +308,8 @@ pub(super) struct StateQuery {
 pub(crate) struct Transaction {
     pub(super) identifier: Vec<u8>,
     pub(crate) updates: Vec<WriteRequest>,
+    /// Their messages, where another node may be the one to decide; else none.
+    pub(crate) messages: Messages,
     /// What the updates take, until they are decided or given up.
     pub(super) held: AskerHeld,
     /// When the client used it last.
@@ -312,6 +327,12 @@ impl fmt::Debug for Transaction {
 }
 
 impl Transaction {
+    /// One without updates.
+    pub(super) fn new(identifier: Vec<u8>, held: AskerHeld, now: Duration) -> Self {
+        let (updates, messages) = (Vec::new(), Vec::new());
+        Self { identifier, updates, messages, held, used: now }
+    }
+
     /// OIDs of the controls of all its updates that the change records note.
     pub(crate) fn recorded(&self) -> Vec<&'static str> {
         let mut all = Vec::new();

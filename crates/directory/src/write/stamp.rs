@@ -82,6 +82,11 @@ impl Stamper {
         Self { last: last.0 }
     }
 
+    /// The next stamps are later than `last` as well: another server has given stamps meanwhile.
+    pub(crate) fn follow(&mut self, last: Timestamp) {
+        self.last = self.last.max(last.0);
+    }
+
     /// The stamp of a change made by `identity` at `now`; never earlier than the one before.
     pub(crate) fn stamp(&mut self, now: Timestamp, identity: &Identity) -> Stamp {
         let moment = Timestamp(now.0.max(self.last.saturating_add(1)));
@@ -99,6 +104,17 @@ impl Stamper {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stamps_follow_those_of_another_server() {
+        let mut stamper = Stamper::after(Timestamp(3_000_000));
+        stamper.follow(Timestamp(7_000_000));
+        let stamp = stamper.stamp(Timestamp(5_000_000), &Identity::Anonymous);
+        assert_eq!(stamp.moment.time, Timestamp(7_000_001));
+        stamper.follow(Timestamp(2_000_000));
+        let next = stamper.stamp(Timestamp(5_000_000), &Identity::Anonymous);
+        assert_eq!(next.moment.time, Timestamp(7_000_002), "its own are not forgotten");
+    }
 
     #[test]
     fn stamps_grow_even_when_the_clock_goes_back() {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use ldap::result::ResultCode;
+use zeroize::Zeroizing;
 
 use crate::bind::hashing::Questions;
-use crate::request::asker_queues::Asker;
+use crate::forward::asking;
+use crate::forward::outgoing::Forwardable;
 use crate::request::cancel::Cancel;
 use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
@@ -16,6 +18,7 @@ use crate::request::worker::{Next, Worker};
 use crate::write::queue::PendingWrite;
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::response::WriteResponse;
+use crate::write::transactions::UpdateMessage;
 
 /// What resolving an update leads to.
 pub(crate) enum Resolution {
@@ -60,28 +63,43 @@ pub(crate) fn submit(
         who: Arc::clone(session.who()),
         controls: controls.resolve(&worker.directory.state.load().schema),
         schema_generation,
+        forwardable: None,
+        is_forwarded: false,
         op,
     };
+    let has_forwarding = worker.directory.queue.forwarding().is_some();
     if let Some(identifier) = controls.transaction {
         // It counts as done when it is accepted; whether it is, the end of the transaction tells.
         let accepted = WriteResponse { value: request.op.value(), ..WriteResponse::success() };
         let now = worker.directory.clock.elapsed();
         let asks_policy = request.asks_policy();
-        session.transactions().add(identifier, request, bytes.len(), now)?;
+        let message = UpdateMessage { bytes, is_kept: has_forwarding };
+        session.transactions().add(identifier, request, message, now)?;
         return Ok(Next::Answered(accepted.send(asks_policy, sink)));
     }
+    if has_forwarding && !session.is_elsewhere() {
+        request.forwardable = Some(Box::new(forwardable(session, &mut request, bytes)));
+    }
     request.cancel = session.begin(id);
-    Ok(Next::Write(PendingWrite {
-        queue: Arc::clone(&worker.directory.queue),
-        request: Box::new(request),
-        asker: Asker::of(session),
-        octets: bytes.len(),
-        is_wrong_guess: worker.request.is_wrong_guess,
-    }))
+    let pending = PendingWrite::here(&worker.directory.queue, request, session, bytes.len());
+    Ok(Next::Write(pending.guessing(worker.request.is_wrong_guess)))
+}
+
+/// What another node has to be sent, should it be the one to decide.
+fn forwardable(session: &Session, request: &mut WriteRequest, bytes: &[u8]) -> Forwardable {
+    let mut messages = match &mut request.op {
+        WriteOp::Transaction(transaction) => std::mem::take(&mut transaction.messages),
+        _ => Vec::new(),
+    };
+    messages.push(Zeroizing::new(bytes.to_vec()));
+    asking::forwardable(session, request.request, messages)
 }
 
 /// Refuses controls that this session may not use, or not together.
-fn check_controls(session: &Session, controls: &RequestControls<'_>) -> Result<(), Refusal> {
+pub(crate) fn check_controls(
+    session: &Session,
+    controls: &RequestControls<'_>,
+) -> Result<(), Refusal> {
     if controls.relax && !session.access().is_root() {
         return Err(Refusal::new(
             ResultCode::InsufficientAccessRights,

@@ -9,14 +9,17 @@
 //! at most [`WAITING_ENTRIES_MAX`], and they are a hint only; each is looked at again.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use aci::{Denied, Permitted};
+use history::record::Record;
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use rustc_hash::FxHashSet;
 use schema::{Change, DnKey, EntryId};
-use store::View;
+use store::{Lsn, View};
 
+use crate::directory::Directory;
 use crate::read::target;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
@@ -67,6 +70,27 @@ fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> 
         return Err(Denied.into());
     }
     Ok(base)
+}
+
+/// Whether the deletion of a tree came to its end with its record `last`: the named entry is deleted
+/// last. Refuses where nobody can tell.
+pub(crate) fn deleted_tree(
+    directory: &Directory,
+    op: &SubtreeDelete,
+    last: Lsn,
+) -> Result<bool, Refusal> {
+    let schema = directory.storage.store.schema();
+    let record = directory.storage.log.tail(last).ok();
+    let record = record.and_then(|mut tail| tail.next_within(Duration::ZERO).ok().flatten());
+    let record = record.and_then(|record| Record::decode(&record.bytes, &schema).ok());
+    let Some(record) = record else {
+        return Err(Refusal::new(
+            ResultCode::Other,
+            "the deletion was begun, and how far it came is not known any more; look at the tree",
+        ));
+    };
+    let is_base = |dn: &Dn| DnKey::from_dn(&schema, dn).is_ok_and(|key| key == op.key);
+    Ok(record.changes.iter().any(|one| matches!(one, Change::Delete(one) if is_base(&one.dn))))
 }
 
 /// The entries of one step.

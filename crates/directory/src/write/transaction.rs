@@ -4,6 +4,7 @@ use ldap::control_value::{self, TransactionEnd};
 use ldap::message::{ControlsBuf, ExtendedRequest, MessageId};
 use ldap::result::ResultCode;
 
+use crate::forward::asking;
 use crate::request::asker_queues::Asker;
 use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
@@ -50,9 +51,16 @@ pub(crate) fn end(
         request.value.and_then(|value| TransactionEnd::decode(value).ok()).ok_or_else(|| {
             Refusal::new(ResultCode::ProtocolError, "the end transaction value is malformed")
         })?;
-    let transaction = session.transactions().take(end.identifier)?;
+    let mut transaction = session.transactions().take(end.identifier)?;
     if !end.commit || transaction.updates.is_empty() {
         return Ok(Next::Answered(sink.extended(None, None)));
+    }
+    if worker.directory.queue.forwarding().is_some() {
+        let messages = std::mem::take(&mut transaction.messages);
+        match asking::transaction(worker, session, call.envelope, messages)? {
+            Ok(next) => return Ok(next),
+            Err(messages) => transaction.messages = messages,
+        }
     }
     let op = WriteOp::Transaction(transaction);
     submit::submit(worker, session, call.controls, call.envelope, op.into(), sink)

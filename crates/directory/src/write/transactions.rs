@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use environment::{Chance, Clock, random_uuid};
 use ldap::result::ResultCode;
+use zeroize::Zeroizing;
 
 use crate::request::asker_bytes::{AskerBytes, AskerHeld};
 use crate::request::asker_queues::Asker;
@@ -22,6 +23,14 @@ use crate::write::request::{Transaction, WriteRequest};
 pub(crate) const START: &str = "1.3.6.1.1.21.1";
 /// Ends a transaction.
 pub(crate) const END: &str = "1.3.6.1.1.21.3";
+
+/// The message of an update.
+#[derive(Clone, Copy)]
+pub(crate) struct UpdateMessage<'m> {
+    pub(crate) bytes: &'m [u8],
+    /// It is kept beside the update.
+    pub(crate) is_kept: bool,
+}
 
 /// The transactions of one connection.
 #[derive(Debug, Default)]
@@ -47,21 +56,35 @@ impl Transactions {
         }
         let identifier = random_uuid(chance).into_bytes();
         let held = AskerHeld::new(all, asker);
-        let transaction = Transaction { identifier, updates: Vec::new(), held, used: now };
-        self.open.push(transaction);
+        self.open.push(Transaction::new(identifier, held, now));
         Ok(self.open.last().map_or(&[], |transaction| &transaction.identifier))
     }
 
-    /// Keeps an update, whose message has so many octets, for the end of its transaction.
+    /// Opens the transaction that was started under this identifier on a connection of another
+    /// node.
+    pub(crate) fn open_as(
+        &mut self,
+        identifier: &[u8],
+        all: &Arc<Mutex<AskerBytes>>,
+        asker: Asker,
+        now: Duration,
+    ) {
+        let held = AskerHeld::new(all, asker);
+        self.open.push(Transaction::new(identifier.to_vec(), held, now));
+    }
+
+    /// Keeps an update, whose message is this, for the end of its transaction; the message as well
+    /// where another node may be the one to decide.
     pub(crate) fn add(
         &mut self,
         identifier: &[u8],
         update: WriteRequest,
-        octets: usize,
+        message: UpdateMessage<'_>,
         now: Duration,
     ) -> Result<(), Refusal> {
+        let UpdateMessage { bytes, is_kept } = message;
         let all = self.open.iter().map(|one| one.held.octets()).sum::<usize>();
-        let octets = update.held_bytes(octets);
+        let octets = update.held_bytes(bytes.len()) + if is_kept { bytes.len() } else { 0 };
         let transaction = self
             .open
             .iter_mut()
@@ -89,6 +112,9 @@ impl Transactions {
             ));
         }
         transaction.updates.push(update);
+        if is_kept {
+            transaction.messages.push(Zeroizing::new(bytes.to_vec()));
+        }
         transaction.used = now;
         Ok(())
     }

@@ -22,7 +22,7 @@ use super::{CommitError, CommitLog, Durability, NotNow, ReadLevel, Reign, Role};
 pub use faults::check_faults;
 pub use ledger::Ledger;
 use script::Script;
-pub use script::records;
+pub use script::{record_after, records};
 
 /// An engine and the medium it keeps records on.
 pub trait Bench {

@@ -23,8 +23,8 @@ use store::{LogPosition, Lsn};
 use super::members::OnlySelf;
 use super::tail::JournalTail;
 use super::{
-    BarrierDone, CommitDone, CommitError, CommitLog, EncodedRecord, Gone, LogBatch, Membership,
-    NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
+    Membership, NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use crate::record::RECORD_LENGTH_MAX_BYTES;
 
@@ -92,7 +92,7 @@ impl CommitLog for Local {
         self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
         let shared = Arc::clone(&self.shared);
         let written = move |outcome| {
-            let outcome = shared.written(reign, &records, outcome);
+            let outcome = shared.written(&records, outcome);
             shared.in_flight.fetch_sub(1, Ordering::AcqRel);
             done(outcome);
         };
@@ -153,6 +153,12 @@ impl CommitLog for Local {
         &OnlySelf
     }
 
+    fn forget(&self, upto: LogPosition) {
+        if let Err(error) = self.shared.journal.purge(upto.index) {
+            tracing::warn!(%error, "the journal keeps more than it needs");
+        }
+    }
+
     fn close(&self) {
         self.shared.progress().is_closed = true;
         self.shared.journal.close();
@@ -203,7 +209,6 @@ impl Shared {
     /// The journal is done with a batch.
     fn written(
         &self,
-        reign: Reign,
         records: &[EncodedRecord],
         outcome: Result<JournalPosition, JournalError>,
     ) -> Result<Lsn, CommitError> {
@@ -213,7 +218,7 @@ impl Shared {
             return Err(CommitError::Unknown { reason });
         }
         let position = LogPosition { term: place.term, index: place.index };
-        if let Err(error) = self.machine.apply(reign, records, position) {
+        if let Err(error) = self.machine.apply(Decided::Here, records, position) {
             return Err(self.fail(format!("what is in the journal was not applied: {error}")));
         }
         let last = Lsn(place.index);

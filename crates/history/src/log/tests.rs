@@ -42,7 +42,7 @@ impl CommitLog for Naive {
             drop(inner);
             return done(Err(CommitError::Stale { expected: Lsn(next) }));
         }
-        self.machine.apply(reign, &batch.records, LogPosition::default()).unwrap();
+        self.machine.apply(Decided::Here, &batch.records, LogPosition::default()).unwrap();
         inner.records.extend(batch.records);
         let last = Lsn(inner.records.len() as u64);
         let reached: Vec<_> = inner.barriers.extract_if(.., |(asked, _)| *asked <= last).collect();
@@ -89,6 +89,8 @@ impl CommitLog for Naive {
         &OnlySelf
     }
 
+    fn forget(&self, _: LogPosition) {}
+
     fn close(&self) {
         let mut inner = self.lock();
         inner.is_closed = true;
@@ -134,7 +136,7 @@ struct NaiveBench {
 impl Bench for NaiveBench {
     fn start(&mut self, machine: &Arc<Ledger>) -> Arc<dyn CommitLog> {
         let records = self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.clone();
-        machine.apply(Reign::ETERNAL, &records, LogPosition::default()).unwrap();
+        machine.apply(Decided::Elsewhere, &records, LogPosition::default()).unwrap();
         self.inner = Arc::new(Mutex::new(Inner { records, ..Inner::default() }));
         let machine = Arc::clone(machine) as Arc<dyn StateMachine>;
         Arc::new(Naive { inner: Arc::clone(&self.inner), machine })

@@ -13,7 +13,7 @@ use crate::data_directory::{JOURNAL_DIRECTORY, journal_disk, schema_of};
 use journal::{FileDisk, Journal, JournalError, JournalOptions, LogEntry, salvage};
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SETTLE_OVERLAY_MAX_BYTES, open, replay};
+use super::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, flush_large, open, replay};
 
 /// What was given up.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -81,13 +81,6 @@ fn refusal(data: &Path, directory: &Path) -> Result<Option<String>, HistoryError
         ) => Ok(Some(error.to_string())),
         Err(error) => Err(error),
     }
-}
-
-fn flush_large(store: &Store) -> Result<(), HistoryError> {
-    if store.overlay_bytes() > SETTLE_OVERLAY_MAX_BYTES {
-        store.flush()?;
-    }
-    Ok(())
 }
 
 /// Gives the journal another name, durably.

@@ -11,7 +11,8 @@ use journal::{Disk, FileDisk, Journal, JournalError, JournalOptions, TornTail, c
 use schema::{Change, Definition, Schema};
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::{decode, loss};
+use super::loss;
+use super::replay::decode;
 use crate::record::{Record, RecordError, RecordHead};
 
 /// What the check found.

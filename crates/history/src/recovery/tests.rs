@@ -8,13 +8,13 @@ use journal::simulated::SimDisk;
 use journal::{Appended, Durability, JournalPosition};
 use ldap::dn::Dn;
 use proptest::prelude::*;
-use schema::{EntryId, EntryRead as _};
-use store::{IndexConfig, StoreOptions};
+use schema::{EntryId, EntryRead as _, Schema};
+use store::{Applied, IndexConfig, Lsn, StoreOptions};
 use tempfile::TempDir;
 
 use super::check::check;
 use super::*;
-use crate::log::{CommitLog, Local, LogBatch};
+use crate::log::{CommitLog, Local, LogBatch, Reign};
 use crate::test_support::{self, History};
 
 /// A data directory whose journal is on a simulated disk.
@@ -105,14 +105,14 @@ impl Fixture {
     }
 }
 
-fn create(data: &Path) {
+pub(super) fn create(data: &Path) {
     let contexts = [Dn::parse("dc=example,dc=com").unwrap()];
     let (options, indexes) = (StoreOptions::default(), IndexConfig::default());
     Store::create(data, &options, Schema::builtin(), indexes, &contexts).unwrap();
 }
 
 /// All entries, in order of their numbers.
-fn ldif(store: &Store) -> String {
+pub(super) fn ldif(store: &Store) -> String {
     let mut text = String::new();
     let batch = store.begin().unwrap();
     for entry in batch.view().entries_after(EntryId::ROOT).unwrap() {
@@ -446,7 +446,7 @@ proptest! {
                 let position = LogPosition { term: 1, index: record.lsn.0 };
                 replay.record(&record.bytes, position).unwrap();
             }
-            replay.publish(&store);
+            replay.publish();
             if action >= 2 {
                 store.flush().unwrap();
             }

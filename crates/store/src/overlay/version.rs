@@ -175,6 +175,23 @@ impl Versions {
     pub(crate) fn publish(&self, upto: Lsn, position: LogPosition) {
         let mut line = self.line();
         let count = line.tentative.iter().take_while(|one| one.layer.last() <= upto).count();
+        self.publish_first(&mut line, count, position);
+    }
+
+    /// As [`Self::publish`], if a tentative layer ends with the record `upto` of this running hash;
+    /// false, and nothing happens, when none does.
+    pub(crate) fn publish_exactly(&self, upto: Lsn, hash: u64, position: LogPosition) -> bool {
+        let mut line = self.line();
+        let is_it = |one: &Tentative| {
+            let counters = one.layer.counters();
+            counters.lsn == upto.0 && counters.hash == hash
+        };
+        let Some(last) = line.tentative.iter().position(is_it) else { return false };
+        self.publish_first(&mut line, last + 1, position);
+        true
+    }
+
+    fn publish_first(&self, line: &mut Line, count: usize, position: LogPosition) {
         let mut dictionary = None;
         let mut published: Vec<Arc<Layer>> = Vec::with_capacity(count);
         for Tentative { layer, dictionary: later } in line.tentative.drain(..count) {
@@ -187,6 +204,23 @@ impl Versions {
         let before = self.load();
         let layers = before.layers.iter().cloned().chain(published).collect();
         self.exchange(Version { layers, counters, dictionary, ..Version::clone(&before) });
+    }
+
+    /// Makes a layer that was made on the published ones visible. The caller holds the seat since
+    /// it dropped what was tentative, so nothing else was sealed.
+    pub(crate) fn append(&self, layer: Arc<Layer>, dictionary: Arc<Dictionary>) {
+        let line = self.line();
+        let before = self.load();
+        let follows = line.tentative.is_empty() && layer.first().0 == before.counters.lsn + 1;
+        assert!(follows, "who publishes a batch holds the seat, and began on what was published");
+        let counters = layer.counters();
+        let layers = before.layers.iter().cloned().chain([layer]).collect();
+        self.exchange(Version { layers, counters, dictionary, ..Version::clone(&before) });
+    }
+
+    /// The last changes of the tentative layers, in order.
+    pub(crate) fn tentative_ends(&self) -> Vec<Mark> {
+        self.line().tentative.iter().map(|one| one.layer.counters().mark()).collect()
     }
 
     /// Forgets the tentative layers.

@@ -96,7 +96,17 @@ struct Savepoint {
 
 impl<'s> Batch<'s> {
     pub(crate) fn begin(store: &'s Store) -> Result<Self, StoreError> {
-        let mut seat = store.seat();
+        Self::begin_in(store, store.seat())
+    }
+
+    /// With the seat, nobody seals anything more on what is dropped.
+    pub(crate) fn begin_on_published(store: &'s Store) -> Result<Self, StoreError> {
+        let seat = store.seat();
+        store.versions.drop_tentative();
+        Self::begin_in(store, seat)
+    }
+
+    fn begin_in(store: &'s Store, mut seat: MutexGuard<'s, Seat>) -> Result<Self, StoreError> {
         let (footing, ground) = stand(&store.versions, seat.ground.take())?;
         seat.ground = Some(ground);
         let mut names = std::mem::take(&mut seat.names);
@@ -254,6 +264,18 @@ impl<'s> Batch<'s> {
         if let Some(layer) = self.take_layer() {
             let dictionary = Arc::clone(&self.dictionary);
             self.is_sealed = self.store.versions.seal(self.epoch, layer, dictionary);
+        }
+        mark
+    }
+
+    /// Ends the batch and makes it visible in one step; returns its last record. For one that was
+    /// begun with [`Store::begin_on_published`]; dropping what is tentative does not touch it.
+    pub fn publish(mut self) -> Mark {
+        let mark = self.last();
+        if let Some(layer) = self.take_layer() {
+            self.store.versions.append(layer, Arc::clone(&self.dictionary));
+            self.store.note_published();
+            self.is_sealed = true;
         }
         mark
     }

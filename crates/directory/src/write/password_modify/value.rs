@@ -31,6 +31,12 @@ pub(crate) fn sends_old(value: Option<&[u8]>) -> bool {
     value.and_then(|octets| decode(octets).ok()).is_some_and(|value| value.old.is_some())
 }
 
+/// Whether a request has the server make up the new password, and tell it.
+pub(crate) fn wants_generated(value: Option<&[u8]>) -> bool {
+    let value = value.map(decode);
+    value.is_none_or(|value| value.is_ok_and(|value| value.new.is_none()))
+}
+
 /// The name of whose password a request is about; none: of whoever asks.
 pub(crate) fn named(value: Option<&[u8]>) -> Option<&str> {
     let user = value.and_then(|octets| decode(octets).ok())?.user?;

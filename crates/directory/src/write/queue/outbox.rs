@@ -20,22 +20,41 @@ pub trait Outbox: Send + Sync {
 }
 
 /// Where one answer goes.
-pub(super) enum To {
+pub(crate) enum To {
     Reply(Reply),
-    Outbox { outbox: Arc<dyn Outbox>, connection: u64 },
+    Outbox {
+        outbox: Arc<dyn Outbox>,
+        connection: u64,
+    },
+    /// To the node that has handed it on.
+    Forwarded(ForwardedReply),
+}
+
+/// Takes the response to an update of another node, or why there is none; called once, from a
+/// thread that must not wait.
+pub(crate) type ForwardedReply = Box<dyn FnOnce(Result<WriteDone, LostUpdate>) + Send>;
+
+/// Why an update was not decided, or is not known to be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum LostUpdate {
+    /// Another node decides; nothing of it happened.
+    NotDeciding { leader: Option<String> },
+    /// It may have happened.
+    Unknown,
 }
 
 /// Sends answers, and tells the outboxes once at the end.
 #[derive(Default)]
-pub(super) struct Post {
+pub(crate) struct Post {
     /// Few: as many as there are threads that serve connections.
     to_tell: Vec<Arc<dyn Outbox>>,
 }
 
 impl Post {
-    pub(super) fn send(&mut self, to: To, done: WriteDone) {
+    pub(crate) fn send(&mut self, to: To, done: WriteDone) {
         match to {
             To::Reply(reply) => reply(done),
+            To::Forwarded(reply) => reply(Ok(done)),
             To::Outbox { outbox, connection } => {
                 outbox.put(connection, done);
                 let is_same = |known: &Arc<dyn Outbox>| Arc::ptr_eq(known, &outbox);

@@ -24,11 +24,13 @@ use history::recovery::BATCH_ROWS_MAX_BYTES;
 use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
-use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all, shutting_down};
+use super::answers::{Failed, Waiting, answer_all, fail_all, give_up, refuse_all, shutting_down};
 use super::group_commit::{GroupCommit, Wait};
 use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
+use crate::forward::deciding::value_lost;
+use crate::forward::outgoing::Forwarding;
 use crate::password_policy::set::PasswordPolicies;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::budgets::Budgets;
@@ -37,7 +39,9 @@ use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::write::decide::{Decider, WriteOutcome};
 use crate::write::request::{WriteOp, WriteRequest};
+use crate::write::response::WriteResponse;
 use crate::write::space::SpaceWatch;
+use crate::write::subtree_delete::deleted_tree;
 
 /// Starts the writer of `directory`.
 pub(crate) fn start(directory: &Arc<Directory>) {
@@ -86,8 +90,10 @@ struct Pipeline {
     in_flight: usize,
     /// A batch was lost: the tentative state is not going to be.
     has_lost: bool,
-    /// Why nothing is written until the server starts again.
+    /// Why nothing is written as long as the log has failed.
     stopped: Option<Refusal>,
+    /// The reign of the last decision.
+    reign: Option<Reign>,
     /// Requests that were carried out in part; they go on behind those that came meanwhile.
     unfinished: VecDeque<Queued>,
     /// Where records are encoded.
@@ -156,6 +162,7 @@ impl Pipeline {
             in_flight: 0,
             has_lost: false,
             stopped: None,
+            reign: None,
             unfinished: VecDeque::new(),
             scratch: Vec::new(),
         }
@@ -194,7 +201,10 @@ impl Pipeline {
     fn write(&mut self, directory: &Directory, waiting: &WaitingWrites, first: Queued) {
         let reign = match self.may_write(directory) {
             Ok(reign) => reign,
-            Err(refusal) => return refuse_all([first], &refusal),
+            Err(NotNow::Refused(refusal)) => return refuse_all([first], &refusal),
+            Err(NotNow::Lost(error)) => {
+                return give_up([first], &Failed::new(&error), directory.queue.forwarding());
+            }
         };
         if !directory.storage.store.wait_for_room(directory.limits.write_wait_max) {
             let all = iter::once(first).chain(iter::from_fn(|| waiting.try_take()));
@@ -278,7 +288,7 @@ impl Pipeline {
     }
 
     /// Whether anything can be written now: the reign in which it is decided, or why not.
-    fn may_write(&mut self, directory: &Directory) -> Result<Reign, Refusal> {
+    fn may_write(&mut self, directory: &Directory) -> Result<Reign, NotNow> {
         self.hear_log();
         if self.has_lost {
             // What follows a lost batch is lost as well; the log says so of each.
@@ -288,14 +298,24 @@ impl Pipeline {
             directory.storage.store.drop_tentative();
             self.has_lost = false;
         }
-        if let Some(refusal) = &self.stopped {
-            return Err(refusal.clone());
+        let role = directory.storage.log.role();
+        if let Some(refusal) = &self.stopped
+            && (directory.queue.forwarding().is_none() || matches!(role, Role::Failed(_)))
+        {
+            return Err(NotNow::Refused(refusal.clone()));
         }
-        match directory.storage.log.role() {
-            Role::Deciding(reign) => Ok(reign),
-            Role::Following { leader } => Err((&CommitError::NotDeciding { leader }).into()),
-            Role::Alone => Err((&CommitError::NoQuorum).into()),
-            Role::Failed(reason) => Err((&CommitError::Fatal(reason)).into()),
+        // The lead was lost, and nothing else.
+        self.stopped = None;
+        match role {
+            Role::Deciding(reign) => {
+                if self.reign.replace(reign).is_some_and(|before| before != reign) {
+                    self.decider.follow(directory.storage.store.published());
+                }
+                Ok(reign)
+            }
+            Role::Following { leader } => Err(NotNow::Lost(CommitError::NotDeciding { leader })),
+            Role::Alone => Err(NotNow::Lost(CommitError::NoQuorum)),
+            Role::Failed(reason) => Err(NotNow::Refused((&CommitError::Fatal(reason)).into())),
         }
     }
 
@@ -310,6 +330,9 @@ impl Pipeline {
         self.space.look(directory.clock.elapsed(), owed_bytes);
         if let Some(refusal) = self.space.refusal(queued.request.access.is_root()) {
             return refuse_all([queued], &refusal);
+        }
+        if let Some(answer) = carried_out(directory, &queued.request) {
+            return open.wait(Waiting::new(queued, answer, false));
         }
         let Open { batch, state, .. } = open;
         let outcome = match self.decider.one(directory, batch, state, &mut queued.request) {
@@ -413,6 +436,7 @@ impl Pipeline {
                 password_policies.map(|policies| directory.rules.password_policies.swap(policies));
             let schema = changes_schema.then(|| InForce::of(directory));
             self.group_commit.left(waiting.len() + unfinished.len());
+            let forwarding = directory.queue.forwarding().cloned();
             let clock = Arc::clone(&directory.clock);
             let began = clock.elapsed();
             let durability = if is_synced { Durability::Synced } else { Durability::Written };
@@ -420,7 +444,7 @@ impl Pipeline {
                 let _abort = AbortOnPanic;
                 let took = clock.elapsed().saturating_sub(began);
                 let told = Done { took, lost: outcome.err(), unfinished };
-                finish(told, waiting, schema, &to_writer);
+                finish(told, waiting, schema, &to_writer, forwarding.as_ref());
             });
             directory.storage.log.commit(reign, LogBatch { records, durability }, done);
             while changes_rules && self.in_flight > 0 {
@@ -442,8 +466,10 @@ impl Pipeline {
             // Decided on a state that is not going to be. That holds for what a request in steps
             // remembers as well: the entry it found may be another one from now on.
             let refusal = self.stopped.clone().unwrap_or_else(|| (&CommitError::Busy).into());
-            refuse_all(unfinished, &refusal);
-            fail_all(waiting, &Failed { logged: refusal.clone(), others: refusal });
+            let failed = Failed::decided_in_vain(refusal);
+            let forwarding = directory.queue.forwarding();
+            give_up(unfinished, &failed, forwarding);
+            fail_all(waiting, &failed, forwarding);
         } else {
             self.unfinished.extend(unfinished);
             answer_all(waiting);
@@ -546,6 +572,7 @@ fn finish(
     waiting: Vec<Waiting>,
     schema: Option<InForce>,
     to_writer: &Sender<Done>,
+    forwarding: Option<&Arc<Forwarding>>,
 ) {
     // First the writer, which goes on while these are answered; and none of them may ask again
     // before it knows that a batch is lost.
@@ -564,8 +591,37 @@ fn finish(
     let failed = Failed::new(error);
     let unfinished = std::mem::take(&mut told.unfinished);
     let _ = to_writer.send(told);
-    fail_all(waiting, &failed);
-    refuse_all(unfinished, &failed.logged);
+    // In the order in which they came, as far as they are sent again.
+    fail_all(waiting, &failed, forwarding);
+    give_up(unfinished, &failed, forwarding);
+}
+
+/// Why nothing can be written now.
+enum NotNow {
+    Refused(Refusal),
+    /// Another node decides, or nobody.
+    Lost(CommitError),
+}
+
+/// The answer to a request of another node that was carried out before, under the same name. What
+/// was begun of the deletion of a tree has to go on.
+fn carried_out(directory: &Directory, request: &WriteRequest) -> Option<WriteResponse> {
+    if !request.is_forwarded {
+        return None;
+    }
+    let last = directory.queue.forwarding()?.known().applied(&request.request)?;
+    let refusal = match &request.op {
+        WriteOp::SubtreeDelete(op) if op.is_begun() => return None,
+        WriteOp::SubtreeDelete(op) => match deleted_tree(directory, op, last) {
+            Ok(true) => Refusal::new(ResultCode::Success, ""),
+            Ok(false) => return None,
+            Err(refusal) => refusal,
+        },
+        WriteOp::StateChange(_) => value_lost(),
+        op if op.value().is_some() => value_lost(),
+        _ => Refusal::new(ResultCode::Success, ""),
+    };
+    Some(refusal.into())
 }
 
 /// The next of those the batch waits for; None when it is to leave.

@@ -1,48 +1,78 @@
 //! A state machine that only keeps what it was given, and objects to what does not follow.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use store::{LogPosition, Lsn};
 
-use super::super::{ApplyError, EncodedRecord, Reign, StateMachine};
+use super::super::{ApplyError, Decided, EncodedRecord, StateMachine};
 use crate::record::RecordHead;
 
-/// All records that were applied, in order.
+/// All records that were applied, in order, and what the log keeps beside them.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    records: Mutex<Vec<EncodedRecord>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    records: Vec<EncodedRecord>,
+    position: LogPosition,
+    membership: Vec<u8>,
 }
 
 impl Ledger {
     /// The number of the last record.
     pub fn last(&self) -> Lsn {
-        Lsn(self.records.lock().unwrap_or_else(PoisonError::into_inner).len() as u64)
+        Lsn(self.state().records.len() as u64)
     }
 
     /// All of them.
     pub fn records(&self) -> Vec<EncodedRecord> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state().records.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl StateMachine for Ledger {
-    fn apply(&self, _: Reign, records: &[EncodedRecord], _: LogPosition) -> Result<(), ApplyError> {
-        let mut kept = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+    fn apply(
+        &self,
+        _: Decided,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        let mut state = self.state();
         for record in records {
             let lsn = record.lsn;
             let head = RecordHead::read(&record.bytes)
                 .map_err(|error| ApplyError::Record { lsn, reason: error.to_string() })?;
-            let (number, hash) = kept.last().map_or((0, 0), |last| (last.lsn.0, last.hash));
+            let (number, hash) =
+                state.records.last().map_or((0, 0), |last| (last.lsn.0, last.hash));
             if (head.lsn, lsn.0, head.prev_hash) != (lsn, number + 1, hash) {
                 let reason = format!("record {number} is the last");
                 return Err(ApplyError::Diverged { lsn, reason });
             }
-            kept.push(record.clone());
+            state.records.push(record.clone());
         }
+        state.position = position;
         Ok(())
     }
 
     fn applied(&self) -> Lsn {
         self.last()
+    }
+
+    fn position(&self) -> LogPosition {
+        self.state().position
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        Ok(self.state().membership.clone())
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.state().membership = octets;
     }
 }

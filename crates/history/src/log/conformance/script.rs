@@ -38,6 +38,34 @@ pub fn records(count: usize) -> Vec<EncodedRecord> {
     (0..count).map(|at| maker.make(Reign::ETERNAL, 20 + at % 700)).collect()
 }
 
+/// The record that follows the one with number `last` and running hash `prev_hash`; `line` is all
+/// that it does.
+///
+/// # Panics
+/// When the line is longer than a record may be.
+pub fn record_after(
+    last: Lsn,
+    prev_hash: u64,
+    reign: Reign,
+    origin: &Origin,
+    line: String,
+) -> EncodedRecord {
+    let change = Change::Schema(SchemaChange { added: vec![line], removed: Vec::new() });
+    let lsn = Lsn(last.0 + 1);
+    let draft = RecordDraft {
+        lsn,
+        prev_hash,
+        reign,
+        csn: Csn::at(Timestamp(lsn.0)),
+        origin,
+        changes: &[Permitted::internal(change)],
+        notices: &[],
+    };
+    let mut bytes = Vec::new();
+    let hash = draft.encode(&mut bytes).expect("the record is small");
+    EncodedRecord { lsn, hash, bytes: bytes.into() }
+}
+
 impl Script {
     pub(super) fn start(bench: &mut dyn Bench) -> Self {
         let (log, ledger) = begin(bench);
@@ -165,22 +193,9 @@ impl Maker {
 
     fn make(&mut self, reign: Reign, length: usize) -> EncodedRecord {
         self.made += 1;
+        let (lsn, prev_hash) = self.records.last().map_or((0, 0), |last| (last.lsn.0, last.hash));
         let line = format!("{}{}", self.made, "x".repeat(length));
-        let change = Change::Schema(SchemaChange { added: vec![line], removed: Vec::new() });
-        let (lsn, prev_hash) =
-            self.records.last().map_or((1, 0), |last| (last.lsn.0 + 1, last.hash));
-        let draft = RecordDraft {
-            lsn: Lsn(lsn),
-            prev_hash,
-            reign,
-            csn: Csn::at(Timestamp(self.made)),
-            origin: &self.origin,
-            changes: &[Permitted::internal(change)],
-            notices: &[],
-        };
-        let mut bytes = Vec::new();
-        let hash = draft.encode(&mut bytes).expect("the record is small");
-        let record = EncodedRecord { lsn: Lsn(lsn), hash, bytes: bytes.into() };
+        let record = record_after(Lsn(lsn), prev_hash, reign, &self.origin, line);
         self.records.push(record.clone());
         record
     }

@@ -46,7 +46,7 @@ impl Bench for JournalBench {
             let bytes = entry.payload.into();
             let record = EncodedRecord { lsn: head.lsn, hash: head.hash, bytes };
             let position = LogPosition { term: entry.place.term, index: entry.place.index };
-            machine.apply(Reign::ETERNAL, &[record], position).unwrap();
+            machine.apply(Decided::Elsewhere, &[record], position).unwrap();
         }
         let machine = Arc::clone(machine) as Arc<dyn StateMachine>;
         Arc::new(Local::open(journal, machine))
@@ -93,7 +93,7 @@ struct Broken;
 impl StateMachine for Broken {
     fn apply(
         &self,
-        _: Reign,
+        _: Decided,
         records: &[EncodedRecord],
         _: LogPosition,
     ) -> Result<(), super::super::ApplyError> {
@@ -104,6 +104,16 @@ impl StateMachine for Broken {
     fn applied(&self) -> Lsn {
         Lsn(0)
     }
+
+    fn position(&self) -> LogPosition {
+        LogPosition::default()
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, super::super::ApplyError> {
+        Ok(Vec::new())
+    }
+
+    fn set_membership(&self, _: Vec<u8>) {}
 }
 
 fn record(lsn: u64) -> EncodedRecord {
@@ -174,7 +184,7 @@ fn purged_records_are_gone() {
         commit(&log, vec![record]).recv().unwrap().unwrap();
     }
     let mut late = log.tail(Lsn(1)).unwrap();
-    journal.purge(390).unwrap();
+    log.forget(LogPosition { term: 1, index: 390 });
     let first = Lsn(journal.first());
     assert!(first > Lsn(1), "a segment at least was purged");
     assert_eq!(log.tail(Lsn(1)).map(|_| ()).unwrap_err().first, first);

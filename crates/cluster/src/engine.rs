@@ -1,0 +1,249 @@
+//! The commit log of several servers: batches go into the log of Raft, and are done when they are
+//! applied here.
+//!
+//! One task, the driver, takes what the rest of the server asks and tells the role; another one,
+//! the acknowledger, waits for the outcome of the batches, in their order.
+//!
+//! Invariant: a batch is accepted only while this server decides in the term in which the batch was
+//! decided; what got into the log in a later one is void (`machine.rs`).
+//! Invariant: this server decides only after the first entry of its term is applied here: its state
+//! is then all that was ever acknowledged.
+//! Invariant: a batch whose outcome was lost with the lead is unknown, never refused.
+
+mod acknowledger;
+mod driver;
+mod members;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use history::log::{
+    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, MemberChange, MembersDone,
+    Membership, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+};
+use history::record::RECORD_LENGTH_MAX_BYTES;
+use openraft::Raft;
+use openraft::network::{NetSnapshot, RaftNetworkFactory};
+use openraft::rt::AsyncRuntime;
+use store::{LogPosition, Lsn};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use self::acknowledger::Acknowledger;
+use self::driver::Driver;
+use self::members::Members;
+pub use self::members::{MemberStatus, Status};
+use crate::errands::Errands;
+use crate::log_store::LogStore;
+use crate::machine::Machine;
+use crate::options::Options;
+use crate::receiver::Receiver;
+use crate::shared::Shared;
+use crate::tail::RaftTail;
+use crate::types::{Runtime, SnapshotFile, Types};
+
+/// How many batches are worth having in flight: while one travels, the next are decided.
+const WINDOW: usize = 8;
+
+/// The engine, as those see it who pass messages on to it.
+pub type Engine = Raft<Types, Machine>;
+
+/// The log of a server that is a member of a cluster.
+pub struct RaftLog {
+    shared: Arc<Shared>,
+    log: LogStore,
+    commands: mpsc::UnboundedSender<Command>,
+    members: Members,
+}
+
+/// What the rest of the server asks of the driver.
+enum Command {
+    /// A batch to be committed.
+    Commit { reign: Reign, batch: LogBatch, done: CommitDone },
+    /// A state that has everything that was acknowledged before.
+    Linearizable(BarrierDone),
+    /// More of the state is durable without the log.
+    Forget,
+    /// Who takes part is to change.
+    Change { change: MemberChange, done: MembersDone },
+    /// The end. The sender is told when it is there.
+    Close(std::sync::mpsc::SyncSender<()>),
+}
+
+/// What this server is, and since when.
+#[derive(Clone, Debug)]
+struct Standing {
+    role: Role,
+    since: Instant,
+}
+
+/// What a node is made of.
+pub(crate) struct Parts {
+    pub(crate) state: Arc<dyn StateMachine>,
+    pub(crate) log: LogStore,
+    pub(crate) options: Options,
+    pub(crate) errands: Errands,
+}
+
+/// Starts a node on the runtime that this is called in, within `Runtime::scope`.
+///
+/// # Errors
+/// A sentence, when something is not possible or what is stored cannot be read.
+pub(crate) async fn start<N>(parts: Parts, network: N) -> Result<(RaftLog, Receiver), String>
+where
+    N: RaftNetworkFactory<Types>,
+    N::Network: NetSnapshot<Types, SnapshotData = SnapshotFile>,
+{
+    let Parts { state, log, options, errands } = parts;
+    let config = Arc::new(options.config()?);
+    let shared = Shared::new(state.applied(), state.position());
+    let (kept, first) = (Arc::clone(&shared), &options.members);
+    let machine = Machine::new(state, kept, errands.clone(), first)?;
+    let raft = Raft::new(options.id, config, network, log.clone(), machine).await;
+    let raft = raft.map_err(|error| error.to_string())?;
+    let (commands, asked) = mpsc::unbounded_channel();
+    let (pending, accepted) = mpsc::unbounded_channel();
+    let (stands, standing) = watch::channel(Standing { role: Role::Alone, since: Instant::now() });
+    let acknowledger = Acknowledger {
+        shared: Arc::clone(&shared),
+        errands,
+        accepted,
+        standing,
+        outcome_wait: options.outcome_wait,
+    };
+    let acknowledger = Runtime::spawn(acknowledger.run());
+    let members = Members { commands: commands.clone(), metrics: raft.metrics() };
+    let driver = Driver {
+        raft: raft.clone(),
+        metrics: raft.metrics(),
+        shared: Arc::clone(&shared),
+        options,
+        log: log.clone(),
+        asked,
+        pending,
+        stands,
+        purge_upto: 0,
+    };
+    Runtime::spawn(driver.run(acknowledger));
+    let receiver = Receiver::new(raft, Arc::clone(&shared));
+    Ok((RaftLog { shared, log, commands, members }, receiver))
+}
+
+impl RaftLog {
+    /// How the cluster is doing, as far as it is known here.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.members.status(&self.shared)
+    }
+
+    /// Whether a batch can be accepted at all.
+    fn check(&self, reign: Reign, batch: &LogBatch) -> Result<(), CommitError> {
+        match self.shared.progress.role() {
+            _ if self.shared.progress.is_closed() => return Err(closed()),
+            Role::Failed(reason) => return Err(CommitError::Fatal(reason)),
+            Role::Deciding(now) if now == reign => {}
+            Role::Following { leader } => return Err(CommitError::NotDeciding { leader }),
+            Role::Deciding(_) | Role::Alone => {
+                return Err(CommitError::NotDeciding { leader: None });
+            }
+        }
+        let pairs = batch.records.iter().zip(batch.records.iter().skip(1));
+        for (before, record) in pairs {
+            if record.lsn.0 != before.lsn.0 + 1 {
+                return Err(CommitError::Stale { expected: Lsn(before.lsn.0 + 1) });
+            }
+        }
+        match batch.records.iter().map(|record| record.bytes.len()).max() {
+            None => Err(CommitError::Fatal("a batch without records".to_owned())),
+            Some(bytes) if bytes > RECORD_LENGTH_MAX_BYTES => {
+                Err(CommitError::TooLarge { bytes, limit_bytes: RECORD_LENGTH_MAX_BYTES })
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+impl CommitLog for RaftLog {
+    fn commit(&self, reign: Reign, batch: LogBatch, done: CommitDone) {
+        if let Err(error) = self.check(reign, &batch) {
+            return done(Err(error));
+        }
+        self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        let commit = Command::Commit { reign, batch, done };
+        if let Err(mpsc::error::SendError(Command::Commit { done, .. })) =
+            self.commands.send(commit)
+        {
+            self.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
+            done(Err(closed()));
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.shared.in_flight.load(Ordering::Acquire)
+    }
+
+    fn window(&self) -> usize {
+        WINDOW
+    }
+
+    fn role(&self) -> Role {
+        self.shared.progress.role()
+    }
+
+    fn watch(&self, watcher: RoleWatcher) {
+        self.shared.progress.watch(watcher);
+    }
+
+    fn barrier(&self, level: ReadLevel, done: BarrierDone) {
+        match level {
+            ReadLevel::Local => done(Ok(self.applied())),
+            ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
+            ReadLevel::Bounded { staleness_ms } => done(self.shared.bounded(staleness_ms)),
+            ReadLevel::Linearizable => {
+                if let Err(mpsc::error::SendError(Command::Linearizable(done))) =
+                    self.commands.send(Command::Linearizable(done))
+                {
+                    done(Err(history::log::NotNow::Closed));
+                }
+            }
+        }
+    }
+
+    fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
+        Ok(Box::new(RaftTail::new(Arc::clone(&self.shared), self.log.clone(), from)?))
+    }
+
+    fn applied(&self) -> Lsn {
+        self.shared.progress.applied()
+    }
+
+    fn members(&self) -> &dyn Membership {
+        &self.members
+    }
+
+    fn forget(&self, upto: LogPosition) {
+        self.shared.set_flushed(upto);
+        // Without a driver there is nothing to forget.
+        let _ = self.commands.send(Command::Forget);
+    }
+
+    fn close(&self) {
+        let (told, heard) = std::sync::mpsc::sync_channel(1);
+        if self.commands.send(Command::Close(told)).is_ok() {
+            // The driver tells, or is gone.
+            let _ = heard.recv();
+        }
+        self.shared.progress.close();
+    }
+}
+
+impl fmt::Debug for RaftLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RaftLog").field("progress", &self.shared.progress).finish_non_exhaustive()
+    }
+}
+
+fn closed() -> CommitError {
+    CommitError::Fatal("the server is shutting down".to_owned())
+}

@@ -1,0 +1,220 @@
+//! Takes what the rest of the server asks of the engine, and tells it the role.
+//!
+//! Invariant: batches go to the engine in the order in which they were committed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::log::{
+    BarrierDone, CommitDone, CommitError, LogBatch, MemberChange, MembersDone, MembersError,
+    NotNow, Reign, Role,
+};
+use openraft::alias::{JoinHandleOf, WatchReceiverOf};
+use openraft::async_runtime::WatchReceiver;
+use openraft::raft::ReadPolicy;
+use openraft::rt::AsyncRuntime;
+use openraft::{Instant as _, RaftMetrics, ServerState};
+use store::Lsn;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::acknowledger::Pending;
+use super::{Command, Engine, Standing, closed};
+use crate::log_store::LogStore;
+use crate::options::Options;
+use crate::shared::Shared;
+use crate::types::{RecordBytes, Runtime, Types};
+
+/// How long the end of the log waits for batches in flight.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+pub(super) struct Driver {
+    pub(super) raft: Engine,
+    pub(super) metrics: WatchReceiverOf<Types, RaftMetrics<Types>>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) options: Options,
+    pub(super) log: LogStore,
+    pub(super) asked: mpsc::UnboundedReceiver<Command>,
+    pub(super) pending: mpsc::UnboundedSender<Pending>,
+    pub(super) stands: watch::Sender<Standing>,
+    /// Up to here, as the journal counts, the log is to be purged.
+    pub(super) purge_upto: u64,
+}
+
+impl Driver {
+    /// Until the log is closed.
+    pub(super) async fn run(mut self, acknowledger: JoinHandleOf<Types, ()>) {
+        let mut ticks = interval(self.options.heartbeat());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                changed = self.metrics.changed() => match changed {
+                    Ok(()) => self.look().await,
+                    Err(_) => {
+                        self.shared.fail("the engine of the cluster ended".to_owned());
+                        self.metrics = self.raft.metrics();
+                        ticks.tick().await;
+                    }
+                },
+                _ = ticks.tick() => self.look().await,
+                command = self.asked.recv() => match command {
+                    Some(Command::Close(told)) => return self.close(acknowledger, Some(told)).await,
+                    None => return self.close(acknowledger, None).await,
+                    Some(command) => self.carry_out(command).await,
+                },
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Commit { reign, batch, done } => self.commit(reign, batch, done).await,
+            Command::Linearizable(done) => self.linearizable(done),
+            Command::Forget => self.forget().await,
+            Command::Change { change, done } => self.change(change, done).await,
+            Command::Close(_) => {}
+        }
+    }
+
+    /// Gives a batch to the engine.
+    async fn commit(&mut self, reign: Reign, batch: LogBatch, done: CommitDone) {
+        let last = batch.records.last().map_or(Lsn(0), |record| record.lsn);
+        let outcomes = if self.shared.progress.role() == Role::Deciding(reign) {
+            let records = batch.records.into_iter().map(|record| RecordBytes(record.bytes));
+            let outcomes = self.raft.client_write_many(records).await;
+            outcomes.map_err(|fatal| CommitError::Fatal(fatal.to_string()))
+        } else {
+            Err(CommitError::NotDeciding { leader: None })
+        };
+        // The acknowledger ends after this.
+        let _ = self.pending.send(Pending { reign, last, outcomes, done });
+    }
+
+    /// Asks a majority whether this server still leads, and answers when all is applied that was
+    /// committed then.
+    fn linearizable(&self, done: BarrierDone) {
+        let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
+        let wait = self.options.outcome_wait;
+        Runtime::spawn(async move {
+            let confirmed = timeout(wait, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await;
+            done(match confirmed {
+                Ok(Ok(_)) => Ok(shared.progress.applied()),
+                Ok(Err(_)) | Err(_) => Err(NotNow::NoQuorum),
+            });
+        });
+    }
+
+    /// Purges the log when it is longer than what is kept for members that fell behind. The engine
+    /// purges only what a snapshot has, so it is told of one first.
+    async fn forget(&mut self) {
+        if self.log.bytes() <= self.options.log_keep_bytes {
+            return;
+        }
+        self.purge_upto = self.shared.flushed().index;
+        // A failure shows in the metrics.
+        let _ = self.raft.trigger().snapshot().await;
+    }
+
+    async fn change(&self, change: MemberChange, done: MembersDone) {
+        match change {
+            MemberChange::Transfer { id } => {
+                let asked = self.raft.trigger().transfer_leader(id).await;
+                done(asked.map_err(|fatal| MembersError::Refused(fatal.to_string())));
+            }
+            MemberChange::Join { .. }
+            | MemberChange::Promote { .. }
+            | MemberChange::Remove { .. } => done(Err(MembersError::Unsupported)),
+        }
+    }
+
+    /// Looks at what the engine says of itself.
+    async fn look(&mut self) {
+        let metrics = self.metrics.borrow_watched().clone();
+        let role = self.role(&metrics);
+        if let Role::Failed(reason) = &role {
+            self.shared.fail(reason.clone());
+        } else if let Role::Deciding(reign) = &role {
+            self.shared.leads(reign.0);
+        }
+        if self.shared.progress.set_role(role.clone()) {
+            tracing::info!(?role, term = metrics.current_term, "the part of this server changed");
+        }
+        let role = self.shared.progress.role();
+        self.stands.send_if_modified(|standing| {
+            let is_new = standing.role != role;
+            if is_new {
+                *standing = Standing { role, since: Instant::now() };
+            }
+            is_new
+        });
+        let snapshot = metrics.snapshot.map_or(0, |id| id.index + 1);
+        let purged = metrics.purged.map_or(0, |id| id.index + 1);
+        if self.purge_upto > purged && snapshot >= self.purge_upto {
+            let _ = self.raft.trigger().purge_log(self.purge_upto.saturating_sub(1)).await;
+        }
+    }
+
+    fn role(&self, metrics: &RaftMetrics<Types>) -> Role {
+        if let Err(fatal) = &metrics.running_state {
+            return Role::Failed(format!("the engine of the cluster ended: {fatal}"));
+        }
+        match metrics.current_leader {
+            Some(leader) if leader == metrics.id && metrics.state == ServerState::Leader => {
+                if let Some(at) = metrics.last_quorum_acked {
+                    self.shared.heard(Instant::now() - at.elapsed());
+                }
+                let applied = metrics.last_applied.map(|id| **id.committed_leader_id());
+                let is_current = applied == Some(metrics.current_term);
+                let heard = metrics.last_quorum_acked.map(|at| at.elapsed());
+                let is_led = heard.is_some_and(|age| age <= self.options.failover_after);
+                match is_current && is_led {
+                    true => Role::Deciding(Reign(metrics.current_term)),
+                    false => Role::Alone,
+                }
+            }
+            Some(leader) if leader != metrics.id => {
+                let node = metrics.membership_config.membership().get_node(&leader);
+                let url = node.map(|node| node.url.clone()).filter(|url| !url.is_empty());
+                Role::Following { leader: url }
+            }
+            Some(_) | None => Role::Alone,
+        }
+    }
+
+    /// Waits for what is in flight, and ends the engine.
+    async fn close(
+        self,
+        acknowledger: JoinHandleOf<Types, ()>,
+        told: Option<std::sync::mpsc::SyncSender<()>>,
+    ) {
+        let Self { mut asked, pending, raft, shared, stands, .. } = self;
+        asked.close();
+        while let Some(command) = asked.recv().await {
+            match command {
+                Command::Commit { reign, done, .. } => {
+                    let outcomes = Err(closed());
+                    let _ = pending.send(Pending { reign, last: Lsn(0), outcomes, done });
+                }
+                Command::Linearizable(done) => done(Err(NotNow::Closed)),
+                Command::Change { done, .. } => {
+                    done(Err(MembersError::Refused("the server is shutting down".to_owned())));
+                }
+                Command::Forget => {}
+                Command::Close(told) => drop(told.send(())),
+            }
+        }
+        drop(pending);
+        let mut acknowledger = acknowledger;
+        if timeout(CLOSE_WAIT, &mut acknowledger).await.is_err() {
+            // It gives up what it waits for when nobody tells the role any more.
+            drop(stands);
+            let _ = acknowledger.await;
+        }
+        let _ = raft.shutdown().await;
+        shared.progress.close();
+        if let Some(told) = told {
+            let _ = told.send(());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Who takes part, and how each of them is doing.
+
+use std::time::Duration;
+
+use history::log::{
+    Member, MemberChange, MemberState, MembersDone, MembersError, Membership, Role,
+};
+use openraft::alias::WatchReceiverOf;
+use openraft::async_runtime::WatchReceiver;
+use openraft::{Instant as _, RaftMetrics};
+use store::Lsn;
+use tokio::sync::mpsc;
+
+use super::Command;
+use crate::shared::Shared;
+use crate::types::Types;
+
+/// How the cluster is doing, as far as one server knows.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// Which server says so.
+    pub id: u64,
+    /// What it is.
+    pub role: Role,
+    /// The term it is in.
+    pub term: u64,
+    /// Who leads, if that is known.
+    pub leader: Option<u64>,
+    /// The last change that is visible on it.
+    pub applied: Lsn,
+    /// Index of the last entry of its log, as the journal counts.
+    pub last_index: u64,
+    /// Index of the last entry that it knows to be committed.
+    pub committed_index: u64,
+    /// How long ago a majority answered the leader; only the leader knows.
+    pub quorum_age: Option<Duration>,
+    /// Records without effect since its start.
+    pub voids: u64,
+    /// All that take part, by number.
+    pub members: Vec<MemberStatus>,
+}
+
+/// How a member is doing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MemberStatus {
+    /// Its number.
+    pub id: u64,
+    /// Where the others reach it.
+    pub address: String,
+    /// Where clients reach it.
+    pub url: String,
+    /// Its part.
+    pub state: MemberState,
+    /// Index of the last entry that it is known to have; only the leader knows.
+    pub matched_index: Option<u64>,
+}
+
+/// Who takes part, as the engine knows.
+pub(super) struct Members {
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    pub(super) metrics: WatchReceiverOf<Types, RaftMetrics<Types>>,
+}
+
+impl Members {
+    pub(super) fn status(&self, shared: &Shared) -> Status {
+        let metrics = self.metrics.borrow_watched().clone();
+        let index = |id: u64| id + 1;
+        let committed = metrics.local_committed.map(|id| index(id.index));
+        Status {
+            id: metrics.id,
+            role: shared.progress.role(),
+            term: metrics.current_term,
+            leader: metrics.current_leader,
+            applied: shared.progress.applied(),
+            last_index: metrics.last_log_index.map_or(0, index),
+            committed_index: committed.unwrap_or(0),
+            quorum_age: metrics.last_quorum_acked.map(|at| at.elapsed()),
+            voids: shared.voids(),
+            members: self.members(&metrics),
+        }
+    }
+
+    fn members(&self, metrics: &RaftMetrics<Types>) -> Vec<MemberStatus> {
+        let membership = metrics.membership_config.membership();
+        let voters: Vec<u64> = membership.voter_ids().collect();
+        let matched = |id: &u64| {
+            let replication = metrics.replication.as_ref()?;
+            replication.get(id)?.as_ref().map(|id| id.index + 1)
+        };
+        let status = |(id, node): (&u64, &crate::types::Node)| MemberStatus {
+            id: *id,
+            address: node.address.clone(),
+            url: node.url.clone(),
+            state: match voters.contains(id) {
+                true => MemberState::Voter,
+                false => MemberState::Learner,
+            },
+            matched_index: matched(id),
+        };
+        membership.nodes().map(status).collect()
+    }
+}
+
+impl Membership for Members {
+    fn list(&self) -> Vec<Member> {
+        let metrics = self.metrics.borrow_watched().clone();
+        let members = self.members(&metrics).into_iter();
+        members
+            .map(|MemberStatus { id, address, state, .. }| Member { id, address, state })
+            .collect()
+    }
+
+    fn change(&self, change: MemberChange, done: MembersDone) {
+        if let Err(mpsc::error::SendError(Command::Change { done, .. })) =
+            self.commands.send(Command::Change { change, done })
+        {
+            done(Err(MembersError::Refused("the server is shutting down".to_owned())));
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What committed entries are applied to: the state machine of the engine over that of the commit
+//! log.
+//!
+//! Invariant: which records are void follows from the log alone, so it is the same on all servers:
+//! a record counts in an entry of the term in which it was decided, and only when it has the next
+//! number. So what was decided in a lost leadership never takes effect on a state it did not see.
+//! Invariant: a record with the next number and another history ends the applying: the servers
+//! have diverged, and nothing is made worse.
+//! Invariant: nothing is applied on the engine's own thread but in simulations.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::{Stream, StreamExt};
+use history::log::{ApplyError, Decided, EncodedRecord, StateMachine};
+use history::record::RecordHead;
+use openraft::storage::{EntryResponder, RaftStateMachine};
+use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use store::{LogPosition, Lsn};
+
+use crate::entry::{self, Malformed};
+use crate::errands::Errands;
+use crate::log_store::size;
+use crate::shared::Shared;
+use crate::types::{
+    Entry, LogId, Membership, Node, Outcome, RecordBytes, Snapshot, SnapshotFile, SnapshotMeta,
+    StoredMembership, Types,
+};
+
+/// So many entries are applied together at the most.
+const APPLY_ENTRIES_MAX: usize = 1024;
+/// And so many octets of them, if more than one.
+const APPLY_MAX_BYTES: usize = 8 << 20;
+
+/// The state machine of the engine.
+pub struct Machine {
+    state: Arc<dyn StateMachine>,
+    shared: Arc<Shared>,
+    errands: Errands,
+    /// The last record, and the running hash after it if it was applied since the start.
+    last: (Lsn, Option<u64>),
+    memberships: Memberships,
+}
+
+impl Machine {
+    /// Over `state`; `members` take part when the state says of nobody that he does.
+    ///
+    /// # Errors
+    /// When what the state knows of the members cannot be read.
+    pub(crate) fn new(
+        state: Arc<dyn StateMachine>,
+        shared: Arc<Shared>,
+        errands: Errands,
+        members: &BTreeMap<u64, Node>,
+    ) -> Result<Self, String> {
+        let position = state.position();
+        let stored = state.membership().map_err(|error| error.to_string())?;
+        let mut memberships = Memberships::decode(&stored).map_err(|malformed| malformed.0)?;
+        if memberships.is_empty() {
+            let voters = members.keys().copied().collect();
+            let first = Membership::new(vec![voters], members.clone())
+                .map_err(|_| "a voter is not among those who take part")?;
+            memberships.push(StoredMembership::new(log_id_at(position), first));
+        }
+        let last = (state.applied(), None);
+        Ok(Self { state, shared, errands, last, memberships })
+    }
+
+    /// What is to become of an entry, and the record in it if it has an effect.
+    fn judge(&mut self, id: &LogId, record: &RecordBytes) -> Result<Judged, ApplyError> {
+        let head = RecordHead::read(&record.0).map_err(|error| ApplyError::Record {
+            lsn: Lsn(self.last.0.0 + 1),
+            reason: error.to_string(),
+        })?;
+        let (last, hash) = self.last;
+        if head.reign.0 != **id.committed_leader_id() || head.lsn.0 != last.0 + 1 {
+            return Ok(Judged::Void(head));
+        }
+        if hash.is_some_and(|hash| hash != head.prev_hash) {
+            let reason = "it was decided on another history".to_owned();
+            return Err(ApplyError::Diverged { lsn: head.lsn, reason });
+        }
+        self.last = (head.lsn, Some(head.hash));
+        let bytes = Arc::clone(&record.0);
+        Ok(Judged::Next(EncodedRecord { lsn: head.lsn, hash: head.hash, bytes }))
+    }
+
+    /// Sorts entries into runs and applies them; what became of each.
+    async fn apply_all(&mut self, entries: Vec<Entry>) -> Result<Vec<Outcome>, ApplyError> {
+        let mut outcomes = Vec::with_capacity(entries.len());
+        let mut run = Run::default();
+        for Entry { log_id, payload } in entries {
+            let outcome = match payload {
+                EntryPayload::Blank => Outcome::Applied,
+                EntryPayload::Membership(membership) => {
+                    self.apply(std::mem::take(&mut run)).await?;
+                    self.memberships.push(StoredMembership::new(Some(log_id), membership));
+                    self.state.set_membership(self.memberships.encode());
+                    Outcome::Applied
+                }
+                EntryPayload::Normal(record) => match self.judge(&log_id, &record)? {
+                    Judged::Void(head) => {
+                        self.shared.note_void(&head, entry::place(&log_id));
+                        Outcome::Void
+                    }
+                    Judged::Next(record) => {
+                        if !run.takes(&log_id) {
+                            self.apply(std::mem::take(&mut run)).await?;
+                        }
+                        run.push(log_id, record);
+                        Outcome::Applied
+                    }
+                },
+            };
+            outcomes.push(outcome);
+        }
+        self.apply(run).await?;
+        Ok(outcomes)
+    }
+
+    /// Applies records that follow each other.
+    async fn apply(&mut self, run: Run) -> Result<(), ApplyError> {
+        let Some((id, last)) = run.last else { return Ok(()) };
+        let place = entry::place(&id);
+        let position = LogPosition { term: place.term, index: place.index };
+        let decided = match self.shared.has_led(place.term) {
+            true => Decided::Here,
+            false => Decided::Elsewhere,
+        };
+        let state = Arc::clone(&self.state);
+        let applied = self.errands.run(move || state.apply(decided, &run.records, position)).await;
+        applied.unwrap_or_else(|| Err(stopped(last)))?;
+        self.shared.progress.reached(last);
+        Ok(())
+    }
+
+    /// As of the last flush of the state.
+    fn snapshot(&self) -> Snapshot {
+        let last_log_id = log_id_at(self.shared.flushed());
+        let last_membership = self.memberships.as_of(last_log_id);
+        let meta = SnapshotMeta { last_log_id, last_membership };
+        Snapshot { meta, snapshot: SnapshotFile::default() }
+    }
+}
+
+/// A record, looked at.
+enum Judged {
+    /// Without effect.
+    Void(RecordHead),
+    /// The next one.
+    Next(EncodedRecord),
+}
+
+/// Records that follow each other in the log as well: of one term, without entries between them.
+#[derive(Default)]
+struct Run {
+    records: Vec<EncodedRecord>,
+    last: Option<(LogId, Lsn)>,
+}
+
+impl Run {
+    fn takes(&self, id: &LogId) -> bool {
+        self.last.is_none_or(|(last, _)| {
+            last.index + 1 == id.index && last.committed_leader_id() == id.committed_leader_id()
+        })
+    }
+
+    fn push(&mut self, id: LogId, record: EncodedRecord) {
+        self.last = Some((id, record.lsn));
+        self.records.push(record);
+    }
+}
+
+/// The last two sets of members: the engine may go back to the one before the last.
+#[derive(Clone, Debug, Default)]
+struct Memberships(Vec<StoredMembership>);
+
+impl Memberships {
+    const KEPT: usize = 2;
+
+    const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn push(&mut self, membership: StoredMembership) {
+        self.0.push(membership);
+        let surplus = self.0.len().saturating_sub(Self::KEPT);
+        self.0.drain(..surplus);
+    }
+
+    /// The newest that was in force at `at`.
+    fn as_of(&self, at: Option<LogId>) -> StoredMembership {
+        let found = self.0.iter().rev().find(|membership| *membership.log_id() <= at);
+        found.or(self.0.first()).cloned().unwrap_or_default()
+    }
+
+    /// Each with its term, its index in the journal and its length in four octets.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for one in &self.0 {
+            let place = one.log_id().as_ref().map(entry::place).unwrap_or_default();
+            let members = entry::encode_membership(one.membership());
+            out.extend_from_slice(&place.term.to_le_bytes());
+            out.extend_from_slice(&place.index.to_le_bytes());
+            let length = u32::try_from(members.len()).unwrap_or(u32::MAX);
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(&members);
+        }
+        out
+    }
+
+    fn decode(mut octets: &[u8]) -> Result<Self, Malformed> {
+        const SHORT: Malformed = Malformed("who takes part is incomplete in the database");
+        let mut all = Vec::new();
+        while !octets.is_empty() {
+            let (term, rest) = octets.split_first_chunk().ok_or(SHORT)?;
+            let (index, rest) = rest.split_first_chunk().ok_or(SHORT)?;
+            let (length, rest) = rest.split_first_chunk().ok_or(SHORT)?;
+            let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| SHORT)?;
+            let (members, rest) = rest.split_at_checked(length).ok_or(SHORT)?;
+            let (term, index) = (u64::from_le_bytes(*term), u64::from_le_bytes(*index));
+            let members = members.get(2..).ok_or(SHORT)?;
+            let membership = entry::decode_membership(members)?;
+            let id = log_id_at(LogPosition { term, index });
+            all.push(StoredMembership::new(id, membership));
+            octets = rest;
+        }
+        Ok(Self(all))
+    }
+}
+
+/// The engine's name for a place in the journal; index 0 is before the first.
+fn log_id_at(position: LogPosition) -> Option<LogId> {
+    let LogPosition { term, index } = position;
+    (index > 0).then(|| entry::log_id(journal::JournalPosition { term, index }))
+}
+
+fn stopped(last: Lsn) -> ApplyError {
+    ApplyError::Record { lsn: last, reason: "the server is shutting down".to_owned() }
+}
+
+impl RaftSnapshotBuilder<Types> for Snapshot {
+    type SnapshotData = SnapshotFile;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        Ok(self.clone())
+    }
+}
+
+impl RaftStateMachine<Types> for Machine {
+    type SnapshotData = SnapshotFile;
+    type SnapshotBuilder = Snapshot;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        let applied = log_id_at(self.state.position());
+        Ok((applied, self.memberships.as_of(applied)))
+    }
+
+    async fn apply<Strm>(&mut self, entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
+    {
+        let mut chunks = entries.ready_chunks(APPLY_ENTRIES_MAX);
+        while let Some(chunk) = chunks.next().await {
+            let mut chunk = chunk.into_iter().peekable();
+            while chunk.peek().is_some() {
+                let (mut entries, mut waiting) = (Vec::new(), Vec::new());
+                let mut bytes = 0;
+                while bytes < APPLY_MAX_BYTES
+                    && let Some(next) = chunk.next()
+                {
+                    let (entry, responder) = next?;
+                    bytes += size(&entry);
+                    entries.push(entry);
+                    waiting.push(responder);
+                }
+                let outcomes = self.apply_all(entries).await.map_err(|error| {
+                    self.shared.not_applied(&error);
+                    io::Error::other(error)
+                })?;
+                for (responder, outcome) in waiting.into_iter().zip(outcomes) {
+                    if let Some(responder) = responder {
+                        responder.send(outcome);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Snapshot {
+        self.snapshot()
+    }
+
+    async fn install_snapshot(&mut self, _: &SnapshotMeta, _: SnapshotFile) -> io::Result<()> {
+        Err(io::Error::other("a snapshot of another server cannot be taken over yet"))
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        Ok(self.shared.flushed().index.gt(&0).then(|| self.snapshot()))
+    }
+}

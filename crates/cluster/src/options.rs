@@ -1,0 +1,200 @@
+//! What a node is told at its start, and the settings of the engine that follow from it.
+//!
+//! Invariant: the settings on which safety rests are checked after they are made, so that neither
+//! a later edit nor another release of the engine changes them unnoticed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openraft::{Config, SnapshotPolicy};
+
+use crate::types::Node;
+
+/// How long the others wait for a leader that is silent before they elect another, by default.
+pub const FAILOVER_AFTER: Duration = Duration::from_secs(1);
+/// The shortest time that may be set: below it, the noise of a busy machine causes elections.
+pub const FAILOVER_AFTER_MIN: Duration = Duration::from_millis(200);
+/// The longest.
+pub const FAILOVER_AFTER_MAX: Duration = Duration::from_secs(60);
+/// How long a batch waits for its outcome after the lead is lost, by default.
+pub const OUTCOME_WAIT: Duration = Duration::from_secs(10);
+/// The most voters: each further one makes writes slower, and more may fail than ever do.
+pub const VOTERS_MAX: usize = 7;
+/// Heartbeats in the time after which a silent leader is replaced.
+const HEARTBEATS: u32 = 10;
+/// The most entries sent at once.
+const APPEND_ENTRIES_MAX: u64 = 1024;
+
+/// What a node is told at its start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its own number.
+    pub id: u64,
+    /// Who takes part when the cluster begins; later the log says so.
+    pub members: BTreeMap<u64, Node>,
+    /// How long the others wait for a leader that is silent before they elect another.
+    pub failover_after: Duration,
+    /// How long a batch waits for its outcome after the lead is lost.
+    pub outcome_wait: Duration,
+    /// What elections draw their moments from.
+    pub seed: u64,
+    /// How much of the log is kept for members that fall behind, in bytes.
+    pub log_keep_bytes: u64,
+    /// A node that was leader goes on as that after a restart, in the same term. That loses
+    /// acknowledged writes, and tests show that they would see it.
+    #[cfg(any(test, feature = "test-support"))]
+    pub restores_leader: bool,
+}
+
+/// How much of the log is kept for members that fall behind, by default, in bytes.
+pub const LOG_KEEP_BYTES: u64 = 1 << 30;
+
+impl Options {
+    /// The defaults of node `id` in a cluster that begins with `members`.
+    #[must_use]
+    pub fn new(id: u64, members: BTreeMap<u64, Node>, seed: u64) -> Self {
+        Self {
+            id,
+            members,
+            failover_after: FAILOVER_AFTER,
+            outcome_wait: OUTCOME_WAIT,
+            seed,
+            log_keep_bytes: LOG_KEEP_BYTES,
+            #[cfg(any(test, feature = "test-support"))]
+            restores_leader: false,
+        }
+    }
+
+    /// The heartbeat's interval.
+    #[must_use]
+    pub fn heartbeat(&self) -> Duration {
+        self.failover_after / HEARTBEATS
+    }
+
+    /// The engine's settings.
+    ///
+    /// # Errors
+    /// A sentence, when something is not possible or not safe.
+    pub(crate) fn config(&self) -> Result<Config, String> {
+        self.check()?;
+        let election_timeout_max = millis(self.failover_after);
+        let config = Config {
+            cluster_name: "roster".to_owned(),
+            heartbeat_interval: millis(self.heartbeat()),
+            election_timeout_min: election_timeout_max / 2,
+            election_timeout_max,
+            quorum_loss_probe_interval: Some(3 * election_timeout_max),
+            enable_pre_vote: Some(true),
+            enable_leader_restore: Some(self.restores_leader()),
+            allow_log_reversion: None,
+            snapshot_policy: SnapshotPolicy::Never,
+            max_in_snapshot_log_to_keep: 0,
+            max_payload_entries: APPEND_ENTRIES_MAX,
+            backoff: "50ms 100ms 200ms ..500ms".to_owned(),
+            ..Config::default()
+        };
+        let config = config.validate().map_err(|error| error.to_string())?;
+        self.check_safe(&config)?;
+        Ok(config)
+    }
+
+    #[cfg(any(test, feature = "test-support"))]
+    const fn restores_leader(&self) -> bool {
+        self.restores_leader
+    }
+
+    #[cfg(not(any(test, feature = "test-support")))]
+    #[allow(clippy::unused_self, reason = "a test may say otherwise")]
+    const fn restores_leader(&self) -> bool {
+        false
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !(FAILOVER_AFTER_MIN..=FAILOVER_AFTER_MAX).contains(&self.failover_after) {
+            return Err(format!(
+                "a silent leader is replaced after {FAILOVER_AFTER_MIN:?} to \
+                 {FAILOVER_AFTER_MAX:?}, not {:?}",
+                self.failover_after
+            ));
+        }
+        if self.members.len() > VOTERS_MAX {
+            return Err(format!(
+                "{} servers would decide together; {VOTERS_MAX} are the most",
+                self.members.len()
+            ));
+        }
+        if !self.members.is_empty() && !self.members.contains_key(&self.id) {
+            return Err(format!("server {} is not among the members", self.id));
+        }
+        Ok(())
+    }
+
+    /// What acknowledged writes depend on.
+    fn check_safe(&self, config: &Config) -> Result<(), String> {
+        let is_safe = config.enable_leader_restore == Some(self.restores_leader())
+            && config.enable_pre_vote == Some(true)
+            && config.quorum_loss_probe_interval >= Some(2 * config.election_timeout_max)
+            && config.allow_log_reversion.is_none()
+            && matches!(config.snapshot_policy, SnapshotPolicy::Never)
+            && config.enable_tick
+            && config.enable_elect
+            && config.enable_heartbeat;
+        if is_safe {
+            Ok(())
+        } else {
+            Err("the engine of the cluster is not set up safely; this is a bug".to_owned())
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(members: u64) -> Options {
+        let members = (1..=members).map(|id| (id, Node::default())).collect();
+        Options::new(1, members, 7)
+    }
+
+    #[test]
+    fn the_settings_on_which_safety_rests_are_as_they_must_be() {
+        let config = options(3).config().unwrap();
+        assert_eq!(config.enable_leader_restore, Some(false));
+        assert_eq!(config.enable_pre_vote, Some(true));
+        assert_eq!(config.quorum_loss_probe_interval, Some(3000));
+        assert_eq!(config.allow_log_reversion, None);
+        assert!(matches!(config.snapshot_policy, SnapshotPolicy::Never));
+        assert_eq!((config.heartbeat_interval, config.election_timeout_min), (100, 500));
+    }
+
+    #[test]
+    fn a_setting_that_loses_writes_is_refused() {
+        let options = options(3);
+        let config = options.config().unwrap();
+        let unsafe_ones: [fn(&mut Config); 6] = [
+            |config| config.enable_leader_restore = None,
+            |config| config.enable_leader_restore = Some(true),
+            |config| config.enable_pre_vote = None,
+            |config| config.quorum_loss_probe_interval = None,
+            |config| config.allow_log_reversion = Some(true),
+            |config| config.snapshot_policy = SnapshotPolicy::LogsSinceLast(1),
+        ];
+        for change in unsafe_ones {
+            let mut changed = config.clone();
+            change(&mut changed);
+            assert!(options.check_safe(&changed).is_err(), "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn impossible_clusters_are_refused() {
+        assert!(options(9).config().is_err());
+        assert!(Options { id: 4, ..options(3) }.config().is_err());
+        let quick = Options { failover_after: Duration::from_millis(10), ..options(3) };
+        assert!(quick.config().is_err());
+    }
+}

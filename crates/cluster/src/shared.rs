@@ -1,0 +1,107 @@
+//! What the engine's thread shares with the rest of the server.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use history::log::{ApplyError, NotNow, Progress, Role};
+use history::record::RecordHead;
+use journal::JournalPosition;
+use store::{LogPosition, Lsn};
+use tokio::time::Instant;
+
+/// What the engine's thread shares with the rest of the server.
+pub(crate) struct Shared {
+    pub(crate) progress: Progress,
+    /// Batches that were accepted and are not done.
+    pub(crate) in_flight: AtomicUsize,
+    /// The term in which this node leads, or led last since its start; 0 if it never did.
+    led: AtomicU64,
+    /// Up to here the state is durable without the log.
+    flushed: Mutex<LogPosition>,
+    /// When whoever leads was heard last.
+    heard: Mutex<Option<Instant>>,
+    /// Records that had no effect.
+    voids: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(applied: Lsn, flushed: LogPosition) -> Arc<Self> {
+        Arc::new(Self {
+            progress: Progress::new(applied, Role::Alone),
+            in_flight: AtomicUsize::new(0),
+            led: AtomicU64::new(0),
+            flushed: Mutex::new(flushed),
+            heard: Mutex::new(None),
+            voids: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether this node decided what is of `term`: nobody else did, and it did so since its start.
+    pub(crate) fn has_led(&self, term: u64) -> bool {
+        self.led.load(Ordering::Acquire) == term
+    }
+
+    /// This node leads in `term`.
+    pub(crate) fn leads(&self, term: u64) {
+        self.led.fetch_max(term, Ordering::AcqRel);
+    }
+
+    pub(crate) fn flushed(&self) -> LogPosition {
+        *self.lock()
+    }
+
+    /// The state is durable up to `position` without the log.
+    pub(crate) fn set_flushed(&self, position: LogPosition) {
+        let mut flushed = self.lock();
+        *flushed = (*flushed).max(position);
+    }
+
+    /// Whoever leads was heard at `at`: as the leader, from a majority.
+    pub(crate) fn heard(&self, at: Instant) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        *heard = (*heard).max(Some(at));
+    }
+
+    /// What is visible, if whoever leads was heard within `staleness_ms`.
+    pub(crate) fn bounded(&self, staleness_ms: u64) -> Result<Lsn, NotNow> {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        match heard {
+            Some(at) if at.elapsed() <= Duration::from_millis(staleness_ms) => {
+                Ok(self.progress.applied())
+            }
+            Some(_) | None => Err(NotNow::NoQuorum),
+        }
+    }
+
+    /// A record has no effect. The same holds on every server, so it is no failure.
+    pub(crate) fn note_void(&self, head: &RecordHead, place: JournalPosition) {
+        self.voids.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(
+            lsn = head.lsn.0,
+            term = place.term,
+            index = place.index,
+            "a change that was decided before the lead was lost has no effect"
+        );
+    }
+
+    /// How many records had no effect since the start.
+    pub(crate) fn voids(&self) -> u64 {
+        self.voids.load(Ordering::Relaxed)
+    }
+
+    /// Records could not be applied: nothing is, from now on.
+    pub(crate) fn not_applied(&self, error: &ApplyError) {
+        self.fail(format!("committed changes were not applied: {error}"));
+    }
+
+    pub(crate) fn fail(&self, reason: String) {
+        if self.progress.set_role(Role::Failed(reason.clone())) {
+            tracing::error!(%reason, "the log failed: no change is accepted until a restart");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LogPosition> {
+        self.flushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

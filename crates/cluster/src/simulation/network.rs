@@ -1,0 +1,200 @@
+//! The network between the nodes: messages take their time, overtake each other, get lost, and
+//! arrive when nobody waits for them any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use openraft::RaftNetworkFactory;
+use openraft::alias::VoteOf;
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::rt::AsyncRuntime;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::world::Dice;
+use crate::receiver::Receiver;
+use crate::types::{Node, Runtime, Snapshot, SnapshotFile, Types};
+
+#[derive(Clone)]
+pub(super) struct Network(Arc<Mutex<Links>>);
+
+struct Links {
+    nodes: BTreeMap<u64, Receiver>,
+    /// In which of its lives each is, if it lives.
+    lives: BTreeMap<u64, u64>,
+    /// From whom to whom nothing gets through.
+    cut: BTreeSet<(u64, u64)>,
+    delay_max: Duration,
+    lost_percent: u64,
+    dice: Dice,
+}
+
+impl Network {
+    pub(super) fn new(dice: Dice) -> Self {
+        Self(Arc::new(Mutex::new(Links {
+            nodes: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            delay_max: Duration::from_millis(5),
+            lost_percent: 0,
+            dice,
+        })))
+    }
+
+    pub(super) fn join(&self, id: u64, receiver: Receiver) {
+        self.links().nodes.insert(id, receiver);
+    }
+
+    pub(super) fn begin(&self, id: u64, life: u64) {
+        self.links().lives.insert(id, life);
+    }
+
+    pub(super) fn leave(&self, id: u64) {
+        let mut links = self.links();
+        links.nodes.remove(&id);
+        links.lives.remove(&id);
+    }
+
+    pub(super) fn cut(&self, from: u64, to: u64) {
+        self.links().cut.insert((from, to));
+    }
+
+    pub(super) fn worsen(&self, delay_max: Duration, lost_percent: u64) {
+        let mut links = self.links();
+        links.delay_max = delay_max;
+        links.lost_percent = lost_percent;
+    }
+
+    pub(super) fn heal(&self) {
+        self.links().cut.clear();
+        self.worsen(Duration::from_millis(5), 0);
+    }
+
+    /// How long a message takes; none: it gets lost.
+    fn travel(&self, from: u64, to: u64) -> Option<Duration> {
+        let links = self.links();
+        let lost = links.lost_percent;
+        let is_lost = links.cut.contains(&(from, to)) || links.dice.percent(lost);
+        let max = links.delay_max;
+        let takes = links.dice.duration(Duration::from_micros(50), max);
+        (!is_lost).then_some(takes)
+    }
+
+    /// Whether the node is still in that life: one that crashed runs on and reaches nobody.
+    fn is_alive(&self, id: u64, life: u64) -> bool {
+        self.links().lives.get(&id) == Some(&life)
+    }
+
+    fn at(&self, id: u64) -> Option<Receiver> {
+        self.links().nodes.get(&id).cloned()
+    }
+
+    fn links(&self) -> MutexGuard<'_, Links> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl RaftNetworkFactory<Types> for Link {
+    type Network = Link;
+
+    async fn new_client(&mut self, target: u64, _: &Node) -> Link {
+        Link { to: target, ..self.clone() }
+    }
+}
+
+/// The way from one node to another.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) network: Network,
+    pub(super) from: u64,
+    pub(super) life: u64,
+    pub(super) to: u64,
+}
+
+impl Link {
+    async fn call<T, F>(
+        &self,
+        option: RPCOption,
+        ask: impl FnOnce(Receiver) -> F + Send + 'static,
+    ) -> Result<T, RPCError<Types>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Option<T>> + Send,
+    {
+        let ends = Instant::now() + option.hard_ttl();
+        let (answer, heard) = oneshot::channel();
+        let link = self.clone();
+        // It arrives whether or not somebody still waits for the answer.
+        Runtime::spawn(async move {
+            if !link.network.is_alive(link.from, link.life) {
+                return;
+            }
+            let Some(takes) = link.network.travel(link.from, link.to) else { return };
+            sleep(takes).await;
+            let Some(receiver) = link.network.at(link.to) else { return };
+            let Some(answered) = ask(receiver).await else { return };
+            let Some(takes) = link.network.travel(link.to, link.from) else { return };
+            sleep(takes).await;
+            let _ = answer.send(answered);
+        });
+        if let Ok(Ok(answered)) = timeout(option.hard_ttl(), heard).await {
+            return Ok(answered);
+        }
+        sleep_until(ends).await;
+        Err(RPCError::Unreachable(Unreachable::from_string("no answer came")))
+    }
+}
+
+impl RaftNetworkV2<Types> for Link {
+    type SnapshotData = SnapshotFile;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        self.call(option, |to| async move { to.append(request).await.ok() }).await
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        self.call(option, |to| async move { to.vote(request).await.ok() }).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        self.call(option, |to| async move { to.pre_vote(request).await.ok() }).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        _: VoteOf<Types>,
+        _: Snapshot,
+        _: impl Future<Output = ReplicationClosed> + Send + 'static,
+        _: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let none = Unreachable::from_string("the simulation sends no snapshots");
+        Err(StreamingError::Unreachable(none))
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
+        self.call(option, |to| async move { to.transfer(request).await.ok() }).await
+    }
+}

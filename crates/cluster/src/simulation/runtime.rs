@@ -1,0 +1,192 @@
+//! The runtime of the engine in simulations: that of the product, but whoever waits for a watched
+//! value is woken in the order of the waiting. The product's wakes in an order by chance, which no
+//! seed reaches.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::rt::watch::{RecvError, SendError, Watch, WatchReceiver, WatchSender};
+use openraft::rt::{AsyncRuntime, OptionalSend, OptionalSync};
+use tokio::sync::{Notify, watch};
+
+use crate::types::SeededRuntime as Inner;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Simulated(Inner);
+
+impl Simulated {
+    /// Runs a future, all of whose chance comes from `seed`.
+    pub fn scope<F: Future>(seed: u64, future: F) -> impl Future<Output = F::Output> {
+        Inner::scope(seed, future)
+    }
+}
+
+impl AsyncRuntime for Simulated {
+    type JoinError = <Inner as AsyncRuntime>::JoinError;
+    type JoinHandle<T: OptionalSend + 'static> = <Inner as AsyncRuntime>::JoinHandle<T>;
+    type Sleep = <Inner as AsyncRuntime>::Sleep;
+    type Instant = <Inner as AsyncRuntime>::Instant;
+    type TimeoutError = <Inner as AsyncRuntime>::TimeoutError;
+    type Timeout<R, T: Future<Output = R> + OptionalSend> = <Inner as AsyncRuntime>::Timeout<R, T>;
+    type ThreadLocalRng = <Inner as AsyncRuntime>::ThreadLocalRng;
+    type Mpsc = <Inner as AsyncRuntime>::Mpsc;
+    type Watch = InOrder;
+    type Oneshot = <Inner as AsyncRuntime>::Oneshot;
+    type Mutex<T: OptionalSend + 'static> = <Inner as AsyncRuntime>::Mutex<T>;
+
+    fn spawn<T>(future: T) -> Self::JoinHandle<T::Output>
+    where
+        T: Future + OptionalSend + 'static,
+        T::Output: OptionalSend + 'static,
+    {
+        Inner::spawn(future)
+    }
+
+    fn sleep(duration: Duration) -> Self::Sleep {
+        Inner::sleep(duration)
+    }
+
+    fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
+        Inner::sleep_until(deadline)
+    }
+
+    fn timeout<R, F: Future<Output = R> + OptionalSend>(
+        duration: Duration,
+        future: F,
+    ) -> Self::Timeout<R, F> {
+        Inner::timeout(duration, future)
+    }
+
+    fn timeout_at<R, F: Future<Output = R> + OptionalSend>(
+        deadline: Self::Instant,
+        future: F,
+    ) -> Self::Timeout<R, F> {
+        Inner::timeout_at(deadline, future)
+    }
+
+    fn is_panic(join_error: &Self::JoinError) -> bool {
+        Inner::is_panic(join_error)
+    }
+
+    fn thread_rng() -> Self::ThreadLocalRng {
+        Inner::thread_rng()
+    }
+
+    fn new(threads: usize) -> Self {
+        Self(Inner::new(threads))
+    }
+
+    fn block_on<F, T>(&mut self, future: F) -> T
+    where
+        F: Future<Output = T>,
+    {
+        self.0.block_on(future)
+    }
+}
+
+/// Watched values whose watchers are woken in order.
+pub struct InOrder;
+
+pub struct Sender<T> {
+    /// None while it is dropped.
+    inner: Option<watch::Sender<T>>,
+    changed: Arc<Notify>,
+}
+
+pub struct Receiver<T> {
+    inner: watch::Receiver<T>,
+    changed: Arc<Notify>,
+}
+
+impl<T> Sender<T> {
+    fn inner(&self) -> &watch::Sender<T> {
+        self.inner.as_ref().unwrap()
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), changed: Arc::clone(&self.changed) }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), changed: Arc::clone(&self.changed) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.inner = None;
+        self.changed.notify_waiters();
+    }
+}
+
+impl Watch for InOrder {
+    type Sender<T: OptionalSend + OptionalSync> = Sender<T>;
+    type Receiver<T: OptionalSend + OptionalSync> = Receiver<T>;
+    type Ref<'a, T: OptionalSend + 'a> = watch::Ref<'a, T>;
+
+    fn channel<T: OptionalSend + OptionalSync>(init: T) -> (Sender<T>, Receiver<T>) {
+        let (sender, receiver) = watch::channel(init);
+        let changed = Arc::new(Notify::new());
+        let sender = Sender { inner: Some(sender), changed: Arc::clone(&changed) };
+        (sender, Receiver { inner: receiver, changed })
+    }
+}
+
+impl<T: OptionalSend + OptionalSync> WatchSender<InOrder, T> for Sender<T> {
+    fn send(&self, value: T) -> Result<(), SendError<T>> {
+        let sent = self.inner().send(value).map_err(|error| SendError(error.0));
+        self.changed.notify_waiters();
+        sent
+    }
+
+    fn send_if_modified<F>(&self, modify: F) -> bool
+    where
+        F: FnOnce(&mut T) -> bool,
+    {
+        let is_modified = self.inner().send_if_modified(modify);
+        if is_modified {
+            self.changed.notify_waiters();
+        }
+        is_modified
+    }
+
+    fn borrow_watched(&self) -> watch::Ref<'_, T> {
+        self.inner().borrow()
+    }
+
+    fn subscribe(&self) -> Receiver<T> {
+        Receiver { inner: self.inner().subscribe(), changed: Arc::clone(&self.changed) }
+    }
+}
+
+impl<T: OptionalSend + OptionalSync> WatchReceiver<InOrder, T> for Receiver<T> {
+    async fn changed(&mut self) -> Result<(), RecvError> {
+        let notify = Arc::clone(&self.changed);
+        loop {
+            // Before the look, so that nothing is missed in between.
+            let changed = notify.notified();
+            match self.inner.has_changed() {
+                Err(_) => return Err(RecvError(())),
+                Ok(true) => {
+                    self.inner.mark_unchanged();
+                    return Ok(());
+                }
+                Ok(false) => changed.await,
+            }
+        }
+    }
+
+    fn borrow_watched(&self) -> watch::Ref<'_, T> {
+        self.inner.borrow()
+    }
+
+    fn borrow_and_update(&mut self) -> watch::Ref<'_, T> {
+        self.inner.borrow_and_update()
+    }
+}

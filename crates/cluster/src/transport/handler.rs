@@ -1,0 +1,78 @@
+//! Who answers other nodes.
+//!
+//! Invariant: a handler never blocks the thread: everything that is sent waits there.
+
+use futures_util::future::BoxFuture;
+use openraft::Raft;
+use openraft::storage::RaftStateMachine;
+
+use super::{
+    AppendRequest, AppendResponse, TransferRequest, TransferResponse, VoteRequest, VoteResponse,
+};
+use crate::types::Types;
+
+/// A response that comes, or the reason why there is none, for the node that asked.
+pub type Responding<T> = BoxFuture<'static, Result<T, String>>;
+
+/// Answers other nodes. Each future is polled for the first time before the next request of the
+/// connection is handed over, and dropped when the connection ends.
+pub trait Handler: Send + Sync + 'static {
+    /// Entries for the log, and heartbeats, of node `from`.
+    fn append(&self, from: u64, request: AppendRequest) -> Responding<AppendResponse>;
+
+    /// The request of node `from` for a vote.
+    fn vote(&self, from: u64, request: VoteRequest) -> Responding<VoteResponse>;
+
+    /// The question of node `from` whether it would get a vote.
+    fn pre_vote(&self, from: u64, request: VoteRequest) -> Responding<VoteResponse>;
+
+    /// The request of node `from` to take over the lead.
+    fn transfer(&self, from: u64, request: TransferRequest) -> Responding<TransferResponse>;
+
+    /// Octets of node `from`, which the transport does not understand.
+    fn ask(&self, from: u64, octets: Vec<u8>) -> Responding<Vec<u8>>;
+}
+
+/// What answers octets of another node.
+pub type Asks = Box<dyn Fn(u64, Vec<u8>) -> Responding<Vec<u8>> + Send + Sync>;
+
+/// The engine as a handler, beside something that answers asks.
+pub struct RaftHandler<SM: RaftStateMachine<Types>> {
+    raft: Raft<Types, SM>,
+    asks: Asks,
+}
+
+impl<SM: RaftStateMachine<Types>> RaftHandler<SM> {
+    /// Hands what the engine understands to `raft`, and everything else to `asks`.
+    pub fn new(raft: Raft<Types, SM>, asks: Asks) -> Self {
+        Self { raft, asks }
+    }
+}
+
+impl<SM: RaftStateMachine<Types>> Handler for RaftHandler<SM> {
+    fn append(&self, _: u64, request: AppendRequest) -> Responding<AppendResponse> {
+        let raft = self.raft.clone();
+        Box::pin(async move { raft.append_entries(request).await.map_err(|it| it.to_string()) })
+    }
+
+    fn vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
+        let raft = self.raft.clone();
+        Box::pin(async move { raft.vote(request).await.map_err(|it| it.to_string()) })
+    }
+
+    fn pre_vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
+        let raft = self.raft.clone();
+        Box::pin(async move { raft.pre_vote(request).await.map_err(|it| it.to_string()) })
+    }
+
+    fn transfer(&self, _: u64, request: TransferRequest) -> Responding<TransferResponse> {
+        let raft = self.raft.clone();
+        Box::pin(
+            async move { raft.handle_transfer_leader(request).await.map_err(|it| it.to_string()) },
+        )
+    }
+
+    fn ask(&self, from: u64, octets: Vec<u8>) -> Responding<Vec<u8>> {
+        (self.asks)(from, octets)
+    }
+}

@@ -1,0 +1,149 @@
+//! The other nodes, as this one reaches them.
+//!
+//! Invariant: one connection to a node for each purpose, whoever uses it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use openraft::RaftNetworkFactory;
+use tokio::time::Instant;
+
+use super::connection::CallError;
+use super::frame::{ASK_MAX_BYTES, Kind, Purpose};
+use super::link::Link;
+use super::network::PeerNetwork;
+use super::tls::Credentials;
+use crate::types::{Node, Types};
+
+/// The other nodes; clones are the same. What is asked of it is asked within a tokio runtime.
+#[derive(Clone)]
+pub struct Peers {
+    credentials: Credentials,
+    links: Arc<Mutex<HashMap<u64, Links>>>,
+}
+
+/// The ways to one node.
+#[derive(Clone)]
+pub(crate) struct Links {
+    pub(crate) votes: Arc<Link>,
+    pub(crate) log: Arc<Link>,
+    pub(crate) asks: Arc<Link>,
+}
+
+/// Why an ask has no response.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum AskError {
+    /// The node has not got it and never will.
+    NotSent(String),
+    /// The node may have got it.
+    Unknown(String),
+}
+
+impl Peers {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new(credentials: Credentials) -> Self {
+        Self { credentials, links: Arc::default() }
+    }
+
+    /// A node is found at `address` (`HOST:PORT`) from now on.
+    pub fn know(&self, node: u64, address: &str) {
+        self.links_to(node, address);
+    }
+
+    /// A node is no longer one of the cluster.
+    pub fn forget(&self, node: u64) {
+        self.links().remove(&node);
+    }
+
+    /// Sends octets to the handler of asks of a node, and waits for what it says, no longer than
+    /// `limit`.
+    ///
+    /// # Errors
+    /// Whether the node may have got it.
+    pub async fn ask(
+        &self,
+        node: u64,
+        octets: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, AskError> {
+        let deadline = Instant::now() + limit;
+        if octets.len() > ASK_MAX_BYTES {
+            return Err(AskError::NotSent(format!("it is longer than {ASK_MAX_BYTES} bytes")));
+        }
+        let link = self.links().get(&node).map(|links| Arc::clone(&links.asks));
+        let link = link.ok_or_else(|| AskError::NotSent(format!("node {node} is not known")))?;
+        let connection = link.connection(deadline).await.map_err(AskError::NotSent)?;
+        let mut call = connection.begin(Kind::Ask, octets, deadline).await?;
+        Ok(call.response(deadline).await?)
+    }
+
+    pub(crate) fn own_node(&self) -> u64 {
+        self.credentials.identity().node
+    }
+
+    fn links_to(&self, node: u64, address: &str) -> Links {
+        let mut all = self.links();
+        let links = all.entry(node).or_insert_with(|| {
+            let to = |purpose| {
+                let credentials = self.credentials.clone();
+                Arc::new(Link::new(credentials, node, purpose, address.to_owned()))
+            };
+            Links { votes: to(Purpose::Votes), log: to(Purpose::Log), asks: to(Purpose::Asks) }
+        });
+        for link in [&links.votes, &links.log, &links.asks] {
+            link.set_address(address);
+        }
+        links.clone()
+    }
+
+    fn links(&self) -> MutexGuard<'_, HashMap<u64, Links>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn network(&self, node: u64, at: &Node) -> (u64, Links) {
+        (self.own_node(), self.links_to(node, &at.address))
+    }
+}
+
+impl RaftNetworkFactory<Types> for Peers {
+    type Network = PeerNetwork;
+
+    async fn new_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
+        let (own, links) = self.network(target, node);
+        PeerNetwork::new(own, target, Arc::clone(&links.log), links.votes)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
+        let (own, links) = self.network(target, node);
+        PeerNetwork::new(own, target, Arc::clone(&links.votes), links.votes)
+    }
+}
+
+impl From<CallError> for AskError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::TimedOut { is_sent: false } => Self::NotSent(LATE.to_owned()),
+            CallError::TimedOut { is_sent: true } => Self::Unknown(LATE.to_owned()),
+            CallError::Broken { is_sent: false, reason } => Self::NotSent(reason),
+            CallError::Broken { is_sent: true, reason } | CallError::Failed(reason) => {
+                Self::Unknown(reason)
+            }
+        }
+    }
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(reason) => write!(f, "the node was not asked: {reason}"),
+            Self::Unknown(reason) => write!(f, "the node did not answer: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+const LATE: &str = "no response in time";

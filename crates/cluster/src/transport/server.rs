@@ -1,0 +1,207 @@
+//! The accepting side: connections of other nodes, and what they ask.
+//!
+//! Invariant: what is not authenticated is bounded in number and in time, costs no log line of its
+//! own, and never reaches a handler.
+//! Invariant: requests of a connection are handed over in the order in which they came.
+//! Invariant: nothing is read while too much waits: for the handler, or for the peer to read.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::conversation::Conversation;
+use super::door::{Door, Peer, Strangers, Visitors};
+use super::frame::Purpose;
+use super::greeting::{GREETING_BYTES, Greeting};
+use super::handler::Handler;
+use super::socket;
+use super::tls::{Credentials, is_node};
+
+/// How long a connection may take until it is authenticated, in milliseconds.
+pub const HANDSHAKE_MAX_MS: u64 = 5_000;
+/// The most connections at a time that are not authenticated yet.
+pub const UNAUTHENTICATED_MAX: usize = 64;
+/// The most of those from one address.
+pub const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 4;
+/// The most connections of one node for one purpose; a further one ends the oldest, which the node
+/// may have lost without this side's knowing.
+pub const CONNECTIONS_PER_PURPOSE_MAX: usize = 2;
+/// The pause after the system could not accept a connection, in milliseconds.
+const ACCEPT_PAUSE_MS: u64 = 50;
+
+/// What strangers may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
+    /// How long a connection may take until it is authenticated.
+    pub handshake: Duration,
+    /// The most connections at a time that are not authenticated yet.
+    pub unauthenticated: usize,
+    /// The most of those from one address.
+    pub unauthenticated_per_address: usize,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_millis(HANDSHAKE_MAX_MS),
+            unauthenticated: UNAUTHENTICATED_MAX,
+            unauthenticated_per_address: UNAUTHENTICATED_PER_ADDRESS_MAX,
+        }
+    }
+}
+
+/// The accepting side; dropping it ends it with all its connections.
+pub struct PeerServer {
+    task: AbortHandle,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    credentials: Credentials,
+    handler: Arc<dyn Handler>,
+    limits: ServerLimits,
+    door: Door,
+    strangers: Strangers,
+    visitors: Visitors,
+}
+
+/// Serves other nodes over `listener`, as tasks of the current runtime.
+pub fn serve(
+    listener: TcpListener,
+    credentials: Credentials,
+    handler: Arc<dyn Handler>,
+    limits: ServerLimits,
+) -> PeerServer {
+    let shared = Arc::new(Shared {
+        credentials,
+        handler,
+        limits,
+        door: Door::new(limits.unauthenticated, limits.unauthenticated_per_address),
+        strangers: Strangers::default(),
+        visitors: Visitors::default(),
+    });
+    let task = tokio::spawn(accept(listener, Arc::clone(&shared))).abort_handle();
+    PeerServer { task, shared }
+}
+
+impl PeerServer {
+    /// Connections that were refused since the start.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.shared.strangers.count()
+    }
+
+    /// Connections that are not authenticated yet.
+    #[must_use]
+    pub fn unauthenticated(&self) -> usize {
+        self.shared.door.inside()
+    }
+
+    /// Authenticated connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.visitors.count()
+    }
+}
+
+impl Drop for PeerServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Aborts what is in it when it is dropped.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => begin(&mut connections, stream, from.ip(), &shared),
+                // No more descriptors, as a rule: they come back.
+                Err(_) => sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+fn begin(connections: &mut JoinSet<()>, stream: TcpStream, from: IpAddr, shared: &Arc<Shared>) {
+    match shared.door.enter(from) {
+        Some(entered) => {
+            let shared = Arc::clone(shared);
+            connections.spawn(async move {
+                let admitted = timeout(shared.limits.handshake, admit(stream, &shared)).await;
+                drop(entered);
+                match admitted {
+                    Ok(Ok(admitted)) => converse(admitted, &shared).await,
+                    Ok(Err(reason)) => shared.strangers.refuse(from, &reason),
+                    Err(_) => shared.strangers.refuse(from, "it took too long to say who it is"),
+                }
+            });
+        }
+        None => {
+            // Reset, so that nothing of it stays here.
+            drop(SockRef::from(&stream).set_linger(Some(Duration::ZERO)));
+            shared.strangers.refuse(from, "too many connections say nothing");
+        }
+    }
+}
+
+struct Admitted {
+    stream: TlsStream<TcpStream>,
+    node: u64,
+    purpose: Purpose,
+}
+
+/// TLS and the greeting; otherwise why not.
+async fn admit(stream: TcpStream, shared: &Shared) -> Result<Admitted, String> {
+    let text = |error: io::Error| error.to_string();
+    socket::prepare(&stream).map_err(text)?;
+    let acceptor = TlsAcceptor::from(Arc::clone(&shared.credentials.server));
+    let mut stream = acceptor.accept(stream).await.map_err(text)?;
+    let mut octets = [0; GREETING_BYTES];
+    stream.read_exact(&mut octets).await.map_err(text)?;
+    let greeting = Greeting::decode(&octets).ok_or("it does not greet")?;
+    let own = shared.credentials.identity();
+    let chain = stream.get_ref().1.peer_certificates();
+    let certificate = chain.and_then(|chain| chain.first()).ok_or("it has no certificate")?;
+    if greeting.from.cluster == own.cluster && !is_node(certificate, greeting.from) {
+        return Err("it says that it is another node than its certificate".to_owned());
+    }
+    let (purpose, welcome) = greeting.response(own);
+    stream.write_all(&welcome.encode()).await.map_err(text)?;
+    stream.flush().await.map_err(text)?;
+    let Some(purpose) = purpose else {
+        stream.shutdown().await.map_err(text)?;
+        return Err("it wants another node, cluster or protocol".to_owned());
+    };
+    Ok(Admitted { stream, node: greeting.from.node, purpose })
+}
+
+async fn converse(admitted: Admitted, shared: &Arc<Shared>) {
+    let Admitted { stream, node, purpose } = admitted;
+    let visit = shared.visitors.enter(Peer { node, purpose }, CONNECTIONS_PER_PURPOSE_MAX);
+    let (read, write) = tokio::io::split(stream);
+    let handler = Arc::clone(&shared.handler);
+    let conversation = Conversation::new(read, write, handler, Peer { node, purpose });
+    let outcome = tokio::select! {
+        outcome = conversation.run() => outcome,
+        () = visit.superseded() => Ok(()),
+    };
+    match outcome {
+        Ok(()) => tracing::debug!(node, ?purpose, "a node closed its connection"),
+        Err(error) => tracing::debug!(node, ?purpose, %error, "a connection of a node broke"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What the node that decides says of an update that was handed to it.
+//!
+//! Layout, little-endian; a text is its length (u32) and UTF-8:
+//!
+//! ```text
+//! version u16
+//! kind u8:  1 answered     lsn u64, wrong guess u8, policy u8 (255: none), response u32 + octets
+//!           2 not deciding leader text (empty: not known)
+//!           3 unknown
+//!           4 refused      result code u32, diagnostic text
+//! ```
+//!
+//! Invariant: everything but `answered` and `unknown` says that nothing happened.
+
+use ldap::result::ResultCode;
+use store::Lsn;
+
+use super::octets::{OctetReader, Unreadable, put_octets};
+use super::{ANSWER_MAX_BYTES, PROTOCOL_VERSION};
+use crate::password_policy::PolicyError;
+
+/// What became of an update that was handed on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// It is decided, and what was changed is durable.
+    Answered(Answered),
+    /// The node does not decide; nothing happened.
+    NotDeciding {
+        /// Where clients find the one that does, as an LDAP URL.
+        leader: Option<String>,
+    },
+    /// Whether it happened is not known to the node: it lost the lead meanwhile.
+    Unknown,
+    /// Nothing happened, and nobody looked at it.
+    Refused {
+        /// What its client is told.
+        code: ResultCode,
+        /// Why.
+        diagnostic: String,
+    },
+}
+
+/// The response to an update.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Answered {
+    /// The response is true of a state with this change, and of none before.
+    pub lsn: Lsn,
+    /// An old password that was sent is not right.
+    pub is_wrong_guess: bool,
+    /// What the password policy had against it.
+    pub policy: Option<PolicyError>,
+    /// The LDAP message to be sent; empty where its client has abandoned it.
+    pub response: Vec<u8>,
+}
+
+impl Answer {
+    /// It as octets.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = PROTOCOL_VERSION.to_le_bytes().to_vec();
+        match self {
+            Self::Answered(Answered { lsn, is_wrong_guess, policy, response }) => {
+                out.push(ANSWERED);
+                out.extend_from_slice(&lsn.0.to_le_bytes());
+                out.push(u8::from(*is_wrong_guess));
+                out.push(policy.map_or(NO_POLICY, |policy| policy as u8));
+                put_octets(&mut out, response);
+            }
+            Self::NotDeciding { leader } => {
+                out.push(NOT_DECIDING);
+                put_octets(&mut out, leader.as_deref().unwrap_or_default().as_bytes());
+            }
+            Self::Unknown => out.push(UNKNOWN),
+            Self::Refused { code, diagnostic } => {
+                out.push(REFUSED);
+                out.extend_from_slice(&code.code().to_le_bytes());
+                put_octets(&mut out, diagnostic.as_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// When the octets are none, or one of another version.
+    pub fn decode(octets: &[u8]) -> Result<Self, Unreadable> {
+        if octets.len() > ANSWER_MAX_BYTES {
+            return Err(Unreadable("longer than an answer may be"));
+        }
+        let mut reader = OctetReader::new(octets);
+        if reader.u16()? != PROTOCOL_VERSION {
+            return Err(Unreadable("of another version"));
+        }
+        let answer = match reader.u8()? {
+            ANSWERED => Self::Answered(Answered {
+                lsn: Lsn(reader.u64()?),
+                is_wrong_guess: reader.bool()?,
+                policy: read_policy(&mut reader)?,
+                response: reader.octets(ANSWER_MAX_BYTES)?.to_vec(),
+            }),
+            NOT_DECIDING => {
+                let leader = reader.text(TEXT_MAX_BYTES)?;
+                Self::NotDeciding { leader: (!leader.is_empty()).then(|| leader.to_owned()) }
+            }
+            UNKNOWN => Self::Unknown,
+            REFUSED => Self::Refused {
+                code: ResultCode::from_wire(reader.u32()?),
+                diagnostic: reader.text(TEXT_MAX_BYTES)?.to_owned(),
+            },
+            _ => return Err(Unreadable("an answer of a kind that is not known")),
+        };
+        reader.end()?;
+        Ok(answer)
+    }
+}
+
+fn read_policy(reader: &mut OctetReader<'_>) -> Result<Option<PolicyError>, Unreadable> {
+    match reader.u8()? {
+        NO_POLICY => Ok(None),
+        number => {
+            let known = PolicyError::ALL.get(usize::from(number)).copied();
+            known.map(Some).ok_or(Unreadable("a policy error that is not known"))
+        }
+    }
+}
+
+const ANSWERED: u8 = 1;
+const NOT_DECIDING: u8 = 2;
+const UNKNOWN: u8 = 3;
+const REFUSED: u8 = 4;
+
+/// Stands for no policy error.
+const NO_POLICY: u8 = u8::MAX;
+
+/// Octets of a diagnostic or a URL.
+const TEXT_MAX_BYTES: usize = 64 * 1024;

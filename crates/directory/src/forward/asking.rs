@@ -1,0 +1,122 @@
+//! The node that was asked for an update: where another one decides, what came is handed on, before
+//! anything of it is resolved or hashed.
+//!
+//! Invariant: what settings of this node say of the connection is looked at here, and nowhere else.
+
+use std::sync::Arc;
+
+use ldap::message::{Message, Request};
+use zeroize::Zeroizing;
+
+use super::outgoing::{Forwardable, Forwarding};
+use super::request::{ForwardedRequest, ForwardedWork, RequestId};
+use crate::config::close_session;
+use crate::request::asker_queues::Asker;
+use crate::request::controls::request::RequestControls;
+use crate::request::received::Envelope;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::{Next, Worker};
+use crate::write::queue::PendingWrite;
+use crate::write::{named, submit};
+
+/// The messages of one update, or of a transaction.
+pub(crate) type Messages = Vec<Zeroizing<Vec<u8>>>;
+
+/// Hands on an update by one of the LDAP operations, if another node decides it.
+pub(crate) fn update(
+    worker: &mut Worker,
+    session: &mut Session,
+    message: &Message<'_, Request<'_>>,
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
+) -> Result<Option<Next>, Refusal> {
+    let name = match &message.op {
+        Request::Add(add) => add.name,
+        Request::Modify(modify) => modify.name,
+        Request::ModifyDn(rename) => rename.name,
+        Request::Delete(delete) => {
+            // The connections are those of this node.
+            let named = named::named(&worker.directory, delete.name)?;
+            if close_session::is_session(&named) {
+                return Ok(None);
+            }
+            delete.name
+        }
+        Request::Bind(_)
+        | Request::Unbind
+        | Request::Search(_)
+        | Request::Compare(_)
+        | Request::Abandon(_)
+        | Request::Extended(_) => return Ok(None),
+    };
+    extended(worker, session, controls, envelope, Some(name))
+}
+
+/// Hands on the update that a message asks for, if another node decides it; `name` is that of the
+/// entry it is about.
+pub(crate) fn extended(
+    worker: &mut Worker,
+    session: &mut Session,
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
+    name: Option<&str>,
+) -> Result<Option<Next>, Refusal> {
+    let Some(forwarding) = taking(worker, session) else { return Ok(None) };
+    if controls.transaction.is_some() {
+        // It is kept until the transaction ends.
+        return Ok(None);
+    }
+    submit::check_controls(session, controls)?;
+    if let Some(refusal) = forwarding.referral(name) {
+        return Err(refusal);
+    }
+    let messages = vec![Zeroizing::new(envelope.bytes.to_vec())];
+    Ok(Some(hand_on(worker, session, envelope, messages)))
+}
+
+/// Hands on the end of a transaction with its updates, if another node decides it; else gives the
+/// messages back.
+pub(crate) fn transaction(
+    worker: &mut Worker,
+    session: &mut Session,
+    envelope: Envelope<'_>,
+    mut messages: Messages,
+) -> Result<Result<Next, Messages>, Refusal> {
+    let Some(forwarding) = taking(worker, session) else { return Ok(Err(messages)) };
+    if let Some(refusal) = forwarding.referral(None) {
+        return Err(refusal);
+    }
+    messages.push(Zeroizing::new(envelope.bytes.to_vec()));
+    Ok(Ok(hand_on(worker, session, envelope, messages)))
+}
+
+/// What hands on the next update of this session; none where it is decided here.
+fn taking(worker: &Worker, session: &Session) -> Option<Arc<Forwarding>> {
+    let forwarding = worker.directory.queue.forwarding()?;
+    let is_taken = !session.is_elsewhere() && forwarding.takes(session.number());
+    is_taken.then(|| Arc::clone(forwarding))
+}
+
+fn hand_on(
+    worker: &mut Worker,
+    session: &mut Session,
+    envelope: Envelope<'_>,
+    messages: Messages,
+) -> Next {
+    let mut id = [0; 16];
+    worker.chance.fill(&mut id);
+    let forwardable = forwardable(session, id, messages);
+    let cancel = session.begin(envelope.id);
+    Next::Write(PendingWrite::elsewhere(&worker.directory.queue, forwardable, envelope, cancel))
+}
+
+/// What is needed to have an update of this session decided elsewhere.
+pub(crate) fn forwardable(session: &Session, id: RequestId, messages: Messages) -> Forwardable {
+    let work = ForwardedWork::Messages { session: session.to_another(), messages };
+    Forwardable {
+        request: ForwardedRequest { id, work }.encode(),
+        session: session.number(),
+        asker: Asker::of(session),
+    }
+}

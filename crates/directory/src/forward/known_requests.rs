@@ -1,0 +1,272 @@
+//! Which requests were carried out not long ago, and which are being carried out for other nodes:
+//! what is sent twice happens once.
+//!
+//! Invariant: the request of a record is known before the record is answered, on each node alike.
+//! Invariant: what is kept is bounded by the constants below, in time, number and octets.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use environment::Clock;
+use history::log::{ApplyError, CommitLog, Decided, EncodedRecord, StateMachine};
+use history::record::RecordHead;
+use ldap::result::ResultCode;
+use rustc_hash::FxHashMap;
+use store::{LogPosition, Lsn};
+
+use super::answer::Answer;
+use super::request::RequestId;
+
+/// Takes the octets of the answer to a request of another node; called once, from a thread that
+/// must not wait.
+pub type ForwardedDone = Box<dyn FnOnce(Vec<u8>) + Send>;
+
+/// The requests.
+pub(crate) struct KnownRequests {
+    clock: Arc<dyn Clock>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Those that have a record, with the last one they have.
+    applied: FxHashMap<RequestId, Lsn>,
+    applied_order: VecDeque<(Duration, RequestId)>,
+    /// Those of other nodes that are being carried out, with all who wait for the answer.
+    underway: FxHashMap<RequestId, Vec<ForwardedDone>>,
+    /// What was answered to other nodes.
+    answered: FxHashMap<RequestId, Arc<[u8]>>,
+    answered_order: VecDeque<(Duration, RequestId)>,
+    answered_bytes: usize,
+}
+
+/// What is known of a request that comes.
+pub(crate) enum Begun {
+    /// Nothing: it is to be carried out.
+    New(Ticket),
+    /// It has a record at least.
+    Applied(Ticket),
+    /// It is being carried out, or was answered; whoever asked is told.
+    Known,
+}
+
+/// A request of another node that is being carried out. When it is dropped without an answer,
+/// nothing has happened.
+pub(crate) struct Ticket {
+    known: Arc<KnownRequests>,
+    id: RequestId,
+    is_answered: bool,
+}
+
+impl KnownRequests {
+    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { clock: Arc::clone(clock), known: Mutex::default() })
+    }
+
+    /// Fills the table from the records that a log keeps.
+    pub(crate) fn fill(&self, log: &dyn CommitLog) {
+        let applied = log.applied();
+        let tail = log.tail(Lsn(1)).or_else(|gone| log.tail(gone.first));
+        let Ok(mut tail) = tail else { return };
+        let mut newest = Vec::new();
+        // The first is the oldest that is kept.
+        while let Ok(Some(record)) = tail.next_within(Duration::ZERO) {
+            if let Ok(head) = RecordHead::read(&record.bytes) {
+                newest.push((head.time_us(), head.request, head.lsn));
+            }
+            if record.lsn >= applied {
+                break;
+            }
+            if newest.len() > 2 * APPLIED_MAX {
+                newest.drain(..APPLIED_MAX);
+            }
+        }
+        let Some((last_us, ..)) = newest.last().copied() else { return };
+        let kept_us = u64::try_from(KEPT_FOR.as_micros()).unwrap_or(u64::MAX);
+        let now = self.clock.elapsed();
+        let mut known = self.lock();
+        for (time_us, id, lsn) in newest {
+            if time_us.saturating_add(kept_us) >= last_us {
+                known.note(now, id, lsn);
+            }
+        }
+    }
+
+    /// The last record of a request, if it has any.
+    pub(crate) fn applied(&self, id: &RequestId) -> Option<Lsn> {
+        self.lock().applied.get(id).copied()
+    }
+
+    /// A request of another node comes; `done` gets the answer.
+    pub(crate) fn begin(self: &Arc<Self>, id: RequestId, done: ForwardedDone) -> Begun {
+        let mut known = self.lock();
+        if let Some(waiting) = known.underway.get_mut(&id) {
+            waiting.push(done);
+            return Begun::Known;
+        }
+        if let Some(answer) = known.answered.get(&id).map(Arc::clone) {
+            drop(known);
+            done(answer.to_vec());
+            return Begun::Known;
+        }
+        known.underway.insert(id, vec![done]);
+        let ticket = Ticket { known: Arc::clone(self), id, is_answered: false };
+        match known.applied.get(&id) {
+            Some(_) => Begun::Applied(ticket),
+            None => Begun::New(ticket),
+        }
+    }
+
+    /// Records became visible.
+    fn note(&self, records: &[EncodedRecord]) {
+        let now = self.clock.elapsed();
+        let mut known = self.lock();
+        for record in records {
+            if let Ok(head) = RecordHead::read(&record.bytes) {
+                known.note(now, head.request, head.lsn);
+            }
+        }
+    }
+
+    fn end(&self, id: &RequestId, answer: &Answer) {
+        let octets = answer.encode();
+        let mut known = self.lock();
+        let waiting = known.underway.remove(id).unwrap_or_default();
+        if matches!(answer, Answer::Answered(_)) && octets.len() <= ANSWER_KEPT_MAX_BYTES {
+            known.keep(self.clock.elapsed(), *id, &octets);
+        }
+        drop(known);
+        waiting.into_iter().for_each(|done| done(octets.clone()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for KnownRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.lock();
+        f.debug_struct("KnownRequests")
+            .field("applied", &known.applied.len())
+            .field("underway", &known.underway.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Known {
+    fn note(&mut self, now: Duration, id: RequestId, lsn: Lsn) {
+        let is_old = |at: Duration| now.saturating_sub(at) > KEPT_FOR;
+        while let Some((at, oldest)) = self.applied_order.front().copied()
+            && (is_old(at) || self.applied_order.len() >= APPLIED_MAX)
+        {
+            self.applied_order.pop_front();
+            self.applied.remove(&oldest);
+        }
+        // A request of many records is as old as the first of them.
+        if self.applied.insert(id, lsn).is_none() {
+            self.applied_order.push_back((now, id));
+        }
+        // What was answered in an earlier reign is not true any more.
+        if let Some(answer) = self.answered.remove(&id) {
+            self.answered_bytes -= answer.len();
+        }
+    }
+
+    fn keep(&mut self, now: Duration, id: RequestId, answer: &[u8]) {
+        let is_old = |at: Duration| now.saturating_sub(at) > KEPT_FOR;
+        while let Some((at, oldest)) = self.answered_order.front().copied()
+            && (is_old(at)
+                || self.answered_order.len() >= ANSWERED_MAX
+                || self.answered_bytes >= ANSWERED_MAX_BYTES)
+        {
+            self.answered_order.pop_front();
+            if let Some(answer) = self.answered.remove(&oldest) {
+                self.answered_bytes -= answer.len();
+            }
+        }
+        self.answered_bytes += answer.len();
+        if let Some(before) = self.answered.insert(id, answer.into()) {
+            self.answered_bytes -= before.len();
+        }
+        self.answered_order.push_back((now, id));
+    }
+}
+
+impl Ticket {
+    /// Which request it is.
+    pub(crate) fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// Answers all who have asked.
+    pub(crate) fn answer(mut self, answer: &Answer) {
+        self.is_answered = true;
+        self.known.end(&self.id, answer);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let diagnostic = "the server that takes the writes could not handle it".to_owned();
+            let code = ResultCode::Unavailable;
+            self.known.end(&self.id, &Answer::Refused { code, diagnostic });
+        }
+    }
+}
+
+/// A state machine, whose records are noted.
+pub(crate) struct NotedMachine {
+    machine: Arc<dyn StateMachine>,
+    known: Arc<KnownRequests>,
+}
+
+impl NotedMachine {
+    pub(crate) fn new(machine: Arc<dyn StateMachine>, known: &Arc<KnownRequests>) -> Self {
+        Self { machine, known: Arc::clone(known) }
+    }
+}
+
+impl StateMachine for NotedMachine {
+    fn apply(
+        &self,
+        decided: Decided,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        self.machine.apply(decided, records, position)?;
+        self.known.note(records);
+        Ok(())
+    }
+
+    fn applied(&self) -> Lsn {
+        self.machine.applied()
+    }
+
+    fn position(&self) -> LogPosition {
+        self.machine.position()
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        self.machine.membership()
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.machine.set_membership(octets);
+    }
+}
+
+/// How long it is known that a request was carried out, and what was answered.
+const KEPT_FOR: Duration = Duration::from_secs(600);
+
+/// Requests that are known to be carried out: 25 seconds at forty thousand a second, and longer
+/// than an update is tried.
+const APPLIED_MAX: usize = 1 << 20;
+
+/// Answers that are kept, in number and octets, and of one.
+const ANSWERED_MAX: usize = 100_000;
+const ANSWERED_MAX_BYTES: usize = 8 << 20;
+const ANSWER_KEPT_MAX_BYTES: usize = 64 * 1024;

@@ -1,0 +1,564 @@
+//! Updates that this node has handed on, until they are answered.
+//!
+//! Of each connection one is under way at a time, so that they are decided in their order; the next
+//! one leaves when it is answered. Where nobody decides, or the answer was lost, an update is sent
+//! again with the same id, until the time for it is over.
+//!
+//! Invariant: each is answered exactly once, and what may have happened is never called a failure.
+//! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
+use environment::Clock;
+use history::log::{CommitError, CommitLog, ReadLevel, Role};
+use ldap::dn::Dn;
+use ldap::message::{DecodeLimits, Message, MessageId, OperationKind, Response};
+use ldap::result::ResultCode;
+use ldap::url::LdapUrl;
+use rustc_hash::FxHashMap;
+use store::Lsn;
+use zeroize::Zeroizing;
+
+use super::answer::{Answer, Answered};
+use super::known_requests::KnownRequests;
+use super::{ForwardError, Forwarder, REQUEST_MAX_BYTES};
+use crate::request::asker_bytes::AskerBytes;
+use crate::request::asker_queues::Asker;
+use crate::request::cancel::{Cancel, Ending};
+use crate::request::completion::{Completion, WriteDone};
+use crate::request::limits::Limits;
+use crate::request::refusal::Refusal;
+use crate::write::queue::{Post, SMALL_BYTES, To, refused, shutting_down};
+
+/// What of an update is needed to hand it on.
+pub(crate) struct Forwardable {
+    /// All of it, encoded (see `request.rs`).
+    pub(crate) request: Zeroizing<Vec<u8>>,
+    /// The number of the connection.
+    pub(crate) session: u64,
+    pub(crate) asker: Asker,
+}
+
+/// An update that is handed on.
+pub(crate) struct Outgoing {
+    pub(crate) forwardable: Forwardable,
+    pub(crate) id: MessageId,
+    pub(crate) operation: OperationKind,
+    pub(crate) cancel: Cancel,
+    pub(crate) to: To,
+    /// Whether it is too late to cancel it.
+    pub(crate) is_begun: bool,
+    /// Whoever was asked first may have carried it out.
+    pub(crate) may_have_happened: bool,
+}
+
+/// An update under way, and how long it is tried.
+struct Underway {
+    outgoing: Outgoing,
+    until: Duration,
+    /// Octets that are counted for it.
+    held_bytes: usize,
+}
+
+/// How updates are handed on.
+pub(crate) struct ForwardingOptions<'o> {
+    pub(crate) limits: &'o Limits,
+    /// Clients are told who decides instead.
+    pub(crate) refers: bool,
+    pub(crate) known: Arc<KnownRequests>,
+}
+
+/// Hands updates on, and waits for the answers.
+pub(crate) struct Forwarding {
+    forwarder: Arc<dyn Forwarder>,
+    log: Arc<dyn CommitLog>,
+    clock: Arc<dyn Clock>,
+    /// What this node is, as it was told last.
+    role: Arc<ArcSwap<Role>>,
+    refers: bool,
+    wait_max: Duration,
+    requests_max: usize,
+    asker_requests_max: usize,
+    /// How many are not answered.
+    count: AtomicUsize,
+    waiting: Mutex<Waiting>,
+    bell: Sender<()>,
+    /// The role is another one since the thread looked.
+    has_new_role: Arc<AtomicBool>,
+    known: Arc<KnownRequests>,
+}
+
+struct Waiting {
+    /// Those behind the one that is under way, of each connection that has one.
+    lines: FxHashMap<u64, VecDeque<Underway>>,
+    of_askers: FxHashMap<Asker, usize>,
+    bytes: AskerBytes,
+    /// To be sent by the thread: they were behind others.
+    ready: Vec<Underway>,
+    /// To be sent again after a while.
+    again: Vec<Underway>,
+    /// Answered, and not applied here yet.
+    applying: Vec<Arc<Applying>>,
+    is_closed: bool,
+}
+
+/// An answer that waits until this node has applied what it tells of.
+struct Applying {
+    until: Duration,
+    settled: Mutex<Option<(Underway, WriteDone)>>,
+}
+
+impl Applying {
+    fn take(&self) -> Option<(Underway, WriteDone)> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn is_over(&self) -> bool {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+}
+
+impl Forwarding {
+    /// Starts the thread that sends again; it ends when this is dropped.
+    pub(crate) fn start(
+        forwarder: Arc<dyn Forwarder>,
+        log: &Arc<dyn CommitLog>,
+        clock: &Arc<dyn Clock>,
+        options: ForwardingOptions<'_>,
+    ) -> Arc<Self> {
+        let ForwardingOptions { limits, refers, known } = options;
+        let (bell, rung) = bounded(1);
+        let role = Arc::new(ArcSwap::from_pointee(Role::Following { leader: None }));
+        let has_new_role = Arc::<AtomicBool>::default();
+        let (told, is_new, ring) = (Arc::clone(&role), Arc::clone(&has_new_role), bell.clone());
+        log.watch(Box::new(move |role| {
+            told.store(Arc::new(role.clone()));
+            is_new.store(true, Ordering::Release);
+            let _ = ring.try_send(());
+        }));
+        let waiting = Waiting {
+            lines: FxHashMap::default(),
+            of_askers: FxHashMap::default(),
+            bytes: AskerBytes::new(limits.write_queue_max_bytes),
+            ready: Vec::new(),
+            again: Vec::new(),
+            applying: Vec::new(),
+            is_closed: false,
+        };
+        let forwarding = Arc::new(Self {
+            forwarder,
+            log: Arc::clone(log),
+            clock: Arc::clone(clock),
+            role,
+            refers,
+            wait_max: limits.forward_wait_max,
+            requests_max: limits.write_queue_max,
+            asker_requests_max: limits.write_queue_asker_max,
+            count: AtomicUsize::new(0),
+            waiting: Mutex::new(waiting),
+            bell,
+            has_new_role,
+            known,
+        });
+        let weak = Arc::downgrade(&forwarding);
+        thread::Builder::new()
+            .name("forward".to_owned())
+            .spawn(move || serve(&weak, &rung))
+            .expect("a process that starts can start one more thread");
+        forwarding
+    }
+
+    /// The requests that were carried out.
+    pub(crate) fn known(&self) -> &Arc<KnownRequests> {
+        &self.known
+    }
+
+    /// The last record that is visible here.
+    pub(crate) fn applied(&self) -> Lsn {
+        self.log.applied()
+    }
+
+    /// What this node is to its log.
+    pub(crate) fn role(&self) -> Arc<Role> {
+        self.role.load_full()
+    }
+
+    /// Whether an update of this connection is to be handed on: another node decides, or updates of
+    /// the connection that were handed on are to come before it.
+    pub(crate) fn takes(&self, session: u64) -> bool {
+        match &**self.role.load() {
+            Role::Following { .. } | Role::Alone => true,
+            // A log that failed is for its operator: the reason is told.
+            Role::Deciding(_) | Role::Failed(_) => {
+                self.count.load(Ordering::Acquire) > 0 && self.lock().lines.contains_key(&session)
+            }
+        }
+    }
+
+    /// What a client is told instead of handing on its update of the entry `name`, where settings
+    /// say so.
+    pub(crate) fn referral(&self, name: Option<&str>) -> Option<Refusal> {
+        if !self.refers {
+            return None;
+        }
+        Some(match &*self.role() {
+            Role::Following { leader: Some(leader) } => Refusal {
+                referrals: vec![naming(leader, name)],
+                ..Refusal::new(ResultCode::Referral, "another server takes the writes")
+            },
+            Role::Following { leader: None } | Role::Alone | Role::Deciding(_) => {
+                (&CommitError::NoQuorum).into()
+            }
+            Role::Failed(reason) => (&CommitError::Fatal(reason.clone())).into(),
+        })
+    }
+
+    /// Hands on an update of a client; where too much is under way it is refused.
+    pub(crate) fn submit(self: &Arc<Self>, outgoing: Outgoing) {
+        let octets = outgoing.forwardable.request.len();
+        if octets > REQUEST_MAX_BYTES {
+            let why = "the request is too large to be handed to the server that takes the writes";
+            return answer(outgoing, &Refusal::new(ResultCode::AdminLimitExceeded, why));
+        }
+        let held_bytes = if octets > SMALL_BYTES { octets } else { 0 };
+        if let Err(refusal) = self.lock().admit(self, outgoing.forwardable.asker, held_bytes) {
+            return answer(outgoing, &refusal);
+        }
+        self.begin(outgoing, held_bytes);
+    }
+
+    /// Hands on an update that was taken already, and is not decided here after all.
+    pub(crate) fn take_over(self: &Arc<Self>, outgoing: Outgoing) {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            drop(waiting);
+            return answer(outgoing, &shutting_down());
+        }
+        waiting.count(outgoing.forwardable.asker);
+        drop(waiting);
+        self.begin(outgoing, 0);
+    }
+
+    fn begin(self: &Arc<Self>, outgoing: Outgoing, held_bytes: usize) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        let until = self.clock.elapsed() + self.wait_max;
+        let session = outgoing.forwardable.session;
+        let underway = Underway { outgoing, until, held_bytes };
+        let mut waiting = self.lock();
+        if let Some(line) = waiting.lines.get_mut(&session) {
+            return line.push_back(underway);
+        }
+        waiting.lines.insert(session, VecDeque::new());
+        drop(waiting);
+        self.send(underway);
+    }
+
+    /// Sends one, unless its client has given it up.
+    fn send(self: &Arc<Self>, mut underway: Underway) {
+        let outgoing = &mut underway.outgoing;
+        if !outgoing.is_begun {
+            // From here on it is too late to cancel it.
+            match outgoing.cancel.decide() {
+                Ending::Own => outgoing.is_begun = true,
+                Ending::Abandoned => {
+                    let completion = Completion::of(outgoing.id, Some(outgoing.operation));
+                    return self.end(underway, WriteDone { bytes: Vec::new(), completion });
+                }
+                Ending::Canceled => {
+                    return self.refuse(underway, Refusal::new(ResultCode::Canceled, ""));
+                }
+            }
+        }
+        let request = outgoing.forwardable.request.to_vec();
+        let this = Arc::clone(self);
+        self.forwarder.forward(request, Box::new(move |heard| this.heard(underway, heard)));
+    }
+
+    /// Takes what the other node says, or that it says nothing.
+    fn heard(self: &Arc<Self>, mut underway: Underway, heard: Result<Vec<u8>, ForwardError>) {
+        let said = match heard {
+            Ok(octets) => Answer::decode(&octets).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the node that decides has sent an answer that is none");
+                Answer::Unknown
+            }),
+            Err(ForwardError::NotSent) => Answer::NotDeciding { leader: None },
+            Err(ForwardError::Unknown) => Answer::Unknown,
+        };
+        let may_have_happened = underway.outgoing.may_have_happened;
+        match said {
+            Answer::Answered(answered) => {
+                let lsn = answered.lsn;
+                match done(&underway.outgoing, answered) {
+                    // It says nothing of what whoever was asked first may still do.
+                    Some(done) if may_have_happened && is_busy(&done) => self.again(underway),
+                    Some(done) => self.wait_until_applied(underway, lsn, done),
+                    None => {
+                        tracing::warn!("the node that decides has sent a response that is none");
+                        underway.outgoing.may_have_happened = true;
+                        self.again(underway);
+                    }
+                }
+            }
+            Answer::NotDeciding { .. } => self.again(underway),
+            Answer::Refused { .. } if may_have_happened => self.again(underway),
+            Answer::Refused { code, diagnostic } => {
+                self.refuse(underway, Refusal::new(code, diagnostic));
+            }
+            Answer::Unknown => {
+                underway.outgoing.may_have_happened = true;
+                self.again(underway);
+            }
+        }
+    }
+
+    /// Has it sent again after a while, or gives it up.
+    fn again(self: &Arc<Self>, underway: Underway) {
+        let mut waiting = self.lock();
+        if waiting.is_closed || self.clock.elapsed() >= underway.until {
+            let is_closed = waiting.is_closed;
+            drop(waiting);
+            let refusal = match underway.outgoing.may_have_happened {
+                true => unknown(),
+                false if is_closed => shutting_down(),
+                false => (&CommitError::NoQuorum).into(),
+            };
+            return self.refuse(underway, refusal);
+        }
+        waiting.again.push(underway);
+        self.ring();
+    }
+
+    /// Answers when this node has applied the change that the answer tells of. Where it takes too
+    /// long, or this node applies nothing any more, the answer is as true.
+    fn wait_until_applied(self: &Arc<Self>, underway: Underway, lsn: Lsn, done: WriteDone) {
+        if self.log.applied() >= lsn {
+            return self.end(underway, done);
+        }
+        let applying = Arc::new(Applying {
+            until: self.clock.elapsed() + self.wait_max,
+            settled: Mutex::new(Some((underway, done))),
+        });
+        let mut waiting = self.lock();
+        let is_first = waiting.applying.is_empty();
+        waiting.applying.push(Arc::clone(&applying));
+        drop(waiting);
+        if is_first {
+            self.ring();
+        }
+        let this = Arc::clone(self);
+        let applied = move |_| {
+            if let Some((underway, done)) = applying.take() {
+                this.end(underway, done);
+            }
+        };
+        self.log.barrier(ReadLevel::AtLeast(lsn), Box::new(applied));
+    }
+
+    fn refuse(self: &Arc<Self>, underway: Underway, refusal: Refusal) {
+        let which = (underway.outgoing.id, Some(underway.outgoing.operation));
+        self.end(underway, refused(which, refusal));
+    }
+
+    /// Sends the answer; the next one of the connection may leave.
+    fn end(self: &Arc<Self>, underway: Underway, done: WriteDone) {
+        let Underway { outgoing, held_bytes, .. } = underway;
+        let Forwardable { session, asker, .. } = outgoing.forwardable;
+        Post::default().send(outgoing.to, done);
+        let mut waiting = self.lock();
+        waiting.release(asker, held_bytes);
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        let next = waiting.lines.get_mut(&session).and_then(VecDeque::pop_front);
+        match next {
+            // Not from here: many in a line would each be sent by the one before.
+            Some(next) => waiting.ready.push(next),
+            None => {
+                waiting.lines.remove(&session);
+                return;
+            }
+        }
+        self.ring();
+    }
+
+    fn ring(&self) {
+        let _ = self.bell.try_send(());
+    }
+
+    /// Sends what is to be sent now, and ends what has waited too long; whether more waits.
+    fn round(self: &Arc<Self>, sends_again: bool) -> bool {
+        let sends_again = self.has_new_role.swap(false, Ordering::AcqRel) || sends_again;
+        let now = self.clock.elapsed();
+        let mut waiting = self.lock();
+        let mut to_send = std::mem::take(&mut waiting.ready);
+        if sends_again || waiting.is_closed {
+            to_send.append(&mut waiting.again);
+        }
+        waiting.applying.retain(|one| !one.is_over());
+        let is_closed = waiting.is_closed;
+        let late = waiting.applying.extract_if(.., |one| is_closed || one.until <= now);
+        let late: Vec<_> = late.collect();
+        drop(waiting);
+        for (underway, done) in late.iter().filter_map(|one| one.take()) {
+            self.end(underway, done);
+        }
+        for underway in to_send {
+            if is_closed || now >= underway.until {
+                self.again(underway);
+            } else {
+                self.send(underway);
+            }
+        }
+        let waiting = self.lock();
+        !waiting.again.is_empty() || !waiting.applying.is_empty()
+    }
+
+    /// Nothing is handed on any more; what is not known to have happened is answered so.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.ring();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Forwarding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forwarding").field("role", &self.role()).finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    /// Counts one more, if there may be.
+    fn admit(&mut self, of: &Forwarding, asker: Asker, octets: usize) -> Result<(), Refusal> {
+        if self.is_closed {
+            return Err(shutting_down());
+        }
+        let own = self.of_askers.get(&asker).copied().unwrap_or(0);
+        let is_full = match asker {
+            Asker::Root => own >= of.requests_max,
+            Asker::Entry(_) | Asker::Address(_) | Asker::Local => {
+                own >= of.asker_requests_max
+                    || (own > 0 && of.count.load(Ordering::Acquire) >= of.requests_max)
+            }
+        };
+        if is_full {
+            let why = "too many writes are waiting; try again";
+            return Err(Refusal::new(ResultCode::Busy, why));
+        }
+        if octets > 0 && !self.bytes.hold(asker, octets) {
+            return Err(Refusal::new(
+                ResultCode::Busy,
+                "large writes that wait take too much memory; try again when one is answered",
+            ));
+        }
+        self.count(asker);
+        Ok(())
+    }
+
+    fn count(&mut self, asker: Asker) {
+        *self.of_askers.entry(asker).or_default() += 1;
+    }
+
+    fn release(&mut self, asker: Asker, octets: usize) {
+        if octets > 0 {
+            self.bytes.release(asker, octets);
+        }
+        if let Some(own) = self.of_askers.get_mut(&asker) {
+            *own -= 1;
+            if *own == 0 {
+                self.of_askers.remove(&asker);
+            }
+        }
+    }
+}
+
+/// What the thread does until there is nothing to hand on for any more.
+fn serve(forwarding: &Weak<Forwarding>, rung: &Receiver<()>) {
+    let (mut alarm, mut is_armed) = (never(), false);
+    loop {
+        let is_time = select! {
+            recv(rung) -> ring => match ring {
+                Ok(()) => false,
+                Err(_) => return,
+            },
+            recv(alarm) -> _ => {
+                (alarm, is_armed) = (never(), false);
+                true
+            }
+        };
+        let Some(forwarding) = forwarding.upgrade() else { return };
+        if forwarding.round(is_time) && !is_armed {
+            (alarm, is_armed) = (after(SEND_AGAIN_EVERY), true);
+        }
+    }
+}
+
+/// Answers one that is not under way.
+fn answer(outgoing: Outgoing, refusal: &Refusal) {
+    let which = (outgoing.id, Some(outgoing.operation));
+    let refusal = if outgoing.may_have_happened { unknown() } else { refusal.clone() };
+    Post::default().send(outgoing.to, refused(which, refusal));
+}
+
+/// The response as the client is sent it; none when it is no response to this request.
+fn done(outgoing: &Outgoing, answered: Answered) -> Option<WriteDone> {
+    let Answered { is_wrong_guess, policy, response: bytes, .. } = answered;
+    let new = Completion::of(outgoing.id, Some(outgoing.operation));
+    if bytes.is_empty() {
+        return Some(WriteDone { bytes, completion: new });
+    }
+    let message = Message::<Response<'_>>::decode(&bytes, &DecodeLimits::default()).ok()?;
+    let result = match &message.op {
+        Response::Modify(result)
+        | Response::Add(result)
+        | Response::Delete(result)
+        | Response::ModifyDn(result)
+        | Response::Extended { result, .. } => result,
+        _ => return None,
+    };
+    if message.id != outgoing.id {
+        return None;
+    }
+    let completion = Completion {
+        code: Some(result.code),
+        diagnostic: result.diagnostic.to_owned().into(),
+        policy,
+        is_wrong_guess,
+        bytes: bytes.len() as u64,
+        ..new
+    };
+    Some(WriteDone { bytes, completion })
+}
+
+fn is_busy(done: &WriteDone) -> bool {
+    done.completion.code == Some(ResultCode::Busy)
+}
+
+/// A URL of another server, with the entry that a client is to ask it for.
+fn naming(url: &str, name: Option<&str>) -> String {
+    let (Ok(mut parsed), Some(Ok(name))) = (LdapUrl::parse(url), name.map(Dn::parse)) else {
+        return url.to_owned();
+    };
+    parsed.dn = name;
+    parsed.to_string()
+}
+
+/// The answer to a request of which nobody knows whether it has happened.
+fn unknown() -> Refusal {
+    Refusal::new(
+        ResultCode::Other,
+        "the outcome is unknown: the server that takes the writes did not answer; check whether it \
+         happened before you try again",
+    )
+}
+
+/// How long an update waits before it is sent again, where the role of this node stays as it is.
+const SEND_AGAIN_EVERY: Duration = Duration::from_millis(50);
