@@ -24,6 +24,7 @@ use history::log::{
 };
 use history::record::RECORD_LENGTH_MAX_BYTES;
 use openraft::Raft;
+use openraft::alias::JoinHandleOf;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::rt::AsyncRuntime;
 use store::{LogPosition, Lsn};
@@ -41,6 +42,7 @@ use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::shared::Shared;
 use crate::tail::RaftTail;
+use crate::transport::Peers;
 use crate::types::{Runtime, SnapshotFile, Types};
 
 /// How many batches are worth having in flight: while one travels, the next are decided.
@@ -84,18 +86,28 @@ pub(crate) struct Parts {
     pub(crate) log: LogStore,
     pub(crate) options: Options,
     pub(crate) errands: Errands,
+    /// Where the leader is asked; none in simulations.
+    pub(crate) asks: Option<Peers>,
+}
+
+/// A node that runs.
+pub(crate) struct Started {
+    pub(crate) log: RaftLog,
+    pub(crate) receiver: Receiver,
+    /// Ends when the log is closed.
+    pub(crate) driver: JoinHandleOf<Types, ()>,
 }
 
 /// Starts a node on the runtime that this is called in, within `Runtime::scope`.
 ///
 /// # Errors
 /// A sentence, when something is not possible or what is stored cannot be read.
-pub(crate) async fn start<N>(parts: Parts, network: N) -> Result<(RaftLog, Receiver), String>
+pub(crate) async fn start<N>(parts: Parts, network: N) -> Result<Started, String>
 where
     N: RaftNetworkFactory<Types>,
     N::Network: NetSnapshot<Types, SnapshotData = SnapshotFile>,
 {
-    let Parts { state, log, options, errands } = parts;
+    let Parts { state, log, options, errands, asks } = parts;
     let config = Arc::new(options.config()?);
     let shared = Shared::new(state.applied(), state.position());
     let (kept, first) = (Arc::clone(&shared), &options.members);
@@ -124,10 +136,11 @@ where
         pending,
         stands,
         purge_upto: 0,
+        asks,
     };
-    Runtime::spawn(driver.run(acknowledger));
+    let driver = Runtime::spawn(driver.run(acknowledger));
     let receiver = Receiver::new(raft, Arc::clone(&shared));
-    Ok((RaftLog { shared, log, commands, members }, receiver))
+    Ok(Started { log: RaftLog { shared, log, commands, members }, receiver, driver })
 }
 
 impl RaftLog {

@@ -22,7 +22,9 @@ use super::acknowledger::Pending;
 use super::{Command, Engine, Standing, closed};
 use crate::log_store::LogStore;
 use crate::options::Options;
+use crate::service::ask_read;
 use crate::shared::Shared;
+use crate::transport::Peers;
 use crate::types::{RecordBytes, Runtime, Types};
 
 /// How long the end of the log waits for batches in flight.
@@ -39,6 +41,8 @@ pub(super) struct Driver {
     pub(super) stands: watch::Sender<Standing>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
+    /// Where the leader is asked; none in simulations.
+    pub(super) asks: Option<Peers>,
 }
 
 impl Driver {
@@ -96,6 +100,18 @@ impl Driver {
     fn linearizable(&self, done: BarrierDone) {
         let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
         let wait = self.options.outcome_wait;
+        let leader = self.metrics.borrow_watched().current_leader;
+        if let (Some(leader), Some(peers)) = (leader, self.asks.clone())
+            && leader != self.options.id
+        {
+            Runtime::spawn(async move {
+                match ask_read(&peers, leader, wait).await {
+                    Some(lsn) => shared.progress.when_applied(lsn, done),
+                    None => done(Err(NotNow::NoQuorum)),
+                }
+            });
+            return;
+        }
         Runtime::spawn(async move {
             let confirmed = timeout(wait, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await;
             done(match confirmed {

@@ -20,7 +20,12 @@ pub mod request;
 
 pub use deciding::{ForwardedHash, ForwardedUpdate};
 pub use known_requests::ForwardedDone;
+
 use std::fmt::Debug;
+
+use ldap::result::ResultCode;
+
+use self::answer::Answer;
 
 /// Hands updates to the node that decides. It finds out itself which that is; where it is this one,
 /// it has the request carried out here.
@@ -54,3 +59,9 @@ pub const ANSWER_MAX_BYTES: usize = 64 << 20;
 
 /// Messages of a request: a transaction has a thousand updates at the most, and its end.
 const MESSAGES_MAX: usize = 1_001;
+
+/// The octets of the answer to a request for which there is no room.
+#[must_use]
+pub fn busy(why: &str) -> Vec<u8> {
+    Answer::Refused { code: ResultCode::Busy, diagnostic: why.to_owned() }.encode()
+}

@@ -14,6 +14,7 @@ mod chains;
 mod counting;
 mod durable;
 mod explain;
+mod forwarding;
 mod fuzzed_sessions;
 mod guesses;
 mod identities;

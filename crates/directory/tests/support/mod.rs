@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(missing_docs, unreachable_pub, reason = "a module of tests")]
 
+pub mod cluster;
 pub mod disk;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -52,7 +53,7 @@ pub fn init_with(data: &Path, acis: GlobalAcis) {
 }
 
 /// The defaults, with a journal that takes little room.
-fn small(data: PathBuf) -> DirectoryOptions {
+pub fn small(data: PathBuf) -> DirectoryOptions {
     let mut options =
         DirectoryOptions { journal_segment_bytes: 1 << 20, ..DirectoryOptions::new(data) };
     // Most tests are not about passwords.

@@ -1,0 +1,440 @@
+//! Several directories in one process with one log: one of them decides, and the others apply what
+//! it decides. Who decides, what a node applies and what becomes of messages is for the test to say.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use directory::forward::{ForwardError, Forwarder, ForwarderDone};
+use directory::{Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
+use history::log::{
+    BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
+    Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+};
+use store::{LogPosition, Lsn, Store};
+use tempfile::TempDir;
+
+use super::{Served, init_with, small};
+
+/// The directories.
+pub struct Cluster {
+    pub nodes: Vec<Served>,
+    pub log: Arc<SharedLog>,
+    pub wire: Arc<Wire>,
+}
+
+impl Cluster {
+    /// Two nodes, the first of which decides.
+    pub fn new() -> Self {
+        Self::with(2, |_| {})
+    }
+
+    /// So many nodes, whose options `adjust` has changed.
+    pub fn with(count: usize, adjust: impl Fn(&mut DirectoryOptions)) -> Self {
+        let seed = TempDir::new().unwrap();
+        let first = seed.path().join("data");
+        init_with(&first, directory::GlobalAcis::Public);
+        let log = Arc::new(SharedLog::default());
+        let wire = Arc::new(Wire { log: Arc::clone(&log), ..Wire::default() });
+        let mut nodes = Vec::new();
+        for number in 0..count {
+            let data = Arc::new(TempDir::new().unwrap());
+            let path = data.path().join("data");
+            copy(&first, &path);
+            let mut options = small(path);
+            adjust(&mut options);
+            let own = Arc::clone(&log);
+            options.log = Some(MakeLog::new(move |parts| own.join(number, parts)));
+            options.forwarder = Some(Arc::clone(&wire) as Arc<dyn Forwarder>);
+            nodes.push(Served::opened(options, data));
+        }
+        for (number, node) in nodes.iter().enumerate() {
+            wire.serve(&node.directory);
+            log.lock().nodes[number].store = Some(Arc::clone(node.directory.store()));
+        }
+        let cluster = Self { nodes, log, wire };
+        cluster.lead(Some(0));
+        cluster
+    }
+
+    /// The node that decides first.
+    pub fn leader(&self) -> &Served {
+        &self.nodes[0]
+    }
+
+    /// The other one.
+    pub fn follower(&self) -> &Served {
+        &self.nodes[1]
+    }
+
+    /// Another node decides from now on, or nobody does.
+    pub fn lead(&self, leader: Option<usize>) {
+        self.log.lead(leader);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Its threads hold the directories, which hold it.
+        self.wire.nodes.lock().unwrap().clear();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+/// The log of all of them.
+#[derive(Default)]
+pub struct SharedLog {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    leader: Option<usize>,
+    term: u64,
+    first: u64,
+    records: Vec<EncodedRecord>,
+    nodes: Vec<NodeState>,
+    /// What becomes of the next batch.
+    loses: Option<Loses>,
+}
+
+struct NodeState {
+    machine: Arc<dyn StateMachine>,
+    store: Option<Arc<Store>>,
+    /// It applies nothing.
+    is_held: bool,
+    barriers: Vec<(Lsn, BarrierDone)>,
+    watchers: Vec<RoleWatcher>,
+}
+
+/// The node that decides loses the lead with the next batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Loses {
+    /// Whether the others have the batch.
+    pub is_committed: bool,
+    /// So many batches are committed before as usual.
+    pub after: usize,
+    /// Who decides then.
+    pub to: usize,
+}
+
+impl SharedLog {
+    fn join(
+        self: &Arc<Self>,
+        number: usize,
+        parts: LogParts,
+    ) -> Result<Arc<dyn CommitLog>, DirectoryError> {
+        let mut state = self.lock();
+        assert_eq!(state.nodes.len(), number);
+        state.first = parts.machine.applied().0 + 1;
+        state.nodes.push(NodeState {
+            machine: parts.machine,
+            store: None,
+            is_held: false,
+            barriers: Vec::new(),
+            watchers: Vec::new(),
+        });
+        Ok(Arc::new(NodeLog { number, shared: Arc::clone(self) }))
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.lock().records.len()
+    }
+
+    /// All records.
+    pub fn records(&self) -> Vec<EncodedRecord> {
+        self.lock().records.clone()
+    }
+
+    /// A node applies nothing from now on, or all there is.
+    pub fn hold(&self, number: usize, is_held: bool) {
+        self.lock().nodes[number].is_held = is_held;
+        self.catch_up();
+    }
+
+    pub fn lose(&self, loses: Loses) {
+        self.lock().loses = Some(loses);
+    }
+
+    /// Whether the next loss has happened.
+    pub fn wait_until_lost(&self) {
+        drop(self.moved.wait_while(self.lock(), |state| state.loses.is_some()).unwrap());
+    }
+
+    fn lead(&self, leader: Option<usize>) {
+        let mut state = self.lock();
+        state.term += 1;
+        state.leader = None;
+        drop(state);
+        self.tell();
+        self.catch_up();
+        self.lock().leader = leader;
+        self.tell();
+    }
+
+    /// Tells everybody what they are.
+    fn tell(&self) {
+        let state = self.lock();
+        for (number, node) in state.nodes.iter().enumerate() {
+            let role = state.role(number);
+            node.watchers.iter().for_each(|watcher| watcher(&role));
+        }
+    }
+
+    /// Has all nodes apply what they have not.
+    fn catch_up(&self) {
+        let mut reached = Vec::new();
+        let mut state = self.lock();
+        let (first, term) = (state.first, state.term);
+        let State { records, nodes, .. } = &mut *state;
+        for node in nodes.iter_mut().filter(|node| !node.is_held) {
+            let have = usize::try_from(node.machine.applied().0 + 1 - first).unwrap();
+            for record in records.iter().skip(have) {
+                let position = LogPosition { term, index: record.lsn.0 };
+                let one = std::slice::from_ref(record);
+                node.machine.apply(Decided::Elsewhere, one, position).unwrap();
+            }
+            let applied = node.machine.applied();
+            let barriers = &mut node.barriers;
+            reached.extend(barriers.extract_if(.., |(lsn, _)| *lsn <= applied));
+        }
+        drop(state);
+        reached.into_iter().for_each(|(lsn, done)| done(Ok(lsn)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl State {
+    fn role(&self, number: usize) -> Role {
+        match self.leader {
+            Some(leader) if leader == number => Role::Deciding(Reign(self.term)),
+            Some(leader) => Role::Following { leader: Some(format!("ldap://node{leader}")) },
+            None => Role::Following { leader: None },
+        }
+    }
+}
+
+/// What one node sees of it.
+struct NodeLog {
+    number: usize,
+    shared: Arc<SharedLog>,
+}
+
+impl CommitLog for NodeLog {
+    fn commit(&self, reign: Reign, batch: LogBatch, done: CommitDone) {
+        let mut state = self.shared.lock();
+        if state.role(self.number) != Role::Deciding(reign) {
+            drop(state);
+            return done(Err(CommitError::NotDeciding { leader: None }));
+        }
+        let lost = match &mut state.loses {
+            Some(Loses { after, .. }) if *after > 0 => {
+                *after -= 1;
+                None
+            }
+            _ => state.loses,
+        };
+        let last = batch.records.last().unwrap().lsn;
+        let is_committed = lost.is_none_or(|lost| lost.is_committed);
+        if is_committed {
+            state.records.extend(batch.records.iter().cloned());
+        }
+        let Some(Loses { to, .. }) = lost else {
+            let position = LogPosition { term: state.term, index: last.0 };
+            let machine = Arc::clone(&state.nodes[self.number].machine);
+            machine.apply(Decided::Here, &batch.records, position).unwrap();
+            drop(state);
+            self.shared.catch_up();
+            return done(Ok(last));
+        };
+        // This node hears of it last.
+        let held = std::mem::replace(&mut state.nodes[self.number].is_held, true);
+        drop(state);
+        self.shared.lead(Some(to));
+        done(Err(CommitError::Unknown { reason: "the lead is lost".to_owned() }));
+        let mut state = self.shared.lock();
+        let node = &mut state.nodes[self.number];
+        node.is_held = held;
+        // What it has decided and nobody has.
+        node.store.as_ref().unwrap().drop_tentative();
+        state.loses = None;
+        drop(state);
+        self.shared.catch_up();
+        self.shared.moved.notify_all();
+    }
+
+    fn in_flight(&self) -> usize {
+        0
+    }
+
+    fn window(&self) -> usize {
+        1
+    }
+
+    fn role(&self) -> Role {
+        self.shared.lock().role(self.number)
+    }
+
+    fn watch(&self, watcher: RoleWatcher) {
+        let mut state = self.shared.lock();
+        watcher(&state.role(self.number));
+        state.nodes[self.number].watchers.push(watcher);
+    }
+
+    fn barrier(&self, level: ReadLevel, done: BarrierDone) {
+        let mut state = self.shared.lock();
+        let node = &mut state.nodes[self.number];
+        let applied = node.machine.applied();
+        match level {
+            ReadLevel::AtLeast(lsn) if lsn > applied => node.barriers.push((lsn, done)),
+            _ => {
+                drop(state);
+                done(Ok(applied));
+            }
+        }
+    }
+
+    fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
+        let first = Lsn(self.shared.lock().first);
+        if from < first {
+            return Err(Gone { first, reason: "it is before the first".to_owned() });
+        }
+        Ok(Box::new(SharedTail { next: from, shared: Arc::clone(&self.shared) }))
+    }
+
+    fn applied(&self) -> Lsn {
+        self.shared.lock().nodes[self.number].machine.applied()
+    }
+
+    fn members(&self) -> &dyn Membership {
+        &OnlySelf
+    }
+
+    fn forget(&self, _: LogPosition) {}
+
+    fn close(&self) {
+        let waiting = std::mem::take(&mut self.shared.lock().nodes[self.number].barriers);
+        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
+    }
+}
+
+struct SharedTail {
+    next: Lsn,
+    shared: Arc<SharedLog>,
+}
+
+impl Tail for SharedTail {
+    fn next_within(&mut self, _: Duration) -> Result<Option<EncodedRecord>, Gone> {
+        let state = self.shared.lock();
+        let at = usize::try_from(self.next.0 - state.first).unwrap();
+        self.next.0 += 1;
+        Ok(state.records.get(at).cloned())
+    }
+}
+
+/// What carries messages between nodes.
+#[derive(Default)]
+pub struct Wire {
+    log: Arc<SharedLog>,
+    nodes: Mutex<Vec<Sender<Sent>>>,
+    faults: Mutex<VecDeque<Fault>>,
+    /// How many requests were handed in.
+    pub requests: Mutex<Vec<Vec<u8>>>,
+}
+
+type Sent = (Vec<u8>, Box<dyn FnOnce(Vec<u8>) + Send>);
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    NotSent,
+    /// The request is lost; nobody knows.
+    LoseRequest,
+    /// It is carried out, and the answer is lost.
+    LoseAnswer,
+}
+
+impl Wire {
+    /// What becomes of the next messages.
+    pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.lock().unwrap().extend(faults);
+    }
+
+    fn serve(&self, directory: &Arc<Directory>) {
+        let (sender, receiver) = channel::<Sent>();
+        self.nodes.lock().unwrap().push(sender);
+        let directory = Arc::clone(directory);
+        thread::spawn(move || {
+            let mut worker = directory.worker();
+            while let Ok((octets, done)) = receiver.recv() {
+                let mut hash = worker.carry_out_forwarded(&octets, done);
+                while let Some(waiting) = hash {
+                    hash = worker.resume_forwarded(waiting.rest, waiting.job.run());
+                }
+                worker.idle();
+            }
+        });
+    }
+
+    /// Sends octets to the node that decides, as a forwarder does.
+    pub fn send(&self, request: Vec<u8>, done: Box<dyn FnOnce(Vec<u8>) + Send>) -> bool {
+        let leader = self.log.lock().leader;
+        let nodes = self.nodes.lock().unwrap();
+        let Some(node) = leader.and_then(|leader| nodes.get(leader)) else { return false };
+        node.send((request, done)).is_ok()
+    }
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
+
+impl Forwarder for Wire {
+    fn forward(&self, request: Vec<u8>, done: ForwarderDone) {
+        self.requests.lock().unwrap().push(request.clone());
+        let fault = self.faults.lock().unwrap().pop_front();
+        let done = Mutex::new(Some(done));
+        match fault {
+            None => {
+                let done = Arc::new(done);
+                let told = Arc::clone(&done);
+                let answer = move |octets| told.lock().unwrap().take().unwrap()(Ok(octets));
+                if !self.send(request, Box::new(answer)) {
+                    done.lock().unwrap().take().unwrap()(Err(ForwardError::NotSent));
+                }
+            }
+            Some(Fault::NotSent) => {
+                done.into_inner().unwrap().unwrap()(Err(ForwardError::NotSent));
+            }
+            Some(Fault::LoseRequest) => {
+                done.into_inner().unwrap().unwrap()(Err(ForwardError::Unknown));
+            }
+            Some(Fault::LoseAnswer) => {
+                let lost = move |_| done.into_inner().unwrap().unwrap()(Err(ForwardError::Unknown));
+                assert!(self.send(request, Box::new(lost)), "somebody decides");
+            }
+        }
+    }
+}
