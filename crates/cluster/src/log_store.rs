@@ -168,6 +168,7 @@ impl LogStore {
     }
 }
 
+/// Entries from what the medium has of them.
 fn decoded(read: Vec<LogEntry>) -> io::Result<Vec<Entry>> {
     let decoded = read.into_iter().map(|read| {
         let entry = entry::decode(read.place, read.payload.into());
