@@ -15,6 +15,7 @@ use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
     Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
+use history::record::RecordHead;
 use store::{LogPosition, Lsn, Store};
 use tempfile::TempDir;
 
@@ -202,11 +203,13 @@ impl SharedLog {
     fn catch_up(&self) {
         let mut reached = Vec::new();
         let mut state = self.lock();
-        let (first, term) = (state.first, state.term);
+        let first = state.first;
         let State { records, nodes, .. } = &mut *state;
         for node in nodes.iter_mut().filter(|node| !node.is_held) {
             let have = usize::try_from(node.machine.applied().0 + 1 - first).unwrap();
             for record in records.iter().skip(have) {
+                // It is in the log in the term in which it was decided.
+                let term = RecordHead::read(&record.bytes).unwrap().reign.0;
                 let position = LogPosition { term, index: record.lsn.0 };
                 let one = std::slice::from_ref(record);
                 node.machine.apply(Decided::Elsewhere, one, position).unwrap();
