@@ -10,11 +10,8 @@ mod bind;
 mod config;
 mod directory;
 mod error;
-<<<<<<< HEAD
-pub mod forward;
-=======
 mod following;
->>>>>>> c-state
+pub mod forward;
 pub mod loading;
 mod opening;
 mod options;

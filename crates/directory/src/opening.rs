@@ -13,13 +13,8 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
 use environment::{Chance as _, Clock, OsChance};
-<<<<<<< HEAD
 use history::log::{CommitLog, Local, StateMachine};
-use history::recovery::{self, StoreMachine};
-=======
-use history::log::{CommitLog, Local};
 use history::recovery::{self, Follower, StoreMachine};
->>>>>>> c-state
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
 use journal::{Disk, Durability, Journal};
 use ldap::dn::Dn;
@@ -39,12 +34,9 @@ use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
-<<<<<<< HEAD
+use crate::following::Following;
 use crate::forward::known_requests::{KnownRequests, NotedMachine};
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
-=======
-use crate::following::Following;
->>>>>>> c-state
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
@@ -124,14 +116,7 @@ impl Directory {
             Some(disk) => Arc::clone(disk),
             None => journal_disk(&options.data)?,
         };
-<<<<<<< HEAD
-        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
-        let machine = machine_of(&store, known.as_ref());
-        let (journal, log) = open_log(&store, machine, disk, &options, &clock)?;
-        let flusher = start_flusher(&store, &journal, &log, &options)?;
-=======
         let journal = open_journal(&store, disk, &options)?;
->>>>>>> c-state
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
@@ -159,7 +144,8 @@ impl Directory {
             scram_keys: Arc::clone(&scram_keys),
             schema_times: Mutex::default(),
         });
-        let log = open_log(&following, &journal, &options, &clock)?;
+        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
+        let log = open_log(&following, known.as_ref(), &journal, &options, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -239,40 +225,15 @@ impl Directory {
     }
 }
 
-<<<<<<< HEAD
-/// What the log applies records to; what is known of requests hears of them.
-fn machine_of(store: &Arc<Store>, known: Option<&Arc<KnownRequests>>) -> Arc<dyn StateMachine> {
-    let machine = Arc::new(StoreMachine::new(Arc::clone(store)));
-    match known {
-        Some(known) => Arc::new(NotedMachine::new(machine, known)),
-        None => machine,
-    }
-}
-
-/// Opens the journal and the commit log over it.
-fn open_log(
-=======
 /// Opens the journal; that of one server with all that is in it applied.
 fn open_journal(
->>>>>>> c-state
     store: &Arc<Store>,
-    machine: Arc<dyn StateMachine>,
     disk: Arc<dyn Disk>,
     options: &DirectoryOptions,
-<<<<<<< HEAD
-    clock: &Arc<dyn Clock>,
-) -> Result<(Arc<Journal>, Arc<dyn CommitLog>), DirectoryError> {
-    let Some(make) = &options.log else {
-        let journal = recover(store, disk, options)?;
-        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
-        return Ok((journal, log));
-    };
-=======
 ) -> Result<Arc<Journal>, DirectoryError> {
     if options.log.is_none() {
         return recover(store, disk, options);
     }
->>>>>>> c-state
     let journal = recovery::open_unapplied(store, disk, options.journal_options(store.id()))?;
     Ok(Arc::new(journal))
 }
@@ -280,6 +241,7 @@ fn open_journal(
 /// Opens the commit log over the journal.
 fn open_log(
     following: &Arc<Following>,
+    known: Option<&Arc<KnownRequests>>,
     journal: &Arc<Journal>,
     options: &DirectoryOptions,
     clock: &Arc<dyn Clock>,
@@ -290,8 +252,12 @@ fn open_log(
         return Ok(Arc::new(Local::open(Arc::clone(journal), Arc::new(machine))));
     };
     let follower = Arc::clone(following) as Arc<dyn Follower>;
+    let mut machine: Arc<dyn StateMachine> = Arc::new(machine.followed_by(follower));
+    if let Some(known) = known {
+        machine = Arc::new(NotedMachine::new(machine, known));
+    }
     make.make(LogParts {
-        machine: Arc::new(machine.followed_by(follower)),
+        machine,
         store: store.id(),
         data: options.data.clone(),
         journal: Arc::clone(journal),

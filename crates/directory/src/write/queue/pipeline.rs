@@ -29,12 +29,9 @@ use super::group_commit::{GroupCommit, Wait};
 use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
-<<<<<<< HEAD
 use crate::forward::deciding::value_lost;
 use crate::forward::outgoing::Forwarding;
-=======
 use crate::password_policy::in_force::PoliciesInForce;
->>>>>>> c-state
 use crate::password_policy::set::PasswordPolicies;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::budgets::Budgets;
