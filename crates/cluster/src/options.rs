@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
 
+use crate::entry::check_members;
 use crate::types::Node;
 
 /// How long the others wait for a leader that is silent before they elect another, by default.
@@ -110,6 +111,7 @@ impl Options {
     }
 
     fn check(&self) -> Result<(), String> {
+        check_members(self.members.iter())?;
         if !(FAILOVER_AFTER_MIN..=FAILOVER_AFTER_MAX).contains(&self.failover_after) {
             return Err(format!(
                 "a silent leader is replaced after {FAILOVER_AFTER_MIN:?} to \
