@@ -29,8 +29,7 @@ impl AsyncRuntime for Simulated {
     type Sleep = <Inner as AsyncRuntime>::Sleep;
     type Instant = <Inner as AsyncRuntime>::Instant;
     type TimeoutError = <Inner as AsyncRuntime>::TimeoutError;
-    type Timeout<R, T: Future<Output = R> + OptionalSend> =
-        <Inner as AsyncRuntime>::Timeout<R, T>;
+    type Timeout<R, T: Future<Output = R> + OptionalSend> = <Inner as AsyncRuntime>::Timeout<R, T>;
     type ThreadLocalRng = <Inner as AsyncRuntime>::ThreadLocalRng;
     type Mpsc = <Inner as AsyncRuntime>::Mpsc;
     type Watch = InOrder;

@@ -54,3 +54,6 @@ pub const ANSWER_MAX_BYTES: usize = 64 << 20;
 
 /// Messages of a request: a transaction has a thousand updates at the most, and its end.
 const MESSAGES_MAX: usize = 1_001;
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::super::super::frame::APPEND_MAX_BYTES;
 use super::super::super::greeting::Welcome;
-use super::super::super::{APPENDS_IN_FLIGHT_MAX, ASK_MAX_BYTES, AskError, PeerNetwork, PROTOCOL};
+use super::super::super::{APPENDS_IN_FLIGHT_MAX, ASK_MAX_BYTES, AskError, PROTOCOL, PeerNetwork};
 use super::*;
 use crate::types::{Entry, LogId, Node, RecordBytes};
 
@@ -279,8 +279,11 @@ where
     peers
 }
 
-const WELCOME: Welcome =
-    Welcome { protocol: PROTOCOL, from: NodeIdentity { cluster: CLUSTER, node: 2 }, is_welcome: true };
+const WELCOME: Welcome = Welcome {
+    protocol: PROTOCOL,
+    from: NodeIdentity { cluster: CLUSTER, node: 2 },
+    is_welcome: true,
+};
 
 #[tokio::test]
 async fn what_the_greeting_does_not_agree_on_is_said_clearly() {
