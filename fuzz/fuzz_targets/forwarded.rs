@@ -2,13 +2,13 @@
 //! refused.
 #![no_main]
 
-use directory::forward::answer::Answer;
+use directory::forward::answer::ForwardedAnswer;
 use directory::forward::request::reads_as_written;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|octets: &[u8]| {
     let _ = reads_as_written(octets);
-    if let Ok(answer) = Answer::decode(octets) {
+    if let Ok(answer) = ForwardedAnswer::decode(octets) {
         assert_eq!(answer.encode(), octets, "what was read is written the same");
     }
 });

@@ -6,7 +6,7 @@ use schema::EntryId;
 use store::Lsn;
 use zeroize::Zeroizing;
 
-use super::answer::{Answer, Answered};
+use super::answer::{Answered, ForwardedAnswer};
 use super::request::{
     ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork, reads_as_written,
 };
@@ -53,7 +53,10 @@ fn requests() -> Vec<Vec<u8>> {
     ];
     let mut works: Vec<_> = identities
         .into_iter()
-        .map(|one| ForwardedWork::Messages { session: session(one), messages: messages() })
+        .map(|one| ForwardedWork::Messages {
+            session: Box::new(session(one)),
+            messages: messages(),
+        })
         .collect();
     works.push(ForwardedWork::Events(vec![AccountEvents { id: EntryId(7), events }]));
     works.push(ForwardedWork::Rehash {
@@ -88,41 +91,45 @@ fn requests_are_read_as_they_were_written() {
 fn a_session_tells_everything_that_decisions_ask_for() {
     let told = session(ForwardedIdentity::Root("cn=root".to_owned()));
     let work = ForwardedWork::Messages {
-        session: told.clone(),
+        session: Box::new(told.clone()),
         messages: vec![Zeroizing::new(b"one".to_vec())],
     };
     let octets = ForwardedRequest { id: [1; 16], work }.encode();
     let read = ForwardedRequest::decode(&octets).unwrap();
     let ForwardedWork::Messages { session, messages } = read.work else { panic!("messages") };
-    assert_eq!(format!("{session:?}"), format!("{told:?}"));
+    assert_eq!(format!("{session:?}"), format!("{:?}", Box::new(told)));
     assert_eq!((messages.len(), &*messages[0]), (1, &b"one".to_vec()));
 }
 
 #[test]
 fn answers_are_read_as_they_were_written() {
     let answers = [
-        Answer::Answered(Answered {
+        ForwardedAnswer::Answered(Answered {
             lsn: Lsn(70_000),
             is_wrong_guess: true,
             policy: Some(PolicyError::PasswordTooLong),
+            code: Some(ResultCode::Success),
+            diagnostic: "why".to_owned(),
             response: b"response".to_vec(),
         }),
-        Answer::Answered(Answered {
+        ForwardedAnswer::Answered(Answered {
             lsn: Lsn(0),
             is_wrong_guess: false,
             policy: None,
+            code: None,
+            diagnostic: String::new(),
             response: Vec::new(),
         }),
-        Answer::NotDeciding { leader: Some("ldap://x".to_owned()) },
-        Answer::NotDeciding { leader: None },
-        Answer::Unknown,
-        Answer::Refused { code: ResultCode::Busy, diagnostic: "why".to_owned() },
+        ForwardedAnswer::NotDeciding { leader: Some("ldap://x".to_owned()) },
+        ForwardedAnswer::NotDeciding { leader: None },
+        ForwardedAnswer::Unknown,
+        ForwardedAnswer::Refused { code: ResultCode::Busy, diagnostic: "why".to_owned() },
     ];
     for answer in answers {
         let octets = answer.encode();
-        assert_eq!(Answer::decode(&octets).as_ref(), Ok(&answer));
+        assert_eq!(ForwardedAnswer::decode(&octets).as_ref(), Ok(&answer));
         for cut in 0..octets.len() {
-            assert!(Answer::decode(&octets[..cut]).is_err());
+            assert!(ForwardedAnswer::decode(&octets[..cut]).is_err());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Updates on a node that does not decide: they are carried out as if their client were connected to
-//! the one that does, once, and their client sees them.
+//! Updates on a node that does not decide: they are carried out as if their client were connected
+//! to the one that does, once, and their client sees them.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -553,4 +553,38 @@ fn what_binds_leave_is_written_by_the_node_that_decides() {
     let found = cluster.leader().root().search(&asked);
     assert_eq!(found.entries[0].texts("pwdLastSuccess").len(), 1, "{found:?}");
     assert_eq!(last_record(&cluster).origin.op, OpKind::Internal);
+}
+
+#[test]
+fn whoever_must_change_a_password_does_so_through_any_node() {
+    let anna = format!("uid=anna,{SUFFIX}");
+    let fill = |served: &Served| {
+        let mut root = served.root();
+        assert_eq!(person(&mut root, "anna"), anna);
+        let policy: &[(&str, &[&str])] = &[
+            ("objectClass", &["subentry", "pwdPolicy"]),
+            ("cn", &["policy"]),
+            ("subtreeSpecification", &["{}"]),
+            ("pwdAttribute", &["userPassword"]),
+            ("pwdMustChange", &["TRUE"]),
+        ];
+        let answer = root.try_add(&format!("cn=policy,{SUFFIX}"), policy);
+        assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+        let changes = modifications(&[(ModifyOperation::Replace, "pwdReset", &["TRUE"])]);
+        let modify = ModifyRequest { name: &anna, changes: changes.as_ref() };
+        let mut relax = ControlsBuf::new();
+        relax.push(Control { oid: "1.3.6.1.4.1.4203.666.5.12", critical: true, value: None });
+        let answer = root.request(Request::Modify(modify), relax.as_ref());
+        assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    };
+    let cluster = Cluster::filled(2, fill, |_| {});
+    let mut client = cluster.follower().client();
+    assert_eq!(client.bind(&anna, "secret"), ResultCode::Success);
+    assert_eq!(client.delete(&anna), ResultCode::InsufficientAccessRights);
+    assert_eq!(cluster.wire.count(), 0, "it is refused here");
+    let value = password_modify(&anna, Some("secret"), Some("a better secret"));
+    let changed = client.extended(PASSWORD_MODIFY, Some(&value));
+    assert_eq!(changed.code(), ResultCode::Success, "{}", changed.diagnostic);
+    assert_eq!(client.bind(&anna, "a better secret"), ResultCode::Success);
+    assert_eq!(cluster.follower().root().delete(&anna), ResultCode::Success);
 }

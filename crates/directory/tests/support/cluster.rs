@@ -1,5 +1,5 @@
 //! Several directories in one process with one log: one of them decides, and the others apply what
-//! it decides. Who decides, what a node applies and what becomes of messages is for the test to say.
+//! it decides. Who decides, what a node applies and what becomes of messages the test says.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -35,9 +35,22 @@ impl Cluster {
 
     /// So many nodes, whose options `adjust` has changed.
     pub fn with(count: usize, adjust: impl Fn(&mut DirectoryOptions)) -> Self {
-        let seed = TempDir::new().unwrap();
+        Self::filled(count, |_| {}, adjust)
+    }
+
+    /// So many nodes that begin with what `fill` has put into the data directory.
+    pub fn filled(
+        count: usize,
+        fill: impl FnOnce(&Served),
+        adjust: impl Fn(&mut DirectoryOptions),
+    ) -> Self {
+        let seed = Arc::new(TempDir::new().unwrap());
         let first = seed.path().join("data");
         init_with(&first, directory::GlobalAcis::Public);
+        let served = Served::opened(small(first.clone()), Arc::clone(&seed));
+        fill(&served);
+        served.directory.shutdown();
+        drop(served.pulled());
         let log = Arc::new(SharedLog::default());
         let wire = Arc::new(Wire { log: Arc::clone(&log), ..Wire::default() });
         let mut nodes = Vec::new();

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use directory::forward::answer::Answer;
+use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardedDone, ForwardedHash, ForwardedUpdate};
 use directory::{Directory, HashDone, Worker};
 use ldap::result::ResultCode;
@@ -61,7 +61,7 @@ struct Waiting {
 enum Item {
     New(Vec<u8>, ForwardedDone),
     /// It goes on; it is never refused.
-    Hashed(ForwardedUpdate, HashDone),
+    Hashed(Box<(ForwardedUpdate, HashDone)>),
 }
 
 impl ForwardedPool {
@@ -147,7 +147,7 @@ impl Queue {
         let ForwardedHash { job, rest } = hash;
         let (queue, asker) = (Arc::clone(self), rest.asker());
         let call = move |delivery| match delivery {
-            Delivery::Hashed(done) => queue.go_on(Item::Hashed(rest, done)),
+            Delivery::Hashed(done) => queue.go_on(Item::Hashed(Box::new((rest, done)))),
             Delivery::Displaced(_) => rest.refuse_busy(TOO_MANY_HASHES.to_owned()),
             Delivery::Chunk(_) | Delivery::Done(..) | Delivery::Released | Delivery::Parked(_) => {}
         };
@@ -184,12 +184,15 @@ fn serve(directory: &Arc<Directory>, queue: &Arc<Queue>) {
 fn carry_out(worker: &mut Worker, item: Item) -> Option<ForwardedHash> {
     match item {
         Item::New(octets, done) => worker.carry_out_forwarded(&octets, done),
-        Item::Hashed(rest, done) => worker.resume_forwarded(rest, done),
+        Item::Hashed(hashed) => {
+            let (rest, done) = *hashed;
+            worker.resume_forwarded(rest, done)
+        }
     }
 }
 
 fn busy(why: &str) -> Vec<u8> {
-    Answer::Refused { code: ResultCode::Busy, diagnostic: why.to_owned() }.encode()
+    ForwardedAnswer::Refused { code: ResultCode::Busy, diagnostic: why.to_owned() }.encode()
 }
 
 const TOO_MANY_HASHES: &str = "too many passwords are waiting to be hashed; try again";

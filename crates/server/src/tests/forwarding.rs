@@ -138,10 +138,10 @@ fn octets_that_are_no_request_are_refused_and_a_closed_pool_takes_none() {
     let ask = |octets: Vec<u8>| {
         let (sender, receiver) = std::sync::mpsc::channel();
         pair.pool.carry_out(octets, Box::new(move |answer| sender.send(answer).unwrap()));
-        directory::forward::answer::Answer::decode(&receiver.recv().unwrap()).unwrap()
+        directory::forward::answer::ForwardedAnswer::decode(&receiver.recv().unwrap()).unwrap()
     };
     let refused = |octets: Vec<u8>| match ask(octets) {
-        directory::forward::answer::Answer::Refused { code, .. } => code,
+        directory::forward::answer::ForwardedAnswer::Refused { code, .. } => code,
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(b"nothing".to_vec()), ldap::result::ResultCode::ProtocolError);
@@ -149,7 +149,10 @@ fn octets_that_are_no_request_are_refused_and_a_closed_pool_takes_none() {
     client.send(&add_entry(2, "ou=x,dc=example,dc=org", &[("objectClass", "organizationalUnit")]));
     assert_eq!(client.receive(), "2 add success");
     let request = pair.forwarder.kept.lock().unwrap()[0].clone();
-    assert!(matches!(ask(request.clone()), directory::forward::answer::Answer::Answered(_)));
+    assert!(matches!(
+        ask(request.clone()),
+        directory::forward::answer::ForwardedAnswer::Answered(_)
+    ));
     pair.leader.stop();
     let (sender, receiver) = std::sync::mpsc::channel();
     pair.pool.carry_out(request, Box::new(move |answer| sender.send(answer).unwrap()));
