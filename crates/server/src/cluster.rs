@@ -11,11 +11,11 @@ use std::time::Duration;
 use ::cluster::transport::{AskError, Credentials, NodeIdentity};
 use ::cluster::{AskedHere, Options, Service, ServiceParts, Status};
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
-use directory::{Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
+use directory::{DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::CommitLog;
 
 use crate::error::ServerError;
-use crate::pools::forward_pool::ForwardPool;
+use crate::server::Server;
 use crate::settings::{ClusterSettings, Settings};
 
 /// This server as a member of a cluster.
@@ -66,15 +66,11 @@ impl ClusterMember {
         Ok(Some(Self { way }))
     }
 
-    /// Carries out from now on what the others hand on.
-    ///
-    /// # Errors
-    /// When no threads can be started.
-    pub fn serve(&self, directory: &Arc<Directory>) -> Result<(), ServerError> {
-        let pool = ForwardPool::start(directory)?;
-        let asked: AskedHere = Arc::new(move |octets, done| pool.submit(octets, done));
+    /// Has `server` carry out what the others hand on, from now on.
+    pub fn serve(&self, server: &Server) {
+        let Some(pool) = server.forwarded_pool() else { return };
+        let asked: AskedHere = Arc::new(move |octets, done| pool.carry_out(octets, done));
         let _ = self.way.asked_here.set(asked);
-        Ok(())
     }
 
     /// How the cluster is doing, as far as this server knows.
