@@ -3,6 +3,8 @@
 //!
 //! Invariant: without `[cluster]` in the settings nothing of this is started.
 
+mod monitor;
+
 use std::fmt;
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
@@ -11,9 +13,10 @@ use std::time::Duration;
 use ::cluster::transport::{AskError, Credentials, NodeIdentity};
 use ::cluster::{AskedHere, Options, Service, ServiceParts, Status};
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
-use directory::{Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
+use directory::{ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::CommitLog;
 
+use self::monitor::Reports;
 use crate::error::ServerError;
 use crate::pools::forward_pool::ForwardPool;
 use crate::settings::{ClusterSettings, Settings};
@@ -66,7 +69,7 @@ impl ClusterMember {
         Ok(Some(Self { way }))
     }
 
-    /// Carries out from now on what the others hand on.
+    /// Carries out from now on what the others hand on, and has `cn=monitor` show the cluster.
     ///
     /// # Errors
     /// When no threads can be started.
@@ -74,6 +77,14 @@ impl ClusterMember {
         let pool = ForwardPool::start(directory)?;
         let asked: AskedHere = Arc::new(move |octets, done| pool.submit(octets, done));
         let _ = self.way.asked_here.set(asked);
+        let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
+        let reports = Reports::new(Arc::clone(directory.clock()));
+        directory.show_cluster(ClusterTeller {
+            own: Box::new(move || way.service.get().map(|service| monitor::own(service.status()))),
+            members: Box::new(move || {
+                kept.service.get().map(|service| reports.members(service)).unwrap_or_default()
+            }),
+        });
         Ok(())
     }
 
