@@ -146,6 +146,11 @@ impl LogStore {
 }
 
 impl LogStore {
+    /// Nothing is written any more.
+    pub(crate) fn close(&self) {
+        self.medium.close();
+    }
+
     /// Bytes that the log takes on the medium.
     pub(crate) fn bytes(&self) -> u64 {
         self.medium.status().bytes
@@ -168,6 +173,7 @@ impl LogStore {
     }
 }
 
+/// Entries from what the medium has of them.
 fn decoded(read: Vec<LogEntry>) -> io::Result<Vec<Entry>> {
     let decoded = read.into_iter().map(|read| {
         let entry = entry::decode(read.place, read.payload.into());

@@ -50,17 +50,17 @@ impl Driver {
     pub(super) async fn run(mut self, acknowledger: JoinHandleOf<Types, ()>) {
         let mut ticks = interval(self.options.heartbeat());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_running = true;
         loop {
             tokio::select! {
                 biased;
-                changed = self.metrics.changed() => match changed {
-                    Ok(()) => self.look().await,
-                    Err(_) => {
+                changed = self.metrics.changed(), if is_running => {
+                    is_running = changed.is_ok();
+                    self.look().await;
+                    if !is_running {
                         self.shared.fail("the engine of the cluster ended".to_owned());
-                        self.metrics = self.raft.metrics();
-                        ticks.tick().await;
                     }
-                },
+                }
                 _ = ticks.tick() => self.look().await,
                 command = self.asked.recv() => match command {
                     Some(Command::Close(told)) => return self.close(acknowledger, Some(told)).await,
@@ -204,7 +204,7 @@ impl Driver {
         acknowledger: JoinHandleOf<Types, ()>,
         told: Option<std::sync::mpsc::SyncSender<()>>,
     ) {
-        let Self { mut asked, pending, raft, shared, stands, .. } = self;
+        let Self { mut asked, pending, raft, shared, stands, log, .. } = self;
         asked.close();
         while let Some(command) = asked.recv().await {
             match command {
@@ -228,6 +228,7 @@ impl Driver {
             let _ = acknowledger.await;
         }
         let _ = raft.shutdown().await;
+        log.close();
         shared.progress.close();
         if let Some(told) = told {
             let _ = told.send(());
