@@ -31,8 +31,8 @@ pub use bind::authentication::{
 pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use config::monitor_sources::{
-    CertificateState, CertificateTeller, Closer, FigureEntry, Figures, LogState, LogStates,
-    SessionState, SessionTeller,
+    CertificateState, CertificateTeller, Closer, ClusterMemberState, ClusterState, ClusterTeller,
+    FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller,
 };
 pub use directory::Directory;
 pub use error::DirectoryError;
