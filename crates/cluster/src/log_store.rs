@@ -146,6 +146,11 @@ impl LogStore {
 }
 
 impl LogStore {
+    /// Nothing is written any more.
+    pub(crate) fn close(&self) {
+        self.medium.close();
+    }
+
     /// Bytes that the log takes on the medium.
     pub(crate) fn bytes(&self) -> u64 {
         self.medium.status().bytes

@@ -13,12 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use history::log::{CommitLog as _, ReadLevel, StateMachine};
+use history::log::{ReadLevel, StateMachine};
 use journal::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::engine::{self, Parts, RaftLog, Status};
+use crate::engine::{self, LogHandle, Parts, RaftLog, Status};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::options::Options;
@@ -121,7 +121,7 @@ impl Service {
         let log = Arc::new(started.log);
         let handler = MemberHandler {
             receiver: started.receiver,
-            log: Arc::clone(&log),
+            log: log.0.clone(),
             asked_here: Arc::clone(&asked_here),
         };
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
@@ -250,7 +250,7 @@ impl MemberReport {
 /// Answers the other members.
 struct MemberHandler {
     receiver: Receiver,
-    log: Arc<RaftLog>,
+    log: LogHandle,
     asked_here: Arc<OnceLock<AskedHere>>,
 }
 

@@ -15,7 +15,8 @@ use crate::bind::credentials::Credentials;
 use crate::bind::hashing::HashRules;
 use crate::bind::password_cache::PasswordCacheCounts;
 use crate::config::monitor_sources::{
-    CertificateTeller, Figures, LogState, LogStates, MonitorSources, SessionTeller,
+    CertificateTeller, ClusterState, ClusterTeller, Figures, LogState, LogStates, MonitorSources,
+    SessionTeller,
 };
 use crate::config::schema_times::SchemaTimes;
 use crate::password_policy::SwitchTypes;
@@ -148,6 +149,11 @@ impl Directory {
         self.credentials.password_cache_counts()
     }
 
+    /// Whether updates are handed on between this node and others.
+    pub fn takes_forwarded(&self) -> bool {
+        self.queue.forwarding().is_some()
+    }
+
     /// How many writes wait for the writer, and how many may.
     pub fn write_queue_depth(&self) -> (usize, usize) {
         self.queue.depth()
@@ -201,6 +207,16 @@ impl Directory {
     /// Makes `cn=tls,cn=monitor` show what this tells.
     pub fn show_certificate(&self, teller: CertificateTeller) {
         let _ = self.monitors.certificate.set(teller);
+    }
+
+    /// Makes `cn=cluster,cn=monitor` show what this tells.
+    pub fn show_cluster(&self, teller: ClusterTeller) {
+        let _ = self.monitors.cluster.set(teller);
+    }
+
+    /// This server as a member of a cluster, if it is one.
+    pub fn cluster_state(&self) -> Option<ClusterState> {
+        self.monitors.cluster.get().and_then(|teller| (teller.own)())
     }
 
     /// Makes `cn=Sessions,cn=monitor` show the connections this tells of, and close them.

@@ -31,8 +31,8 @@ pub use bind::authentication::{
 pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use config::monitor_sources::{
-    CertificateState, CertificateTeller, Closer, FigureEntry, Figures, LogState, LogStates,
-    SessionState, SessionTeller,
+    CertificateState, CertificateTeller, Closer, ClusterMemberState, ClusterState, ClusterTeller,
+    FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller,
 };
 pub use directory::Directory;
 pub use error::DirectoryError;
@@ -47,6 +47,7 @@ pub use request::completion::{Completion, WriteDone};
 pub use request::cookie::opens_as_cookie;
 pub use request::job::{Job, JobDone, Ran};
 pub use request::limits::Limits;
+pub use request::outbox::{Outbox, Reply};
 pub use request::policy::{Policy, PolicyAddress, PolicyOperation};
 pub use request::protection::{ChannelBindings, ClientCertificate, Tls};
 pub use request::received::Received;
@@ -57,5 +58,5 @@ pub use request::stop::Stop;
 pub use request::worker::{Next, Worker};
 pub use storage::JournalHold;
 pub use store::Held;
-pub use write::queue::{Outbox, PendingWrite, Reply};
+pub use write::queue::PendingWrite;
 pub use write::space::{DiskSpace, FileSystemSpace, SpaceLimits};

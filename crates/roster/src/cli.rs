@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, backup, bench, check, demo, explain, export, generate, import, index, init, restore,
-    serve, session, top, why,
+    account, backup, bench, check, cluster, demo, explain, export, generate, import, index, init,
+    restore, serve, session, top, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -41,6 +41,7 @@ enum Command {
     Account(account::Options),
     Session(session::Options),
     Top(top::Options),
+    Cluster(cluster::Options),
     Index(index::Options),
     Check(check::Options),
     Backup(backup::Options),
@@ -62,6 +63,7 @@ impl Command {
             Self::Account(options) => account::run(&options),
             Self::Session(options) => session::run(&options),
             Self::Top(options) => top::run(&options),
+            Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),

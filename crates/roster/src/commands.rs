@@ -4,6 +4,7 @@ pub(crate) mod account;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod export;

@@ -55,6 +55,41 @@ impl ServerOptions {
     }
 }
 
+/// Several servers of which any will do, and as whom.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ManyServers {
+    /// A server: ldap://, ldaps:// or ldapi://; several can be given
+    #[arg(
+        short = 'H',
+        long = "uri",
+        value_name = "URI",
+        env = "LDAPURI",
+        value_delimiter = ' ',
+        default_value = "ldap://127.0.0.1:1389",
+        hide_env_values = true
+    )]
+    uris: Vec<String>,
+
+    #[command(flatten)]
+    login: LoginOptions,
+}
+
+impl ManyServers {
+    /// How each is connected to. The password is asked for once.
+    pub(crate) fn logins(&self) -> Result<Vec<Login>, Failure> {
+        let mut logins = Vec::new();
+        let mut password = None;
+        for uri in &self.uris {
+            if password.is_none() {
+                password = Some(self.login.password()?);
+            }
+            logins.push(self.login.with(uri, password.clone().flatten())?);
+        }
+        Ok(logins)
+    }
+}
+
 /// Which server, and as whom, for subcommands that can do without a server.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
@@ -115,9 +150,13 @@ struct LoginOptions {
 impl LoginOptions {
     /// How the server at `uri` is connected to. The password is asked for once.
     fn on(&self, uri: &str) -> Result<Login, Failure> {
+        self.with(uri, self.password()?)
+    }
+
+    fn with(&self, uri: &str, password: Option<Vec<u8>>) -> Result<Login, Failure> {
         let mut options = ConnectOptions::new(uri);
         options.tls = TlsOptions::new(self.reqcert, self.cacert.clone());
-        let bind = match (self.password()?, &self.bind_dn) {
+        let bind = match (password, &self.bind_dn) {
             (Some(password), dn) => {
                 let dn = dn.as_deref().unwrap_or(ADMINISTRATOR);
                 Bind::Simple(dn.to_owned(), password)

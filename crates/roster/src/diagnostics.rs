@@ -29,13 +29,23 @@ pub(crate) fn start_log(settings: &Settings) -> Log {
         .finish(writer);
     let _ = counter.set(writer.error_counter());
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(settings.log.level))
+        .with_env_filter(EnvFilter::new(filter(settings.log.level)))
         .with_ansi(output::is_watched())
         .with_writer(writer);
     // A second subscriber would be refused: the first one stays, as in tests.
     let _ =
         if settings.log.format == "json" { builder.json().try_init() } else { builder.try_init() };
     Log { _guard: guard }
+}
+
+/// What is logged at a level. The engine of clusters warns ten times a second of a member that is
+/// away, and tells its inner state at every start: that is for whoever looks for a fault in it. What
+/// an operator should know of it, the server tells itself.
+fn filter(level: &str) -> String {
+    match level {
+        "debug" | "trace" => level.to_owned(),
+        _ => format!("{level},openraft=error"),
+    }
 }
 
 /// Standard error, and how many lines never came to it.

@@ -68,29 +68,54 @@ impl Listeners {
         Ok(Settings::load(config, environment(), &overrides)?)
     }
 
+    /// What one of several servers on this machine listens on, if it is asked for: LDAP, LDAPS,
+    /// HTTP.
+    ///
+    /// # Errors
+    /// What several servers cannot share.
+    pub(crate) fn of_several(&self) -> Result<[Option<SocketAddr>; 3], Failure> {
+        if self.ldapi.is_some() {
+            return Err(Failure::local("several servers cannot listen on one Unix socket")
+                .hint("each of them has a socket 'ldapi' in its data directory"));
+        }
+        let lists = [&self.ldap, &self.ldaps, &self.admin];
+        if lists.iter().any(|list| list.len() > 1) {
+            let what = "several servers take one address of a kind, and the ports after it";
+            return Err(Failure::local(what).hint("give --ldap, --ldaps and --admin once"));
+        }
+        Ok(lists.map(|list| list.first().copied()))
+    }
+
     /// Writes the ready file, if one is wanted: `key value` lines, readable by the owner only.
     pub(crate) fn ready(
         &self,
         addresses: &Addresses,
         more: &[(&str, String)],
     ) -> Result<(), Failure> {
-        let Some(path) = &self.ready_file else { return Ok(()) };
-        let mut text = String::new();
-        let mut put = |key: &str, value: &str| text.extend([key, " ", value, "\n"]);
+        let mut lines = Vec::new();
+        let mut put = |key, value| lines.push((key, value));
         for address in &addresses.ldap {
-            put("ldap", &address.to_string());
+            put("ldap", address.to_string());
         }
         for address in &addresses.ldaps {
-            put("ldaps", &address.to_string());
+            put("ldaps", address.to_string());
         }
         if let Some(path) = &addresses.ldapi {
-            put("ldapi", &path.display().to_string());
+            put("ldapi", path.display().to_string());
         }
         for address in &addresses.admin {
-            put("admin", &address.to_string());
+            put("admin", address.to_string());
         }
-        for (key, value) in more {
-            put(key, value);
+        lines.extend(more.iter().cloned());
+        self.ready_with(&lines)
+    }
+
+    /// Writes the ready file with these lines, if one is wanted.
+    pub(crate) fn ready_with(&self, lines: &[(&str, String)]) -> Result<(), Failure> {
+        let Some(path) = &self.ready_file else { return Ok(()) };
+        let mut text = String::new();
+        for (key, value) in lines {
+            text.extend([key, " ", value, "\n"]);
         }
         write_whole(path, text.as_bytes()).map_err(|error| Failure::path("write", path, &error))
     }
@@ -138,10 +163,11 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     let directory = Directory::open(options, Arc::new(SystemClock::new()))
         .map_err(|error| not_opened(error, settings))?;
     let store = Arc::clone(directory.store());
+    let server = Server::start(Arc::clone(&directory), settings)?;
     if let Some(member) = &member {
-        member.serve(&directory)?;
+        member.serve(&directory, &server);
     }
-    Ok((Server::start(directory, settings)?, store))
+    Ok((server, store))
 }
 
 /// Why the directory was not opened; for want of room, how much there is and how much it takes.
@@ -165,7 +191,7 @@ fn not_opened(error: DirectoryError, settings: &Settings) -> Failure {
 }
 
 /// Writes a file under another name first, so that nobody reads half of it.
-fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let mut file = std::fs::OpenOptions::new()

@@ -23,6 +23,11 @@ impl TemporaryFolder {
         Ok(Self(path))
     }
 
+    /// Leaves it where it is, for whoever uses it still.
+    pub(crate) fn keep(mut self) {
+        self.0 = PathBuf::new();
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.0
@@ -31,6 +36,9 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
+        if self.0.as_os_str().is_empty() {
+            return;
+        }
         // What cannot be deleted now is left to the system's cleaning of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -3,6 +3,8 @@
 //!
 //! Invariant: without `[cluster]` in the settings nothing of this is started.
 
+mod monitor;
+
 use std::fmt;
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
@@ -11,11 +13,12 @@ use std::time::Duration;
 use ::cluster::transport::{AskError, Credentials, NodeIdentity};
 use ::cluster::{AskedHere, Options, Service, ServiceParts, Status};
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
-use directory::{Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
+use directory::{ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::CommitLog;
 
+use self::monitor::Reports;
 use crate::error::ServerError;
-use crate::pools::forward_pool::ForwardPool;
+use crate::server::Server;
 use crate::settings::{ClusterSettings, Settings};
 
 /// This server as a member of a cluster.
@@ -66,15 +69,20 @@ impl ClusterMember {
         Ok(Some(Self { way }))
     }
 
-    /// Carries out from now on what the others hand on.
-    ///
-    /// # Errors
-    /// When no threads can be started.
-    pub fn serve(&self, directory: &Arc<Directory>) -> Result<(), ServerError> {
-        let pool = ForwardPool::start(directory)?;
-        let asked: AskedHere = Arc::new(move |octets, done| pool.submit(octets, done));
-        let _ = self.way.asked_here.set(asked);
-        Ok(())
+    /// Carries out from now on what the others hand on, and has `cn=monitor` show the cluster.
+    pub fn serve(&self, directory: &Directory, server: &Server) {
+        if let Some(pool) = server.forwarded_pool() {
+            let asked: AskedHere = Arc::new(move |octets, done| pool.carry_out(octets, done));
+            let _ = self.way.asked_here.set(asked);
+        }
+        let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
+        let reports = Reports::new(Arc::clone(directory.clock()));
+        directory.show_cluster(ClusterTeller {
+            own: Box::new(move || way.service.get().map(|service| monitor::own(service.status()))),
+            members: Box::new(move || {
+                kept.service.get().map(|service| reports.members(service)).unwrap_or_default()
+            }),
+        });
     }
 
     /// How the cluster is doing, as far as this server knows.

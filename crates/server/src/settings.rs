@@ -4,8 +4,9 @@
 //! reference page all derive from it. Invariant: no value gets into [`Settings`] but through its
 //! row, so that defaults, file, environment and flags are held to the same limits.
 //!
-//! Order, the later wins: default, `roster.toml`, environment (`ROSTER_SECTION__KEY`, or
-//! `ROSTER_SECTION__KEY_FILE` naming a file that holds the value), flags.
+//! Order, the later wins: default, `roster.toml` of the data directory, the file that is named,
+//! environment (`ROSTER_SECTION__KEY`, or `ROSTER_SECTION__KEY_FILE` naming a file that holds the
+//! value), flags.
 
 mod access_control;
 mod authentication;
@@ -298,6 +299,9 @@ pub struct LogFileSettings {
 }
 
 impl Settings {
+    /// The name of the settings file in a data directory.
+    pub const DATA_FILE: &'static str = load::DATA_FILE;
+
     /// The Unix socket to listen on, if any.
     #[must_use]
     pub fn ldapi_path(&self) -> Option<PathBuf> {

@@ -29,7 +29,7 @@ mod write;
 
 pub use self::store::{BaseStatus, Statistics, Store, TableStatistics};
 pub use base::copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
-pub use base::format::{FORMAT, has_journal, identity};
+pub use base::format::{FORMAT, has_journal, identity, refuse_in_use};
 pub use base::lmdb::StoreOptions;
 pub use base::meta::Mark;
 pub use base::naming_context::CONTEXT_COUNT_MAX;

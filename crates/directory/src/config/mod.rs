@@ -3,6 +3,7 @@
 pub(crate) mod access_config;
 pub(crate) mod changes;
 pub(crate) mod close_session;
+pub(crate) mod cluster_monitor;
 pub(crate) mod figure_monitor;
 pub(crate) mod index_config;
 pub(crate) mod index_monitor;

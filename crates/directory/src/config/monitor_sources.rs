@@ -1,5 +1,5 @@
 //! Whom `cn=monitor` asks: what was counted of searches here, and others for figures of the server,
-//! its logs, its certificate and its connections. Whoever has those says how to ask; without
+//! its logs, its certificate, its cluster and its connections. Whoever has those says how to ask; without
 //! anybody the entries are not there.
 //!
 //! Invariant: each source is set once, and the first who says it is asked.
@@ -24,6 +24,8 @@ pub(crate) struct MonitorSources {
     pub(crate) logs: OnceLock<LogStates>,
     /// The certificate that clients are shown.
     pub(crate) certificate: OnceLock<CertificateTeller>,
+    /// The cluster that this server is a member of.
+    pub(crate) cluster: OnceLock<ClusterTeller>,
     /// The connections of clients.
     pub(crate) sessions: OnceLock<SessionTeller>,
 }
@@ -132,5 +134,65 @@ pub struct SessionTeller {
 /// Has the session with this number closed, for this reason; says whether there is such a one. It
 /// never waits.
 pub type Closer = Box<dyn Fn(u64, &str) -> bool + Send + Sync>;
+
+/// This server as a member of a cluster.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ClusterState {
+    /// Its number.
+    pub member: u64,
+    /// `leader`, `follower`, `learner`, `failed`, or `none` while nobody leads.
+    pub role: &'static str,
+    /// Who leads, where that is known.
+    pub leader: Option<u64>,
+    /// The term it is in.
+    pub term: u64,
+    /// The last change that is visible here.
+    pub applied_lsn: u64,
+    /// The last entry that is known to be committed.
+    pub committed_index: u64,
+    /// The last entry of its log.
+    pub last_index: u64,
+    /// Where this is the leader, how many entries each other member has not confirmed.
+    pub unconfirmed: Vec<(u64, u64)>,
+    /// Where this is the leader, how long ago a majority answered, in microseconds.
+    pub quorum_age_us: Option<u64>,
+    /// Changes without effect since the start.
+    pub voids: u64,
+    /// Why its log has failed.
+    pub error: Option<String>,
+}
+
+/// A member of the cluster, as this server sees it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ClusterMemberState {
+    /// Its number.
+    pub member: u64,
+    /// `leader`, `follower`, `learner`, `failed`, `unreachable`, or `none` while nobody leads.
+    pub role: &'static str,
+    /// Where the other members reach it.
+    pub address: String,
+    /// Where clients reach it.
+    pub url: String,
+    /// The term it is in; what follows is not known of a member that does not answer either.
+    pub term: Option<u64>,
+    /// The last change that is visible there.
+    pub applied_lsn: Option<u64>,
+    /// The last entry that it knows to be committed.
+    pub committed_index: Option<u64>,
+    /// The last entry of its log.
+    pub last_index: Option<u64>,
+    /// How many changes are visible on the leader and not there.
+    pub lag: Option<u64>,
+    /// Whether its log has failed.
+    pub has_failed: bool,
+}
+
+/// Tells of a cluster.
+pub struct ClusterTeller {
+    /// What this server knows itself; none while it starts. It never waits.
+    pub own: Box<dyn Fn() -> Option<ClusterState> + Send + Sync>,
+    /// All members, by number. It may wait for a second, for those that do not answer.
+    pub members: Box<dyn Fn() -> Vec<ClusterMemberState> + Send + Sync>,
+}
 
 const SECONDS_PER_DAY: i64 = 86_400;

@@ -18,26 +18,31 @@ use schema::{DnKey, Entry, Schema, Selection};
 
 use self::branch::{Branch, BranchSource, EntryMaker, always, never};
 use self::names::{
-    ACCESS_CONFIG_DN, FILTER_MONITOR_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN, LOG_MONITOR_DN,
-    SESSIONS_DN, TLS_MONITOR_DN, TreeKeys,
+    ACCESS_CONFIG_DN, CLUSTER_MONITOR_DN, FILTER_MONITOR_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN,
+    LOG_MONITOR_DN, SESSIONS_DN, TLS_MONITOR_DN, TreeKeys,
 };
 use crate::access::guard::Guard;
 use crate::config::{
-    access_config, figure_monitor, index_config, index_monitor, log_monitor, session_monitor,
-    tls_monitor,
+    access_config, cluster_monitor, figure_monitor, index_config, index_monitor, log_monitor,
+    session_monitor, tls_monitor,
 };
 use crate::directory::{Directory, State};
 use crate::read::analyser;
 use crate::request::refusal::Refusal;
 
 /// Every branch but those of `figure_monitor`.
-const BRANCHES: [Branch; 7] = [
+const BRANCHES: [Branch; 8] = [
     Branch { name: INDEX_CONFIG_DN, is_slow: never, entries: index_config::entries },
     Branch { name: ACCESS_CONFIG_DN, is_slow: never, entries: access_config::entries },
     Branch { name: FILTER_MONITOR_DN, is_slow: never, entries: analyser::branch::entries },
     Branch { name: INDEX_MONITOR_DN, is_slow: always, entries: index_monitor::entries },
     Branch { name: LOG_MONITOR_DN, is_slow: never, entries: log_monitor::entries },
     Branch { name: TLS_MONITOR_DN, is_slow: never, entries: tls_monitor::entries },
+    Branch {
+        name: CLUSTER_MONITOR_DN,
+        is_slow: cluster_monitor::is_slow,
+        entries: cluster_monitor::entries,
+    },
     Branch {
         name: SESSIONS_DN,
         is_slow: session_monitor::is_slow,
@@ -77,9 +82,9 @@ pub(crate) fn find(
     guard: &Guard<'_>,
     asked: &TreeSearch<'_>,
 ) -> Option<Result<TreeEntries, Refusal>> {
-    let &TreeSearch { base, selection, .. } = asked;
+    let &TreeSearch { base, scope, selection, .. } = asked;
     let tree = state.virtual_trees.of(base)?;
-    let source = BranchSource { directory, schema: &state.schema, base, selection };
+    let source = BranchSource { directory, schema: &state.schema, base, scope, selection };
     guard.access().has(Privilege::ConfigRead).then(|| find_in(tree, &source, asked))
 }
 

@@ -1,5 +1,5 @@
 //! Several directories in one process with one log: one of them decides, and the others apply what
-//! it decides. Who decides, what a node applies and what becomes of messages is for the test to say.
+//! it decides. Who decides, what a node applies and what becomes of messages the test says.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,7 +15,6 @@ use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
     Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
-use history::record::RecordHead;
 use store::{LogPosition, Lsn, Store};
 use tempfile::TempDir;
 
@@ -36,9 +35,22 @@ impl Cluster {
 
     /// So many nodes, whose options `adjust` has changed.
     pub fn with(count: usize, adjust: impl Fn(&mut DirectoryOptions)) -> Self {
-        let seed = TempDir::new().unwrap();
+        Self::filled(count, |_| {}, adjust)
+    }
+
+    /// So many nodes that begin with what `fill` has put into the data directory.
+    pub fn filled(
+        count: usize,
+        fill: impl FnOnce(&Served),
+        adjust: impl Fn(&mut DirectoryOptions),
+    ) -> Self {
+        let seed = Arc::new(TempDir::new().unwrap());
         let first = seed.path().join("data");
         init_with(&first, directory::GlobalAcis::Public);
+        let served = Served::opened(small(first.clone()), Arc::clone(&seed));
+        fill(&served);
+        served.directory.shutdown();
+        drop(served.pulled());
         let log = Arc::new(SharedLog::default());
         let wire = Arc::new(Wire { log: Arc::clone(&log), ..Wire::default() });
         let mut nodes = Vec::new();
@@ -109,7 +121,8 @@ struct State {
     leader: Option<usize>,
     term: u64,
     first: u64,
-    records: Vec<EncodedRecord>,
+    /// With the terms that they were decided in.
+    records: Vec<(u64, EncodedRecord)>,
     nodes: Vec<NodeState>,
     /// What becomes of the next batch.
     loses: Option<Loses>,
@@ -161,7 +174,7 @@ impl SharedLog {
 
     /// All records.
     pub fn records(&self) -> Vec<EncodedRecord> {
-        self.lock().records.clone()
+        self.lock().records.iter().map(|(_, record)| record.clone()).collect()
     }
 
     /// A node applies nothing from now on, or all there is.
@@ -207,10 +220,8 @@ impl SharedLog {
         let State { records, nodes, .. } = &mut *state;
         for node in nodes.iter_mut().filter(|node| !node.is_held) {
             let have = usize::try_from(node.machine.applied().0 + 1 - first).unwrap();
-            for record in records.iter().skip(have) {
-                // It is in the log in the term in which it was decided.
-                let term = RecordHead::read(&record.bytes).unwrap().reign.0;
-                let position = LogPosition { term, index: record.lsn.0 };
+            for (term, record) in records.iter().skip(have) {
+                let position = LogPosition { term: *term, index: record.lsn.0 };
                 let one = std::slice::from_ref(record);
                 node.machine.apply(Decided::Elsewhere, one, position).unwrap();
             }
@@ -260,7 +271,8 @@ impl CommitLog for NodeLog {
         let last = batch.records.last().unwrap().lsn;
         let is_committed = lost.is_none_or(|lost| lost.is_committed);
         if is_committed {
-            state.records.extend(batch.records.iter().cloned());
+            let term = state.term;
+            state.records.extend(batch.records.iter().map(|one| (term, one.clone())));
         }
         let Some(Loses { to, .. }) = lost else {
             let position = LogPosition { term: state.term, index: last.0 };
@@ -351,7 +363,7 @@ impl Tail for SharedTail {
         let state = self.shared.lock();
         let at = usize::try_from(self.next.0 - state.first).unwrap();
         self.next.0 += 1;
-        Ok(state.records.get(at).cloned())
+        Ok(state.records.get(at).map(|(_, record)| record.clone()))
     }
 }
 
@@ -361,7 +373,7 @@ pub struct Wire {
     log: Arc<SharedLog>,
     nodes: Mutex<Vec<Sender<Sent>>>,
     faults: Mutex<VecDeque<Fault>>,
-    /// How many requests were handed in.
+    /// The requests that were handed in.
     pub requests: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -381,6 +393,11 @@ impl Wire {
     /// What becomes of the next messages.
     pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.faults.lock().unwrap().extend(faults);
+    }
+
+    /// How many requests were handed in.
+    pub fn count(&self) -> usize {
+        self.requests.lock().unwrap().len()
     }
 
     fn serve(&self, directory: &Arc<Directory>) {

@@ -1,6 +1,7 @@
 //! `roster demo`: a directory full of made-up people, served at once.
 
 use std::io::{self, BufRead, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +14,14 @@ use ldap::dn::Dn;
 use offline::Source;
 use server::Addresses;
 
+use super::cluster::AUTHORITY;
 use super::init::{ADMINISTRATOR, generate_password, make};
+use crate::cluster_setup;
 use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Ending;
 use crate::keytab;
+use crate::nodes::{self, Nodes};
 use crate::output;
 use crate::progress;
 use crate::serving::{Listeners, start};
@@ -29,6 +34,9 @@ use crate::temporary::TemporaryFolder;
 /// password of each is 'password'. Anyone may read everything that is not secret, as after 'roster
 /// init --public'. Ctrl-C stops the server and deletes the data, unless --data says where to keep
 /// them.
+///
+/// With --nodes 3, or 5, it starts as many servers that are one cluster, a process each: end one
+/// with kill -9, and the others go on.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -41,6 +49,10 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DIR")]
     data: Option<PathBuf>,
 
+    /// How many servers: 1, or 3 or 5 that are a cluster; each gets the next free ports
+    #[arg(long, value_name = "N", value_parser = count)]
+    nodes: Option<u64>,
+
     #[command(flatten)]
     listeners: Listeners,
 }
@@ -49,10 +61,32 @@ const EXAMPLES: &str = "\
 Examples:
   roster demo
   roster demo --entries 1000 --ldap 127.0.0.1:10389
-  roster demo --data ./demo";
+  roster demo --data ./demo
+  roster demo --nodes 3";
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let earlier = options.data.as_deref().map(nodes::data_directories).unwrap_or_default();
+    match (options.nodes, earlier.len() as u64) {
+        (None | Some(1), 0) => run_alone(options),
+        (Some(count), 0) => run_several(options, count),
+        (None, count) => run_several(options, count),
+        (Some(asked), count) if asked == count => run_several(options, count),
+        (Some(_), count) => {
+            Err(Failure::local(format!("an earlier demo left {count} nodes there"))
+                .hint(format!("serve them with --nodes {count}, or choose another --data")))
+        }
+    }
+}
+
+/// How many servers there may be.
+fn count(text: &str) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|count| NODES.contains(count));
+    count.ok_or_else(|| "it is 1, 3 or 5".to_owned())
+}
+
+/// One server, in this process.
+fn run_alone(options: &Options) -> Result<Exit, Failure> {
     // A demo says what is wrong, not what goes well, and asks for no more files than usual.
     let quiet =
         [("log.level", "warn".to_owned()), ("limits.connections_max", CONNECTIONS_MAX.to_string())];
@@ -86,6 +120,98 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     explain(&addresses, password.as_deref(), temporary.is_some())?;
     server.wait()?;
     Ok(Exit::Done)
+}
+
+/// Several servers that are a cluster, a process each.
+fn run_several(options: &Options, count: u64) -> Result<Exit, Failure> {
+    let asked = options.listeners.of_several()?;
+    let temporary = match &options.data {
+        Some(_) => None,
+        None => Some(TemporaryFolder::new("demo")?),
+    };
+    let base = options.data.as_deref().or(temporary.as_ref().map(TemporaryFolder::path));
+    let base = base.unwrap_or(Path::new(""));
+    let ending = Ending::by_signals()?;
+    ending.heed(true);
+    let password = match nodes::data_directories(base).is_empty() {
+        true => Some(fill_several(base, count, options.entries, asked, &ending)?),
+        false => None,
+    };
+    let mut nodes = Nodes::start(base, &ending)?;
+    tell_several(&nodes, options, password.as_deref(), temporary.is_some())?;
+    nodes.watch(&ending)?;
+    if !nodes.stop()
+        && let Some(folder) = temporary
+    {
+        // Whoever has not ended uses the data still.
+        folder.keep();
+    }
+    Ok(Exit::Done)
+}
+
+/// Makes the data directories of all nodes; returns the administrator's password.
+fn fill_several(
+    base: &Path,
+    count: u64,
+    entries: u64,
+    asked: [Option<SocketAddr>; 3],
+    ending: &Ending,
+) -> Result<String, Failure> {
+    if has_data(base) {
+        let what = format!("{} is not empty, and no demo with nodes left it", base.display());
+        return Err(Failure::local(what).hint("choose a directory that does not exist yet"));
+    }
+    let members = nodes::plan(base, count, asked)?;
+    let first = nodes::data_directory(base, 1);
+    let password = generate_password()?;
+    let is_interrupted = || ending.is_asked();
+    let made = fill(&first, entries, &password).and_then(|()| {
+        cluster_setup::make(&first, &members, &base.join(AUTHORITY), &is_interrupted)
+    });
+    if let Err(failure) = made {
+        // Nothing was here before: what is half made would pass for an earlier demo.
+        let _ = std::fs::remove_dir_all(base);
+        return Err(failure);
+    }
+    Ok(password)
+}
+
+/// Writes the ready file, and prints where the nodes are and what to try.
+fn tell_several(
+    nodes: &Nodes,
+    options: &Options,
+    password: Option<&str>,
+    ends: bool,
+) -> Result<(), Failure> {
+    let Some((first, last)) = nodes.first().zip(nodes.last()) else { return Ok(()) };
+    let (table, lines) = nodes.table();
+    let mut ready = vec![("ldap", first.ldap().to_string())];
+    ready.extend(lines);
+    ready.extend([("suffix", SUFFIX.to_owned()), ("admin_dn", ADMINISTRATOR.to_owned())]);
+    ready.extend(password.map(|password| ("admin_password", password.to_owned())));
+    // Before anything is printed: who reads the output finds the file there.
+    options.listeners.ready_with(&ready)?;
+    output::line(format_args!("\n{}\n", table.to_string().trim_end()))?;
+    output::line(format_args!("administrator  {ADMINISTRATOR}"))?;
+    let shown = password.unwrap_or("as printed at the first start");
+    output::line(format_args!("password       {shown}"))?;
+    let password = password.unwrap_or("PASSWORD");
+    let (one, two) = (first.ldap(), last.ldap());
+    let (pid, data) = (first.pid(), first.data().display());
+    let end =
+        if ends { "Ctrl-C ends them all and deletes the data" } else { "Ctrl-C ends them all" };
+    Ok(output::line(format_args!(
+        "\nAny node takes any request. Try:\n  \
+         ldapsearch -x -H ldap://{two} -b {SUFFIX} '(uid=user.42)'\n  \
+         ldappasswd -x -H ldap://{two} -D '{ADMINISTRATOR}' -w {password} -s secret \
+         uid=user.42,ou=people,{SUFFIX}\n\
+         Watch:\n  \
+         roster cluster status -H ldap://{one} -H ldap://{two} -w {password}\n  \
+         roster top -H ldap://{two} -w {password}\n\
+         End node 1 as a power cut would, and start it again:\n  \
+         kill -9 {pid}\n  \
+         roster serve --data {data}\n\n{end}."
+    ))?)
 }
 
 /// Whether an earlier demo left its data here.
@@ -220,6 +346,8 @@ impl Read for GeneratedLdif {
     }
 }
 
+/// How many servers a demo may have.
+const NODES: [u64; 3] = [1, 3, 5];
 const SUFFIX: &str = "dc=example,dc=com";
 /// The people of every demo are the same.
 const SEED: u64 = 1;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
@@ -12,8 +13,8 @@ use crate::serving::{Listeners, start};
 
 /// Serve a data directory over LDAP, LDAPS and a Unix socket.
 ///
-/// Every setting has a default; roster.toml, environment variables ROSTER_SECTION__KEY and the
-/// options here override it, in this order. docs/reference/settings.md lists them all. SIGTERM and
+/// Every setting has a default; roster.toml in the data directory, the file of --config, environment
+/// variables ROSTER_SECTION__KEY and the options here override it, in this order. docs/reference/settings.md lists them all. SIGTERM and
 /// Ctrl-C stop the server when the operations in progress have ended.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -31,6 +32,10 @@ pub(crate) struct Options {
     #[arg(long)]
     preload: bool,
 
+    /// End when the process ends that started this one
+    #[arg(long, hide = true)]
+    end_with_parent: bool,
+
     #[command(flatten)]
     listeners: Listeners,
 }
@@ -44,6 +49,9 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if options.end_with_parent {
+        end_with_parent()?;
+    }
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
     let preload = options.preload.then(|| ("store.preload", "on".to_owned()));
     let settings = options.listeners.settings(config, data, preload.as_slice())?;
@@ -59,4 +67,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     server.wait()?;
     drop(preload);
     Ok(Exit::Done)
+}
+
+/// Has the system send SIGTERM when the process ends that started this one, however it ends.
+fn end_with_parent() -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(Failure::local)
 }

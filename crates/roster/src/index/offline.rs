@@ -56,6 +56,9 @@ fn serve(data: &Path, folder: &TemporaryFolder) -> Result<(Server, Log), Failure
             ("server.data", data.display().to_string()),
             ("server.workers", "1".to_owned()),
             ("limits.connections_max", "1".to_owned()),
+            // It serves nobody else, whatever the settings of the data directory are.
+            ("cluster.id", "0".to_owned()),
+            ("admin.listen", String::new()),
             ("listen.ldap", String::new()),
             ("listen.ldaps", String::new()),
             ("listen.ldapi", inside(SOCKET)),

@@ -11,8 +11,10 @@ use super::rows::{self, ROWS, SECTIONS};
 use super::{Settings, SettingsError, policy};
 
 impl Settings {
-    /// Reads the settings: defaults, then `file`, then the variables of the environment that start
-    /// with `ROSTER_`, then `overrides`, which are pairs such as `("listen.ldap", "[::1]:389")`.
+    /// Reads the settings: defaults, then `roster.toml` of the data directory if it is there, then
+    /// `file`, then the variables of the environment that start with `ROSTER_`, then `overrides`,
+    /// which are pairs such as `("listen.ldap", "[::1]:389")`. The data directory is the one that
+    /// the others name: its own file cannot name another.
     ///
     /// # Errors
     /// An unknown section, key or variable, a value of the wrong type or out of range, a file that
@@ -22,18 +24,34 @@ impl Settings {
         environment: impl Iterator<Item = (String, String)>,
         overrides: &[(&str, String)],
     ) -> Result<Self, SettingsError> {
-        let mut settings = Self::default();
-        if let Some(path) = file {
-            let text = read(path)?;
-            from_toml(&mut settings, &path.display().to_string(), &text)?;
-        }
-        from_environment(&mut settings, environment)?;
-        for (name, text) in overrides {
-            from_flag(&mut settings, name, text)?;
+        let environment: Vec<_> = environment.collect();
+        let layered = |mut settings: Self| {
+            if let Some(path) = file {
+                from_file(&mut settings, path)?;
+            }
+            from_environment(&mut settings, environment.iter().cloned())?;
+            for (name, text) in overrides {
+                from_flag(&mut settings, name, text)?;
+            }
+            Ok(settings)
+        };
+        let mut settings: Self = layered(Self::default())?;
+        let data = settings.server.data.clone();
+        let own = data.join(DATA_FILE);
+        // The same file would be read twice.
+        if file != Some(own.as_path()) && own.is_file() {
+            let mut below = Self::default();
+            from_file(&mut below, &own)?;
+            settings = layered(below)?;
+            settings.server.data = data;
         }
         check_together(&settings)?;
         Ok(settings)
     }
+}
+
+fn from_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
+    from_toml(settings, &path.display().to_string(), &read(path)?)
 }
 
 impl Default for Settings {
@@ -235,6 +253,9 @@ fn likeness(given: &str, known: &str) -> f64 {
     let keys = strsim::normalized_damerau_levenshtein(&key(given), &key(known));
     whole.max(keys - WRONG_SECTION_COST)
 }
+
+/// The settings of a data directory, in it.
+pub(super) const DATA_FILE: &str = "roster.toml";
 
 /// Below this a suggestion would be a guess.
 const LIKENESS_MIN: f64 = 0.6;

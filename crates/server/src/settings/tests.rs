@@ -202,6 +202,30 @@ fn a_variable_overrides_the_file_and_a_flag_overrides_both() {
 }
 
 #[test]
+fn the_file_of_the_data_directory_is_below_all_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, file) = (directory.path().join("data"), directory.path().join("file"));
+    std::fs::create_dir(&data).unwrap();
+    let flags = [("server.data", data.display().to_string()), ("server.scan_threads", "3".into())];
+    let load = |file: Option<&Path>| Settings::load(file, std::iter::empty(), &flags);
+    assert_eq!(load(None).unwrap().server.workers, 0, "there need not be one");
+    let own = data.join("roster.toml");
+    let text = "[server]\ndata = \"/elsewhere\"\nworkers = 1\nscan_threads = 1\nscan_queue_max = 1";
+    std::fs::write(&own, text).unwrap();
+    std::fs::write(&file, "[server]\nscan_queue_max = 2\nscan_threads = 2").unwrap();
+    let of = |settings: Settings| {
+        let server = settings.server;
+        assert_eq!(server.data, data, "it does not say where it is");
+        (server.workers, server.scan_queue_max, server.scan_threads)
+    };
+    assert_eq!(of(load(None).unwrap()), (1, 1, 3));
+    assert_eq!(of(load(Some(&file)).unwrap()), (1, 2, 3));
+    assert_eq!(of(load(Some(&own)).unwrap()), (1, 1, 3));
+    std::fs::write(&own, "[server]\nworker = 1").unwrap();
+    assert!(load(None).unwrap_err().to_string().contains("did you mean 'server.workers'"));
+}
+
+#[test]
 fn a_list_in_a_variable_is_separated_by_commas() {
     let settings = environment(&[("ROSTER_LISTEN__LDAP", "127.0.0.1:1, [::1]:2")]).unwrap();
     assert_eq!(settings.listen.ldap.len(), 2);

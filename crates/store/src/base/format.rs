@@ -223,6 +223,14 @@ pub fn has_journal(path: &Path) -> Result<bool, StoreError> {
     Ok(found(path)?.has_journal)
 }
 
+/// Whether no process has the data directory `path` open to write.
+///
+/// # Errors
+/// [`StoreError::InUse`] with the process when one has; when it is no data directory.
+pub fn refuse_in_use(path: &Path) -> Result<(), StoreError> {
+    DataDirectory::open(path).map(drop)
+}
+
 /// What the `format` file says.
 struct Format {
     id: [u8; ID_LENGTH],

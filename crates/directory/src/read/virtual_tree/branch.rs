@@ -1,6 +1,7 @@
 //! A branch of a tree that the server makes, and how its entries are made.
 
 use ldap::dn::Dn;
+use ldap::message::Scope;
 use schema::{DnKey, Entry, Schema, Selection};
 
 use crate::directory::Directory;
@@ -31,6 +32,8 @@ pub(crate) struct BranchSource<'a> {
     pub(crate) schema: &'a Schema,
     /// Which entry is asked for, or entries below which.
     pub(crate) base: &'a DnKey,
+    /// How far below.
+    pub(crate) scope: Scope,
     pub(super) selection: &'a Selection,
 }
 

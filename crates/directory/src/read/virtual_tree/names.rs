@@ -22,6 +22,9 @@ pub(crate) const LOG_MONITOR_DN: &str = "cn=logs,cn=monitor";
 /// The entry of the certificate that clients are shown.
 pub(crate) const TLS_MONITOR_DN: &str = "cn=tls,cn=monitor";
 
+/// The entry above those of the members of the cluster.
+pub(crate) const CLUSTER_MONITOR_DN: &str = "cn=cluster,cn=monitor";
+
 /// The entry above those of the connections.
 pub(crate) const SESSIONS_DN: &str = "cn=Sessions,cn=monitor";
 
@@ -43,6 +46,7 @@ const TREES: [(&str, &[&str]); 2] = [
             INDEX_MONITOR_DN,
             LOG_MONITOR_DN,
             TLS_MONITOR_DN,
+            CLUSTER_MONITOR_DN,
             SESSIONS_DN,
             OPERATIONS_DN,
             CONNECTIONS_DN,

@@ -24,12 +24,11 @@ use history::recovery::BATCH_ROWS_MAX_BYTES;
 use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
-use super::answers::{Failed, Waiting, answer_all, fail_all, give_up, refuse_all, shutting_down};
+use super::answers::{Failed, Waiting, answer_all, fail_all, give_up, refuse_all};
 use super::group_commit::{GroupCommit, Wait};
 use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
-use crate::forward::deciding::value_lost;
 use crate::forward::outgoing::Forwarding;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::set::PasswordPolicies;
@@ -59,7 +58,7 @@ fn write_all(waiting: &WaitingWrites, directory: &Weak<Directory>, mut pipeline:
     while let Some(first) = pipeline.next(waiting) {
         let Some(directory) = directory.upgrade() else {
             // The directory is being dropped, which closes the queue.
-            refuse_all([first], &shutting_down());
+            refuse_all([first], &Refusal::shutting_down());
             continue;
         };
         pipeline.write(&directory, waiting, first);
@@ -657,8 +656,8 @@ fn carried_out(directory: &Directory, request: &WriteRequest) -> Option<WriteRes
             Ok(false) => return None,
             Err(refusal) => refusal,
         },
-        WriteOp::StateChange(_) => value_lost(),
-        op if op.value().is_some() => value_lost(),
+        WriteOp::StateChange(_) => Refusal::value_lost(),
+        op if op.value().is_some() => Refusal::value_lost(),
         _ => Refusal::new(ResultCode::Success, ""),
     };
     Some(refusal.into())

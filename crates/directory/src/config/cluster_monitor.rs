@@ -1,0 +1,70 @@
+//! `cn=cluster,cn=monitor`: this server as a member of a cluster, and an entry for each member. Who
+//! runs the cluster tells; without one there are no entries.
+
+use ldap::message::Scope;
+use schema::{DnKey, Entry};
+
+use crate::config::monitor_sources::{ClusterMemberState, ClusterState};
+use crate::read::virtual_tree::branch::BranchSource;
+use crate::read::virtual_tree::names::CLUSTER_MONITOR_DN;
+use crate::request::refusal::Refusal;
+
+/// Whether a worker should not make the entries: other members are asked for theirs.
+pub(crate) fn is_slow(source: &BranchSource<'_>) -> bool {
+    source.directory.monitors.cluster.get().is_some() && wants_members(source)
+}
+
+/// Makes the entries, if this server is a member of a cluster.
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let Some(teller) = source.directory.monitors.cluster.get() else { return Ok(Vec::new()) };
+    let Some(state) = (teller.own)() else { return Ok(Vec::new()) };
+    let mut made = vec![own(source, state)];
+    if wants_members(source) {
+        made.extend((teller.members)().into_iter().map(|state| member(source, state)));
+    }
+    Ok(made)
+}
+
+/// Whether more is asked for than what this server knows itself.
+fn wants_members(source: &BranchSource<'_>) -> bool {
+    let is_own =
+        DnKey::from_text(source.schema, CLUSTER_MONITOR_DN).is_ok_and(|key| key == *source.base);
+    !(is_own && source.scope == Scope::Base)
+}
+
+fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
+    let unconfirmed = state.unconfirmed.iter().map(|(id, entries)| format!("{id} {entries}"));
+    source
+        .entry(CLUSTER_MONITOR_DN, &["top", "extensibleObject"])
+        .value("roster-cluster-member", &state.member.to_string())
+        .value("roster-cluster-role", state.role)
+        .values("roster-cluster-leader", state.leader.map(|id| id.to_string()))
+        .value("roster-cluster-term", &state.term.to_string())
+        .value("roster-cluster-applied-lsn", &state.applied_lsn.to_string())
+        .value("roster-cluster-committed-index", &state.committed_index.to_string())
+        .value("roster-cluster-last-index", &state.last_index.to_string())
+        .values("roster-cluster-unconfirmed", unconfirmed)
+        .values("roster-cluster-quorum-us", state.quorum_age_us.map(|us| us.to_string()))
+        .value("roster-cluster-voids", &state.voids.to_string())
+        .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
+        .values("roster-cluster-error", state.error)
+        .done()
+}
+
+fn member(source: &BranchSource<'_>, state: ClusterMemberState) -> Entry {
+    let known = |number: Option<u64>| number.map(|number| number.to_string());
+    let present = |text: String| (!text.is_empty()).then_some(text);
+    source
+        .entry(&format!("cn={},{CLUSTER_MONITOR_DN}", state.member), &["top", "extensibleObject"])
+        .value("roster-cluster-member", &state.member.to_string())
+        .value("roster-cluster-role", state.role)
+        .values("roster-cluster-term", known(state.term))
+        .values("roster-cluster-applied-lsn", known(state.applied_lsn))
+        .values("roster-cluster-committed-index", known(state.committed_index))
+        .values("roster-cluster-last-index", known(state.last_index))
+        .values("roster-cluster-lag", known(state.lag))
+        .value("roster-cluster-failed", if state.has_failed { "1" } else { "0" })
+        .values("roster-cluster-address", present(state.address))
+        .values("roster-cluster-url", present(state.url))
+        .done()
+}

@@ -1,0 +1,230 @@
+//! How a cluster is doing, as `cn=cluster,cn=monitor` of one of its members tells.
+//!
+//! Invariant: what a member does not tell is left out, never guessed.
+
+use client::{Connection, FoundEntry, SearchFor};
+use ldap::filter::Filter;
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use serde::Serialize;
+
+use crate::connect::ADMINISTRATOR_HINT;
+use crate::failure::Failure;
+use crate::table::{Side, Table, dash, number};
+
+/// The cluster, as one member sees it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ClusterView {
+    /// Who tells.
+    pub(crate) told_by: u64,
+    /// Who leads, as far as that one knows.
+    leader: Option<u64>,
+    members: Vec<Member>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct Member {
+    member: u64,
+    role: String,
+    term: Option<u64>,
+    applied_lsn: Option<u64>,
+    /// Changes that are visible on the leader and not there.
+    lag: Option<u64>,
+    failed: bool,
+    address: String,
+    url: String,
+}
+
+impl Member {
+    fn of(entry: &FoundEntry) -> Option<Self> {
+        let text = |name: &str| entry.text(&format!("roster-cluster-{name}")).map(str::to_owned);
+        let count = |name: &str| text(name)?.parse().ok();
+        Some(Self {
+            member: count("member")?,
+            role: text("role")?,
+            term: count("term"),
+            applied_lsn: count("applied-lsn"),
+            lag: count("lag"),
+            failed: text("failed").as_deref() == Some("1"),
+            address: text("address").unwrap_or_default(),
+            url: text("url").unwrap_or_default(),
+        })
+    }
+}
+
+impl ClusterView {
+    /// Asks a member.
+    ///
+    /// # Errors
+    /// When the server does not answer, is no member, or does not tell this to whoever asks.
+    pub(crate) fn read(connection: &mut Connection) -> Result<Self, Failure> {
+        let asked = SearchFor {
+            scope: Scope::Subtree,
+            attributes: &["*"],
+            ..SearchFor::below(BASE, Filter::Present("objectClass"))
+        };
+        let found = connection.search(&asked)?;
+        if found.outcome.code == ResultCode::NoSuchObject {
+            return Err(match found.outcome.matched.is_empty() {
+                true => Failure::refused("the server shows its cluster only to its administrator")
+                    .hint(ADMINISTRATOR_HINT),
+                false => Failure::refused("the server is not a member of a cluster")
+                    .hint("docs/how-to/cluster.md says how one is made"),
+            });
+        }
+        found.outcome.into_result("search")?;
+        let number = |entry: &FoundEntry, name| entry.text(name)?.parse().ok();
+        let own = found.entries.iter().find(|entry| entry.dn.eq_ignore_ascii_case(BASE));
+        let mut members: Vec<Member> = found
+            .entries
+            .iter()
+            .filter(|entry| !entry.dn.eq_ignore_ascii_case(BASE))
+            .filter_map(Member::of)
+            .collect();
+        members.sort_by_key(|member| member.member);
+        Ok(Self {
+            told_by: own.and_then(|own| number(own, "roster-cluster-member")).unwrap_or(0),
+            leader: own.and_then(|own| number(own, "roster-cluster-leader")),
+            members,
+        })
+    }
+
+    /// The member that leads and says so itself.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        self.members.iter().find(|member| member.role == "leader").map(|member| member.member)
+    }
+
+    /// What a member is.
+    pub(crate) fn role_of(&self, id: u64) -> Option<&str> {
+        let member = self.members.iter().find(|member| member.member == id);
+        member.map(|member| member.role.as_str())
+    }
+
+    /// Whether a member lags.
+    pub(crate) fn has_lag(&self) -> bool {
+        self.members.iter().any(|member| member.lag > Some(0))
+    }
+
+    /// A line for each member.
+    pub(crate) fn table(&self) -> String {
+        let mut table = Table::new(&[
+            ("member", Side::Right),
+            ("role", Side::Left),
+            ("term", Side::Right),
+            ("applied", Side::Right),
+            ("lag", Side::Right),
+            ("address", Side::Left),
+            ("URL", Side::Left),
+        ]);
+        for member in &self.members {
+            let known = |value: Option<u64>| value.map_or_else(dash, number);
+            let mut cells = vec![
+                member.member.to_string(),
+                member.role.clone(),
+                known(member.term),
+                known(member.applied_lsn),
+                known(member.lag),
+            ];
+            cells.extend([member.address.clone(), member.url.clone()]);
+            table.row(cells);
+        }
+        table.to_string().trim_end().to_owned()
+    }
+
+    /// What somebody should do, in sentences. `before` is what was seen a moment earlier: a lag
+    /// that has grown since then grows.
+    pub(crate) fn advice(&self, before: Option<&Self>) -> Vec<String> {
+        let mut advice = Vec::new();
+        let reachable = self.members.iter().filter(|member| member.role != UNREACHABLE).count();
+        let majority = self.members.len() / 2 + 1;
+        if reachable < majority {
+            advice.push(format!(
+                "no majority: {reachable} of {} members answer and {majority} are needed; reads \
+                 and binds go on, updates are answered unavailable until one more is started",
+                self.members.len()
+            ));
+        } else if self.leader().is_none() {
+            advice.push(
+                "no leader: an election takes a second or two; if it lasts, the members do not \
+                 reach each other at the addresses above"
+                    .to_owned(),
+            );
+        }
+        for member in &self.members {
+            let id = member.member;
+            if member.role == UNREACHABLE {
+                advice.push(format!(
+                    "member {id} does not answer at {}: start it, or look at the network between",
+                    member.address
+                ));
+            }
+            if member.failed {
+                advice.push(format!(
+                    "the log of member {id} has failed: its own log says why; repair that, then \
+                     restart it"
+                ));
+            }
+            let earlier = before.and_then(|before| before.lag_of(id));
+            if let (Some(lag), Some(earlier)) = (member.lag, earlier)
+                && lag > earlier.max(LAG_SMALL)
+            {
+                advice.push(format!(
+                    "member {id} lags by {} changes, and the lag grows: its disk or network is \
+                     slower than the updates",
+                    number(lag)
+                ));
+            }
+        }
+        advice
+    }
+
+    fn lag_of(&self, id: u64) -> Option<u64> {
+        self.members.iter().find(|member| member.member == id)?.lag
+    }
+}
+
+const BASE: &str = "cn=cluster,cn=monitor";
+const UNREACHABLE: &str = "unreachable";
+/// Fewer changes are on their way at any time.
+const LAG_SMALL: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(members: &[(&str, Option<u64>)]) -> ClusterView {
+        let members = members.iter().zip(1..).map(|((role, lag), member)| Member {
+            member,
+            role: (*role).to_owned(),
+            lag: *lag,
+            address: format!("192.0.2.{member}:7636"),
+            failed: *role == "failed",
+            ..Member::default()
+        });
+        ClusterView { told_by: 1, leader: None, members: members.collect() }
+    }
+
+    #[test]
+    fn nothing_is_advised_while_all_is_well() {
+        let well = view(&[("leader", Some(0)), ("follower", Some(3)), ("follower", Some(0))]);
+        assert!(well.advice(Some(&well)).is_empty());
+        assert_eq!((well.leader(), well.role_of(3)), (Some(1), Some("follower")));
+        assert!(well.table().lines().count() == 4, "{}", well.table());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_to_do() {
+        let none = view(&[("none", None), ("none", None), (UNREACHABLE, None)]);
+        let advice = none.advice(None);
+        assert!(advice[0].starts_with("no leader") && advice[1].contains("192.0.2.3:7636"));
+        let few = view(&[("none", None), (UNREACHABLE, None), (UNREACHABLE, None)]);
+        assert!(few.advice(None)[0].contains("1 of 3 members answer and 2 are needed"));
+        let failed = view(&[("leader", Some(0)), ("failed", Some(0)), ("follower", Some(0))]);
+        assert!(failed.advice(None)[0].contains("the log of member 2 has failed"));
+        let [early, late] = [2_000, 3_000].map(|lag| {
+            view(&[("leader", Some(0)), ("follower", Some(lag)), ("follower", Some(0))])
+        });
+        assert!(early.advice(Some(&late)).is_empty(), "it shrinks");
+        assert!(late.advice(Some(&early))[0].contains("member 2 lags by 3,000 changes"));
+    }
+}

@@ -1,0 +1,272 @@
+//! `roster cluster`: making a cluster out of a data directory, and how a running one is doing.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::cluster_setup::{self, NewMember, listen_address};
+use crate::cluster_status::ClusterView;
+use crate::connect::ManyServers;
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
+use crate::output;
+
+/// Make a cluster of servers that hold one directory, and show how it is doing.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster cluster init --data ./data --out ./nodes \\
+    --member '1 192.0.2.1:7636 ldap://192.0.2.1:389' \\
+    --member '2 192.0.2.2:7636 ldap://192.0.2.2:389' \\
+    --member '3 192.0.2.3:7636 ldap://192.0.2.3:389'
+  roster cluster status -H ldap://192.0.2.1 -H ldap://192.0.2.2 -W
+  roster cluster status --json -H ldapi://%2Fvar%2Flib%2Froster%2Fldapi";
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Status(Status),
+    Init(Init),
+}
+
+/// Show the members of a cluster: role, term, and how far each is behind the leader.
+///
+/// Any member knows it; with several servers, the first that answers and knows who leads is asked.
+/// It needs the privilege config-read, as 'roster top' does. Exits with 1 if something is wrong,
+/// and says what to do.
+#[derive(Args, Debug)]
+struct Status {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    servers: ManyServers,
+}
+
+/// Make data directories, certificates and settings of members out of one data directory.
+///
+/// Each member gets a directory OUT/nodeN: a copy of the data, its certificate, and a roster.toml
+/// with [cluster]. Copy it to its machine and start it with 'roster serve --data DIR'. Do not serve
+/// the original data directory afterwards: it would go its own way under the same name.
+/// OUT/authority has the key that makes members; keep it where no server is.
+#[derive(Args, Debug)]
+struct Init {
+    /// The data directory to begin with; no server may be using it
+    #[arg(short, long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// The directory to make, with all members in it
+    #[arg(short, long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// A member: its number, its address for the other members, its URL for clients
+    #[arg(short, long = "member", value_name = "'N HOST:PORT URL'", required = true)]
+    members: Vec<String>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    match &options.action {
+        Action::Status(options) => status(options),
+        Action::Init(options) => init(options),
+    }
+}
+
+fn status(options: &Status) -> Result<Exit, Failure> {
+    let (mut connection, first) = ask(&options.servers)?;
+    // Whether a lag grows takes two looks.
+    let (view, before) = if first.has_lag() {
+        thread::park_timeout(SECOND_LOOK_AFTER);
+        (ClusterView::read(&mut connection)?, Some(first))
+    } else {
+        (first, None)
+    };
+    let advice = view.advice(before.as_ref());
+    if options.json {
+        output::json(&serde_json::json!({ "cluster": view, "advice": advice }))?;
+    } else {
+        output::line(format_args!("{}", view.table()))?;
+        for line in &advice {
+            output::note(format_args!("roster: note: {line}"));
+        }
+    }
+    Ok(if advice.is_empty() { Exit::Done } else { Exit::Refused })
+}
+
+/// The first server that knows who leads; else the first that answers.
+fn ask(servers: &ManyServers) -> Result<(client::Connection, ClusterView), Failure> {
+    let mut best = None;
+    let mut failed = None;
+    for login in servers.logins()? {
+        let asked = login.connect().and_then(|mut connection| {
+            let view = ClusterView::read(&mut connection)?;
+            Ok((connection, view))
+        });
+        match asked {
+            Ok(found) if found.1.leader().is_some() => return Ok(found),
+            Ok(found) => best = best.or(Some(found)),
+            Err(failure) => failed = failed.or(Some(failure)),
+        }
+    }
+    best.ok_or_else(|| failed.unwrap_or_else(|| Failure::local("no server is named")))
+}
+
+fn init(options: &Init) -> Result<Exit, Failure> {
+    let texts = options.members.iter();
+    let members = texts.map(|text| member(text, &options.out)).collect::<Result<Vec<_>, _>>()?;
+    check(&members)?;
+    if options.out.read_dir().is_ok_and(|mut files| files.next().is_some()) {
+        let what = format!("{} is not empty", options.out.display());
+        return Err(Failure::local(what).hint("choose a directory that does not exist yet"));
+    }
+    let interrupted = interrupt::flag()?;
+    let is_interrupted = || interrupted.load(Ordering::Relaxed);
+    let authority = options.out.join(AUTHORITY);
+    let made = cluster_setup::make(&options.data, &members, &authority, &is_interrupted);
+    if let Err(failure) = made {
+        // It was empty: what is half made would pass for a cluster.
+        let _ = std::fs::remove_dir_all(&options.out);
+        return Err(failure);
+    }
+    for member in &members {
+        let NewMember { id, data, url, .. } = member;
+        output::line(format_args!("member {id}  {}, for {url}", data.display()))?;
+    }
+    output::line(format_args!("authority {}: keep it, where no server is", authority.display()))?;
+    output::line(format_args!(
+        "\nCopy each to its machine, look at its roster.toml, and start it with:\n  \
+         roster serve --data DIR\nDo not serve {} itself any more.",
+        options.data.display()
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// Reads `N HOST:PORT URL`.
+fn member(text: &str, out: &Path) -> Result<NewMember, Failure> {
+    let wrong = || {
+        Failure::local(format!("'{text}' is no member"))
+            .hint("write it like '1 192.0.2.1:7636 ldap://192.0.2.1:389'")
+    };
+    let mut parts = text.split_ascii_whitespace();
+    let id: u64 = parts.next().and_then(|id| id.parse().ok()).ok_or_else(wrong)?;
+    let (address, url) = parts.next().zip(parts.next()).ok_or_else(wrong)?;
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    let is_known = (1..=MEMBER_MAX).contains(&id)
+        && !host.is_empty()
+        && !host.contains(['"', '\\'])
+        && port.parse::<u16>().is_ok_and(|port| port > 0)
+        && parts.next().is_none();
+    let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+    let default_port = match scheme {
+        "ldap" => 389,
+        "ldaps" => 636,
+        _ => return Err(wrong()),
+    };
+    let host = rest.trim_end_matches('/');
+    if !is_known || host.is_empty() || host.contains(['/', '"', '\\']) {
+        return Err(wrong());
+    }
+    // An address of IPv6 is in brackets, and has colons of its own.
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let with_port = if has_port { host.to_owned() } else { format!("{host}:{default_port}") };
+    let listen = format!("{scheme} = [\"{}\"]", listen_address(&with_port));
+    Ok(NewMember {
+        id,
+        address: address.to_owned(),
+        url: url.to_owned(),
+        data: out.join(format!("node{id}")),
+        listen: vec![listen],
+        more: String::new(),
+    })
+}
+
+/// What no member can see alone.
+fn check(members: &[NewMember]) -> Result<(), Failure> {
+    let mut ids: Vec<u64> = members.iter().map(|member| member.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut addresses: Vec<&str> = members.iter().map(|member| &*member.address).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    if ids.len() < members.len() || addresses.len() < members.len() {
+        return Err(Failure::local("two members have the same number or address"));
+    }
+    if members.len() > cluster::VOTERS_MAX {
+        let what = format!("a cluster has {} members at the most", cluster::VOTERS_MAX);
+        return Err(Failure::local(what).hint("three or five are usual"));
+    }
+    if members.len() % 2 == 0 {
+        output::note(format_args!(
+            "roster: note: with {} members no more may fail than with {}",
+            members.len(),
+            members.len() - 1
+        ));
+    }
+    Ok(())
+}
+
+/// Where the authority is, beside the members.
+pub(crate) const AUTHORITY: &str = "authority";
+/// The largest number of a member.
+const MEMBER_MAX: u64 = 65_535;
+/// Time between two looks at a lag.
+const SECOND_LOOK_AFTER: Duration = Duration::from_millis(1_500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_listen(text: &str, want: &str) {
+        let member = member(text, Path::new("out")).unwrap();
+        assert_eq!(member.listen, [want]);
+    }
+
+    #[test]
+    fn a_member_listens_where_its_url_is() {
+        check_listen("1 192.0.2.1:7636 ldap://192.0.2.1", "ldap = [\"192.0.2.1:389\"]");
+        check_listen("2 192.0.2.1:7636 ldap://192.0.2.1:1389/", "ldap = [\"192.0.2.1:1389\"]");
+        check_listen("3 a.example.com:7636 ldaps://a.example.com", "ldaps = [\"0.0.0.0:636\"]");
+        check_listen("4 [::1]:7636 ldap://[2001:db8::1]:389", "ldap = [\"[2001:db8::1]:389\"]");
+        check_listen("5 [::1]:7636 ldap://[2001:db8::1]", "ldap = [\"[2001:db8::1]:389\"]");
+    }
+
+    #[test]
+    fn what_is_no_member_is_refused_with_an_example() {
+        for text in [
+            "",
+            "1",
+            "1 192.0.2.1:7636",
+            "0 192.0.2.1:7636 ldap://192.0.2.1",
+            "1 192.0.2.1 ldap://192.0.2.1",
+            "1 :7636 ldap://192.0.2.1",
+            "1 192.0.2.1:7636 http://192.0.2.1",
+            "1 192.0.2.1:7636 ldap:///",
+            "1 192.0.2.1:7636 ldap://192.0.2.1 more",
+            "1 192.0.2.1:7636 ldap://a\"b",
+        ] {
+            let failure = member(text, Path::new("out")).unwrap_err();
+            assert!(failure.hint.unwrap().contains("192.0.2.1:7636"), "{text}");
+        }
+    }
+
+    #[test]
+    fn members_are_told_apart() {
+        let of = |texts: &[&str]| {
+            let all = texts.iter().map(|text| member(text, Path::new("out")).unwrap());
+            check(&all.collect::<Vec<_>>()).is_ok()
+        };
+        assert!(of(&["1 a:1 ldap://a", "2 b:1 ldap://b", "3 c:1 ldap://c"]));
+        assert!(!of(&["1 a:1 ldap://a", "1 b:1 ldap://b", "3 c:1 ldap://c"]));
+        assert!(!of(&["1 a:1 ldap://a", "2 a:1 ldap://b", "3 c:1 ldap://c"]));
+    }
+}

@@ -1,0 +1,189 @@
+//! What `cn=cluster,cn=monitor` and the metrics say: this member by itself, and the others as they
+//! answer.
+//!
+//! Invariant: the others are asked when somebody wants to know, once a second at most.
+
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::cluster::{MemberReport, MemberStatus, Service, Status};
+use directory::{ClusterMemberState, ClusterState};
+use environment::Clock;
+use history::log::{MemberState, Role};
+
+/// How long another member may take to say how it is doing.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
+/// For so long what the others said is told again.
+const REPORTS_KEPT: Duration = Duration::from_secs(1);
+
+/// What the other members said, and when.
+pub(super) struct Reports {
+    clock: Arc<dyn Clock>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// By the clock that never goes back.
+    at: Option<Duration>,
+    reports: Vec<(u64, Option<MemberReport>)>,
+}
+
+impl Reports {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, kept: Mutex::default() }
+    }
+
+    /// Asks the others, unless they were just asked; whoever comes meanwhile waits.
+    fn get(&self, service: &Arc<Service>) -> Vec<(u64, Option<MemberReport>)> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = kept.at.map(|at| self.clock.elapsed().saturating_sub(at));
+        if age.is_none_or(|age| age > REPORTS_KEPT) {
+            let (told, heard) = sync_channel(1);
+            // Who asked may not wait any more.
+            service.ask_status(ANSWER_MAX, move |reports| drop(told.try_send(reports)));
+            kept.reports = heard.recv_timeout(2 * ANSWER_MAX).unwrap_or_default();
+            kept.at = Some(self.clock.elapsed());
+        }
+        kept.reports.clone()
+    }
+
+    /// All members, by number.
+    pub(super) fn members(&self, service: &Arc<Service>) -> Vec<ClusterMemberState> {
+        let others = self.get(service);
+        // The later the better: what is applied here must not look older than it is elsewhere.
+        let status = service.status();
+        members(&status, &others)
+    }
+}
+
+/// What a server knows itself.
+pub(super) fn own(status: Status) -> ClusterState {
+    let error = match &status.role {
+        Role::Failed(reason) => Some(reason.clone()),
+        Role::Deciding(_) | Role::Following { .. } | Role::Alone => None,
+    };
+    let is_voter = status.members.iter().any(|one| one.id == status.id && is_voter(one));
+    let role = match &status.role {
+        Role::Failed(_) => "failed",
+        Role::Deciding(_) => "leader",
+        Role::Following { .. } if !is_voter => "learner",
+        Role::Following { .. } => "follower",
+        Role::Alone => "none",
+    };
+    let unconfirmed = status.members.iter().filter(|one| one.id != status.id);
+    let unconfirmed = unconfirmed
+        .filter_map(|one| Some((one.id, status.last_index.saturating_sub(one.matched_index?))));
+    ClusterState {
+        member: status.id,
+        role,
+        leader: status.leader,
+        term: status.term,
+        applied_lsn: status.applied.0,
+        committed_index: status.committed_index,
+        last_index: status.last_index,
+        unconfirmed: if role == "leader" { unconfirmed.collect() } else { Vec::new() },
+        quorum_age_us: status.quorum_age.map(|age| u64::try_from(age.as_micros()).unwrap_or(0)),
+        voids: status.voids,
+        error,
+    }
+}
+
+fn is_voter(member: &MemberStatus) -> bool {
+    matches!(member.state, MemberState::Voter)
+}
+
+fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<ClusterMemberState> {
+    let report = |id: u64| {
+        if id == status.id {
+            return Some(MemberReport::of(status));
+        }
+        others.iter().find(|(other, _)| *other == id).and_then(|(_, report)| *report)
+    };
+    let decided = status.leader.and_then(report).map(|report| report.applied_lsn);
+    let all = status.members.iter().map(|member| {
+        let report = report(member.id);
+        let role = match report {
+            None => "unreachable",
+            Some(report) if report.is_failed => "failed",
+            Some(_) if status.leader == Some(member.id) => "leader",
+            Some(_) if status.leader.is_none() => "none",
+            Some(_) if is_voter(member) => "follower",
+            Some(_) => "learner",
+        };
+        ClusterMemberState {
+            member: member.id,
+            role,
+            address: member.address.clone(),
+            url: member.url.clone(),
+            term: report.map(|report| report.term),
+            applied_lsn: report.map(|report| report.applied_lsn),
+            committed_index: report.map(|report| report.committed_index),
+            last_index: report.map(|report| report.last_index),
+            lag: report
+                .zip(decided)
+                .map(|(report, decided)| decided.saturating_sub(report.applied_lsn)),
+            has_failed: report.is_some_and(|report| report.is_failed),
+        }
+    });
+    all.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use history::log::Reign;
+    use store::Lsn;
+
+    use super::*;
+
+    fn status(role: Role, leader: Option<u64>) -> Status {
+        let member = |id, matched_index, state| MemberStatus {
+            id,
+            address: format!("192.0.2.{id}:7636"),
+            url: format!("ldap://192.0.2.{id}"),
+            state,
+            matched_index,
+        };
+        Status {
+            id: 1,
+            role,
+            term: 7,
+            leader,
+            applied: Lsn(90),
+            last_index: 102,
+            committed_index: 101,
+            quorum_age: Some(Duration::from_millis(3)),
+            voids: 2,
+            members: vec![
+                member(1, Some(102), MemberState::Voter),
+                member(2, Some(99), MemberState::Voter),
+                member(3, None, MemberState::Learner),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_leader_tells_what_the_others_have_not_confirmed() {
+        let leader = own(status(Role::Deciding(Reign(7)), Some(1)));
+        assert_eq!((leader.role, leader.unconfirmed), ("leader", vec![(2, 3)]));
+        assert_eq!((leader.applied_lsn, leader.quorum_age_us), (90, Some(3000)));
+        let follower = own(status(Role::Following { leader: None }, Some(2)));
+        assert_eq!((follower.role, follower.unconfirmed), ("follower", Vec::new()));
+        let failed = own(status(Role::Failed("no medium".to_owned()), None));
+        assert_eq!((failed.role, failed.error.as_deref()), ("failed", Some("no medium")));
+        assert_eq!(own(status(Role::Alone, None)).role, "none");
+    }
+
+    #[test]
+    fn lag_is_what_the_leader_shows_and_a_member_does_not() {
+        let report = |applied_lsn| MemberReport { term: 7, applied_lsn, ..MemberReport::default() };
+        let status = status(Role::Following { leader: None }, Some(2));
+        let seen = members(&status, &[(2, Some(report(95))), (3, None)]);
+        let shown: Vec<_> = seen.iter().map(|one| (one.role, one.lag)).collect();
+        assert_eq!(shown, [("follower", Some(5)), ("leader", Some(0)), ("unreachable", None)]);
+        let failed = MemberReport { is_failed: true, ..report(96) };
+        let seen = members(&status, &[(2, Some(report(95))), (3, Some(failed))]);
+        assert_eq!((seen[2].role, seen[2].has_failed, seen[2].lag), ("failed", true, Some(0)));
+    }
+}
