@@ -20,10 +20,11 @@ use std::sync::atomic::Ordering;
 
 use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, MemberChange, MembersDone,
-    Membership, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    Membership, NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use history::record::RECORD_LENGTH_MAX_BYTES;
 use openraft::Raft;
+use openraft::alias::JoinHandleOf;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::rt::AsyncRuntime;
 use store::{LogPosition, Lsn};
@@ -41,6 +42,7 @@ use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::shared::Shared;
 use crate::tail::RaftTail;
+use crate::transport::Peers;
 use crate::types::{Runtime, SnapshotFile, Types};
 
 /// How many batches are worth having in flight: while one travels, the next are decided.
@@ -49,8 +51,12 @@ const WINDOW: usize = 8;
 /// The engine, as those see it who pass messages on to it.
 pub type Engine = Raft<Types, Machine>;
 
-/// The log of a server that is a member of a cluster.
-pub struct RaftLog {
+/// The log of a server that is a member of a cluster. It is closed when it is dropped.
+pub struct RaftLog(pub(crate) LogHandle);
+
+/// The same, for those who do not keep it open.
+#[derive(Clone)]
+pub(crate) struct LogHandle {
     shared: Arc<Shared>,
     log: LogStore,
     commands: mpsc::UnboundedSender<Command>,
@@ -84,18 +90,28 @@ pub(crate) struct Parts {
     pub(crate) log: LogStore,
     pub(crate) options: Options,
     pub(crate) errands: Errands,
+    /// Where the leader is asked; none in simulations.
+    pub(crate) asks: Option<Peers>,
+}
+
+/// A node that runs.
+pub(crate) struct Started {
+    pub(crate) log: RaftLog,
+    pub(crate) receiver: Receiver,
+    /// Ends when the log is closed.
+    pub(crate) driver: JoinHandleOf<Types, ()>,
 }
 
 /// Starts a node on the runtime that this is called in, within `Runtime::scope`.
 ///
 /// # Errors
 /// A sentence, when something is not possible or what is stored cannot be read.
-pub(crate) async fn start<N>(parts: Parts, network: N) -> Result<(RaftLog, Receiver), String>
+pub(crate) async fn start<N>(parts: Parts, network: N) -> Result<Started, String>
 where
     N: RaftNetworkFactory<Types>,
     N::Network: NetSnapshot<Types, SnapshotData = SnapshotFile>,
 {
-    let Parts { state, log, options, errands } = parts;
+    let Parts { state, log, options, errands, asks } = parts;
     let config = Arc::new(options.config()?);
     let shared = Shared::new(state.applied(), state.position());
     let (kept, first) = (Arc::clone(&shared), &options.members);
@@ -124,17 +140,40 @@ where
         pending,
         stands,
         purge_upto: 0,
+        asks,
     };
-    Runtime::spawn(driver.run(acknowledger));
+    let driver = Runtime::spawn(driver.run(acknowledger));
     let receiver = Receiver::new(raft, Arc::clone(&shared));
-    Ok((RaftLog { shared, log, commands, members }, receiver))
+    let log = RaftLog(LogHandle { shared, log, commands, members });
+    Ok(Started { log, receiver, driver })
 }
 
 impl RaftLog {
     /// How the cluster is doing, as far as it is known here.
     #[must_use]
     pub fn status(&self) -> Status {
+        self.0.status()
+    }
+}
+
+impl LogHandle {
+    pub(crate) fn status(&self) -> Status {
         self.members.status(&self.shared)
+    }
+
+    pub(crate) fn barrier(&self, level: ReadLevel, done: BarrierDone) {
+        match level {
+            ReadLevel::Local => done(Ok(self.shared.progress.applied())),
+            ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
+            ReadLevel::Bounded { staleness_ms } => done(self.shared.bounded(staleness_ms)),
+            ReadLevel::Linearizable => {
+                if let Err(mpsc::error::SendError(Command::Linearizable(done))) =
+                    self.commands.send(Command::Linearizable(done))
+                {
+                    done(Err(NotNow::Closed));
+                }
+            }
+        }
     }
 
     /// Whether a batch can be accepted at all.
@@ -166,21 +205,21 @@ impl RaftLog {
 
 impl CommitLog for RaftLog {
     fn commit(&self, reign: Reign, batch: LogBatch, done: CommitDone) {
-        if let Err(error) = self.check(reign, &batch) {
+        if let Err(error) = self.0.check(reign, &batch) {
             return done(Err(error));
         }
-        self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.0.shared.in_flight.fetch_add(1, Ordering::AcqRel);
         let commit = Command::Commit { reign, batch, done };
         if let Err(mpsc::error::SendError(Command::Commit { done, .. })) =
-            self.commands.send(commit)
+            self.0.commands.send(commit)
         {
-            self.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
+            self.0.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
             done(Err(closed()));
         }
     }
 
     fn in_flight(&self) -> usize {
-        self.shared.in_flight.load(Ordering::Acquire)
+        self.0.shared.in_flight.load(Ordering::Acquire)
     }
 
     fn window(&self) -> usize {
@@ -188,59 +227,54 @@ impl CommitLog for RaftLog {
     }
 
     fn role(&self) -> Role {
-        self.shared.progress.role()
+        self.0.shared.progress.role()
     }
 
     fn watch(&self, watcher: RoleWatcher) {
-        self.shared.progress.watch(watcher);
+        self.0.shared.progress.watch(watcher);
     }
 
     fn barrier(&self, level: ReadLevel, done: BarrierDone) {
-        match level {
-            ReadLevel::Local => done(Ok(self.applied())),
-            ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
-            ReadLevel::Bounded { staleness_ms } => done(self.shared.bounded(staleness_ms)),
-            ReadLevel::Linearizable => {
-                if let Err(mpsc::error::SendError(Command::Linearizable(done))) =
-                    self.commands.send(Command::Linearizable(done))
-                {
-                    done(Err(history::log::NotNow::Closed));
-                }
-            }
-        }
+        self.0.barrier(level, done);
     }
 
     fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
-        Ok(Box::new(RaftTail::new(Arc::clone(&self.shared), self.log.clone(), from)?))
+        Ok(Box::new(RaftTail::new(Arc::clone(&self.0.shared), self.0.log.clone(), from)?))
     }
 
     fn applied(&self) -> Lsn {
-        self.shared.progress.applied()
+        self.0.shared.progress.applied()
     }
 
     fn members(&self) -> &dyn Membership {
-        &self.members
+        &self.0.members
     }
 
     fn forget(&self, upto: LogPosition) {
-        self.shared.set_flushed(upto);
+        self.0.shared.set_flushed(upto);
         // Without a driver there is nothing to forget.
-        let _ = self.commands.send(Command::Forget);
+        let _ = self.0.commands.send(Command::Forget);
     }
 
     fn close(&self) {
         let (told, heard) = std::sync::mpsc::sync_channel(1);
-        if self.commands.send(Command::Close(told)).is_ok() {
+        if self.0.commands.send(Command::Close(told)).is_ok() {
             // The driver tells, or is gone.
             let _ = heard.recv();
         }
-        self.shared.progress.close();
+        self.0.shared.progress.close();
+    }
+}
+
+impl Drop for RaftLog {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
 impl fmt::Debug for RaftLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RaftLog").field("progress", &self.shared.progress).finish_non_exhaustive()
+        f.debug_struct("RaftLog").field("progress", &self.0.shared.progress).finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,11 @@
 //! Invariant: what one release wrote reads back the same in every later one, whatever the engine
 //! does to its own types.
 
+#[cfg(any(test, feature = "test-support"))]
+pub mod arbitrary;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,6 +31,9 @@ pub(crate) const MEMBERS_MAX: usize = 255;
 pub(crate) const ADDRESS_MAX_BYTES: usize = 1024;
 /// Octets of a vote.
 pub(crate) const VOTE_BYTES: usize = 17;
+
+/// There is one form for the same members.
+const DISORDER: Malformed = Malformed("the numbers of members are not in order");
 
 /// What cannot be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,7 +72,8 @@ pub(crate) fn decode(place: JournalPosition, payload: Arc<[u8]>) -> Result<Entry
 
 /// Appends who takes part: the form; how many configurations (two while one replaces the other),
 /// in each how many voters, and their numbers; how many members, in each its number, its address
-/// and its URL, both with their lengths in two octets. Everything is little-endian.
+/// and its URL, both with their lengths in two octets. Numbers of members grow, and have eight
+/// octets; everything is little-endian.
 pub(crate) fn encode_membership(membership: &Membership) -> Vec<u8> {
     let mut out = MEMBERSHIP.to_vec();
     out.push(MEMBERSHIP_FORM);
@@ -101,13 +110,20 @@ pub(crate) fn decode_membership(octets: &[u8]) -> Result<Membership, Malformed> 
     for _ in 0..octets.one()? {
         let mut voters = BTreeSet::new();
         for _ in 0..octets.one()? {
-            voters.insert(octets.number()?);
+            let id = octets.number()?;
+            if voters.last().is_some_and(|last| *last >= id) {
+                return Err(DISORDER);
+            }
+            voters.insert(id);
         }
         configurations.push(voters);
     }
     let mut nodes = BTreeMap::new();
     for _ in 0..octets.one()? {
         let id = octets.number()?;
+        if nodes.last_key_value().is_some_and(|(last, _)| *last >= id) {
+            return Err(DISORDER);
+        }
         let (address, url) = (octets.text()?, octets.text()?);
         nodes.insert(id, Node { address, url });
     }
@@ -115,7 +131,7 @@ pub(crate) fn decode_membership(octets: &[u8]) -> Result<Membership, Malformed> 
         return Err(Malformed("octets follow who takes part"));
     }
     Membership::new(configurations, nodes)
-        .map_err(|_| Malformed("a voter is not among those who take part"))
+        .map_err(|_| Malformed("a voter is not among those who take part, or there is none"))
 }
 
 /// A vote: term, candidate and whether a majority has agreed.

@@ -13,6 +13,7 @@ mod log_store;
 mod machine;
 mod options;
 mod receiver;
+mod service;
 mod shared;
 #[cfg(any(test, feature = "test-support"))]
 pub mod simulated;
@@ -25,8 +26,11 @@ pub mod transport;
 mod types;
 
 pub use engine::{Engine, MemberStatus, RaftLog, Status};
+#[cfg(any(test, feature = "test-support"))]
+pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::Machine;
 pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
 pub use receiver::Receiver;
+pub use service::{AnswerDone, AskedHere, LeaderAnswered, MemberReport, Service, ServiceParts};
 pub use types::{Node, Outcome, Runtime, SnapshotFile, Types};

@@ -12,14 +12,14 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream;
 use futures_util::{Stream, TryStreamExt};
-use journal::{Appended, JournalError, JournalPosition};
+use journal::{Appended, JournalError, JournalPosition, LogEntry};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::Notify;
@@ -141,12 +141,16 @@ impl LogStore {
             Err(JournalError::Gone { .. }) => Vec::new(),
             read => read.map_err(failed)?,
         };
-        let decoded = read.into_iter().map(|read| entry::decode(read.place, read.payload.into()));
-        decoded.collect::<Result<_, _>>().map_err(malformed)
+        decoded(read)
     }
 }
 
 impl LogStore {
+    /// Nothing is written any more.
+    pub(crate) fn close(&self) {
+        self.medium.close();
+    }
+
     /// Bytes that the log takes on the medium.
     pub(crate) fn bytes(&self) -> u64 {
         self.medium.status().bytes
@@ -165,13 +169,23 @@ impl LogStore {
             return Ok(found);
         }
         let read = self.medium.read_now(start + 1, u64::MAX, max_bytes).map_err(failed)?;
-        let decoded = read.into_iter().map(|read| entry::decode(read.place, read.payload.into()));
-        decoded.collect::<Result<_, _>>().map_err(malformed)
+        decoded(read)
     }
 }
 
-fn malformed(Malformed(reason): Malformed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason)
+/// Entries from what the medium has of them.
+fn decoded(read: Vec<LogEntry>) -> io::Result<Vec<Entry>> {
+    let decoded = read.into_iter().map(|read| {
+        let entry = entry::decode(read.place, read.payload.into());
+        entry.map_err(|reason| malformed(format!("entry {}", read.place.index), reason))
+    });
+    decoded.collect()
+}
+
+/// What cannot be read stops the engine: nobody votes on a guess.
+fn malformed(what: impl Display, Malformed(reason): Malformed) -> io::Error {
+    let message = format!("{what} of the journal cannot be read: {reason}");
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// The failure of the journal is the source of what the engine is told.
@@ -258,7 +272,8 @@ impl RaftLogReader<Types> for LogStore {
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         let vote = self.medium.vote();
-        vote.map(|octets| entry::decode_vote(&octets)).transpose().map_err(malformed)
+        let vote = vote.map(|octets| entry::decode_vote(&octets)).transpose();
+        vote.map_err(|reason| malformed("the vote", reason))
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {

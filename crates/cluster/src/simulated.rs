@@ -474,6 +474,9 @@ impl LogMedium for Opened {
         self.wait(|_| Ok(Some(Change::Reset(purged.index + 1, Some(purged)))))
     }
 
+    /// Who opens it anew is not in the way of this one.
+    fn close(&self) {}
+
     fn status(&self) -> JournalStatus {
         let state = self.log.state();
         let shown = &state.shown;

@@ -30,7 +30,7 @@ pub use conversation::UNANSWERED_MAX_BYTES;
 pub use error::TransportError;
 pub use frame::{APPEND_MAX_BYTES, ASK_MAX_BYTES, Purpose, SMALL_MAX_BYTES};
 pub use greeting::{GreetingError, NodeIdentity, PROTOCOL};
-pub use handler::{Asks, Handler, RaftHandler, Responding};
+pub use handler::{Asks, EngineHandler, Handler, Responding};
 pub use link::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
 pub use network::{
     APPENDS_IN_FLIGHT_MAX, APPENDS_IN_FLIGHT_MAX_BYTES, LOG_RESPONSE_MAX_MS, PeerNetwork,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use environment::{Chance, Clock, MakeChance};
+use environment::{Chance, Clock, MakeChance, Timestamp};
 use history::log::CommitLog;
 use journal::Journal;
 use ldap::message::DecodeLimits;
@@ -82,6 +82,14 @@ impl State {
             grants,
             switches,
         }
+    }
+}
+
+impl State {
+    /// Has another schema in force, since `changed`.
+    pub(crate) fn replace(state: &ArcSwap<Self>, schema: Arc<Schema>, changed: Timestamp) {
+        let times = state.load().schema_times.after(&schema, changed);
+        state.store(Arc::new(Self::new(schema, times)));
     }
 }
 

@@ -14,7 +14,7 @@ use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
 use environment::{Chance as _, Clock, OsChance};
 use history::log::{CommitLog, Local, StateMachine};
-use history::recovery::{self, StoreMachine};
+use history::recovery::{self, Follower, StoreMachine};
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
 use journal::{Disk, Durability, Journal};
 use ldap::dn::Dn;
@@ -34,9 +34,11 @@ use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
+use crate::following::Following;
 use crate::forward::known_requests::{KnownRequests, NotedMachine};
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
+use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
 use crate::request::budgets::Budgets;
@@ -114,10 +116,7 @@ impl Directory {
             Some(disk) => Arc::clone(disk),
             None => journal_disk(&options.data)?,
         };
-        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
-        let machine = machine_of(&store, known.as_ref());
-        let (journal, log) = open_log(&store, machine, disk, &options, &clock)?;
-        let flusher = start_flusher(&store, &journal, &log, &options)?;
+        let journal = open_journal(&store, disk, &options)?;
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
@@ -136,6 +135,18 @@ impl Directory {
         options.authentication.check(&schema)?;
         let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
+        let following = Arc::new(Following {
+            store: Arc::clone(&store),
+            state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
+            acis: Arc::new(AcisInForce::new(acis)),
+            password_policies: Arc::new(PoliciesInForce::new(password_policies)),
+            accounts: Arc::new(accounts),
+            scram_keys: Arc::clone(&scram_keys),
+            schema_times: Mutex::default(),
+        });
+        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
+        let log = open_log(&following, known.as_ref(), &journal, &options, &clock)?;
+        let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
             root,
@@ -167,16 +178,16 @@ impl Directory {
             space_limits: options.space_limits,
         };
         let rules = RulesInForce {
-            acis: Arc::new(AcisInForce::new(acis)),
-            password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
+            acis: Arc::clone(&following.acis),
+            password_policies: Arc::clone(&following.password_policies),
             policies,
         };
         let directory = Arc::new(Self {
             storage,
-            state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
+            state: Arc::clone(&following.state),
             rules,
             credentials,
-            accounts: Arc::new(accounts),
+            accounts: Arc::clone(&following.accounts),
             decode_limits: DecodeLimits {
                 dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,
                 ..DecodeLimits::default()
@@ -214,39 +225,45 @@ impl Directory {
     }
 }
 
-/// What the log applies records to; what is known of requests hears of them.
-fn machine_of(store: &Arc<Store>, known: Option<&Arc<KnownRequests>>) -> Arc<dyn StateMachine> {
-    let machine = Arc::new(StoreMachine::new(Arc::clone(store)));
-    match known {
-        Some(known) => Arc::new(NotedMachine::new(machine, known)),
-        None => machine,
-    }
-}
-
-/// Opens the journal and the commit log over it.
-fn open_log(
+/// Opens the journal; that of one server with all that is in it applied.
+fn open_journal(
     store: &Arc<Store>,
-    machine: Arc<dyn StateMachine>,
     disk: Arc<dyn Disk>,
     options: &DirectoryOptions,
-    clock: &Arc<dyn Clock>,
-) -> Result<(Arc<Journal>, Arc<dyn CommitLog>), DirectoryError> {
-    let Some(make) = &options.log else {
-        let journal = recover(store, disk, options)?;
-        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
-        return Ok((journal, log));
-    };
+) -> Result<Arc<Journal>, DirectoryError> {
+    if options.log.is_none() {
+        return recover(store, disk, options);
+    }
     let journal = recovery::open_unapplied(store, disk, options.journal_options(store.id()))?;
-    let journal = Arc::new(journal);
-    let log = make.make(LogParts {
+    Ok(Arc::new(journal))
+}
+
+/// Opens the commit log over the journal.
+fn open_log(
+    following: &Arc<Following>,
+    known: Option<&Arc<KnownRequests>>,
+    journal: &Arc<Journal>,
+    options: &DirectoryOptions,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn CommitLog>, DirectoryError> {
+    let store = &following.store;
+    let machine = StoreMachine::new(Arc::clone(store));
+    let Some(make) = &options.log else {
+        return Ok(Arc::new(Local::open(Arc::clone(journal), Arc::new(machine))));
+    };
+    let follower = Arc::clone(following) as Arc<dyn Follower>;
+    let mut machine: Arc<dyn StateMachine> = Arc::new(machine.followed_by(follower));
+    if let Some(known) = known {
+        machine = Arc::new(NotedMachine::new(machine, known));
+    }
+    make.make(LogParts {
         machine,
         store: store.id(),
         data: options.data.clone(),
-        journal: Arc::clone(&journal),
+        journal: Arc::clone(journal),
         clock: Arc::clone(clock),
         chance: options.chance,
-    })?;
-    Ok((journal, log))
+    })
 }
 
 /// Opens the journal and applies what the database has not.

@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-
 use crate::access::acis_in_force::AcisInForce;
-use crate::password_policy::set::PasswordPolicies;
+use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
 
 /// What is in force now.
@@ -14,7 +12,7 @@ pub(crate) struct RulesInForce {
     /// The ACIs; what a view has is never newer.
     pub(crate) acis: Arc<AcisInForce>,
     /// The password policies; what a view has is never newer.
-    pub(crate) password_policies: Arc<ArcSwap<PasswordPolicies>>,
+    pub(crate) password_policies: Arc<PoliciesInForce>,
     /// What connections may ask for.
     pub(crate) policies: Policies,
 }

@@ -124,6 +124,7 @@ fn the_page_shows_the_bytes_that_are_written() {
         (previous, end) = page.group(at, previous);
     }
     let documented = include_str!("../../../docs/journal-format.md");
-    let shown = documented.split("```hex\n").nth(1).and_then(|rest| rest.split("```").next());
+    let example = documented.split("\n## Example\n").nth(1).unwrap();
+    let shown = example.split("```hex\n").nth(1).and_then(|rest| rest.split("```").next());
     assert!(shown == Some(page.text.as_str()), "the page should show:\n{}", page.text);
 }

@@ -13,7 +13,7 @@ use directory::{
     Directory, DirectoryError, DirectoryOptions, DiskSpace as _, FileSystemSpace, SpaceLimits,
 };
 use environment::SystemClock;
-use server::{Addresses, Server, Settings};
+use server::{Addresses, ClusterMember, Server, Settings};
 use store::{FlushOptions, Store};
 
 use crate::failure::Failure;
@@ -134,10 +134,15 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
         SpaceLimits { low_bytes: bounds.disk_low_bytes, full_bytes: bounds.disk_full_bytes };
     options.policies = settings.policies.clone();
     options.journal_hold = server::journal_hold(settings);
+    let member = ClusterMember::prepare(settings, &mut options)?;
     let directory = Directory::open(options, Arc::new(SystemClock::new()))
         .map_err(|error| not_opened(error, settings))?;
     let store = Arc::clone(directory.store());
-    Ok((Server::start(directory, settings)?, store))
+    let server = Server::start(directory, settings)?;
+    if let Some(member) = &member {
+        member.serve(&server);
+    }
+    Ok((server, store))
 }
 
 /// Why the directory was not opened; for want of room, how much there is and how much it takes.

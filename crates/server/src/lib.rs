@@ -10,6 +10,7 @@
 //! Invariant: async ends here. The directory is called from one thread at a time with plain slices.
 
 mod admin;
+mod cluster;
 mod connection;
 mod error;
 mod limits;
@@ -22,6 +23,7 @@ mod server;
 mod settings;
 mod worker;
 
+pub use cluster::ClusterMember;
 pub use error::ServerError;
 pub use limits::memory::on_release;
 pub use listen::listeners::Addresses;
@@ -33,8 +35,8 @@ pub use pools::forwarded_pool::{ForwardedPool, ForwardedPoolSize};
 pub use server::{Server, ShutdownHandle};
 pub use settings::{
     AccessControlSettings, AccessLogSettings, AdminSettings, AuditLogSettings,
-    AuthenticationSettings, LimitSettings, ListenSettings, LogFileSettings, LogSettings,
-    ServerSettings, Settings, SettingsError, StoreSettings, TlsSettings,
+    AuthenticationSettings, ClusterSettings, LimitSettings, ListenSettings, LogFileSettings,
+    LogSettings, ServerSettings, Settings, SettingsError, StoreSettings, TlsSettings,
 };
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 mod access_control;
 mod authentication;
+mod cluster;
 mod error;
 pub(crate) mod file_watch;
 mod load;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 pub use access_control::AccessControlSettings;
 pub use authentication::AuthenticationSettings;
+pub use cluster::ClusterSettings;
 pub use error::SettingsError;
 
 use directory::{Network, PasswordOptions, PasswordPolicyOptions, Policy};
@@ -48,6 +50,8 @@ pub struct Settings {
     pub password_policy: PasswordPolicySettings,
     /// `[admin]`: HTTP for whoever watches the server.
     pub admin: AdminSettings,
+    /// `[cluster]`: this server as one of several.
+    pub cluster: ClusterSettings,
     /// `[store]`: memory and disk of the store.
     pub store: StoreSettings,
     /// `[log]`: diagnostics.
@@ -367,6 +371,7 @@ impl Settings {
     /// Nothing set: what the rows are applied to.
     fn blank() -> Self {
         Self {
+            cluster: ClusterSettings::default(),
             server: ServerSettings::default(),
             listen: ListenSettings::default(),
             tls: TlsSettings::default(),

@@ -22,7 +22,9 @@ use super::acknowledger::Pending;
 use super::{Command, Engine, Standing, closed};
 use crate::log_store::LogStore;
 use crate::options::Options;
+use crate::service::ask_read;
 use crate::shared::Shared;
+use crate::transport::Peers;
 use crate::types::{RecordBytes, Runtime, Types};
 
 /// How long the end of the log waits for batches in flight.
@@ -39,6 +41,8 @@ pub(super) struct Driver {
     pub(super) stands: watch::Sender<Standing>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
+    /// Where the leader is asked; none in simulations.
+    pub(super) asks: Option<Peers>,
 }
 
 impl Driver {
@@ -46,17 +50,17 @@ impl Driver {
     pub(super) async fn run(mut self, acknowledger: JoinHandleOf<Types, ()>) {
         let mut ticks = interval(self.options.heartbeat());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_running = true;
         loop {
             tokio::select! {
                 biased;
-                changed = self.metrics.changed() => match changed {
-                    Ok(()) => self.look().await,
-                    Err(_) => {
+                changed = self.metrics.changed(), if is_running => {
+                    is_running = changed.is_ok();
+                    self.look().await;
+                    if !is_running {
                         self.shared.fail("the engine of the cluster ended".to_owned());
-                        self.metrics = self.raft.metrics();
-                        ticks.tick().await;
                     }
-                },
+                }
                 _ = ticks.tick() => self.look().await,
                 command = self.asked.recv() => match command {
                     Some(Command::Close(told)) => return self.close(acknowledger, Some(told)).await,
@@ -96,6 +100,18 @@ impl Driver {
     fn linearizable(&self, done: BarrierDone) {
         let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
         let wait = self.options.outcome_wait;
+        let leader = self.metrics.borrow_watched().current_leader;
+        if let (Some(leader), Some(peers)) = (leader, self.asks.clone())
+            && leader != self.options.id
+        {
+            Runtime::spawn(async move {
+                match ask_read(&peers, leader, wait).await {
+                    Some(lsn) => shared.progress.when_applied(lsn, done),
+                    None => done(Err(NotNow::NoQuorum)),
+                }
+            });
+            return;
+        }
         Runtime::spawn(async move {
             let confirmed = timeout(wait, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await;
             done(match confirmed {
@@ -188,7 +204,7 @@ impl Driver {
         acknowledger: JoinHandleOf<Types, ()>,
         told: Option<std::sync::mpsc::SyncSender<()>>,
     ) {
-        let Self { mut asked, pending, raft, shared, stands, .. } = self;
+        let Self { mut asked, pending, raft, shared, stands, log, .. } = self;
         asked.close();
         while let Some(command) = asked.recv().await {
             match command {
@@ -212,6 +228,7 @@ impl Driver {
             let _ = acknowledger.await;
         }
         let _ = raft.shutdown().await;
+        log.close();
         shared.progress.close();
         if let Some(told) = told {
             let _ = told.send(());

@@ -56,6 +56,7 @@ pub struct MemberStatus {
 }
 
 /// Who takes part, as the engine knows.
+#[derive(Clone)]
 pub(super) struct Members {
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) metrics: WatchReceiverOf<Types, RaftMetrics<Types>>,

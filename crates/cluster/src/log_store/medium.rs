@@ -59,6 +59,9 @@ pub trait LogMedium: Send + Sync + 'static {
 
     /// How it is doing.
     fn status(&self) -> JournalStatus;
+
+    /// Writes what was appended, and nothing after it. See [`Journal::close`].
+    fn close(&self);
 }
 
 /// Does what waits on a thread that may.
@@ -138,5 +141,9 @@ impl LogMedium for Journal {
 
     fn status(&self) -> JournalStatus {
         Self::status(self)
+    }
+
+    fn close(&self) {
+        Self::close(self);
     }
 }

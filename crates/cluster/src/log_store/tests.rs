@@ -1,5 +1,7 @@
 mod crash;
+mod damage;
 mod differential;
+mod limits;
 mod model;
 
 use std::sync::Arc;

@@ -175,10 +175,12 @@ impl World {
             log: LogStore::new(member.disk.open()),
             options,
             errands: Errands::inline(),
+            asks: None,
         };
         let link = Link { network: self.network.clone(), from: id, life, to: 0 };
         let started = Runtime::scope(seed, engine::start(parts, link)).await;
-        let (log, receiver) = started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
+        let engine::Started { log, receiver, .. } =
+            started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
         self.network.join(id, receiver);
         *member.running.lock().unwrap() = Some(Arc::new(log));
     }

@@ -3,13 +3,11 @@
 //! Invariant: a handler never blocks the thread: everything that is sent waits there.
 
 use futures_util::future::BoxFuture;
-use openraft::Raft;
-use openraft::storage::RaftStateMachine;
 
 use super::{
     AppendRequest, AppendResponse, TransferRequest, TransferResponse, VoteRequest, VoteResponse,
 };
-use crate::types::Types;
+use crate::receiver::Receiver;
 
 /// A response that comes, or the reason why there is none, for the node that asked.
 pub type Responding<T> = BoxFuture<'static, Result<T, String>>;
@@ -37,39 +35,37 @@ pub trait Handler: Send + Sync + 'static {
 pub type Asks = Box<dyn Fn(u64, Vec<u8>) -> Responding<Vec<u8>> + Send + Sync>;
 
 /// The engine as a handler, beside something that answers asks.
-pub struct RaftHandler<SM: RaftStateMachine<Types>> {
-    raft: Raft<Types, SM>,
+pub struct EngineHandler {
+    receiver: Receiver,
     asks: Asks,
 }
 
-impl<SM: RaftStateMachine<Types>> RaftHandler<SM> {
-    /// Hands what the engine understands to `raft`, and everything else to `asks`.
-    pub fn new(raft: Raft<Types, SM>, asks: Asks) -> Self {
-        Self { raft, asks }
+impl EngineHandler {
+    /// Hands what the engine understands to `receiver`, and everything else to `asks`.
+    pub fn new(receiver: Receiver, asks: Asks) -> Self {
+        Self { receiver, asks }
     }
 }
 
-impl<SM: RaftStateMachine<Types>> Handler for RaftHandler<SM> {
+impl Handler for EngineHandler {
     fn append(&self, _: u64, request: AppendRequest) -> Responding<AppendResponse> {
-        let raft = self.raft.clone();
-        Box::pin(async move { raft.append_entries(request).await.map_err(|it| it.to_string()) })
+        let receiver = self.receiver.clone();
+        Box::pin(async move { receiver.append(request).await.map_err(|it| it.to_string()) })
     }
 
     fn vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
-        let raft = self.raft.clone();
-        Box::pin(async move { raft.vote(request).await.map_err(|it| it.to_string()) })
+        let receiver = self.receiver.clone();
+        Box::pin(async move { receiver.vote(request).await.map_err(|it| it.to_string()) })
     }
 
     fn pre_vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
-        let raft = self.raft.clone();
-        Box::pin(async move { raft.pre_vote(request).await.map_err(|it| it.to_string()) })
+        let receiver = self.receiver.clone();
+        Box::pin(async move { receiver.pre_vote(request).await.map_err(|it| it.to_string()) })
     }
 
     fn transfer(&self, _: u64, request: TransferRequest) -> Responding<TransferResponse> {
-        let raft = self.raft.clone();
-        Box::pin(
-            async move { raft.handle_transfer_leader(request).await.map_err(|it| it.to_string()) },
-        )
+        let receiver = self.receiver.clone();
+        Box::pin(async move { receiver.transfer(request).await.map_err(|it| it.to_string()) })
     }
 
     fn ask(&self, from: u64, octets: Vec<u8>) -> Responding<Vec<u8>> {

@@ -27,7 +27,7 @@ use super::{
     codec, snapshot,
 };
 use crate::entry::Malformed;
-use crate::types::{LogId, SnapshotData, Types, Vote};
+use crate::types::{LogId, SnapshotFile, Types, Vote};
 
 /// The most appends that wait for their responses on one connection.
 pub const APPENDS_IN_FLIGHT_MAX: usize = 32;
@@ -79,7 +79,7 @@ impl PeerNetwork {
 }
 
 impl RaftNetworkV2<Types> for PeerNetwork {
-    type SnapshotData = SnapshotData;
+    type SnapshotData = SnapshotFile;
 
     async fn append_entries(
         &mut self,
@@ -138,7 +138,7 @@ impl RaftNetworkV2<Types> for PeerNetwork {
     async fn full_snapshot(
         &mut self,
         vote: Vote,
-        snapshot: SnapshotOf<Types, SnapshotData>,
+        snapshot: SnapshotOf<Types, SnapshotFile>,
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {

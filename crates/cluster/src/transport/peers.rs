@@ -109,7 +109,7 @@ impl Peers {
 }
 
 impl RaftNetworkFactory<Types> for Peers {
-    type PeerNetwork = PeerNetwork;
+    type Network = PeerNetwork;
 
     async fn new_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
         let (own, links) = self.network(target, node);

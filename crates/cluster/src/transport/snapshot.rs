@@ -8,7 +8,7 @@ use openraft::errors::{ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::SnapshotResponse;
 
-use crate::types::{SnapshotData, Types, Vote};
+use crate::types::{SnapshotFile, Types, Vote};
 
 /// Sends a snapshot to a node.
 ///
@@ -17,7 +17,7 @@ use crate::types::{SnapshotData, Types, Vote};
 pub(crate) async fn send(
     _node: u64,
     _vote: Vote,
-    _snapshot: SnapshotOf<Types, SnapshotData>,
+    _snapshot: SnapshotOf<Types, SnapshotFile>,
     _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
     _option: RPCOption,
 ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use aci::{Aci, AciSet, GlobalAcis, Permitted};
+use aci::{Aci, AciSet, GlobalAcis};
 use ldap::dn::Dn;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
@@ -103,15 +103,15 @@ fn stored_key(schema: &Schema, name: &str) -> Option<DnKey> {
 }
 
 /// The set after these changes; none when they leave it as it is. `view` has them.
-pub(crate) fn after(
+pub(crate) fn after<'c>(
     set: &AciSet,
-    changes: &[Permitted<Change>],
+    changes: impl IntoIterator<Item = &'c Change>,
     view: &View<'_>,
 ) -> Result<Option<AciSet>, StoreError> {
     let mut changed: Option<AciSet> = None;
     for change in changes {
         let now = changed.as_ref().unwrap_or(set);
-        if let Some(holders) = touched(now, change.get(), view)? {
+        if let Some(holders) = touched(now, change, view)? {
             changed = Some(now.with_holders(holders));
         }
     }

@@ -45,27 +45,46 @@ impl AcisInForce {
         Arc::clone(self.0.load().newest())
     }
 
-    /// From this point of the log on, these are in force; returns what to take back when it never
-    /// comes. Only the writer says so.
-    pub(crate) fn put(&self, set: Arc<AciSet>, since: Lsn) -> Arc<Versions> {
-        let before = self.0.load_full();
-        let kept = before.0.iter().take(VERSIONS_MAX - 1).cloned();
-        self.0.store(Arc::new(Versions([(since, set)].into_iter().chain(kept).collect())));
-        before
+    /// From this point of the log on, these are in force. Only who makes a batch says so, before
+    /// anybody can see it.
+    pub(crate) fn put(&self, set: &Arc<AciSet>, since: Lsn) {
+        self.0.rcu(|now| {
+            let kept = now.0.iter().take(VERSIONS_MAX - 1).cloned();
+            Versions([(since, Arc::clone(set))].into_iter().chain(kept).collect())
+        });
     }
 
     /// What was put never comes.
-    pub(crate) fn take_back(&self, before: Arc<Versions>) {
-        self.0.store(before);
+    pub(crate) fn take_back(&self, set: &Arc<AciSet>) {
+        self.retain(|(_, one)| !Arc::ptr_eq(one, set));
     }
 
-    /// The schema is another one.
-    pub(crate) fn resolve_against(&self, schema: &Arc<Schema>) {
-        let Versions(mut all) = Versions::clone(&self.0.load());
-        if let Some((_, newest)) = all.first_mut() {
-            *newest = Arc::new(newest.resolved_against(Arc::clone(schema)));
+    /// What was decided after this point of the log never comes.
+    pub(crate) fn drop_after(&self, lsn: Lsn) {
+        if self.0.load().0.iter().any(|(since, _)| *since > lsn) {
+            self.retain(|(since, _)| *since <= lsn);
         }
-        self.0.store(Arc::new(Versions(all)));
+    }
+
+    fn retain(&self, stays: impl Fn(&(Lsn, Arc<AciSet>)) -> bool) {
+        self.0.rcu(|now| {
+            let mut all: Vec<_> = now.0.iter().filter(|one| stays(one)).cloned().collect();
+            if all.is_empty() {
+                all.extend(now.0.last().cloned());
+            }
+            Versions(all)
+        });
+    }
+
+    /// The schema is another one for the newest that are visible, at this point of the log.
+    pub(crate) fn resolve_against(&self, schema: &Arc<Schema>, visible: Lsn) {
+        self.0.rcu(|now| {
+            let mut all = now.0.clone();
+            if let Some((_, newest)) = all.iter_mut().find(|(since, _)| *since <= visible) {
+                *newest = Arc::new(newest.resolved_against(Arc::clone(schema)));
+            }
+            Versions(all)
+        });
     }
 }
 
@@ -83,19 +102,29 @@ mod tests {
         let acis = AcisInForce::new(set());
         let oldest = acis.newest();
         let (ten, twenty) = (Arc::new(set()), Arc::new(set()));
-        let _ = acis.put(Arc::clone(&ten), Lsn(10));
-        let before = acis.put(Arc::clone(&twenty), Lsn(20));
+        acis.put(&ten, Lsn(10));
+        acis.put(&twenty, Lsn(20));
         let check = |lsn: u64, want: &Arc<AciSet>| {
             assert!(Arc::ptr_eq(acis.load().at(Lsn(lsn)), want), "{lsn}");
         };
         for (lsn, want) in [(0, &oldest), (9, &oldest), (10, &ten), (19, &ten), (20, &twenty)] {
             check(lsn, want);
         }
-        acis.take_back(before);
+        acis.take_back(&twenty);
         check(20, &ten);
+        // What another has decided at the same point stays.
+        acis.put(&twenty, Lsn(20));
+        acis.drop_after(Lsn(19));
+        check(20, &ten);
+        let other = Arc::new(set());
+        acis.put(&other, Lsn(20));
+        acis.take_back(&twenty);
+        check(20, &other);
+        acis.drop_after(Lsn(20));
+        check(20, &other);
         // The oldest there is, of whatever is older.
         for lsn in 21..40 {
-            let _ = acis.put(Arc::new(set()), Lsn(lsn));
+            acis.put(&Arc::new(set()), Lsn(lsn));
         }
         assert!(!Arc::ptr_eq(acis.load().at(Lsn(0)), acis.load().at(Lsn(39))));
         assert!(Arc::ptr_eq(acis.load().at(Lsn(0)), acis.load().at(Lsn(32))));

@@ -65,7 +65,9 @@ pub(crate) fn guarded_by<T>(
     if let Some(bypass) = access.bypass() {
         return act(&Guard(Subject::Bypassed(bypass)));
     }
-    let rules = access.rules(acis, view.lsn().0);
+    // Numbers come again when what was decided is dropped, hashes do not.
+    let mark = view.mark();
+    let rules = access.rules(acis, mark.lsn.0 ^ mark.hash);
     let key = match (access.key(), access.identity().dn()) {
         (None, Some(dn)) => DnKey::from_text(schema, dn.as_str()).ok(),
         (Some(_), _) | (None, None) => None,

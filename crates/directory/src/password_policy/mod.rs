@@ -14,6 +14,7 @@ pub(crate) mod change;
 mod control;
 pub(crate) mod generator;
 pub(crate) mod governed;
+pub(crate) mod in_force;
 pub mod netscape;
 pub(crate) mod pending;
 mod quality;

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aci::Permitted;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use environment::Timestamp;
 use rustc_hash::FxHashMap;
@@ -305,12 +304,12 @@ impl Accounts {
     }
 
     /// A client's changes are decided: the events of accounts whose state they set count no more.
-    pub(crate) fn heed(&self, changes: &[Permitted<Change>]) {
+    pub(crate) fn heed<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) {
         if self.is_idle() {
             return;
         }
         for change in changes {
-            let id = match change.get() {
+            let id = match change {
                 Change::Modify(change) if sets_state(change) => change.id,
                 Change::Delete(change) => change.id,
                 _ => continue,

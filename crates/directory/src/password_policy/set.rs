@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aci::Permitted;
 use auth::password::Scheme;
 use environment::Timestamp;
 use ldap::dn::Dn;
@@ -86,7 +85,7 @@ pub struct PasswordPolicies {
 
 /// A policy entry.
 #[derive(Clone, Debug)]
-struct Held {
+pub(super) struct Held {
     governing: Arc<Governing>,
     /// The subtree specification, when it is a subentry.
     specification: Option<Arc<str>>,
@@ -99,7 +98,11 @@ impl fmt::Debug for PasswordPolicies {
 }
 
 impl PasswordPolicies {
-    fn new(schema: Arc<Schema>, default_dn: Arc<str>, held: BTreeMap<DnKey, Held>) -> Self {
+    pub(super) fn new(
+        schema: Arc<Schema>,
+        default_dn: Arc<str>,
+        held: BTreeMap<DnKey, Held>,
+    ) -> Self {
         let mut areas = Vec::new();
         for (key, Held { governing, specification }) in &held {
             let (Some(text), Some(point)) = (specification, key.parent()) else { continue };
@@ -312,15 +315,15 @@ pub(crate) fn read(
 }
 
 /// The set after these changes; none when they leave it as it is. `view` has them.
-pub(crate) fn after(
+pub(crate) fn after<'c>(
     policies: &PasswordPolicies,
-    changes: &[Permitted<Change>],
+    changes: impl IntoIterator<Item = &'c Change>,
     view: &View<'_>,
 ) -> Result<Option<PasswordPolicies>, StoreError> {
     let mut changed: Option<PasswordPolicies> = None;
     for change in changes {
         let now = changed.as_ref().unwrap_or(policies);
-        if let Some(held) = touched(now, change.get(), view)? {
+        if let Some(held) = touched(now, change, view)? {
             let (schema, default_dn) = (Arc::clone(&now.schema), Arc::clone(&now.default_dn));
             changed = Some(PasswordPolicies::new(schema, default_dn, held));
         }

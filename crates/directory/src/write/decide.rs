@@ -68,9 +68,9 @@ impl WriteOutcome {
     /// them, before the next decision. Of changes that are given up nothing is to be forgotten.
     pub(crate) fn keep(&self, directory: &Directory, request: &WriteRequest) {
         if !matches!(request.op, WriteOp::AccountEvents(_) | WriteOp::Rehash(_)) {
-            directory.accounts.heed(&self.changes);
+            directory.accounts.heed(self.changes.iter().map(Permitted::get));
         }
-        directory.credentials.scram_keys.heed(&self.changes);
+        directory.credentials.scram_keys.heed(self.changes.iter().map(Permitted::get));
         self.settled.iter().for_each(|account| directory.accounts.forget(*account));
     }
 }
@@ -125,7 +125,7 @@ impl Decider {
         }
         let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
         let policies = directory.rules.password_policies.load();
-        let policies = set::after(&policies, &changes, &batch.view())?;
+        let policies = set::after(&policies, changes.iter().map(Permitted::get), &batch.view())?;
         let password_policies = policies.map(Arc::new);
         Ok(WriteOutcome { changes, settled, stamp, answer, is_over, acis, password_policies })
     }
@@ -267,7 +267,8 @@ impl Attempt<'_, '_> {
         }
         let new = self.changes.get(first..).unwrap_or_default();
         if let Some(after) =
-            acis::after(&self.acis, new, &self.batch.view()).map_err(Failed::Store)?
+            acis::after(&self.acis, new.iter().map(Permitted::get), &self.batch.view())
+                .map_err(Failed::Store)?
         {
             self.acis = Arc::new(after);
         }

@@ -14,6 +14,7 @@ mod chains;
 mod counting;
 mod durable;
 mod explain;
+mod following;
 mod forwarding;
 mod fuzzed_sessions;
 mod guesses;

@@ -20,27 +20,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use schema::Change;
 use store::{LogPosition, Lsn, Mark, Store, View};
 
 use super::BATCH_ROWS_MAX_BYTES;
 use super::replay::{Outcome, Replay};
 use crate::log::{ApplyError, Decided, EncodedRecord, StateMachine};
+use crate::record::Record;
 
 /// Follows what records that are applied from their octets do: what is kept in memory beside the
 /// store must be of the same state.
 pub trait Follower: Send + Sync {
     /// What was decided and is not published is dropped; `published` is the last record that stays.
+    /// No batch is made from now on until what is applied is visible.
     fn dropped(&self, published: &Mark);
 
-    /// A record was applied, and led to `view`; nobody sees it yet.
+    /// A record was applied, with which the history has come to `mark`, and led to `view`; nobody
+    /// sees it yet, and no batch is made meanwhile.
     ///
     /// # Errors
     /// When `view` cannot be read. The record does not become visible.
-    fn applied(&self, record: &Mark, changes: &[Change], view: &View<'_>)
-    -> Result<(), ApplyError>;
+    fn applied(&self, mark: &Mark, record: &Record, view: &View<'_>) -> Result<(), ApplyError>;
 
-    /// What was applied is visible.
+    /// What was applied is visible; a batch may be in the making again.
     fn published(&self);
 }
 
@@ -163,7 +164,7 @@ impl StoreMachine {
         match replay.record(&kept.record.bytes, kept.position) {
             Ok(Outcome::Done(record)) => {
                 if let Some(follower) = &self.follower {
-                    follower.applied(&replay.last(), &record.changes, &replay.view())?;
+                    follower.applied(&replay.last(), &record, &replay.view())?;
                 }
             }
             Ok(Outcome::Void(lsn)) => self.note_void(lsn, replay.last().lsn),

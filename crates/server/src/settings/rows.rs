@@ -11,6 +11,7 @@ use crate::rows::join;
 
 mod access_control;
 mod admin;
+mod cluster;
 mod limits;
 mod logs;
 pub(super) mod passwords;
@@ -31,6 +32,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, problems. Requests are not logged here."),
     ("admin", "HTTP for monitoring: metrics and health. See how-to/monitoring.md."),
+    ("cluster", "Several servers with one directory. See how-to/cluster.md."),
     ("access_control", "Host names for ACIs, and the privileges of the administrator."),
     ("password", "How passwords are stored and verified."),
     (
@@ -50,6 +52,7 @@ pub(super) const ROWS: &[Row] = &join::<
             + limits::ROWS.len()
             + STORE_ROWS.len()
             + admin::ROWS.len()
+            + cluster::ROWS.len()
             + access_control::ROWS.len()
             + passwords::ROWS.len()
             + logs::ROWS.len()
@@ -60,6 +63,7 @@ pub(super) const ROWS: &[Row] = &join::<
     limits::ROWS,
     STORE_ROWS,
     admin::ROWS,
+    cluster::ROWS,
     access_control::ROWS,
     passwords::ROWS,
     logs::ROWS,

@@ -17,7 +17,7 @@ use std::{iter, process, thread};
 use aci::AciSet;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
-use environment::Clock;
+use environment::Timestamp;
 use history::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
 use history::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
 use history::recovery::BATCH_ROWS_MAX_BYTES;
@@ -30,6 +30,7 @@ use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
 use crate::forward::outgoing::Forwarding;
+use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::set::PasswordPolicies;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::budgets::Budgets;
@@ -132,9 +133,8 @@ struct Done {
 struct InForce {
     state: Arc<ArcSwap<State>>,
     acis: Arc<AcisInForce>,
-    password_policies: Arc<ArcSwap<PasswordPolicies>>,
+    password_policies: Arc<PoliciesInForce>,
     store: Arc<Store>,
-    clock: Arc<dyn Clock>,
 }
 
 impl InForce {
@@ -144,7 +144,6 @@ impl InForce {
             acis: Arc::clone(&directory.rules.acis),
             password_policies: Arc::clone(&directory.rules.password_policies),
             store: Arc::clone(&directory.storage.store),
-            clock: Arc::clone(&directory.clock),
         }
     }
 }
@@ -425,14 +424,18 @@ impl Pipeline {
                 self.wait_for_log();
             }
         } else if !self.has_lost {
+            // Before anybody can see the entries that they guard, and while no other batch is made.
+            let last = records.last().map_or(Lsn(0), |record| record.lsn);
+            if let Some(acis) = &acis {
+                directory.rules.acis.put(acis, last);
+            }
+            let changes_policies = password_policies.is_some();
+            if let Some(policies) = password_policies {
+                directory.rules.password_policies.put(policies, last);
+            }
             batch.seal();
             self.in_flight += 1;
             let to_writer = self.to_writer.clone();
-            // Before anybody can see the entries that they guard.
-            let last = records.last().map_or(Lsn(0), |record| record.lsn);
-            let acis_before = acis.map(|acis| directory.rules.acis.put(acis, last));
-            let policies_before =
-                password_policies.map(|policies| directory.rules.password_policies.swap(policies));
             let schema = changes_schema.then(|| InForce::of(directory));
             self.group_commit.left(waiting.len() + unfinished.len());
             let forwarding = directory.queue.forwarding().cloned();
@@ -449,15 +452,13 @@ impl Pipeline {
             while changes_rules && self.in_flight > 0 {
                 self.wait_for_log();
             }
-            if let Some(before) = acis_before
+            if let Some(acis) = &acis
                 && self.has_lost
             {
-                directory.rules.acis.take_back(before);
+                directory.rules.acis.take_back(acis);
             }
-            if let Some(before) = policies_before
-                && self.has_lost
-            {
-                directory.rules.password_policies.store(before);
+            if changes_policies && self.has_lost {
+                directory.rules.password_policies.take_back(last);
             }
             return;
         }
@@ -576,13 +577,11 @@ fn finish(
     // First the writer, which goes on while these are answered; and none of them may ask again
     // before it knows that a batch is lost.
     let Some(error) = &told.lost else {
-        if let Some(InForce { state, acis, password_policies, store, clock }) = schema {
-            let schema = store.schema();
-            let policies = password_policies.load().resolved_against(Arc::clone(&schema));
-            password_policies.store(Arc::new(policies));
-            acis.resolve_against(&schema);
-            let times = state.load().schema_times.after(&schema, clock.now());
-            state.store(Arc::new(State::new(schema, times)));
+        if let Some(InForce { state, acis, password_policies, store }) = schema {
+            let (schema, published) = (store.schema(), store.published());
+            password_policies.resolve_against(&schema);
+            acis.resolve_against(&schema, published.lsn);
+            State::replace(&state, schema, Timestamp(published.time_us));
         }
         let _ = to_writer.send(told);
         return answer_all(waiting);

@@ -21,6 +21,11 @@ struct State {
 }
 
 impl Ledger {
+    /// The log begins behind a place.
+    pub fn begin_at(&self, position: LogPosition) {
+        self.state().position = position;
+    }
+
     /// The number of the last record.
     pub fn last(&self) -> Lsn {
         Lsn(self.state().records.len() as u64)

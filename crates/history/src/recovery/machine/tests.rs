@@ -57,17 +57,12 @@ impl Follower for Told {
         *self.0.lock().unwrap() = *published;
     }
 
-    fn applied(
-        &self,
-        record: &Mark,
-        changes: &[Change],
-        view: &View<'_>,
-    ) -> Result<(), ApplyError> {
+    fn applied(&self, mark: &Mark, record: &Record, view: &View<'_>) -> Result<(), ApplyError> {
         let mut last = self.0.lock().unwrap();
-        assert_eq!(record.lsn.0, last.lsn.0 + 1, "no record is left out");
-        assert_eq!(view.mark(), *record);
-        assert!(!changes.is_empty());
-        *last = *record;
+        assert_eq!((record.lsn, mark.lsn.0), (mark.lsn, last.lsn.0 + 1), "none is left out");
+        assert_eq!(view.mark(), *mark);
+        assert!(!record.changes.is_empty());
+        *last = *mark;
         Ok(())
     }
 

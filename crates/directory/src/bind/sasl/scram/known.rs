@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use aci::Permitted;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use schema::{Change, EntryId, Schema};
 use store::{Store, StoreError, View};
@@ -84,9 +83,9 @@ impl KnownKeys {
     }
 
     /// These changes are decided.
-    pub(crate) fn heed(&self, changes: &[Permitted<Change>]) {
+    pub(crate) fn heed<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) {
         for change in changes {
-            match change.get() {
+            match change {
                 Change::Add(add) => {
                     let passwords = add.entry.attributes().iter();
                     let passwords = passwords.filter(|one| one.description.is_password());

@@ -1,0 +1,317 @@
+//! A member of a cluster as it runs: the engine on a thread and a runtime of its own, with its
+//! connections to the others, so that nothing else of the server keeps heartbeats waiting.
+//!
+//! Invariant: nothing that waits or computes for long happens on that thread: applying records,
+//! answering clients and what others ask of the directory have threads elsewhere.
+
+use std::fmt;
+use std::future::Future;
+use std::net::TcpListener;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use history::log::{ReadLevel, StateMachine};
+use journal::Journal;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::engine::{self, LogHandle, Parts, RaftLog, Status};
+use crate::errands::Errands;
+use crate::log_store::LogStore;
+use crate::options::Options;
+use crate::receiver::Receiver;
+use crate::transport::{
+    AppendRequest, AppendResponse, AskError, Credentials, Handler, Peers, Responding, ServerLimits,
+    TransferRequest, TransferResponse, VoteRequest, VoteResponse, serve,
+};
+use crate::types::Runtime;
+
+/// What others ask of the directory.
+const ASK_DIRECTORY: u8 = 0;
+/// Which state one must have to see everything that was acknowledged.
+const ASK_READ: u8 = 1;
+/// How this member is doing.
+const ASK_STATUS: u8 = 2;
+
+/// Answers what other members ask of the directory: gets the octets, and what takes the answer.
+/// It must not wait.
+pub type AskedHere = Arc<dyn Fn(Vec<u8>, AnswerDone) + Send + Sync>;
+
+/// Takes the octets of an answer.
+pub type AnswerDone = Box<dyn FnOnce(Vec<u8>) + Send>;
+
+/// Takes the octets of the leader's answer.
+pub type LeaderAnswered = Box<dyn FnOnce(Result<Vec<u8>, AskError>) + Send>;
+
+/// What a member is made of.
+pub struct ServiceParts {
+    /// What is told of the cluster.
+    pub options: Options,
+    /// What committed records are applied to.
+    pub state: Arc<dyn StateMachine>,
+    /// The log of the engine.
+    pub journal: Arc<Journal>,
+    /// Who it is to the others.
+    pub credentials: Credentials,
+    /// Where the others reach it.
+    pub listener: TcpListener,
+    /// What answers the others, once it is set.
+    pub asked_here: Arc<OnceLock<AskedHere>>,
+}
+
+/// A member that runs. It ends when its log is closed.
+pub struct Service {
+    log: Arc<RaftLog>,
+    peers: Peers,
+    runtime: Handle,
+    id: u64,
+    asked_here: Arc<OnceLock<AskedHere>>,
+}
+
+impl Service {
+    /// Starts a member. It votes and follows from now on; what it applies is visible as it comes.
+    ///
+    /// # Errors
+    /// A sentence, when the options are not possible, or what is stored cannot be read.
+    pub fn start(parts: ServiceParts) -> Result<Arc<Self>, String> {
+        let (told, started) = sync_channel(1);
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(told.send(Err(error.to_string()))),
+            };
+            let handle = runtime.handle().clone();
+            let seed = parts.options.seed;
+            runtime.block_on(Runtime::scope(seed, async move {
+                match Self::open(parts, handle).await {
+                    Err(reason) => drop(told.send(Err(reason))),
+                    Ok((service, until_closed)) => {
+                        // Who started it waits.
+                        let _ = told.send(Ok(service));
+                        until_closed.await;
+                    }
+                }
+            }));
+            // What still reads the journal ends by itself.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("raft".to_owned()).spawn(run);
+        thread.map_err(|error| error.to_string())?;
+        started.recv().unwrap_or_else(|_| Err("the thread of the cluster ended".to_owned()))
+    }
+
+    async fn open(
+        parts: ServiceParts,
+        runtime: Handle,
+    ) -> Result<(Arc<Self>, impl Future<Output = ()>), String> {
+        let ServiceParts { options, state, journal, credentials, listener, asked_here } = parts;
+        let (errands, _) = Errands::on_thread("raft-apply").map_err(|error| error.to_string())?;
+        let id = options.id;
+        let peers = Peers::new(credentials.clone());
+        for (member, node) in options.members.iter().filter(|(member, _)| **member != id) {
+            peers.know(*member, &node.address);
+        }
+        let asks = Some(peers.clone());
+        let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
+        let started = engine::start(parts, peers.clone()).await?;
+        let log = Arc::new(started.log);
+        let handler = MemberHandler {
+            receiver: started.receiver,
+            log: log.0.clone(),
+            asked_here: Arc::clone(&asked_here),
+        };
+        listener.set_nonblocking(true).map_err(|error| error.to_string())?;
+        let listener =
+            tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
+        let server = serve(listener, credentials, Arc::new(handler), ServerLimits::default());
+        let driver = started.driver;
+        let until_closed = async move {
+            let _ = driver.await;
+            drop(server);
+        };
+        let service = Arc::new(Self { log, peers, runtime, id, asked_here });
+        Ok((service, until_closed))
+    }
+
+    /// The commit log of this member.
+    #[must_use]
+    pub fn log(&self) -> Arc<RaftLog> {
+        Arc::clone(&self.log)
+    }
+
+    /// How the cluster is doing, as far as it is known here.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.log.status()
+    }
+
+    /// Has whoever leads answer octets, no longer than `limit`; where that is this member, they are
+    /// answered here. `done` must not wait.
+    pub fn ask_leader(self: &Arc<Self>, octets: Vec<u8>, limit: Duration, done: LeaderAnswered) {
+        match self.status().leader {
+            None => done(Err(AskError::NotSent("nobody leads".to_owned()))),
+            Some(leader) if leader == self.id => match self.asked_here.get() {
+                Some(asked) => asked(octets, Box::new(|answer| done(Ok(answer)))),
+                None => done(Err(AskError::NotSent(STARTING.to_owned()))),
+            },
+            Some(leader) => {
+                let peers = self.peers.clone();
+                let asked = [[ASK_DIRECTORY].as_slice(), &octets].concat();
+                self.runtime.spawn(async move { done(peers.ask(leader, asked, limit).await) });
+            }
+        }
+    }
+
+    /// Asks each other member how it is doing, each no longer than `limit`; `done` gets what they
+    /// said, and must not wait.
+    pub fn ask_status(
+        self: &Arc<Self>,
+        limit: Duration,
+        done: impl FnOnce(Vec<(u64, Option<MemberReport>)>) + Send + 'static,
+    ) {
+        let others: Vec<u64> = self.status().members.iter().map(|member| member.id).collect();
+        let (peers, id) = (self.peers.clone(), self.id);
+        self.runtime.spawn(async move {
+            let asked = others.into_iter().filter(|other| *other != id).map(|other| {
+                let peers = peers.clone();
+                async move {
+                    let said = peers.ask(other, vec![ASK_STATUS], limit).await;
+                    (other, said.ok().and_then(|octets| MemberReport::decode(&octets)))
+                }
+            });
+            done(futures_util::future::join_all(asked).await);
+        });
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("id", &self.id).field("log", &self.log).finish()
+    }
+}
+
+const STARTING: &str = "the server is starting";
+
+/// What a member says of itself.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct MemberReport {
+    /// The term it is in.
+    pub term: u64,
+    /// The last change that is visible on it.
+    pub applied_lsn: u64,
+    /// Index of the last entry of its log.
+    pub last_index: u64,
+    /// Index of the last entry that it knows to be committed.
+    pub committed_index: u64,
+    /// Whether its log failed.
+    pub is_failed: bool,
+}
+
+impl MemberReport {
+    /// Of a member, by what its log says.
+    #[must_use]
+    pub fn of(status: &Status) -> Self {
+        Self {
+            term: status.term,
+            applied_lsn: status.applied.0,
+            last_index: status.last_index,
+            committed_index: status.committed_index,
+            is_failed: matches!(status.role, history::log::Role::Failed(_)),
+        }
+    }
+
+    fn encode(self) -> Vec<u8> {
+        let numbers = [self.term, self.applied_lsn, self.last_index, self.committed_index];
+        let mut out: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        out.push(u8::from(self.is_failed));
+        out
+    }
+
+    /// Later releases may say more.
+    fn decode(octets: &[u8]) -> Option<Self> {
+        let (numbers, rest) = octets.split_at_checked(32)?;
+        let mut numbers = numbers
+            .chunks_exact(8)
+            .map(|octets| octets.first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets)));
+        Some(Self {
+            term: numbers.next()?,
+            applied_lsn: numbers.next()?,
+            last_index: numbers.next()?,
+            committed_index: numbers.next()?,
+            is_failed: *rest.first()? != 0,
+        })
+    }
+}
+
+/// Answers the other members.
+struct MemberHandler {
+    receiver: Receiver,
+    log: LogHandle,
+    asked_here: Arc<OnceLock<AskedHere>>,
+}
+
+fn boxed<T, E: fmt::Display>(
+    answer: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, String>> {
+    Box::pin(async move { answer.await.map_err(|error| error.to_string()) })
+}
+
+impl Handler for MemberHandler {
+    fn append(&self, _: u64, request: AppendRequest) -> Responding<AppendResponse> {
+        let receiver = self.receiver.clone();
+        boxed(async move { receiver.append(request).await })
+    }
+
+    fn vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
+        let receiver = self.receiver.clone();
+        boxed(async move { receiver.vote(request).await })
+    }
+
+    fn pre_vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
+        let receiver = self.receiver.clone();
+        boxed(async move { receiver.pre_vote(request).await })
+    }
+
+    fn transfer(&self, _: u64, request: TransferRequest) -> Responding<TransferResponse> {
+        let receiver = self.receiver.clone();
+        boxed(async move { receiver.transfer(request).await })
+    }
+
+    fn ask(&self, _: u64, mut octets: Vec<u8>) -> Responding<Vec<u8>> {
+        let (answer, heard) = oneshot::channel();
+        match octets.first().copied() {
+            Some(ASK_DIRECTORY) => {
+                let Some(asked) = self.asked_here.get() else {
+                    return Box::pin(async { Err(STARTING.to_owned()) });
+                };
+                octets.remove(0);
+                // Who asked may have gone.
+                asked(octets, Box::new(|octets| drop(answer.send(octets))));
+            }
+            Some(ASK_READ) => {
+                let done = move |read: Result<store::Lsn, _>| {
+                    let lsn = read.map_or(0, |lsn| lsn.0 + 1);
+                    drop(answer.send(lsn.to_le_bytes().to_vec()));
+                };
+                self.log.barrier(ReadLevel::Linearizable, Box::new(done));
+            }
+            Some(ASK_STATUS) => {
+                drop(answer.send(MemberReport::of(&self.log.status()).encode()));
+            }
+            Some(_) | None => return Box::pin(async { Err("nobody knows that".to_owned()) }),
+        }
+        Box::pin(async move { heard.await.map_err(|_| "it was not answered".to_owned()) })
+    }
+}
+
+/// Asks `leader` which record one must have to see everything that was acknowledged; none when it
+/// cannot tell.
+pub(crate) async fn ask_read(peers: &Peers, leader: u64, limit: Duration) -> Option<store::Lsn> {
+    let octets = peers.ask(leader, vec![ASK_READ], limit).await.ok()?;
+    let lsn = u64::from_le_bytes(*octets.first_chunk()?);
+    lsn.checked_sub(1).map(store::Lsn)
+}

@@ -1,0 +1,226 @@
+//! Members as they run: threads, sockets, certificates, and a journal on a disk that fails.
+#![allow(missing_docs, reason = "tests explain themselves by name")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use cluster::transport::{Authority, Credentials, NodeIdentity};
+use cluster::{Node, Options, Service, ServiceParts};
+use environment::Timestamp;
+use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
+use history::log::{
+    CommitError, CommitLog, Durability, EncodedRecord, LogBatch, ReadLevel, Reign, Role,
+    StateMachine,
+};
+use history::record::{OpKind, Origin, Who};
+use journal::simulated::{Fault, SimDisk};
+use journal::{Disk, Journal, JournalError, JournalOptions, JournalPosition};
+use store::Lsn;
+use tempfile::TempDir;
+
+const CLUSTER: [u8; 16] = [7; 16];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open_journal(disk: &SimDisk) -> Arc<Journal> {
+    let disk = Arc::new(disk.clone()) as Arc<dyn Disk>;
+    let options = JournalOptions { segment_bytes: 16 * 4096, ..JournalOptions::new(CLUSTER) };
+    Arc::new(match Journal::open(Arc::clone(&disk), options.clone()) {
+        Ok((journal, _)) => journal,
+        Err(JournalError::Missing) => {
+            let journal = Journal::create(disk, options, 2).unwrap();
+            // What all members have from the beginning.
+            journal.reset_after(JournalPosition { term: 1, index: 1 }).unwrap();
+            journal
+        }
+        Err(error) => panic!("{error}"),
+    })
+}
+
+/// Members with their addresses and certificates.
+struct Cluster {
+    certificates: TempDir,
+    nodes: BTreeMap<u64, Node>,
+    listeners: BTreeMap<u64, TcpListener>,
+}
+
+impl Cluster {
+    fn new(count: u64) -> Self {
+        let certificates = tempfile::tempdir().unwrap();
+        let now = Timestamp(1_790_000_000_000_000);
+        let authority = Authority::new(CLUSTER, now).unwrap();
+        let (mut nodes, mut listeners) = (BTreeMap::new(), BTreeMap::new());
+        for id in 1..=count {
+            let directory = certificates.path().join(id.to_string());
+            authority.issue(id, now).unwrap().write(&directory).unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            nodes.insert(id, Node { address, url: format!("ldap://node{id}") });
+            listeners.insert(id, listener);
+        }
+        Self { certificates, nodes, listeners }
+    }
+
+    fn start(&mut self, id: u64, disk: &SimDisk, state: Arc<dyn StateMachine>) -> Arc<Service> {
+        let identity = NodeIdentity { cluster: CLUSTER, node: id };
+        let directory = self.certificates.path().join(id.to_string());
+        let listener = self.listeners.remove(&id).unwrap_or_else(|| {
+            let began = Instant::now();
+            loop {
+                match TcpListener::bind(&self.nodes[&id].address) {
+                    Ok(listener) => return listener,
+                    Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+                }
+            }
+        });
+        let mut options = Options::new(id, self.nodes.clone(), id);
+        options.outcome_wait = Duration::from_millis(500);
+        let parts = ServiceParts {
+            options,
+            state,
+            journal: open_journal(disk),
+            credentials: Credentials::load(&directory, identity).unwrap(),
+            listener,
+            asked_here: Arc::default(),
+        };
+        Service::start(parts).unwrap()
+    }
+}
+
+/// One member alone, as the suite wants it.
+struct OneMember {
+    disk: SimDisk,
+    cluster: Cluster,
+}
+
+impl Bench for OneMember {
+    fn start(&mut self, machine: &Arc<Ledger>) -> Arc<dyn CommitLog> {
+        machine.begin_at(store::LogPosition { term: 1, index: 1 });
+        let service = self.cluster.start(1, &self.disk, Arc::clone(machine) as _);
+        let log = service.log();
+        let began = Instant::now();
+        while !matches!(log.role(), Role::Deciding(_)) {
+            assert!(began.elapsed() < PATIENCE, "{:?}", log.role());
+            std::thread::yield_now();
+        }
+        log
+    }
+
+    fn lose_power(&mut self, _: u64) {
+        self.disk = self.disk.crash();
+    }
+
+    fn break_medium(&mut self, after: u64) -> bool {
+        let fault = if after.is_multiple_of(2) { Fault::Sync } else { Fault::Write };
+        self.disk.fail(fault, after, u64::MAX, ErrorKind::Other);
+        true
+    }
+
+    fn mend_medium(&mut self) {
+        self.disk = self.disk.kill();
+    }
+
+    fn fill_medium(&mut self, _: bool) -> bool {
+        // A member whose log cannot grow ends its engine, and another one leads.
+        false
+    }
+}
+
+fn one_member(seed: u64) -> Box<dyn Bench> {
+    Box::new(OneMember { disk: SimDisk::new(seed), cluster: Cluster::new(1) })
+}
+
+#[test]
+fn one_member_conforms() {
+    check(&|| one_member(1));
+}
+
+#[test]
+fn one_member_survives_faults() {
+    for seed in 0..6 {
+        check_faults(&|| one_member(seed), seed);
+    }
+}
+
+fn leader(services: &BTreeMap<u64, Arc<Service>>) -> (u64, Reign) {
+    let began = Instant::now();
+    loop {
+        for (id, service) in services {
+            if let Role::Deciding(reign) = service.log().role() {
+                return (*id, reign);
+            }
+        }
+        assert!(began.elapsed() < PATIENCE, "nobody leads: {services:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn commit(log: &dyn CommitLog, reign: Reign, record: EncodedRecord) -> Result<Lsn, CommitError> {
+    let (told, heard) = mpsc::channel();
+    let batch = LogBatch { records: vec![record], durability: Durability::Synced };
+    log.commit(reign, batch, Box::new(move |outcome| told.send(outcome).unwrap()));
+    heard.recv_timeout(PATIENCE).unwrap()
+}
+
+fn barrier(log: &dyn CommitLog, level: ReadLevel) -> Lsn {
+    let (told, heard) = mpsc::channel();
+    log.barrier(level, Box::new(move |answer| told.send(answer).unwrap()));
+    heard.recv_timeout(PATIENCE).unwrap().unwrap()
+}
+
+#[test]
+fn three_members_go_on_without_the_leader_and_take_it_back() {
+    let mut cluster = Cluster::new(3);
+    let mut disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
+    let mut services = BTreeMap::new();
+    let mut ledgers = BTreeMap::new();
+    for id in 1..=3 {
+        let ledger = Arc::new(Ledger::default());
+        ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+        services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
+        ledgers.insert(id, ledger);
+    }
+    let origin = Origin {
+        request: [7; 16],
+        who: Who::server(),
+        message: 1,
+        op: OpKind::Internal,
+        controls: Vec::new(),
+    };
+    let (mut last, mut hash) = (Lsn(0), 0);
+    for round in 0..3 {
+        let (id, reign) = leader(&services);
+        for number in 0..20 {
+            let line = format!("round {round} change {number}");
+            let record = record_after(last, hash, reign, &origin, line);
+            (last, hash) = (record.lsn, record.hash);
+            assert_eq!(commit(&*services[&id].log(), reign, record), Ok(last));
+        }
+        for service in services.values() {
+            assert!(barrier(&*service.log(), ReadLevel::Linearizable) >= last);
+            assert_eq!(barrier(&*service.log(), ReadLevel::AtLeast(last)), last);
+        }
+        // The leader loses its power, and comes back with an empty memory.
+        disks.insert(id, disks[&id].crash());
+        services.remove(&id).unwrap().log().close();
+        leader(&services);
+        let ledger = Arc::new(Ledger::default());
+        ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+        services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
+        ledgers.insert(id, ledger);
+        assert_eq!(barrier(&*services[&id].log(), ReadLevel::AtLeast(last)), last);
+    }
+    let mut tail = services[&1].log().tail(Lsn(1)).unwrap();
+    for lsn in 1..=last.0 {
+        let record = tail.next_within(PATIENCE).unwrap().unwrap();
+        assert_eq!(record.lsn, Lsn(lsn));
+    }
+    services.values().for_each(|service| service.log().close());
+    for ledger in ledgers.values() {
+        assert_eq!(ledger.records(), ledgers[&1].records());
+        assert_eq!(ledger.last(), last);
+    }
+}

@@ -1,0 +1,90 @@
+//! What is kept in memory beside the store follows the records that were decided elsewhere, as it
+//! follows this server's own decisions (`write/queue/pipeline.rs`, `WriteOutcome::keep`).
+//!
+//! Invariant: ACIs and password policies are in force before the entries that they guard are
+//! visible, the schema right after.
+//! Invariant: what was decided here and never comes is not in force when records that were decided
+//! elsewhere become visible.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use environment::Timestamp;
+use history::log::ApplyError;
+use history::record::{OpKind, Record};
+use history::recovery::Follower;
+use schema::{Change, Schema};
+use store::{Mark, Store, View};
+
+use crate::access::acis;
+use crate::access::acis_in_force::AcisInForce;
+use crate::bind::sasl::scram::KnownKeys;
+use crate::config::schema_times::SchemaTimes;
+use crate::directory::State;
+use crate::password_policy::in_force::PoliciesInForce;
+use crate::password_policy::pending::Accounts;
+use crate::password_policy::set;
+
+/// What follows.
+pub(crate) struct Following {
+    pub(crate) store: Arc<Store>,
+    pub(crate) state: Arc<ArcSwap<State>>,
+    pub(crate) acis: Arc<AcisInForce>,
+    pub(crate) password_policies: Arc<PoliciesInForce>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) scram_keys: Arc<KnownKeys>,
+    /// Since when the schema is what records that are not visible yet have made it.
+    pub(crate) schema_times: Mutex<Option<SchemaTimes>>,
+}
+
+impl Follower for Following {
+    fn dropped(&self, published: &Mark) {
+        self.acis.drop_after(published.lsn);
+        self.password_policies.drop_after(published.lsn);
+    }
+
+    fn applied(&self, mark: &Mark, record: &Record, view: &View<'_>) -> Result<(), ApplyError> {
+        let changes = &record.changes;
+        if changes.iter().any(|change| matches!(change, Change::Schema(_))) {
+            self.note_schema(view.schema(), Timestamp(mark.time_us));
+            let resolved = self.acis.newest().resolved_against(Arc::clone(view.schema()));
+            self.acis.put(&Arc::new(resolved), mark.lsn);
+            self.password_policies.resolve_against(view.schema());
+        }
+        if let Some(after) = acis::after(&self.acis.newest(), changes, view)? {
+            self.acis.put(&Arc::new(after), mark.lsn);
+        }
+        let policies = self.password_policies.load_full();
+        if let Some(after) = set::after(&policies, changes, view)? {
+            self.password_policies.set(Arc::new(after));
+        }
+        // What binds have left is a change of the server's own account.
+        if record.origin.op != OpKind::Internal {
+            self.accounts.heed(changes);
+        }
+        self.scram_keys.heed(changes);
+        Ok(())
+    }
+
+    fn published(&self) {
+        if let Some(times) = self.schema_times().take() {
+            self.state.store(Arc::new(State::new(self.store.schema(), times)));
+        }
+    }
+}
+
+impl Following {
+    /// Each change is later than the one before, as where it was decided.
+    fn note_schema(&self, schema: &Schema, changed: Timestamp) {
+        let mut times = self.schema_times();
+        let after = match &*times {
+            Some(times) => times.after(schema, changed),
+            None => self.state.load().schema_times.after(schema, changed),
+        };
+        *times = Some(after);
+    }
+
+    fn schema_times(&self) -> MutexGuard<'_, Option<SchemaTimes>> {
+        self.schema_times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

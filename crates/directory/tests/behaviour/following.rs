@@ -1,0 +1,324 @@
+//! A directory that is told what another one decided behaves as that one does.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use directory::MakeLog;
+use history::log::{
+    BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
+    Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+};
+use ldap::message::{ModifyOperation, Scope};
+use ldap::result::ResultCode;
+use store::{FlushOptions, LogPosition, Lsn};
+use tempfile::TempDir;
+
+use crate::support::{Asked, Client, SUFFIX, Served, init, small};
+
+const OK: ResultCode = ResultCode::Success;
+const NO: ResultCode = ResultCode::InvalidCredentials;
+const ANNA: &str = "uid=anna,dc=example,dc=org";
+const DENY: &str = "(targetattr=\"employeeNumber\")(version 3.0; acl \"hidden\"; deny \
+                    (read,search,compare) userdn=\"ldap:///anyone\";)";
+
+/// A log that decides nothing, or loses what it is given, and is told what another one committed.
+struct Told {
+    machine: Arc<dyn StateMachine>,
+    role: Mutex<Role>,
+    /// What was decided here and is not committed.
+    lost: Mutex<Vec<CommitDone>>,
+}
+
+impl Told {
+    /// The lead is lost, with all that is in flight.
+    fn lose_lead(&self) {
+        *self.role.lock().unwrap() = Role::Following { leader: None };
+        let reason = "the lead was lost".to_owned();
+        let lost = std::mem::take(&mut *self.lost.lock().unwrap());
+        lost.into_iter()
+            .for_each(|done| done(Err(CommitError::Unknown { reason: reason.clone() })));
+    }
+}
+
+impl CommitLog for Told {
+    fn commit(&self, _: Reign, _: LogBatch, done: CommitDone) {
+        match self.role() {
+            Role::Deciding(_) => self.lost.lock().unwrap().push(done),
+            _ => done(Err(CommitError::NotDeciding { leader: None })),
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.lost.lock().unwrap().len()
+    }
+
+    fn window(&self) -> usize {
+        1
+    }
+
+    fn role(&self) -> Role {
+        self.role.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn watch(&self, watcher: RoleWatcher) {
+        watcher(&self.role());
+    }
+
+    fn barrier(&self, _: ReadLevel, done: BarrierDone) {
+        done(Err(NotNow::NoQuorum));
+    }
+
+    fn tail(&self, _: Lsn) -> Result<Box<dyn Tail>, Gone> {
+        Err(Gone { first: Lsn(0), reason: "a test".to_owned() })
+    }
+
+    fn applied(&self) -> Lsn {
+        self.machine.applied()
+    }
+
+    fn members(&self) -> &dyn Membership {
+        &OnlySelf
+    }
+
+    fn forget(&self, _: LogPosition) {}
+
+    fn close(&self) {
+        self.lose_lead();
+    }
+}
+
+/// A directory that decides, and one that follows.
+struct Two {
+    leader: Served,
+    follower: Served,
+    log: Arc<Told>,
+    /// How many records the follower is told at once.
+    at_once: usize,
+}
+
+impl Two {
+    fn new(at_once: usize) -> Self {
+        let data = TempDir::new().unwrap();
+        init(&data.path().join("data"));
+        let copy = TempDir::new().unwrap();
+        testing::copy_directory(data.path(), copy.path()).unwrap();
+        let made: Arc<Mutex<Option<Arc<Told>>>> = Arc::default();
+        let log = Arc::clone(&made);
+        let make = MakeLog::new(move |parts| {
+            let role = Mutex::new(Role::Following { leader: None });
+            let told = Arc::new(Told { machine: parts.machine, role, lost: Mutex::default() });
+            *log.lock().unwrap() = Some(Arc::clone(&told));
+            Ok(told)
+        });
+        let flush = FlushOptions { index_build_percent: 100, ..FlushOptions::default() };
+        let mut options = small(copy.path().join("data"));
+        options.flush = flush;
+        options.log = Some(make);
+        let follower = Served::opened(options, Arc::new(copy));
+        let log = made.lock().unwrap().take().unwrap();
+        Self { leader: Served::open_existing(data), follower, log, at_once }
+    }
+
+    /// Tells the follower what the leader has committed, and compares them.
+    fn sync(&self) {
+        let from = Lsn(self.log.applied().0 + 1);
+        let mut tail = self.leader.directory.log().tail(from).unwrap();
+        let mut records = Vec::new();
+        while self.log.applied().0 + (records.len() as u64)
+            < self.leader.directory.log().applied().0
+        {
+            records.extend(tail.next_within(Duration::ZERO).unwrap());
+        }
+        records.chunks(self.at_once).for_each(|records| self.tell(records));
+        let mark = |served: &Served| served.directory.store().published();
+        assert_eq!(mark(&self.follower), mark(&self.leader));
+    }
+
+    fn tell(&self, records: &[EncodedRecord]) {
+        let last = records.last().unwrap().lsn.0;
+        let position = LogPosition { term: 1, index: last };
+        self.log.machine.apply(Decided::Elsewhere, records, position).unwrap();
+    }
+}
+
+fn modify(root: &mut Client, name: &str, operation: ModifyOperation, change: (&str, &str)) {
+    let (attribute, value) = change;
+    let code = root.modify(name, &[(operation, attribute, &[value])]);
+    assert_eq!(code, OK, "{name} {attribute}");
+}
+
+fn add_anna(root: &mut Client) {
+    let anna: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["anna"]),
+        ("sn", &["Berg"]),
+        ("employeeNumber", &["7"]),
+        ("userPassword", &["right"]),
+    ];
+    assert_eq!(root.add(ANNA, anna), OK);
+}
+
+/// What anybody sees of employee numbers.
+fn seen(client: &mut Client) -> Vec<String> {
+    let asked = Asked { filter: "(sn=Berg)", attributes: &["employeeNumber"], ..Asked::default() };
+    let entries = client.search(&asked).entries;
+    entries.iter().flat_map(|entry| entry.texts("employeeNumber")).collect()
+}
+
+fn read(client: &mut Client, base: &str, attribute: &str) -> Vec<String> {
+    let attributes = &[attribute];
+    let asked = Asked { base, scope: Scope::Base, attributes, ..Asked::default() };
+    client.search(&asked).entries.iter().flat_map(|entry| entry.texts(attribute)).collect()
+}
+
+#[test]
+fn acis_guard_what_they_guard_there() {
+    for at_once in [1, 100] {
+        let two = Two::new(at_once);
+        let mut root = two.leader.root();
+        add_anna(&mut root);
+        two.sync();
+        let mut anybody = two.follower.client();
+        assert_eq!(seen(&mut anybody), ["7"]);
+        modify(&mut root, SUFFIX, ModifyOperation::Add, ("aci", DENY));
+        two.sync();
+        assert_eq!(seen(&mut anybody), [""; 0]);
+        modify(&mut root, SUFFIX, ModifyOperation::Delete, ("aci", DENY));
+        two.sync();
+        assert_eq!(seen(&mut anybody), ["7"]);
+        // Those of the whole directory are a setting.
+        let handler = "cn=Access Control Handler,cn=config";
+        modify(&mut root, handler, ModifyOperation::Add, ("ds-cfg-global-aci", DENY));
+        two.sync();
+        assert_eq!(seen(&mut anybody), [""; 0]);
+        let acis = |served: &Served| read(&mut served.root(), handler, "ds-cfg-global-aci");
+        assert_eq!(acis(&two.follower), acis(&two.leader));
+    }
+}
+
+#[test]
+fn the_schema_is_the_same() {
+    const HAT: &str = "( 1.3.6.1.4.1.55555.1 NAME 'hat' EQUALITY caseIgnoreMatch \
+                       SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+    const HATTED: &str = "( 1.3.6.1.4.1.55555.2 NAME 'hatted' SUP top AUXILIARY MAY hat )";
+    for at_once in [1, 100] {
+        let two = Two::new(at_once);
+        let (mut root, mut other) = (two.leader.root(), two.follower.root());
+        modify(&mut root, "cn=schema", ModifyOperation::Add, ("attributeTypes", HAT));
+        modify(&mut root, "cn=schema", ModifyOperation::Add, ("objectClasses", HATTED));
+        let unit: &[(&str, &[&str])] =
+            &[("objectClass", &["organizationalUnit", "hatted"]), ("hat", &["Panama"])];
+        assert_eq!(root.add(&format!("ou=unit,{SUFFIX}"), unit), OK);
+        // Under the new schema, by rules that name the new type.
+        let deny = DENY.replace("employeeNumber", "hat");
+        let hat = Asked { filter: "(hat=PANAMA)", attributes: &["hat"], ..Asked::default() };
+        two.sync();
+        assert_eq!(other.search(&hat).entries.len(), 1);
+        assert_eq!(two.follower.client().search(&hat).entries.len(), 1);
+        modify(&mut root, SUFFIX, ModifyOperation::Add, ("aci", &deny));
+        two.sync();
+        assert_eq!(two.follower.client().search(&hat).entries.len(), 0);
+        for attribute in ["attributeTypes", "objectClasses", "modifyTimestamp"] {
+            let at = |client: &mut Client| read(client, "cn=schema", attribute);
+            assert!(at(&mut other) == at(&mut root), "{attribute}");
+        }
+    }
+}
+
+#[test]
+fn passwords_states_and_policies_are_the_same() {
+    use ModifyOperation::Replace;
+    for at_once in [1, 100] {
+        let two = Two::new(at_once);
+        let mut root = two.leader.root();
+        add_anna(&mut root);
+        two.sync();
+        let mut anna = two.follower.client();
+        assert_eq!(anna.bind(ANNA, "right"), OK);
+        modify(&mut root, ANNA, Replace, ("userPassword", "other"));
+        two.sync();
+        assert_eq!((anna.bind(ANNA, "right"), anna.bind(ANNA, "other")), (NO, OK));
+        modify(&mut root, ANNA, Replace, ("ds-pwp-account-disabled", "TRUE"));
+        two.sync();
+        assert_eq!(anna.bind(ANNA, "other"), NO);
+        modify(&mut root, ANNA, Replace, ("ds-pwp-account-disabled", "FALSE"));
+        two.sync();
+        assert_eq!(anna.bind(ANNA, "other"), OK);
+        // Without a policy nobody is locked out.
+        for _ in 0..3 {
+            assert_eq!(anna.bind(ANNA, "wrong"), NO);
+        }
+        assert_eq!(anna.bind(ANNA, "other"), OK);
+        let policy: &[(&str, &[&str])] = &[
+            ("objectClass", &["top", "subentry", "pwdPolicy"]),
+            ("subtreeSpecification", &["{}"]),
+            ("pwdAttribute", &["userPassword"]),
+            ("pwdLockout", &["TRUE"]),
+            ("pwdMaxFailure", &["2"]),
+        ];
+        let name = format!("cn=policy,{SUFFIX}");
+        assert_eq!(root.add(&name, policy), OK);
+        two.sync();
+        for _ in 0..2 {
+            assert_eq!(anna.bind(ANNA, "wrong"), NO);
+        }
+        assert_eq!(anna.bind(ANNA, "other"), NO, "locked");
+        // Whoever sets a password ends what failures have left.
+        modify(&mut root, ANNA, Replace, ("userPassword", "third"));
+        assert_eq!(root.delete(&name), OK);
+        two.sync();
+        assert_eq!(anna.bind(ANNA, "third"), OK);
+    }
+}
+
+#[test]
+fn indexes_are_built_there() {
+    let two = Two::new(3);
+    let mut root = two.leader.root();
+    crate::add_devices(&two.leader, 20, "somewhere in the house");
+    let index: &[(&str, &[&str])] = &[
+        ("objectClass", &["top", "ds-cfg-backend-index"]),
+        ("ds-cfg-attribute", &["description"]),
+        ("ds-cfg-index-type", &["substring"]),
+    ];
+    let name = "ds-cfg-attribute=description,cn=Index,cn=config";
+    assert_eq!(root.add(name, index), OK);
+    two.sync();
+    let mut other = two.follower.root();
+    let status = "cn=description.substring,cn=index,cn=monitor";
+    while read(&mut other, status, "roster-index-state") != ["valid"] {
+        std::thread::yield_now();
+    }
+    assert_eq!(read(&mut other, status, "roster-index-verify"), ["ok"]);
+    let found = Asked { filter: "(description=*the house*)", ..Asked::default() };
+    assert_eq!(other.search(&found).entries.len(), 20);
+}
+
+/// The node decided a rule, and lost the lead before it was committed: another decided meanwhile.
+#[test]
+fn what_was_decided_here_and_lost_is_not_in_force() {
+    let two = Two::new(100);
+    let mut root = two.leader.root();
+    add_anna(&mut root);
+    two.sync();
+    let mut anybody = two.follower.client();
+    *two.log.role.lock().unwrap() = Role::Deciding(Reign(1));
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            let mut root = two.follower.root();
+            root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[DENY])])
+        });
+        while two.log.in_flight() == 0 {
+            std::thread::yield_now();
+        }
+        let mut other_root = two.leader.root();
+        modify(&mut other_root, ANNA, ModifyOperation::Replace, ("employeeNumber", "8"));
+        modify(&mut other_root, ANNA, ModifyOperation::Replace, ("employeeNumber", "9"));
+        two.log.lose_lead();
+        two.sync();
+        assert_eq!(seen(&mut anybody), ["9"]);
+        assert_ne!(asked.join().unwrap(), OK);
+    });
+    assert_eq!(read(&mut two.follower.root(), SUFFIX, "aci"), [""; 0]);
+    assert_eq!(seen(&mut anybody), ["9"]);
+}

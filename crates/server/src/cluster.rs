@@ -1,0 +1,125 @@
+//! This server as a member of a cluster: what its settings say, and how updates reach the member
+//! that decides.
+//!
+//! Invariant: without `[cluster]` in the settings nothing of this is started.
+
+use std::fmt;
+use std::net::TcpListener;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ::cluster::transport::{AskError, Credentials, NodeIdentity};
+use ::cluster::{AskedHere, Options, Service, ServiceParts, Status};
+use directory::forward::{ForwardError, Forwarder, ForwarderDone};
+use directory::{DirectoryError, DirectoryOptions, LogParts, MakeLog};
+use history::log::CommitLog;
+
+use crate::error::ServerError;
+use crate::server::Server;
+use crate::settings::{ClusterSettings, Settings};
+
+/// This server as a member of a cluster.
+#[derive(Debug)]
+pub struct ClusterMember {
+    way: Arc<Way>,
+}
+
+/// To whoever decides, once the engine runs.
+struct Way {
+    service: OnceLock<Arc<Service>>,
+    /// What answers the others, once the directory is open.
+    asked_here: Arc<OnceLock<AskedHere>>,
+    wait: Duration,
+}
+
+impl ClusterMember {
+    /// Has `options` open the directory as that of a member, if the settings say that it is one.
+    ///
+    /// # Errors
+    /// When the address for the others cannot be listened on.
+    pub fn prepare(
+        settings: &Settings,
+        options: &mut DirectoryOptions,
+    ) -> Result<Option<Self>, ServerError> {
+        let settings = &settings.cluster;
+        if settings.id == 0 {
+            return Ok(None);
+        }
+        let address = *settings.listen.first().ok_or(ServerError::NoListener)?;
+        let listener =
+            TcpListener::bind(address).map_err(|source| ServerError::Listen { address, source })?;
+        let way = Arc::new(Way {
+            service: OnceLock::new(),
+            asked_here: Arc::default(),
+            wait: settings.write_wait,
+        });
+        options.limits.forward_wait_max = settings.write_wait;
+        options.refers_writes = settings.refers_writes;
+        options.forwarder = Some(Arc::clone(&way) as Arc<dyn Forwarder>);
+        let (kept, settings) = (Arc::clone(&way), settings.clone());
+        options.log = Some(MakeLog::new(move |parts| {
+            let service = start(&settings, parts, listener, &kept).map_err(DirectoryError::Log)?;
+            let log = service.log() as Arc<dyn CommitLog>;
+            let _ = kept.service.set(service);
+            Ok(log)
+        }));
+        Ok(Some(Self { way }))
+    }
+
+    /// Has `server` carry out from now on what the others hand on.
+    pub fn serve(&self, server: &Server) {
+        let Some(pool) = server.forwarded_pool() else { return };
+        let asked: AskedHere = Arc::new(move |octets, done| pool.carry_out(octets, done));
+        let _ = self.way.asked_here.set(asked);
+    }
+
+    /// How the cluster is doing, as far as this server knows.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        self.way.service.get().map(|service| service.status())
+    }
+}
+
+/// Starts the engine over the parts of a directory.
+fn start(
+    settings: &ClusterSettings,
+    parts: LogParts,
+    listener: TcpListener,
+    way: &Way,
+) -> Result<Arc<Service>, String> {
+    let mut seed = [0; 8];
+    (parts.chance)().fill(&mut seed);
+    let mut options = Options::new(settings.id, settings.members.clone(), u64::from_le_bytes(seed));
+    options.failover_after = settings.failover_after;
+    options.outcome_wait = settings.write_wait;
+    let identity = NodeIdentity { cluster: parts.store, node: settings.id };
+    let files = parts.data.join(&settings.certificates);
+    let credentials = Credentials::load(&files, identity).map_err(|error| error.to_string())?;
+    Service::start(ServiceParts {
+        options,
+        state: parts.machine,
+        journal: parts.journal,
+        credentials,
+        listener,
+        asked_here: Arc::clone(&way.asked_here),
+    })
+}
+
+impl Forwarder for Way {
+    fn forward(&self, request: Vec<u8>, done: ForwarderDone) {
+        let Some(service) = self.service.get() else { return done(Err(ForwardError::NotSent)) };
+        let answered = move |answer: Result<Vec<u8>, AskError>| {
+            done(answer.map_err(|error| match error {
+                AskError::NotSent(_) => ForwardError::NotSent,
+                AskError::Unknown(_) => ForwardError::Unknown,
+            }));
+        };
+        service.ask_leader(request, self.wait, Box::new(answered));
+    }
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Way").field("service", &self.service.get()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,55 @@
+//! `[cluster]`: this server as one of several that have one directory.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::cluster::Node;
+
+/// `[cluster]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// The number of this server among the members; 0 = it is alone.
+    pub id: u64,
+    /// Where the other members reach it.
+    pub listen: Vec<SocketAddr>,
+    /// Who takes part, by number.
+    pub members: BTreeMap<u64, Node>,
+    /// Directory with `ca.pem`, `node.pem` and `node.key`; relative to the data directory.
+    pub certificates: PathBuf,
+    /// How long the others wait for a leader that is silent before they elect another.
+    pub failover_after: Duration,
+    /// How long an update waits for whoever decides.
+    pub write_wait: Duration,
+    /// Whether clients are referred to whoever decides, instead of handing on what they ask for.
+    pub refers_writes: bool,
+}
+
+/// What a member is written as.
+pub(super) const FORM: &str = "members like \"1 192.0.2.1:7636 ldap://192.0.2.1:1389\": a number \
+                               from 1, the address for the others, and the URL for clients";
+
+/// The longest address or URL, in bytes.
+const TEXT_MAX_BYTES: usize = 1024;
+
+/// Reads a member.
+pub(super) fn member(text: &str) -> Option<(u64, Node)> {
+    let mut parts = text.split_ascii_whitespace();
+    let id: u64 = parts.next()?.parse().ok()?;
+    let address = parts.next()?;
+    let (host, port) = address.rsplit_once(':')?;
+    let url = parts.next().unwrap_or_default();
+    let is_url = url.is_empty() || url.starts_with("ldap://") || url.starts_with("ldaps://");
+    let is_well_formed = (1..=ID_MAX).contains(&id)
+        && !host.is_empty()
+        && port.parse::<u16>().is_ok_and(|port| port > 0)
+        && is_url
+        && text.len() <= TEXT_MAX_BYTES
+        && parts.next().is_none();
+    let node = Node { address: address.to_owned(), url: url.to_owned() };
+    is_well_formed.then_some((id, node))
+}
+
+/// The largest number of a member.
+pub(super) const ID_MAX: u64 = 65_535;

@@ -1,0 +1,74 @@
+//! The rows of `[cluster]`.
+
+use std::time::Duration;
+
+use crate::settings::cluster::{FORM, ID_MAX, member};
+use crate::settings::row::{Kind, Row};
+
+/// `[cluster]`.
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        section: "cluster",
+        key: "id",
+        kind: Kind::number(0..=ID_MAX, "", |s, n| s.cluster.id = n),
+        default: "0",
+        sentence: "The number of this server among the members; 0: it is no member of a cluster.",
+    },
+    Row {
+        section: "cluster",
+        key: "listen",
+        kind: Kind::Addresses { set: |s, addresses| s.cluster.listen = addresses },
+        default: "127.0.0.1:7636",
+        sentence: "Where the other members connect, over TLS with certificates of the cluster.",
+    },
+    Row {
+        section: "cluster",
+        key: "members",
+        kind: Kind::Texts {
+            separator: ',',
+            form: FORM,
+            is_well_formed: |text| member(text).is_some(),
+            set: |s, texts| {
+                s.cluster.members = texts.iter().filter_map(|text| member(text)).collect();
+            },
+        },
+        default: "",
+        sentence: "All members with which the cluster begins, this server included: number, \
+                   address for the others, URL for clients. The same on every server.",
+    },
+    Row {
+        section: "cluster",
+        key: "certificates",
+        kind: Kind::Path { may_be_empty: false, set: |s, path| s.cluster.certificates = path },
+        default: "cluster",
+        sentence: "Directory with ca.pem, node.pem and node.key of this member, relative to the \
+                   data directory.",
+    },
+    Row {
+        section: "cluster",
+        key: "failover_after_ms",
+        kind: Kind::number(200..=60_000, "milliseconds", |s, n| {
+            s.cluster.failover_after = Duration::from_millis(n)
+        }),
+        default: "1000",
+        sentence: "How long a leader may be silent before the others elect another one.",
+    },
+    Row {
+        section: "cluster",
+        key: "write_wait_ms",
+        kind: Kind::number(100..=600_000, "milliseconds", |s, n| {
+            s.cluster.write_wait = Duration::from_millis(n)
+        }),
+        default: "10000",
+        sentence: "How long an update waits for the member that decides before it is answered \
+                   unavailable.",
+    },
+    Row {
+        section: "cluster",
+        key: "refer_writes",
+        kind: Kind::word(&["on", "off"], |s, word| s.cluster.refers_writes = word == "on"),
+        default: "off",
+        sentence: "Whether clients get a referral to the member that decides, instead of having \
+                   their updates forwarded.",
+    },
+];
