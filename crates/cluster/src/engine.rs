@@ -33,6 +33,7 @@ use tokio::time::Instant;
 
 use self::acknowledger::Acknowledger;
 use self::driver::Driver;
+pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
 use crate::errands::Errands;
@@ -100,6 +101,7 @@ pub(crate) struct Started {
     pub(crate) receiver: Receiver,
     /// Ends when the log is closed.
     pub(crate) driver: JoinHandleOf<Types, ()>,
+    pub(crate) engine: Engine,
 }
 
 /// Starts a node on the runtime that this is called in, within `Runtime::scope`.
@@ -144,9 +146,9 @@ where
         asks,
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
-    let receiver = Receiver::new(raft, Arc::clone(&shared));
+    let (engine, receiver) = (raft.clone(), Receiver::new(raft, Arc::clone(&shared)));
     let log = RaftLog(LogHandle { shared, log, commands, members });
-    Ok(Started { log, receiver, driver })
+    Ok(Started { log, receiver, driver, engine })
 }
 
 impl RaftLog {

@@ -18,7 +18,7 @@ use journal::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::engine::{self, LogHandle, Parts, RaftLog, Status};
+use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::options::Options;
@@ -28,6 +28,10 @@ use crate::transport::{
     TransferRequest, TransferResponse, VoteRequest, VoteResponse, serve,
 };
 use crate::types::Runtime;
+
+/// How long a start waits for what was committed while this member was not there: clients are served
+/// after it. Alone, or among too few, a member serves what it has.
+const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
 
 /// What others ask of the directory.
 const ASK_DIRECTORY: u8 = 0;
@@ -72,7 +76,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a member. It votes and follows from now on; what it applies is visible as it comes.
+    /// Starts a member, and waits until it has caught up with the others, if it reaches them. It
+    /// votes and follows from now on; what it applies is visible as it comes.
     ///
     /// # Errors
     /// A sentence, when the options are not possible, or what is stored cannot be read.
@@ -118,17 +123,15 @@ impl Service {
         let asks = Some(peers.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
-        let log = Arc::new(started.log);
-        let handler = MemberHandler {
-            receiver: started.receiver,
-            log: log.0.clone(),
-            asked_here: Arc::clone(&asked_here),
-        };
+        let Started { log, receiver, driver, engine } = started;
+        let log = Arc::new(log);
+        let handler =
+            MemberHandler { receiver, log: log.0.clone(), asked_here: Arc::clone(&asked_here) };
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
         let listener =
             tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
         let server = serve(listener, credentials, Arc::new(handler), ServerLimits::default());
-        let driver = started.driver;
+        caught_up(&engine, CATCH_UP_WAIT).await?;
         let until_closed = async move {
             let _ = driver.await;
             drop(server);
