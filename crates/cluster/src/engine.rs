@@ -140,6 +140,7 @@ where
         pending,
         stands,
         purge_upto: 0,
+        renewed: None,
         asks,
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
@@ -267,8 +268,12 @@ impl CommitLog for RaftLog {
 }
 
 impl Drop for RaftLog {
+    /// Whoever drops it does not wait for the end: it may be the engine's own thread.
     fn drop(&mut self) {
-        self.close();
+        let (told, _) = std::sync::mpsc::sync_channel(1);
+        // The driver may be gone.
+        let _ = self.0.commands.send(Command::Close(told));
+        self.0.shared.progress.close();
     }
 }
 

@@ -95,7 +95,27 @@ pub(crate) fn encode_membership(membership: &Membership) -> Vec<u8> {
     out
 }
 
-/// A number of members; more than [`MEMBERS_MAX`] are refused before they come here.
+/// Whether members can be written, so that all can read them: what is in the log stays there.
+pub(crate) fn check_members<'n>(
+    members: impl ExactSizeIterator<Item = (&'n u64, &'n Node)>,
+) -> Result<(), String> {
+    if members.len() > MEMBERS_MAX {
+        return Err(format!("{} servers are more than {MEMBERS_MAX}", members.len()));
+    }
+    for (id, node) in members {
+        for text in [&node.address, &node.url] {
+            if text.len() > ADDRESS_MAX_BYTES {
+                let bytes = text.len();
+                return Err(format!(
+                    "an address of server {id} has {bytes} bytes, the limit is {ADDRESS_MAX_BYTES}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A number of members; [`check_members`] refuses more than fit.
 fn count(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }

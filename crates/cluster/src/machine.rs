@@ -92,7 +92,11 @@ impl Machine {
         let mut run = Run::default();
         for Entry { log_id, payload } in entries {
             let outcome = match payload {
-                EntryPayload::Blank => Outcome::Applied,
+                EntryPayload::Blank => {
+                    self.apply(std::mem::take(&mut run)).await?;
+                    self.begin_reign(&log_id).await?;
+                    Outcome::Applied
+                }
                 EntryPayload::Membership(membership) => {
                     self.apply(std::mem::take(&mut run)).await?;
                     self.memberships.push(StoredMembership::new(Some(log_id), membership));
@@ -131,7 +135,23 @@ impl Machine {
         let state = Arc::clone(&self.state);
         let applied = self.errands.run(move || state.apply(decided, &run.records, position)).await;
         applied.unwrap_or_else(|| Err(stopped(last)))?;
-        self.shared.progress.reached(last);
+        // A part of a batch is not visible yet.
+        self.shared.progress.reached(self.state.applied());
+        Ok(())
+    }
+
+    /// Another leadership begins: what it found of a batch of the one before is all that comes of
+    /// it.
+    async fn begin_reign(&mut self, id: &LogId) -> Result<(), ApplyError> {
+        if self.state.applied() == self.last.0 {
+            return Ok(());
+        }
+        let place = entry::place(id);
+        let position = LogPosition { term: place.term, index: place.index };
+        let state = Arc::clone(&self.state);
+        let apply = move || state.apply(Decided::Elsewhere, &[], position);
+        self.errands.run(apply).await.unwrap_or_else(|| Err(stopped(self.last.0)))?;
+        self.shared.progress.reached(self.state.applied());
         Ok(())
     }
 

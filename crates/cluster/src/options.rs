@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
 
+use crate::entry::check_members;
 use crate::types::Node;
 
 /// How long the others wait for a leader that is silent before they elect another, by default.
 pub const FAILOVER_AFTER: Duration = Duration::from_secs(1);
 /// The shortest time that may be set: below it, the noise of a busy machine causes elections.
-pub const FAILOVER_AFTER_MIN: Duration = Duration::from_millis(200);
+pub(crate) const FAILOVER_AFTER_MIN: Duration = Duration::from_millis(200);
 /// The longest.
-pub const FAILOVER_AFTER_MAX: Duration = Duration::from_secs(60);
+pub(crate) const FAILOVER_AFTER_MAX: Duration = Duration::from_secs(60);
 /// How long a batch waits for its outcome after the lead is lost, by default.
 pub const OUTCOME_WAIT: Duration = Duration::from_secs(10);
 /// The most voters: each further one makes writes slower, and more may fail than ever do.
@@ -110,6 +111,7 @@ impl Options {
     }
 
     fn check(&self) -> Result<(), String> {
+        check_members(self.members.iter())?;
         if !(FAILOVER_AFTER_MIN..=FAILOVER_AFTER_MAX).contains(&self.failover_after) {
             return Err(format!(
                 "a silent leader is replaced after {FAILOVER_AFTER_MIN:?} to \

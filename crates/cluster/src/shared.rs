@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use history::log::{ApplyError, NotNow, Progress, Role};
+use history::log::{ApplyError, NotNow, Progress, Reign, Role};
 use history::record::RecordHead;
 use journal::JournalPosition;
 use store::{LogPosition, Lsn};
@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) in_flight: AtomicUsize,
     /// The term in which this node leads, or led last since its start; 0 if it never did.
     led: AtomicU64,
+    /// The last term in which a batch was given up; 0 if none was.
+    given_up: AtomicU64,
     /// Up to here the state is durable without the log.
     flushed: Mutex<LogPosition>,
     /// When whoever leads was heard last.
@@ -31,6 +33,7 @@ impl Shared {
             progress: Progress::new(applied, Role::Alone),
             in_flight: AtomicUsize::new(0),
             led: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
             flushed: Mutex::new(flushed),
             heard: Mutex::new(None),
             voids: AtomicU64::new(0),
@@ -45,6 +48,19 @@ impl Shared {
     /// This node leads in `term`.
     pub(crate) fn leads(&self, term: u64) {
         self.led.fetch_max(term, Ordering::AcqRel);
+    }
+
+    /// A batch of `reign` was given up: nothing more is decided in it.
+    pub(crate) fn give_up(&self, reign: Reign) {
+        self.given_up.fetch_max(reign.0, Ordering::AcqRel);
+        if self.progress.role() == Role::Deciding(reign) {
+            self.progress.set_role(Role::Alone);
+        }
+    }
+
+    /// Whether nothing more is decided in `term`.
+    pub(crate) fn has_given_up(&self, term: u64) -> bool {
+        self.given_up.load(Ordering::Acquire) >= term
     }
 
     pub(crate) fn flushed(&self) -> LogPosition {

@@ -45,7 +45,7 @@ pub type Runtime = SeededRuntime;
 pub use crate::simulation::Simulated as Runtime;
 
 /// The runtime with chance that is handed in.
-pub type SeededRuntime = DeterministicRng<TokioRuntime>;
+pub(crate) type SeededRuntime = DeterministicRng<TokioRuntime>;
 
 openraft::declare_raft_types!(
     /// What the engine is made of here: one leader a term, as in the Raft paper.

@@ -149,6 +149,11 @@ impl Directory {
         self.credentials.password_cache_counts()
     }
 
+    /// Whether updates are handed on between this node and others.
+    pub fn takes_forwarded(&self) -> bool {
+        self.queue.forwarding().is_some()
+    }
+
     /// How many writes wait for the writer, and how many may.
     pub fn write_queue_depth(&self) -> (usize, usize) {
         self.queue.depth()

@@ -117,6 +117,7 @@ impl Directory {
             None => journal_disk(&options.data)?,
         };
         let journal = open_journal(&store, disk, &options)?;
+        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
@@ -144,8 +145,8 @@ impl Directory {
             scram_keys: Arc::clone(&scram_keys),
             schema_times: Mutex::default(),
         });
-        let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
-        let log = open_log(&following, known.as_ref(), &journal, &options, &clock)?;
+        let machine = machine_of(&following, known.as_ref(), &options);
+        let log = open_log(machine, &store, &journal, &options, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -225,6 +226,24 @@ impl Directory {
     }
 }
 
+/// What the log applies records to; what is known of requests hears of them.
+fn machine_of(
+    following: &Arc<Following>,
+    known: Option<&Arc<KnownRequests>>,
+    options: &DirectoryOptions,
+) -> Arc<dyn StateMachine> {
+    let machine = StoreMachine::new(Arc::clone(&following.store));
+    let machine = Arc::new(match &options.log {
+        Some(_) => machine.followed_by(Arc::clone(following) as Arc<dyn Follower>),
+        // All is decided here.
+        None => machine,
+    });
+    match known {
+        Some(known) => Arc::new(NotedMachine::new(machine, known)),
+        None => machine,
+    }
+}
+
 /// Opens the journal; that of one server with all that is in it applied.
 fn open_journal(
     store: &Arc<Store>,
@@ -240,22 +259,15 @@ fn open_journal(
 
 /// Opens the commit log over the journal.
 fn open_log(
-    following: &Arc<Following>,
-    known: Option<&Arc<KnownRequests>>,
+    machine: Arc<dyn StateMachine>,
+    store: &Store,
     journal: &Arc<Journal>,
     options: &DirectoryOptions,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn CommitLog>, DirectoryError> {
-    let store = &following.store;
-    let machine = StoreMachine::new(Arc::clone(store));
     let Some(make) = &options.log else {
-        return Ok(Arc::new(Local::open(Arc::clone(journal), Arc::new(machine))));
+        return Ok(Arc::new(Local::open(Arc::clone(journal), machine)));
     };
-    let follower = Arc::clone(following) as Arc<dyn Follower>;
-    let mut machine: Arc<dyn StateMachine> = Arc::new(machine.followed_by(follower));
-    if let Some(known) = known {
-        machine = Arc::new(NotedMachine::new(machine, known));
-    }
     make.make(LogParts {
         machine,
         store: store.id(),

@@ -13,7 +13,7 @@ use store::{FlushOptions, StoreOptions};
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
 use crate::error::DirectoryError;
-use crate::forward::Forwarder;
+use crate::forward::forwarder::Forwarder;
 use crate::password_policy::set::PasswordPolicyOptions;
 use crate::request::limits::Limits;
 use crate::request::policy::Policy;

@@ -163,10 +163,11 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     let directory = Directory::open(options, Arc::new(SystemClock::new()))
         .map_err(|error| not_opened(error, settings))?;
     let store = Arc::clone(directory.store());
+    let server = Server::start(Arc::clone(&directory), settings)?;
     if let Some(member) = &member {
-        member.serve(&directory)?;
+        member.serve(&directory, &server);
     }
-    Ok((Server::start(directory, settings)?, store))
+    Ok((server, store))
 }
 
 /// Why the directory was not opened; for want of room, how much there is and how much it takes.

@@ -18,7 +18,7 @@ use history::log::CommitLog;
 
 use self::monitor::Reports;
 use crate::error::ServerError;
-use crate::pools::forward_pool::ForwardPool;
+use crate::server::Server;
 use crate::settings::{ClusterSettings, Settings};
 
 /// This server as a member of a cluster.
@@ -70,13 +70,11 @@ impl ClusterMember {
     }
 
     /// Carries out from now on what the others hand on, and has `cn=monitor` show the cluster.
-    ///
-    /// # Errors
-    /// When no threads can be started.
-    pub fn serve(&self, directory: &Arc<Directory>) -> Result<(), ServerError> {
-        let pool = ForwardPool::start(directory)?;
-        let asked: AskedHere = Arc::new(move |octets, done| pool.submit(octets, done));
-        let _ = self.way.asked_here.set(asked);
+    pub fn serve(&self, directory: &Directory, server: &Server) {
+        if let Some(pool) = server.forwarded_pool() {
+            let asked: AskedHere = Arc::new(move |octets, done| pool.carry_out(octets, done));
+            let _ = self.way.asked_here.set(asked);
+        }
         let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
         let reports = Reports::new(Arc::clone(directory.clock()));
         directory.show_cluster(ClusterTeller {
@@ -85,7 +83,6 @@ impl ClusterMember {
                 kept.service.get().map(|service| reports.members(service)).unwrap_or_default()
             }),
         });
-        Ok(())
     }
 
     /// How the cluster is doing, as far as this server knows.

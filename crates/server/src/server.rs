@@ -29,6 +29,7 @@ use crate::log::Logs;
 use crate::metrics::counters::{Counters, Counts};
 use crate::metrics::{self, Meter, Metrics, Process};
 use crate::pools::fair_queue::QueueSize;
+use crate::pools::forwarded_pool::{ForwardedPool, ForwardedPoolSize};
 use crate::pools::hash_pool::{HashPool, HashPoolSize};
 use crate::pools::scan_pool::{ScanPool, ScanPoolSize};
 use crate::settings::file_watch::{self, FileWatch, KeyFile};
@@ -44,6 +45,8 @@ pub struct Server {
     admin: Option<Admin>,
     workers: Vec<WorkerThread>,
     pool_threads: Vec<JoinHandle<()>>,
+    /// None where the server is alone.
+    forwarded_pool: Option<ForwardedPool>,
     logs: Logs,
     /// Hears of each worker that ends.
     ended: UnboundedReceiver<()>,
@@ -98,7 +101,8 @@ impl Server {
         let keys = KeyFile::load(settings, &directory)?;
         let files = FileWatch::start(Arc::clone(&tls), keys, settings.tls.reload_interval)?;
         let listeners = listeners::open(settings, workers)?;
-        let (shared, pool_threads) = share(&directory, settings, tls)?;
+        let (shared, mut pool_threads) = share(&directory, settings, tls)?;
+        let forwarded_pool = forwarded_pool(&shared, &mut pool_threads)?;
         let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
         let (logs, recorders) = Logs::start(&directory, settings, &meters)?;
         let metrics = Metrics::new(&shared, meters, process);
@@ -116,6 +120,7 @@ impl Server {
             admin: None,
             workers: Vec::new(),
             pool_threads,
+            forwarded_pool,
             logs,
             ended,
             shutdown: ShutdownHandle::default(),
@@ -141,6 +146,13 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// What carries out the updates that other nodes hand to this one; none where the server is
+    /// alone.
+    #[must_use]
+    pub fn forwarded_pool(&self) -> Option<ForwardedPool> {
+        self.forwarded_pool.clone()
     }
 
     /// The counters now.
@@ -195,6 +207,9 @@ impl Server {
         self.admin = None;
         self.workers.iter().for_each(|worker| worker.send(Order::Kill));
         self.workers.drain(..).for_each(WorkerThread::join);
+        if let Some(pool) = &self.forwarded_pool {
+            pool.close();
+        }
         for thread in self.pool_threads.drain(..) {
             let _ = thread.join();
         }
@@ -254,6 +269,20 @@ pub(crate) fn share(
         .with_gateways(settings.limits.bind_gateways.clone()),
     });
     Ok((shared, threads))
+}
+
+/// Starts the pool for updates of other nodes, if there may be any.
+fn forwarded_pool(
+    shared: &Arc<Shared>,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<Option<ForwardedPool>, ServerError> {
+    if !shared.directory.takes_forwarded() {
+        return Ok(None);
+    }
+    let (hashes, size) = (shared.hash_pool.queue(), ForwardedPoolSize::default());
+    let (pool, own) = ForwardedPool::start(&shared.directory, hashes, size)?;
+    threads.extend(own);
+    Ok(Some(pool))
 }
 
 /// Has the directory show the connections of a server, as long as it runs.

@@ -358,6 +358,13 @@ impl Store {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a batch is being made.
+    #[cfg(any(test, feature = "test-support"))]
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        matches!(self.seat.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
     /// The last batch's view of the base is of no more use; it would keep pages from being reused.
     pub(crate) fn release_seat(&self) {
         if let Ok(mut seat) = self.seat.try_lock() {

@@ -3,6 +3,8 @@
 //! Invariant: every batch is told of exactly once. As long as this server decides it waits for the
 //! outcome; once it does not, no longer than the limit, because the outcome may come only when the
 //! others can be reached again.
+//! Invariant: after a batch was given up nothing is decided in its reign any more: it is in the log,
+//! and may be committed yet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,9 +54,13 @@ impl Acknowledger {
                     tokio::select! {
                         biased;
                         outcome = outcome_of(outcomes, &self.shared) => outcome.map(|()| last),
-                        () = given_up(standing, reign, self.outcome_wait) => Err(unknown(
-                            "the server lost the lead before the change was acknowledged",
-                        )),
+                        () = given_up(standing, reign, self.outcome_wait) => {
+                            // Before anybody hears of it: nothing more is decided in this reign.
+                            self.shared.give_up(reign);
+                            Err(unknown(
+                                "the server lost the lead before the change was acknowledged",
+                            ))
+                        }
                     }
                 }
             };

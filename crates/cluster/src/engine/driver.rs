@@ -41,6 +41,8 @@ pub(super) struct Driver {
     pub(super) stands: watch::Sender<Standing>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
+    /// When a new term was asked for.
+    pub(super) renewed: Option<Instant>,
     /// Where the leader is asked; none in simulations.
     pub(super) asks: Option<Peers>,
 }
@@ -164,10 +166,31 @@ impl Driver {
             }
             is_new
         });
+        self.renew(&metrics).await;
         let snapshot = metrics.snapshot.map_or(0, |id| id.index + 1);
         let purged = metrics.purged.map_or(0, |id| id.index + 1);
         if self.purge_upto > purged && snapshot >= self.purge_upto {
             let _ = self.raft.trigger().purge_log(self.purge_upto.saturating_sub(1)).await;
+        }
+    }
+
+    /// A leader that is heard again after it gave up a batch hands the lead over: in the next term
+    /// that batch is either committed or gone.
+    async fn renew(&mut self, metrics: &RaftMetrics<Types>) {
+        let heard = metrics.last_quorum_acked.map(|at| at.elapsed());
+        let is_led = heard.is_some_and(|age| age <= self.options.failover_after);
+        let is_due = self.renewed.is_none_or(|at| at.elapsed() > self.options.failover_after);
+        if metrics.state == ServerState::Leader
+            && is_led
+            && is_due
+            && self.shared.has_given_up(metrics.current_term)
+        {
+            self.renewed = Some(Instant::now());
+            // A failure shows in the metrics.
+            let _ = match successor(metrics) {
+                Some(other) => self.raft.trigger().transfer_leader(other).await,
+                None => self.raft.trigger().elect(false).await,
+            };
         }
     }
 
@@ -184,7 +207,8 @@ impl Driver {
                 let is_current = applied == Some(metrics.current_term);
                 let heard = metrics.last_quorum_acked.map(|at| at.elapsed());
                 let is_led = heard.is_some_and(|age| age <= self.options.failover_after);
-                match is_current && is_led {
+                let is_over = self.shared.has_given_up(metrics.current_term);
+                match is_current && is_led && !is_over {
                     true => Role::Deciding(Reign(metrics.current_term)),
                     false => Role::Alone,
                 }
@@ -234,4 +258,11 @@ impl Driver {
             let _ = told.send(());
         }
     }
+}
+
+/// The other voter that has most of the log, as far as the leader knows; none where there is none.
+fn successor(metrics: &RaftMetrics<Types>) -> Option<u64> {
+    let matched = |id: &u64| metrics.replication.as_ref().and_then(|all| all.get(id)).copied();
+    let voters = metrics.membership_config.membership().voter_ids();
+    voters.filter(|id| *id != metrics.id).max_by_key(|id| matched(id).flatten())
 }

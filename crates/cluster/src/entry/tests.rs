@@ -1,3 +1,5 @@
+//! The octets of entries, memberships and votes, and what is refused.
+
 use super::*;
 
 const PLACE: JournalPosition = JournalPosition { term: 7, index: 3 };
@@ -112,6 +114,28 @@ fn any_octets_are_read_or_refused() {
             arbitrary::check_vote(&changed[at..]);
         }
     }
+}
+
+/// The log keeps what is in it: an address that nobody can read would stop all of them.
+#[test]
+fn members_that_could_not_be_read_are_refused_before_they_are_written() {
+    let check = |members: BTreeMap<u64, Node>| check_members(members.iter());
+    let longest = Node { address: "a".repeat(ADDRESS_MAX_BYTES), url: String::new() };
+    let most: BTreeMap<u64, Node> = (0..255).map(|id| (id, longest.clone())).collect();
+    assert_eq!(check(most.clone()), Ok(()));
+    let voters = most.keys().copied().collect();
+    let membership = Membership::new(vec![voters], most.clone()).unwrap();
+    check_read(&EntryPayload::Membership(membership));
+    let mut more = most;
+    more.insert(255, node(1));
+    assert!(check(more).is_err());
+    let url = "u".repeat(ADDRESS_MAX_BYTES + 1);
+    assert!(check(BTreeMap::from([(1, Node { url, ..node(1) })])).is_err());
+}
+
+#[track_caller]
+fn check_read(payload: &EntryPayload<RecordBytes, u64, Node>) {
+    assert_eq!(decode(PLACE, encode(payload)).unwrap().payload, *payload);
 }
 
 /// Each paragraph of the example of the page, as octets: what is before two spaces in a line.

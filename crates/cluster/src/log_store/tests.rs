@@ -1,3 +1,5 @@
+//! The engine's storage suite over the log, on a disk in memory and on the simulated medium.
+
 mod crash;
 mod damage;
 mod differential;

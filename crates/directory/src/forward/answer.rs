@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! version u16
-//! kind u8:  1 answered     lsn u64, wrong guess u8, policy u8 (255: none), response u32 + octets
+//! kind u8:  1 answered     lsn u64, wrong guess u8, policy u8 (255: none), has code u8, code u32,
+//!                        diagnostic text, response u32 + octets
 //!           2 not deciding leader text (empty: not known)
 //!           3 unknown
 //!           4 refused      result code u32, diagnostic text
@@ -15,13 +16,13 @@
 use ldap::result::ResultCode;
 use store::Lsn;
 
+use super::forwarder::{ANSWER_MAX_BYTES, PROTOCOL_VERSION};
 use super::octets::{OctetReader, Unreadable, put_octets};
-use super::{ANSWER_MAX_BYTES, PROTOCOL_VERSION};
 use crate::password_policy::PolicyError;
 
 /// What became of an update that was handed on.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Answer {
+pub enum ForwardedAnswer {
     /// It is decided, and what was changed is durable.
     Answered(Answered),
     /// The node does not decide; nothing happened.
@@ -49,20 +50,28 @@ pub struct Answered {
     pub is_wrong_guess: bool,
     /// What the password policy had against it.
     pub policy: Option<PolicyError>,
+    /// The result code that the response has; none where there is no response.
+    pub code: Option<ResultCode>,
+    /// The diagnostic message that it has.
+    pub diagnostic: String,
     /// The LDAP message to be sent; empty where its client has abandoned it.
     pub response: Vec<u8>,
 }
 
-impl Answer {
+impl ForwardedAnswer {
     /// It as octets.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = PROTOCOL_VERSION.to_le_bytes().to_vec();
         match self {
-            Self::Answered(Answered { lsn, is_wrong_guess, policy, response }) => {
+            Self::Answered(answered) => {
+                let Answered { lsn, is_wrong_guess, policy, code, diagnostic, response } = answered;
                 out.push(ANSWERED);
                 out.extend_from_slice(&lsn.0.to_le_bytes());
                 out.push(u8::from(*is_wrong_guess));
                 out.push(policy.map_or(NO_POLICY, |policy| policy as u8));
+                out.push(u8::from(code.is_some()));
+                out.extend_from_slice(&code.map_or(0, ResultCode::code).to_le_bytes());
+                put_octets(&mut out, diagnostic.as_bytes());
                 put_octets(&mut out, response);
             }
             Self::NotDeciding { leader } => {
@@ -96,6 +105,8 @@ impl Answer {
                 lsn: Lsn(reader.u64()?),
                 is_wrong_guess: reader.bool()?,
                 policy: read_policy(&mut reader)?,
+                code: read_code(&mut reader)?,
+                diagnostic: reader.text(ANSWER_MAX_BYTES)?.to_owned(),
                 response: reader.octets(ANSWER_MAX_BYTES)?.to_vec(),
             }),
             NOT_DECIDING => {
@@ -121,6 +132,15 @@ fn read_policy(reader: &mut OctetReader<'_>) -> Result<Option<PolicyError>, Unre
             let known = PolicyError::ALL.get(usize::from(number)).copied();
             known.map(Some).ok_or(Unreadable("a policy error that is not known"))
         }
+    }
+}
+
+/// The code that a response has; a number where there is none is refused, as it stands for nothing.
+fn read_code(reader: &mut OctetReader<'_>) -> Result<Option<ResultCode>, Unreadable> {
+    match (reader.bool()?, reader.u32()?) {
+        (true, code) => Ok(Some(ResultCode::from_wire(code))),
+        (false, 0) => Ok(None),
+        (false, _) => Err(Unreadable("a code of no response")),
     }
 }
 

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use ldap::message::{Message, Request};
 use zeroize::Zeroizing;
 
-use super::outgoing::{Forwardable, Forwarding};
-use super::request::{ForwardedRequest, ForwardedWork, RequestId};
+use super::outgoing::Forwarding;
+use super::request::{Forwardable, Messages};
 use crate::config::close_session;
-use crate::request::asker_queues::Asker;
 use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
@@ -19,9 +18,6 @@ use crate::request::session::Session;
 use crate::request::worker::{Next, Worker};
 use crate::write::queue::PendingWrite;
 use crate::write::{named, submit};
-
-/// The messages of one update, or of a transaction.
-pub(crate) type Messages = Vec<Zeroizing<Vec<u8>>>;
 
 /// Hands on an update by one of the LDAP operations, if another node decides it.
 pub(crate) fn update(
@@ -106,17 +102,7 @@ fn hand_on(
 ) -> Next {
     let mut id = [0; 16];
     worker.chance.fill(&mut id);
-    let forwardable = forwardable(session, id, messages);
+    let forwardable = Forwardable::new(session, id, messages);
     let cancel = session.begin(envelope.id);
     Next::Write(PendingWrite::elsewhere(&worker.directory.queue, forwardable, envelope, cancel))
-}
-
-/// What is needed to have an update of this session decided elsewhere.
-pub(crate) fn forwardable(session: &Session, id: RequestId, messages: Messages) -> Forwardable {
-    let work = ForwardedWork::Messages { session: session.to_another(), messages };
-    Forwardable {
-        request: ForwardedRequest { id, work }.encode(),
-        session: session.number(),
-        asker: Asker::of(session),
-    }
 }

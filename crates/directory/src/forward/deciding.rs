@@ -1,7 +1,7 @@
 //! The node that decides: an update of another node is carried out as if its session were here.
 //!
-//! Invariant: a peer has proved who it is, and is believed who its clients are; what those may do is
-//! looked at here, by the state of this node.
+//! Invariant: a peer has proved who it is, and is believed who its clients are; what those may do
+//! is looked at here, by the state of this node.
 //! Invariant: nothing but updates is carried out for another node.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use ldap::result::ResultCode;
 use schema::DnKey;
 use zeroize::Zeroizing;
 
-use super::answer::{Answer, Answered};
+use super::answer::{Answered, ForwardedAnswer};
 use super::known_requests::{Begun, ForwardedDone, Ticket};
 use super::outgoing::Forwarding;
 use super::request::{ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork};
@@ -26,12 +26,13 @@ use crate::directory::Directory;
 use crate::request::asker_queues::Asker;
 use crate::request::completion::{Completion, WriteDone};
 use crate::request::controls::transaction::SPECIFICATION;
+use crate::request::outbox::LostUpdate;
 use crate::request::refusal::Refusal;
 use crate::request::session::{SIMPLE, Session};
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, RequestState, Worker};
 use crate::write::named;
-use crate::write::queue::{LostUpdate, PendingWrite};
+use crate::write::queue::PendingWrite;
 use crate::write::request::{Rehash, SentEvents, WriteOp};
 use crate::write::response::WriteResponse;
 use crate::write::transaction;
@@ -67,7 +68,7 @@ impl ForwardedUpdate {
 
     /// Refuses it with `busy`: there is no room for its hash.
     pub fn refuse_busy(self, why: String) {
-        self.ticket.answer(&Answer::Refused { code: ResultCode::Busy, diagnostic: why });
+        self.ticket.answer(&ForwardedAnswer::Refused { code: ResultCode::Busy, diagnostic: why });
     }
 }
 
@@ -98,7 +99,7 @@ impl Worker {
             Begun::Known => return None,
         };
         if let Some(leader) = elsewhere(forwarding) {
-            ticket.answer(&Answer::NotDeciding { leader });
+            ticket.answer(&ForwardedAnswer::NotDeciding { leader });
             return None;
         }
         match request.work {
@@ -134,7 +135,7 @@ impl Worker {
         let next = self.resume(&mut update.session, done, &mut out);
         match self.follow_forwarded(update, next, out) {
             Followed::GoOn(update) => self.go_on_forwarded(*update),
-            Followed::Hash(hash) => Some(hash),
+            Followed::Hash(hash) => Some(*hash),
             Followed::Over => None,
         }
     }
@@ -142,7 +143,7 @@ impl Worker {
     /// The session and the messages, where they are those of an update that is to be carried out.
     fn forwarded_update(
         &mut self,
-        told: ForwardedSession,
+        told: Box<ForwardedSession>,
         messages: Vec<Zeroizing<Vec<u8>>>,
         ticket: Ticket,
         is_applied: bool,
@@ -173,7 +174,7 @@ impl Worker {
                 return None;
             }
         };
-        let mut session = Session::of_another(told, access, mechanism);
+        let mut session = Session::of_another(*told, access, mechanism);
         if let Some(identifier) = kind.transaction {
             let all = &self.directory.budgets.transactions;
             let (asker, now) = (Asker::of(&session), self.directory.clock.elapsed());
@@ -190,7 +191,7 @@ impl Worker {
             let next = self.handle(&mut update.session, &message, &mut out);
             match self.follow_forwarded(update, next, out) {
                 Followed::GoOn(rest) => update = *rest,
-                Followed::Hash(hash) => return Some(hash),
+                Followed::Hash(hash) => return Some(*hash),
                 Followed::Over => return None,
             }
         }
@@ -223,7 +224,7 @@ impl Worker {
                 submit(&self.directory, pending, update.ticket);
                 Followed::Over
             }
-            Next::Hash(job) => Followed::Hash(ForwardedHash { job, rest: update }),
+            Next::Hash(job) => Followed::Hash(Box::new(ForwardedHash { job, rest: update })),
             Next::Write(_) | Next::Later(_) | Next::StartTls(_) | Next::Close(_) => {
                 let why = "another node may ask for nothing but updates";
                 update.ticket.answer(&refusal(ResultCode::ProtocolError, why));
@@ -233,18 +234,22 @@ impl Worker {
     }
 
     /// The answer to a request that ends here.
-    fn answered(&self, which: (MessageId, OperationKind), refusal: Refusal) -> Answer {
+    fn answered(&self, which: (MessageId, OperationKind), refusal: Refusal) -> ForwardedAnswer {
         self.answered_with(which, WriteResponse::from(refusal))
     }
 
-    fn answered_with(&self, which: (MessageId, OperationKind), response: WriteResponse) -> Answer {
+    fn answered_with(
+        &self,
+        which: (MessageId, OperationKind),
+        response: WriteResponse,
+    ) -> ForwardedAnswer {
         let mut bytes = Vec::new();
         let mut sink = ResponseSink::new(&mut bytes, which.0, Some(which.1));
         let completion = response.send(None, &mut sink);
         self.told(WriteDone { bytes, completion })
     }
 
-    fn told(&self, done: WriteDone) -> Answer {
+    fn told(&self, done: WriteDone) -> ForwardedAnswer {
         let is_wrong_guess = done.completion.is_wrong_guess;
         told(&self.directory, is_wrong_guess, done)
     }
@@ -254,7 +259,7 @@ impl Worker {
 enum Followed {
     /// Another message is to be handled.
     GoOn(Box<ForwardedUpdate>),
-    Hash(ForwardedHash),
+    Hash(Box<ForwardedHash>),
     Over,
 }
 
@@ -334,15 +339,7 @@ fn is_update(request: &Request<'_>) -> bool {
 
 /// What is answered to a request that was carried out before, and whose answer was lost.
 fn already(kind: &Kind) -> Refusal {
-    if kind.has_value { value_lost() } else { Refusal::new(ResultCode::Success, "") }
-}
-
-/// The answer where a success would have to say what is not known any more.
-pub(crate) fn value_lost() -> Refusal {
-    Refusal::new(
-        ResultCode::Other,
-        "the change was made, and what was to be answered is lost; ask for it again",
-    )
+    if kind.has_value { Refusal::value_lost() } else { Refusal::new(ResultCode::Success, "") }
 }
 
 /// Where the node is found that decides, if it is another one.
@@ -393,8 +390,10 @@ fn submit(directory: &Arc<Directory>, pending: PendingWrite, ticket: Ticket) {
         Box::new(move |outcome| {
             let answer = match (outcome, directory.upgrade()) {
                 (Ok(done), Some(directory)) => told(&directory, is_wrong_guess, done),
-                (Err(LostUpdate::NotDeciding { leader }), _) => Answer::NotDeciding { leader },
-                (Ok(_) | Err(LostUpdate::Unknown), _) => Answer::Unknown,
+                (Err(LostUpdate::NotDeciding { leader }), _) => {
+                    ForwardedAnswer::NotDeciding { leader }
+                }
+                (Ok(_) | Err(LostUpdate::Unknown), _) => ForwardedAnswer::Unknown,
             };
             ticket.answer(&answer);
         }),
@@ -407,18 +406,20 @@ fn submit_of_server(directory: &Arc<Directory>, op: WriteOp, is_lazy: bool, tick
 }
 
 /// The answer that says what a response does. What it was decided on is visible by now.
-fn told(directory: &Directory, is_wrong_guess: bool, done: WriteDone) -> Answer {
+fn told(directory: &Directory, is_wrong_guess: bool, done: WriteDone) -> ForwardedAnswer {
     let WriteDone { bytes, completion } = done;
-    Answer::Answered(Answered {
+    ForwardedAnswer::Answered(Answered {
         lsn: directory.storage.store.published().lsn,
         is_wrong_guess,
         policy: completion.policy,
+        code: completion.code,
+        diagnostic: completion.diagnostic.into_owned(),
         response: bytes,
     })
 }
 
-fn refusal(code: ResultCode, why: &str) -> Answer {
-    Answer::Refused { code, diagnostic: why.to_owned() }
+fn refusal(code: ResultCode, why: &str) -> ForwardedAnswer {
+    ForwardedAnswer::Refused { code, diagnostic: why.to_owned() }
 }
 
 /// A delete takes the subordinates with it (draft-armijo-ldap-treedelete).

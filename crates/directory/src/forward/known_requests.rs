@@ -16,7 +16,7 @@ use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
 use store::{LogPosition, Lsn};
 
-use super::answer::Answer;
+use super::answer::ForwardedAnswer;
 use super::request::RequestId;
 
 /// Takes the octets of the answer to a request of another node; called once, from a thread that
@@ -130,11 +130,11 @@ impl KnownRequests {
         }
     }
 
-    fn end(&self, id: &RequestId, answer: &Answer) {
+    fn end(&self, id: &RequestId, answer: &ForwardedAnswer) {
         let octets = answer.encode();
         let mut known = self.lock();
         let waiting = known.underway.remove(id).unwrap_or_default();
-        if matches!(answer, Answer::Answered(_)) && octets.len() <= ANSWER_KEPT_MAX_BYTES {
+        if matches!(answer, ForwardedAnswer::Answered(_)) && octets.len() <= ANSWER_KEPT_MAX_BYTES {
             known.keep(self.clock.elapsed(), *id, &octets);
         }
         drop(known);
@@ -202,7 +202,7 @@ impl Ticket {
     }
 
     /// Answers all who have asked.
-    pub(crate) fn answer(mut self, answer: &Answer) {
+    pub(crate) fn answer(mut self, answer: &ForwardedAnswer) {
         self.is_answered = true;
         self.known.end(&self.id, answer);
     }
@@ -213,7 +213,7 @@ impl Drop for Ticket {
         if !self.is_answered {
             let diagnostic = "the server that takes the writes could not handle it".to_owned();
             let code = ResultCode::Unavailable;
-            self.known.end(&self.id, &Answer::Refused { code, diagnostic });
+            self.known.end(&self.id, &ForwardedAnswer::Refused { code, diagnostic });
         }
     }
 }

@@ -19,32 +19,23 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use environment::Clock;
 use history::log::{CommitError, CommitLog, ReadLevel, Role};
 use ldap::dn::Dn;
-use ldap::message::{DecodeLimits, Message, MessageId, OperationKind, Response};
+use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use ldap::url::LdapUrl;
 use rustc_hash::FxHashMap;
 use store::Lsn;
-use zeroize::Zeroizing;
 
-use super::answer::{Answer, Answered};
+use super::answer::{Answered, ForwardedAnswer};
+use super::forwarder::{ForwardError, Forwarder, REQUEST_MAX_BYTES};
 use super::known_requests::KnownRequests;
-use super::{ForwardError, Forwarder, REQUEST_MAX_BYTES};
-use crate::request::asker_bytes::AskerBytes;
+use super::request::Forwardable;
+use crate::request::asker_bytes::{AskerBytes, SMALL_BYTES};
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::{Cancel, Ending};
 use crate::request::completion::{Completion, WriteDone};
 use crate::request::limits::Limits;
+use crate::request::outbox::{Post, To, refused};
 use crate::request::refusal::Refusal;
-use crate::write::queue::{Post, SMALL_BYTES, To, refused, shutting_down};
-
-/// What of an update is needed to hand it on.
-pub(crate) struct Forwardable {
-    /// All of it, encoded (see `request.rs`).
-    pub(crate) request: Zeroizing<Vec<u8>>,
-    /// The number of the connection.
-    pub(crate) session: u64,
-    pub(crate) asker: Asker,
-}
 
 /// An update that is handed on.
 pub(crate) struct Outgoing {
@@ -239,7 +230,7 @@ impl Forwarding {
         let mut waiting = self.lock();
         if waiting.is_closed {
             drop(waiting);
-            return answer(outgoing, &shutting_down());
+            return answer(outgoing, &Refusal::shutting_down());
         }
         waiting.count(outgoing.forwardable.asker);
         drop(waiting);
@@ -284,34 +275,30 @@ impl Forwarding {
     /// Takes what the other node says, or that it says nothing.
     fn heard(self: &Arc<Self>, mut underway: Underway, heard: Result<Vec<u8>, ForwardError>) {
         let said = match heard {
-            Ok(octets) => Answer::decode(&octets).unwrap_or_else(|error| {
+            Ok(octets) => ForwardedAnswer::decode(&octets).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the node that decides has sent an answer that is none");
-                Answer::Unknown
+                ForwardedAnswer::Unknown
             }),
-            Err(ForwardError::NotSent) => Answer::NotDeciding { leader: None },
-            Err(ForwardError::Unknown) => Answer::Unknown,
+            Err(ForwardError::NotSent) => ForwardedAnswer::NotDeciding { leader: None },
+            Err(ForwardError::Unknown) => ForwardedAnswer::Unknown,
         };
         let may_have_happened = underway.outgoing.may_have_happened;
         match said {
-            Answer::Answered(answered) => {
+            ForwardedAnswer::Answered(answered) => {
                 let lsn = answered.lsn;
-                match done(&underway.outgoing, answered) {
+                let done = done(&underway.outgoing, answered);
+                if may_have_happened && is_busy(&done) {
                     // It says nothing of what whoever was asked first may still do.
-                    Some(done) if may_have_happened && is_busy(&done) => self.again(underway),
-                    Some(done) => self.wait_until_applied(underway, lsn, done),
-                    None => {
-                        tracing::warn!("the node that decides has sent a response that is none");
-                        underway.outgoing.may_have_happened = true;
-                        self.again(underway);
-                    }
+                    return self.again(underway);
                 }
+                self.wait_until_applied(underway, lsn, done);
             }
-            Answer::NotDeciding { .. } => self.again(underway),
-            Answer::Refused { .. } if may_have_happened => self.again(underway),
-            Answer::Refused { code, diagnostic } => {
+            ForwardedAnswer::NotDeciding { .. } => self.again(underway),
+            ForwardedAnswer::Refused { .. } if may_have_happened => self.again(underway),
+            ForwardedAnswer::Refused { code, diagnostic } => {
                 self.refuse(underway, Refusal::new(code, diagnostic));
             }
-            Answer::Unknown => {
+            ForwardedAnswer::Unknown => {
                 underway.outgoing.may_have_happened = true;
                 self.again(underway);
             }
@@ -326,7 +313,7 @@ impl Forwarding {
             drop(waiting);
             let refusal = match underway.outgoing.may_have_happened {
                 true => unknown(),
-                false if is_closed => shutting_down(),
+                false if is_closed => Refusal::shutting_down(),
                 false => (&CommitError::NoQuorum).into(),
             };
             return self.refuse(underway, refusal);
@@ -439,7 +426,7 @@ impl Waiting {
     /// Counts one more, if there may be.
     fn admit(&mut self, of: &Forwarding, asker: Asker, octets: usize) -> Result<(), Refusal> {
         if self.is_closed {
-            return Err(shutting_down());
+            return Err(Refusal::shutting_down());
         }
         let own = self.of_askers.get(&asker).copied().unwrap_or(0);
         let is_full = match asker {
@@ -508,34 +495,18 @@ fn answer(outgoing: Outgoing, refusal: &Refusal) {
     Post::default().send(outgoing.to, refused(which, refusal));
 }
 
-/// The response as the client is sent it; none when it is no response to this request.
-fn done(outgoing: &Outgoing, answered: Answered) -> Option<WriteDone> {
-    let Answered { is_wrong_guess, policy, response: bytes, .. } = answered;
-    let new = Completion::of(outgoing.id, Some(outgoing.operation));
-    if bytes.is_empty() {
-        return Some(WriteDone { bytes, completion: new });
-    }
-    let message = Message::<Response<'_>>::decode(&bytes, &DecodeLimits::default()).ok()?;
-    let result = match &message.op {
-        Response::Modify(result)
-        | Response::Add(result)
-        | Response::Delete(result)
-        | Response::ModifyDn(result)
-        | Response::Extended { result, .. } => result,
-        _ => return None,
-    };
-    if message.id != outgoing.id {
-        return None;
-    }
+/// The response as the client is sent it.
+fn done(outgoing: &Outgoing, answered: Answered) -> WriteDone {
+    let Answered { is_wrong_guess, policy, code, diagnostic, response: bytes, .. } = answered;
     let completion = Completion {
-        code: Some(result.code),
-        diagnostic: result.diagnostic.to_owned().into(),
+        code,
+        diagnostic: diagnostic.into(),
         policy,
         is_wrong_guess,
         bytes: bytes.len() as u64,
-        ..new
+        ..Completion::of(outgoing.id, Some(outgoing.operation))
     };
-    Some(WriteDone { bytes, completion })
+    WriteDone { bytes, completion }
 }
 
 fn is_busy(done: &WriteDone) -> bool {

@@ -24,10 +24,11 @@ use ldap::message::NAME_LENGTH_MAX_BYTES;
 use schema::EntryId;
 use zeroize::Zeroizing;
 
+use super::forwarder::{MESSAGES_MAX, PROTOCOL_VERSION, REQUEST_MAX_BYTES};
 use super::octets::{OctetReader, Unreadable, put_count, put_octets};
-use super::{MESSAGES_MAX, PROTOCOL_VERSION, REQUEST_MAX_BYTES};
 use crate::password_policy::account_event::{AccountEvents, Event, What};
-use crate::request::session::{LocalUser, Peer};
+use crate::request::asker_queues::Asker;
+use crate::request::session::{LocalUser, Peer, Session};
 
 /// An update that is handed on.
 pub(crate) struct ForwardedRequest {
@@ -36,13 +37,38 @@ pub(crate) struct ForwardedRequest {
     pub(crate) work: ForwardedWork,
 }
 
+/// What of an update is needed to hand it on.
+pub(crate) struct Forwardable {
+    /// All of it, encoded.
+    pub(crate) request: Zeroizing<Vec<u8>>,
+    /// The number of the connection.
+    pub(crate) session: u64,
+    pub(crate) asker: Asker,
+}
+
+impl Forwardable {
+    /// That of the messages of a session.
+    pub(crate) fn new(session: &Session, id: RequestId, messages: Messages) -> Self {
+        let told = Box::new(session.to_another());
+        let work = ForwardedWork::Messages { session: told, messages };
+        Self {
+            request: ForwardedRequest { id, work }.encode(),
+            session: session.number(),
+            asker: Asker::of(session),
+        }
+    }
+}
+
+/// The messages of one update, or of a transaction.
+pub(crate) type Messages = Vec<Zeroizing<Vec<u8>>>;
+
 /// Names a request in the whole cluster.
 pub(crate) type RequestId = [u8; 16];
 
 /// What is to be done.
 pub(crate) enum ForwardedWork {
     /// The message of one update, or those of a transaction: its updates, then its end.
-    Messages { session: ForwardedSession, messages: Vec<Zeroizing<Vec<u8>>> },
+    Messages { session: Box<ForwardedSession>, messages: Messages },
     /// What binds at the other node left in accounts.
     Events(Vec<AccountEvents>),
     /// A password is stored anew.
@@ -131,7 +157,7 @@ impl ForwardedRequest {
         let id = reader.array()?;
         let work = match reader.u8()? {
             MESSAGES => ForwardedWork::Messages {
-                session: ForwardedSession::read(&mut reader)?,
+                session: Box::new(ForwardedSession::read(&mut reader)?),
                 messages: read_messages(&mut reader)?,
             },
             EVENTS => {
@@ -151,7 +177,7 @@ impl ForwardedRequest {
     }
 }
 
-fn read_messages(reader: &mut OctetReader<'_>) -> Result<Vec<Zeroizing<Vec<u8>>>, Unreadable> {
+fn read_messages(reader: &mut OctetReader<'_>) -> Result<Messages, Unreadable> {
     let count = reader.count(MESSAGES_MAX, LENGTH_BYTES)?;
     if count == 0 {
         return Err(Unreadable("a request without a message"));

@@ -117,6 +117,9 @@ impl fmt::Debug for AskerHeld {
     }
 }
 
+/// An update that takes no more is not counted in octets: how many wait is bounded as well.
+pub(crate) const SMALL_BYTES: usize = 4 * 1024;
+
 /// One who asks has so much of the whole at the most: one part of so many.
 const SHARES: usize = 4;
 

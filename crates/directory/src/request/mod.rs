@@ -16,6 +16,7 @@ pub(crate) mod job;
 pub(crate) mod limits;
 pub(crate) mod name_memo;
 pub(crate) mod note;
+pub(crate) mod outbox;
 pub(crate) mod policy;
 pub(crate) mod protection;
 pub(crate) mod received;

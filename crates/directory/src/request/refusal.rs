@@ -36,6 +36,20 @@ impl Refusal {
         Self { code, matched, diagnostic: diagnostic.into(), referrals, policy }
     }
 
+    /// That of what comes when the directory is being shut down.
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(ResultCode::Unavailable, "the server is shutting down")
+    }
+
+    /// That of a change which was made, where a success would have to say what is not known any
+    /// more.
+    pub(crate) fn value_lost() -> Self {
+        Self::new(
+            ResultCode::Other,
+            "the change was made, and what was to be answered is lost; ask for it again",
+        )
+    }
+
     /// It is refused by a password policy.
     pub(crate) fn because(self, error: PolicyError) -> Self {
         Self { policy: Some(error), ..self }

@@ -5,7 +5,6 @@
 
 mod answers;
 mod group_commit;
-mod outbox;
 pub(crate) mod pipeline;
 mod waiting;
 
@@ -19,16 +18,15 @@ use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
 use self::answers::refuse_all;
-pub(crate) use self::answers::{refused, shutting_down};
-pub(crate) use self::outbox::{ForwardedReply, LostUpdate, Post, To};
-pub use self::outbox::{Outbox, Reply};
 use self::waiting::{NotTaken, Queued, WaitingWrites};
-use crate::forward::outgoing::{Forwardable, Forwarding, Outgoing};
-use crate::forward::request::{ForwardedRequest, RequestId};
+use crate::forward::outgoing::{Forwarding, Outgoing};
+use crate::forward::request::{Forwardable, ForwardedRequest, RequestId};
+use crate::request::asker_bytes::SMALL_BYTES;
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::Cancel;
 use crate::request::controls::write::WriteControls;
 use crate::request::limits::Limits;
+use crate::request::outbox::{ForwardedReply, Outbox, Reply, To};
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};
@@ -279,7 +277,7 @@ impl WriteQueue {
                 ResultCode::Busy,
                 "large writes that wait take too much memory; try again when one is answered",
             ),
-            NotTaken::Closed => shutting_down(),
+            NotTaken::Closed => Refusal::shutting_down(),
         };
         refuse_all([queued], &refusal);
     }
@@ -301,6 +299,3 @@ impl WriteQueue {
         }
     }
 }
-
-/// A request that takes no more is not counted in octets: how many wait is bounded as well.
-pub(crate) const SMALL_BYTES: usize = 4 * 1024;

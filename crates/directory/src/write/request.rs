@@ -15,8 +15,7 @@ use ldap::message::{MessageId, ModifyOperation, OperationKind};
 use schema::{AttributeDescription, DnKey, Entry, EntryId};
 
 use crate::config::changes::{AccessConfig, IndexConfig};
-use crate::forward::asking::Messages;
-use crate::forward::outgoing::Forwardable;
+use crate::forward::request::{Forwardable, Messages};
 use crate::password_policy::account_event::AccountEvents;
 use crate::password_policy::verdict::Verdict;
 use crate::request::asker_bytes::AskerHeld;

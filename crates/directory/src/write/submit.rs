@@ -6,8 +6,7 @@ use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
 use crate::bind::hashing::Questions;
-use crate::forward::asking;
-use crate::forward::outgoing::Forwardable;
+use crate::forward::request::Forwardable;
 use crate::request::cancel::Cancel;
 use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
@@ -92,7 +91,7 @@ fn forwardable(session: &Session, request: &mut WriteRequest, bytes: &[u8]) -> F
         _ => Vec::new(),
     };
     messages.push(Zeroizing::new(bytes.to_vec()));
-    asking::forwardable(session, request.request, messages)
+    Forwardable::new(session, request.request, messages)
 }
 
 /// Refuses controls that this session may not use, or not together.

@@ -72,8 +72,8 @@ fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> 
     Ok(base)
 }
 
-/// Whether the deletion of a tree came to its end with its record `last`: the named entry is deleted
-/// last. Refuses where nobody can tell.
+/// Whether the deletion of a tree came to its end with its record `last`: the named entry is
+/// deleted last. Refuses where nobody can tell.
 pub(crate) fn deleted_tree(
     directory: &Directory,
     op: &SubtreeDelete,

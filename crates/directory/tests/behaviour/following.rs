@@ -27,12 +27,23 @@ struct Told {
     role: Mutex<Role>,
     /// What was decided here and is not committed.
     lost: Mutex<Vec<CommitDone>>,
+    watchers: Mutex<Vec<RoleWatcher>>,
 }
 
 impl Told {
+    fn set_role(&self, role: Role) {
+        *self.role.lock().unwrap() = role;
+        self.watchers.lock().unwrap().iter().for_each(|watcher| watcher(&self.role()));
+    }
+
     /// The lead is lost, with all that is in flight.
     fn lose_lead(&self) {
-        *self.role.lock().unwrap() = Role::Following { leader: None };
+        self.set_role(Role::Following { leader: None });
+        self.give_up();
+    }
+
+    /// What is in flight is not going to be.
+    fn give_up(&self) {
         let reason = "the lead was lost".to_owned();
         let lost = std::mem::take(&mut *self.lost.lock().unwrap());
         lost.into_iter()
@@ -62,6 +73,7 @@ impl CommitLog for Told {
 
     fn watch(&self, watcher: RoleWatcher) {
         watcher(&self.role());
+        self.watchers.lock().unwrap().push(watcher);
     }
 
     fn barrier(&self, _: ReadLevel, done: BarrierDone) {
@@ -106,7 +118,8 @@ impl Two {
         let log = Arc::clone(&made);
         let make = MakeLog::new(move |parts| {
             let role = Mutex::new(Role::Following { leader: None });
-            let told = Arc::new(Told { machine: parts.machine, role, lost: Mutex::default() });
+            let (lost, watchers) = (Mutex::default(), Mutex::default());
+            let told = Arc::new(Told { machine: parts.machine, role, lost, watchers });
             *log.lock().unwrap() = Some(Arc::clone(&told));
             Ok(told)
         });
@@ -302,7 +315,7 @@ fn what_was_decided_here_and_lost_is_not_in_force() {
     add_anna(&mut root);
     two.sync();
     let mut anybody = two.follower.client();
-    *two.log.role.lock().unwrap() = Role::Deciding(Reign(1));
+    two.log.set_role(Role::Deciding(Reign(1)));
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| {
             let mut root = two.follower.root();
@@ -321,4 +334,41 @@ fn what_was_decided_here_and_lost_is_not_in_force() {
     });
     assert_eq!(read(&mut two.follower.root(), SUFFIX, "aci"), [""; 0]);
     assert_eq!(seen(&mut anybody), ["9"]);
+}
+
+/// While the log is busy, the writer gathers the next batch, and nobody else can make one. Records
+/// that were decided elsewhere must not wait for that: the log tells of what is in flight behind
+/// them.
+#[test]
+fn a_batch_that_is_gathered_is_given_up_with_the_lead() {
+    let two = Two::new(100);
+    let mut root = two.leader.root();
+    add_anna(&mut root);
+    two.sync();
+    two.log.set_role(Role::Deciding(Reign(1)));
+    std::thread::scope(|scope| {
+        let ask = |value: &'static str| {
+            let two = &two;
+            move || {
+                let mut root = two.follower.root();
+                root.modify(ANNA, &[(ModifyOperation::Replace, "employeeNumber", &[value])])
+            }
+        };
+        let first = scope.spawn(ask("1"));
+        while two.log.in_flight() == 0 {
+            std::thread::yield_now();
+        }
+        let second = scope.spawn(ask("2"));
+        // It is decided, in a batch that waits for the log: there is no other one meanwhile.
+        while !two.follower.directory.store().is_writing() {
+            std::thread::yield_now();
+        }
+        modify(&mut root, ANNA, ModifyOperation::Replace, ("employeeNumber", "8"));
+        two.log.set_role(Role::Following { leader: None });
+        two.sync();
+        two.log.give_up();
+        assert_ne!(first.join().unwrap(), OK);
+        assert_ne!(second.join().unwrap(), OK);
+    });
+    assert_eq!(seen(&mut two.follower.client()), ["8"]);
 }

@@ -1,9 +1,10 @@
-//! Updates on a node that does not decide: they are carried out as if their client were connected to
-//! the one that does, once, and their client sees them.
+//! Updates on a node that does not decide: they are carried out as if their client were connected
+//! to the one that does, once, and their client sees them.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use directory::{Peer, Tls};
 use history::record::{OpKind, Record};
 use ldap::message::{
     Control, ControlsBuf, DeleteRequest, ModifyOperation, ModifyRequest, Request, Scope,
@@ -64,7 +65,7 @@ fn each_operation_is_carried_out_where_it_is_decided_and_seen_where_it_was_asked
     let record = last_record(&cluster);
     assert_eq!((record.origin.op, &*record.origin.who.dn), (OpKind::Delete, ROOT_DN));
     assert_eq!(record.origin.who.mechanism, "simple");
-    assert_eq!(cluster.wire.requests.lock().unwrap().len(), 4);
+    assert_eq!(cluster.wire.count(), 4);
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn what_is_decided_here_is_not_handed_on() {
     let cluster = Cluster::new();
     assert_eq!(cluster.leader().root().add(&ou("a"), UNIT), ResultCode::Success);
     assert!(exists(cluster.follower(), &ou("a")));
-    assert!(cluster.wire.requests.lock().unwrap().is_empty());
+    assert_eq!(cluster.wire.count(), 0);
 }
 
 #[test]
@@ -216,12 +217,14 @@ fn without_a_leader_a_write_waits_and_is_refused_in_the_end() {
     cluster.follower().clock.advance(Duration::from_secs(11));
     assert_eq!(code(&unsent), ResultCode::Unavailable);
     cluster.wire.fail([Fault::LoseRequest]);
-    let (sender, receiver) = channel();
+    let sent = cluster.wire.count();
     let unknown = submit_unit(&mut client, &ou("b"));
+    while cluster.wire.count() == sent {
+        std::thread::yield_now();
+    }
     cluster.follower().clock.advance(Duration::from_secs(11));
-    sender.send(unknown.recv().unwrap()).unwrap();
     let mut answer = Answer::default();
-    answer.take(&receiver.recv().unwrap());
+    answer.take(&unknown.recv().unwrap());
     assert_eq!(answer.code(), ResultCode::Other);
     assert!(answer.diagnostic.contains("the outcome is unknown"), "{}", answer.diagnostic);
     // A leader comes in time.
@@ -243,7 +246,7 @@ fn settings_ask_for_referrals() {
     assert_eq!(changed.referrals, ["ldap://node0/uid=x,dc=y"]);
     cluster.lead(None);
     assert_eq!(client.add(&ou("a"), UNIT), ResultCode::Unavailable);
-    assert!(cluster.wire.requests.lock().unwrap().is_empty());
+    assert_eq!(cluster.wire.count(), 0);
 }
 
 #[test]
@@ -485,4 +488,103 @@ fn what_is_no_update_is_not_carried_out_for_another_node() {
         assert!(cluster.wire.send(sent[..cut].to_vec(), Box::new(answer)));
         assert!(matches!(receiver.recv().unwrap()[2], 4), "it is refused");
     }
+}
+
+/// The entry, with ACIs that the leader sets before any other node is asked.
+fn with_acis(cluster: &Cluster, name: &str, acis: &[&str]) {
+    let changes: &[(ModifyOperation, &str, &[&str])] = &[(ModifyOperation::Replace, "aci", acis)];
+    assert_eq!(cluster.leader().root().modify(name, changes), ResultCode::Success);
+}
+
+#[test]
+fn access_rules_ask_for_the_connection_of_the_client() {
+    let cluster = Cluster::with(2, |options| {
+        options.authentication.confidentiality = directory::Confidentiality::Never;
+    });
+    let anna = person(&mut cluster.leader().root(), "anna");
+    let (near, plain) = (ou("near"), ou("plain"));
+    for name in [&near, &plain] {
+        assert_eq!(cluster.leader().root().add(name, UNIT), ResultCode::Success);
+    }
+    let of = |rule: &str| {
+        format!(
+            "(targetattr=\"*\")(version 3.0; acl \"x\"; allow (all) userdn=\"ldap:///self || \
+                 ldap:///anyone\" and {rule};)"
+        )
+    };
+    with_acis(&cluster, &near, &[&of("ip=\"192.0.2.7\"")]);
+    with_acis(&cluster, &plain, &[&of("authmethod=\"simple\" and ssf<=\"0\"")]);
+    let client_at = |address: &str| {
+        let peer = Peer {
+            address: format!("{address}:1000"),
+            ip: Some(address.parse().unwrap()),
+            ..Peer::default()
+        };
+        cluster.follower().client_from(peer)
+    };
+    let change = |client: &mut Client, name: &str| modify_with(client, name, "changed", &[]).code();
+    let mut client = client_at("192.0.2.7");
+    assert_eq!(change(&mut client, &near), ResultCode::Success);
+    assert_eq!(last_record(&cluster).origin.who.address, "192.0.2.7:1000");
+    assert_eq!(change(&mut client, &plain), ResultCode::InsufficientAccessRights);
+    let mut client = client_at("192.0.2.8");
+    assert_eq!(change(&mut client, &near), ResultCode::InsufficientAccessRights);
+    assert_eq!(client.bind(&anna, "secret"), ResultCode::Success);
+    assert_eq!(change(&mut client, &plain), ResultCode::Success);
+    let record = last_record(&cluster);
+    assert_eq!((&*record.origin.who.dn, &*record.origin.who.mechanism), (&*anna, "simple"));
+    client.connection.session.set_tls(Tls { strength_bits: 256, ..Tls::default() });
+    assert_eq!(change(&mut client, &plain), ResultCode::InsufficientAccessRights);
+}
+
+#[test]
+fn what_binds_leave_is_written_by_the_node_that_decides() {
+    let cluster = Cluster::with(2, |options| options.password_policy.last_login = true);
+    let anna = person(&mut cluster.leader().root(), "anna");
+    assert_eq!(cluster.follower().client().bind(&anna, "secret"), ResultCode::Success);
+    // A shutdown waits for it.
+    cluster.follower().directory.shutdown();
+    let asked = Asked {
+        base: &anna,
+        scope: Scope::Base,
+        attributes: &["pwdLastSuccess"],
+        ..Asked::default()
+    };
+    let found = cluster.leader().root().search(&asked);
+    assert_eq!(found.entries[0].texts("pwdLastSuccess").len(), 1, "{found:?}");
+    assert_eq!(last_record(&cluster).origin.op, OpKind::Internal);
+}
+
+#[test]
+fn whoever_must_change_a_password_does_so_through_any_node() {
+    let anna = format!("uid=anna,{SUFFIX}");
+    let fill = |served: &Served| {
+        let mut root = served.root();
+        assert_eq!(person(&mut root, "anna"), anna);
+        let policy: &[(&str, &[&str])] = &[
+            ("objectClass", &["subentry", "pwdPolicy"]),
+            ("cn", &["policy"]),
+            ("subtreeSpecification", &["{}"]),
+            ("pwdAttribute", &["userPassword"]),
+            ("pwdMustChange", &["TRUE"]),
+        ];
+        let answer = root.try_add(&format!("cn=policy,{SUFFIX}"), policy);
+        assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+        let changes = modifications(&[(ModifyOperation::Replace, "pwdReset", &["TRUE"])]);
+        let modify = ModifyRequest { name: &anna, changes: changes.as_ref() };
+        let mut relax = ControlsBuf::new();
+        relax.push(Control { oid: "1.3.6.1.4.1.4203.666.5.12", critical: true, value: None });
+        let answer = root.request(Request::Modify(modify), relax.as_ref());
+        assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    };
+    let cluster = Cluster::filled(2, fill, |_| {});
+    let mut client = cluster.follower().client();
+    assert_eq!(client.bind(&anna, "secret"), ResultCode::Success);
+    assert_eq!(client.delete(&anna), ResultCode::InsufficientAccessRights);
+    assert_eq!(cluster.wire.count(), 0, "it is refused here");
+    let value = password_modify(&anna, Some("secret"), Some("a better secret"));
+    let changed = client.extended(PASSWORD_MODIFY, Some(&value));
+    assert_eq!(changed.code(), ResultCode::Success, "{}", changed.diagnostic);
+    assert_eq!(client.bind(&anna, "a better secret"), ResultCode::Success);
+    assert_eq!(cluster.follower().root().delete(&anna), ResultCode::Success);
 }

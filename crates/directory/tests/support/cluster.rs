@@ -1,5 +1,5 @@
 //! Several directories in one process with one log: one of them decides, and the others apply what
-//! it decides. Who decides, what a node applies and what becomes of messages is for the test to say.
+//! it decides. Who decides, what a node applies and what becomes of messages the test says.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,7 +15,7 @@ use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
     Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
-use store::{LogPosition, Lsn, Store};
+use store::{LogPosition, Lsn};
 use tempfile::TempDir;
 
 use super::{Served, init_with, small};
@@ -35,9 +35,22 @@ impl Cluster {
 
     /// So many nodes, whose options `adjust` has changed.
     pub fn with(count: usize, adjust: impl Fn(&mut DirectoryOptions)) -> Self {
-        let seed = TempDir::new().unwrap();
+        Self::filled(count, |_| {}, adjust)
+    }
+
+    /// So many nodes that begin with what `fill` has put into the data directory.
+    pub fn filled(
+        count: usize,
+        fill: impl FnOnce(&Served),
+        adjust: impl Fn(&mut DirectoryOptions),
+    ) -> Self {
+        let seed = Arc::new(TempDir::new().unwrap());
         let first = seed.path().join("data");
         init_with(&first, directory::GlobalAcis::Public);
+        let served = Served::opened(small(first.clone()), Arc::clone(&seed));
+        fill(&served);
+        served.directory.shutdown();
+        drop(served.pulled());
         let log = Arc::new(SharedLog::default());
         let wire = Arc::new(Wire { log: Arc::clone(&log), ..Wire::default() });
         let mut nodes = Vec::new();
@@ -52,9 +65,8 @@ impl Cluster {
             options.forwarder = Some(Arc::clone(&wire) as Arc<dyn Forwarder>);
             nodes.push(Served::opened(options, data));
         }
-        for (number, node) in nodes.iter().enumerate() {
+        for node in &nodes {
             wire.serve(&node.directory);
-            log.lock().nodes[number].store = Some(Arc::clone(node.directory.store()));
         }
         let cluster = Self { nodes, log, wire };
         cluster.lead(Some(0));
@@ -108,7 +120,8 @@ struct State {
     leader: Option<usize>,
     term: u64,
     first: u64,
-    records: Vec<EncodedRecord>,
+    /// With the terms that they were decided in.
+    records: Vec<(u64, EncodedRecord)>,
     nodes: Vec<NodeState>,
     /// What becomes of the next batch.
     loses: Option<Loses>,
@@ -116,7 +129,6 @@ struct State {
 
 struct NodeState {
     machine: Arc<dyn StateMachine>,
-    store: Option<Arc<Store>>,
     /// It applies nothing.
     is_held: bool,
     barriers: Vec<(Lsn, BarrierDone)>,
@@ -145,7 +157,6 @@ impl SharedLog {
         state.first = parts.machine.applied().0 + 1;
         state.nodes.push(NodeState {
             machine: parts.machine,
-            store: None,
             is_held: false,
             barriers: Vec::new(),
             watchers: Vec::new(),
@@ -160,7 +171,7 @@ impl SharedLog {
 
     /// All records.
     pub fn records(&self) -> Vec<EncodedRecord> {
-        self.lock().records.clone()
+        self.lock().records.iter().map(|(_, record)| record.clone()).collect()
     }
 
     /// A node applies nothing from now on, or all there is.
@@ -202,12 +213,12 @@ impl SharedLog {
     fn catch_up(&self) {
         let mut reached = Vec::new();
         let mut state = self.lock();
-        let (first, term) = (state.first, state.term);
+        let first = state.first;
         let State { records, nodes, .. } = &mut *state;
         for node in nodes.iter_mut().filter(|node| !node.is_held) {
             let have = usize::try_from(node.machine.applied().0 + 1 - first).unwrap();
-            for record in records.iter().skip(have) {
-                let position = LogPosition { term, index: record.lsn.0 };
+            for (term, record) in records.iter().skip(have) {
+                let position = LogPosition { term: *term, index: record.lsn.0 };
                 let one = std::slice::from_ref(record);
                 node.machine.apply(Decided::Elsewhere, one, position).unwrap();
             }
@@ -257,7 +268,8 @@ impl CommitLog for NodeLog {
         let last = batch.records.last().unwrap().lsn;
         let is_committed = lost.is_none_or(|lost| lost.is_committed);
         if is_committed {
-            state.records.extend(batch.records.iter().cloned());
+            let term = state.term;
+            state.records.extend(batch.records.iter().map(|one| (term, one.clone())));
         }
         let Some(Loses { to, .. }) = lost else {
             let position = LogPosition { term: state.term, index: last.0 };
@@ -275,8 +287,9 @@ impl CommitLog for NodeLog {
         let mut state = self.shared.lock();
         let node = &mut state.nodes[self.number];
         node.is_held = held;
-        // What it has decided and nobody has.
-        node.store.as_ref().unwrap().drop_tentative();
+        // What it has decided and nobody has is given up.
+        let position = node.machine.position();
+        node.machine.apply(Decided::Elsewhere, &[], position).unwrap();
         state.loses = None;
         drop(state);
         self.shared.catch_up();
@@ -348,7 +361,7 @@ impl Tail for SharedTail {
         let state = self.shared.lock();
         let at = usize::try_from(self.next.0 - state.first).unwrap();
         self.next.0 += 1;
-        Ok(state.records.get(at).cloned())
+        Ok(state.records.get(at).map(|(_, record)| record.clone()))
     }
 }
 
@@ -358,7 +371,7 @@ pub struct Wire {
     log: Arc<SharedLog>,
     nodes: Mutex<Vec<Sender<Sent>>>,
     faults: Mutex<VecDeque<Fault>>,
-    /// How many requests were handed in.
+    /// The requests that were handed in.
     pub requests: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -378,6 +391,11 @@ impl Wire {
     /// What becomes of the next messages.
     pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.faults.lock().unwrap().extend(faults);
+    }
+
+    /// How many requests were handed in.
+    pub fn count(&self) -> usize {
+        self.requests.lock().unwrap().len()
     }
 
     fn serve(&self, directory: &Arc<Directory>) {

@@ -152,6 +152,11 @@ impl BindThrottle {
         }
     }
 
+    /// A password that was sent is wrong, and that is known only now.
+    pub(super) fn failed_elsewhere(&self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
+        addresses.bind_failed(addresses.source(self.address, || None), now());
+    }
+
     /// The connection is gone.
     pub(crate) fn leave(&mut self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
         self.ends(false, addresses, &now);

@@ -20,6 +20,12 @@ impl Connection {
         {
             self.touch();
             self.session.forget(completion.id);
+            if completion.is_wrong_guess {
+                // Another node has found that out.
+                let worker = &self.worker;
+                let addresses = &worker.shared.client_addresses;
+                self.bind_throttle.failed_elsewhere(addresses, || worker.now());
+            }
             let recorder = &self.worker.recorder;
             recorder.answered(&mut self.log, &self.session, completion, Duration::ZERO);
             self.output.append(bytes);

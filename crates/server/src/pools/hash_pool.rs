@@ -38,7 +38,64 @@ pub(crate) struct HashPool {
 #[derive(Debug)]
 struct Queued {
     job: Box<HashJob>,
-    deliver: mpsc::Sender<Delivery>,
+    deliver: Deliver,
+}
+
+/// Who gets what comes of a job.
+enum Deliver {
+    Connection(mpsc::Sender<Delivery>),
+    /// Called once, or dropped where the hash panicked.
+    Call(Call),
+}
+
+type Call = Box<dyn FnOnce(Delivery) + Send>;
+
+impl Deliver {
+    fn send(self, delivery: Delivery) {
+        match self {
+            Self::Connection(sender) => drop(sender.try_send(delivery)),
+            Self::Call(call) => call(delivery),
+        }
+    }
+
+    /// Whether nobody waits for it any more.
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Connection(sender) => sender.is_closed(),
+            Self::Call(_) => false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Deliver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match self {
+            Self::Connection(_) => "Connection",
+            Self::Call(_) => "Call",
+        };
+        f.write_str(name)
+    }
+}
+
+/// Hands in jobs of no connection.
+#[derive(Clone, Debug)]
+pub(crate) struct HashQueue(Arc<FairQueue<Queued>>);
+
+impl HashQueue {
+    /// Hands in a job; `call` gets what comes of it, on a thread of the pool. Where too many are
+    /// waiting, the job is refused.
+    pub(crate) fn submit(&self, asker: Asker, job: Box<HashJob>, call: Call) -> Result<(), Call> {
+        let queued = Queued { job, deliver: Deliver::Call(call) };
+        match self.0.put_or_displace(asker, queued) {
+            Ok(None) => Ok(()),
+            Ok(Some(Queued { job, deliver })) => {
+                deliver.send(Delivery::Displaced(job));
+                Ok(())
+            }
+            Err(Queued { deliver: Deliver::Call(call), .. }) => Err(call),
+            Err(Queued { deliver: Deliver::Connection(_), .. }) => Ok(()),
+        }
+    }
 }
 
 impl HashPool {
@@ -60,6 +117,11 @@ impl HashPool {
         Ok((pool, handles))
     }
 
+    /// Where jobs of no connection are handed in.
+    pub(crate) fn queue(&self) -> HashQueue {
+        HashQueue(Arc::clone(&self.queue))
+    }
+
     /// How many jobs wait, and how many may.
     pub(crate) fn depth(&self) -> (usize, usize) {
         self.queue.depth()
@@ -73,9 +135,10 @@ impl HashPool {
         job: Box<HashJob>,
     ) -> Result<mpsc::Receiver<Delivery>, Box<HashJob>> {
         let (deliver, deliveries) = mpsc::channel(1);
+        let deliver = Deliver::Connection(deliver);
         let put = self.queue.put_or_displace(asker, Queued { job, deliver });
         if let Some(Queued { job, deliver }) = put.map_err(|queued| queued.job)? {
-            let _ = deliver.try_send(Delivery::Displaced(job));
+            deliver.send(Delivery::Displaced(job));
         }
         Ok(deliveries)
     }
@@ -106,7 +169,7 @@ fn serve(queue: &FairQueue<Queued>, counters: &Counters) {
             Ok(done) => {
                 counters.hashes.add(1);
                 counters.hash_us.add(micros(begin.elapsed()));
-                let _ = deliver.try_send(Delivery::Hashed(done));
+                deliver.send(Delivery::Hashed(done));
             }
             Err(_) => {
                 counters.panics.add(1);

@@ -4,6 +4,7 @@ mod addresses;
 mod admin;
 mod anonymous_clients;
 mod budgets;
+mod forwarding;
 mod hang_ups;
 mod host_names;
 mod isolation;
@@ -81,7 +82,22 @@ impl Running {
     fn with_both(change: impl FnOnce(&mut Settings, &mut DirectoryOptions)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let (directory, settings) = open(data.path(), change);
+        Self::of(Server::start(directory, &settings).unwrap(), data)
+    }
+
+    /// One whose pool for updates of other servers is told.
+    fn with_pool(
+        change: impl FnOnce(&mut DirectoryOptions),
+        pool: &std::sync::mpsc::Sender<crate::ForwardedPool>,
+    ) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let (directory, settings) = open(data.path(), |_, options| change(options));
         let server = Server::start(directory, &settings).unwrap();
+        pool.send(server.forwarded_pool().unwrap()).unwrap();
+        Self::of(server, data)
+    }
+
+    fn of(server: Server, data: tempfile::TempDir) -> Self {
         Self {
             addresses: server.addresses().clone(),
             shutdown: server.shutdown_handle(),

@@ -8,13 +8,13 @@ use history::log::CommitError;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
-use super::outbox::{LostUpdate, Post, To};
 use super::waiting::Queued;
-use crate::forward::outgoing::{Forwardable, Forwarding, Outgoing};
+use crate::forward::outgoing::{Forwarding, Outgoing};
+use crate::forward::request::Forwardable;
 use crate::request::cancel::{Cancel, Ending};
 use crate::request::completion::{Completion, WriteDone};
+use crate::request::outbox::{LostUpdate, Post, To, refused};
 use crate::request::refusal::Refusal;
-use crate::request::sink;
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::response::WriteResponse;
 
@@ -205,15 +205,4 @@ pub(super) fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refu
         };
         post.send(to, done);
     }
-}
-
-pub(crate) fn refused(which: (MessageId, Option<OperationKind>), refusal: Refusal) -> WriteDone {
-    let mut bytes = Vec::new();
-    let completion = sink::refuse(&mut bytes, which.0, which.1, refusal);
-    WriteDone { bytes, completion }
-}
-
-/// The refusal of what comes when the directory is being shut down.
-pub(crate) fn shutting_down() -> Refusal {
-    Refusal::new(ResultCode::Unavailable, "the server is shutting down")
 }

@@ -10,7 +10,7 @@
 //! and the moment it is in force.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use std::{iter, process, thread};
 
@@ -24,12 +24,11 @@ use history::recovery::BATCH_ROWS_MAX_BYTES;
 use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
-use super::answers::{Failed, Waiting, answer_all, fail_all, give_up, refuse_all, shutting_down};
+use super::answers::{Failed, Waiting, answer_all, fail_all, give_up, refuse_all};
 use super::group_commit::{GroupCommit, Wait};
 use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
-use crate::forward::deciding::value_lost;
 use crate::forward::outgoing::Forwarding;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::set::PasswordPolicies;
@@ -59,7 +58,7 @@ fn write_all(waiting: &WaitingWrites, directory: &Weak<Directory>, mut pipeline:
     while let Some(first) = pipeline.next(waiting) {
         let Some(directory) = directory.upgrade() else {
             // The directory is being dropped, which closes the queue.
-            refuse_all([first], &shutting_down());
+            refuse_all([first], &Refusal::shutting_down());
             continue;
         };
         pipeline.write(&directory, waiting, first);
@@ -84,13 +83,16 @@ struct Pipeline {
     decider: Decider,
     space: SpaceWatch,
     group_commit: GroupCommit,
-    /// How the log tells of batches that are done.
-    to_writer: Sender<Done>,
-    done: Receiver<Done>,
+    /// How the log tells of batches that are done, and of a lost lead.
+    to_writer: Sender<Heard>,
+    heard: Receiver<Heard>,
     /// Batches the log has not told of.
     in_flight: usize,
     /// A batch was lost: the tentative state is not going to be.
     has_lost: bool,
+    /// The lead was lost: a batch that is being gathered will not be taken, and whoever applies
+    /// what others decide must not wait for it.
+    has_lost_lead: bool,
     /// Why nothing is written as long as the log has failed.
     stopped: Option<Refusal>,
     /// The reign of the last decision.
@@ -123,6 +125,14 @@ struct Open<'s> {
     password_policies: Option<Arc<PasswordPolicies>>,
 }
 
+/// What the log tells the writer.
+enum Heard {
+    /// A batch is done.
+    Done(Done),
+    /// What was decided on is not to come any more.
+    LostLead,
+}
+
 /// What the log tells the writer of one batch.
 struct Done {
     took: Duration,
@@ -151,15 +161,17 @@ impl InForce {
 
 impl Pipeline {
     fn new(directory: &Directory) -> Self {
-        let (to_writer, done) = unbounded();
+        let (to_writer, heard) = unbounded();
+        watch_lead(directory, to_writer.clone());
         Self {
             decider: Decider::after(directory.storage.store.published(), directory.chance()),
             space: directory.storage.space_watch(),
             group_commit: GroupCommit::default(),
             to_writer,
-            done,
+            heard,
             in_flight: 0,
             has_lost: false,
+            has_lost_lead: false,
             stopped: None,
             reign: None,
             unfinished: VecDeque::new(),
@@ -189,8 +201,8 @@ impl Pipeline {
             }
             select! {
                 recv(waiting.rung) -> _ => {}
-                recv(self.done) -> done => if let Ok(done) = done {
-                    self.note(done);
+                recv(self.heard) -> heard => if let Ok(heard) = heard {
+                    self.note(heard);
                 },
             }
         }
@@ -228,7 +240,7 @@ impl Pipeline {
     fn gather(&mut self, directory: &Directory, waiting: &WaitingWrites, open: &mut Open<'_>) {
         let window = directory.storage.log.window();
         let mut wait = None;
-        while !open.changes_rules() && !self.has_lost {
+        while !open.changes_rules() && !self.has_lost && !self.has_lost_lead {
             let is_idle = self.in_flight < window;
             // Whoever was decided first must not wait for costly requests of others.
             if is_idle && open.is_late(directory) {
@@ -263,7 +275,9 @@ impl Pipeline {
             }
             match next {
                 // Its client knows that the batch is lost; this one is not part of it.
-                Some(next) if self.has_lost => self.unfinished.push_front(next),
+                Some(next) if self.has_lost || self.has_lost_lead => {
+                    self.unfinished.push_front(next);
+                }
                 Some(next) => self.decide(directory, open, next),
                 None => {}
             }
@@ -277,9 +291,9 @@ impl Pipeline {
     fn next_while_busy(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
         select! {
             recv(waiting.rung) -> _ => waiting.try_take(),
-            recv(self.done) -> done => {
-                if let Ok(done) = done {
-                    self.note(done);
+            recv(self.heard) -> heard => {
+                if let Ok(heard) = heard {
+                    self.note(heard);
                 }
                 None
             }
@@ -289,13 +303,13 @@ impl Pipeline {
     /// Whether anything can be written now: the reign in which it is decided, or why not.
     fn may_write(&mut self, directory: &Directory) -> Result<Reign, NotNow> {
         self.hear_log();
-        if self.has_lost {
+        if self.has_lost || self.has_lost_lead {
             // What follows a lost batch is lost as well; the log says so of each.
             while self.in_flight > 0 {
                 self.wait_for_log();
             }
             directory.storage.store.drop_tentative();
-            self.has_lost = false;
+            (self.has_lost, self.has_lost_lead) = (false, false);
         }
         let role = directory.storage.log.role();
         if let Some(refusal) = &self.stopped
@@ -424,7 +438,7 @@ impl Pipeline {
             while self.in_flight > 0 {
                 self.wait_for_log();
             }
-        } else if !self.has_lost {
+        } else if !self.has_lost && !self.has_lost_lead {
             // Before anybody can see the entries that they guard, and while no other batch is made.
             let last = records.last().map_or(Lsn(0), |record| record.lsn);
             if let Some(acis) = &acis {
@@ -463,7 +477,7 @@ impl Pipeline {
             }
             return;
         }
-        if self.has_lost {
+        if self.has_lost || self.has_lost_lead {
             // Decided on a state that is not going to be. That holds for what a request in steps
             // remembers as well: the entry it found may be another one from now on.
             let refusal = self.stopped.clone().unwrap_or_else(|| (&CommitError::Busy).into());
@@ -480,18 +494,25 @@ impl Pipeline {
     /// Takes note of what the log has told. Done before every decision: whoever was told that a
     /// batch is lost may send another request at once.
     fn hear_log(&mut self) {
-        while let Ok(done) = self.done.try_recv() {
-            self.note(done);
+        while let Ok(heard) = self.heard.try_recv() {
+            self.note(heard);
         }
     }
 
     fn wait_for_log(&mut self) {
-        let done = self.done.recv().expect("the writer itself holds a sender");
-        self.note(done);
+        let heard = self.heard.recv().expect("the writer itself holds a sender");
+        self.note(heard);
     }
 
-    /// Takes note of a batch that is done.
-    fn note(&mut self, done: Done) {
+    /// Takes note of what the log has told.
+    fn note(&mut self, heard: Heard) {
+        let done = match heard {
+            Heard::Done(done) => done,
+            Heard::LostLead => {
+                self.has_lost_lead = true;
+                return;
+            }
+        };
         self.in_flight -= 1;
         self.group_commit.committed(done.took);
         self.unfinished.extend(done.unfinished);
@@ -572,7 +593,7 @@ fn finish(
     mut told: Done,
     waiting: Vec<Waiting>,
     schema: Option<InForce>,
-    to_writer: &Sender<Done>,
+    to_writer: &Sender<Heard>,
     forwarding: Option<&Arc<Forwarding>>,
 ) {
     // First the writer, which goes on while these are answered; and none of them may ask again
@@ -584,15 +605,34 @@ fn finish(
             acis.resolve_against(&schema, published.lsn);
             State::replace(&state, schema, Timestamp(published.time_us));
         }
-        let _ = to_writer.send(told);
+        let _ = to_writer.send(Heard::Done(told));
         return answer_all(waiting);
     };
     let failed = Failed::new(error);
     let unfinished = std::mem::take(&mut told.unfinished);
-    let _ = to_writer.send(told);
+    let _ = to_writer.send(Heard::Done(told));
     // In the order in which they came, as far as they are sent again.
     fail_all(waiting, &failed, forwarding);
     give_up(unfinished, &failed, forwarding);
+}
+
+/// Has the writer told when it stops to decide, or decides in another reign.
+fn watch_lead(directory: &Directory, to_writer: Sender<Heard>) {
+    let before = Mutex::new(None);
+    directory.storage.log.watch(Box::new(move |role| {
+        let now = match role {
+            Role::Deciding(reign) => Some(*reign),
+            Role::Following { .. } | Role::Alone => None,
+            // It tells so of every batch, and nothing is applied any more.
+            Role::Failed(_) => return,
+        };
+        let mut before = before.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.is_some() && *before != now {
+            // Where there is no writer, nothing is decided.
+            let _ = to_writer.send(Heard::LostLead);
+        }
+        *before = now;
+    }));
 }
 
 /// Why nothing can be written now.
@@ -616,8 +656,8 @@ fn carried_out(directory: &Directory, request: &WriteRequest) -> Option<WriteRes
             Ok(false) => return None,
             Err(refusal) => refusal,
         },
-        WriteOp::StateChange(_) => value_lost(),
-        op if op.value().is_some() => value_lost(),
+        WriteOp::StateChange(_) => Refusal::value_lost(),
+        op if op.value().is_some() => Refusal::value_lost(),
         _ => Refusal::new(ResultCode::Success, ""),
     };
     Some(refusal.into())

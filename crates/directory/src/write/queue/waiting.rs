@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::outbox::To;
 use crate::request::asker_bytes::{AskerBytes, AskerHeld};
 use crate::request::asker_queues::{Asker, AskerQueues, QueueSize};
 use crate::request::limits::Limits;
+use crate::request::outbox::To;
 use crate::write::request::WriteRequest;
 
 /// A request that waits for the writer.

@@ -4,7 +4,11 @@
 
 use std::sync::Arc;
 
+use ldap::message::{MessageId, OperationKind};
+
 use crate::request::completion::WriteDone;
+use crate::request::refusal::Refusal;
+use crate::request::sink;
 
 /// Takes the response to a write; called once, from a thread that must not wait.
 pub type Reply = Box<dyn FnOnce(WriteDone) + Send>;
@@ -70,4 +74,11 @@ impl Drop for Post {
     fn drop(&mut self) {
         self.to_tell.iter().for_each(|outbox| outbox.flush());
     }
+}
+
+/// The refusal of a request, as its response.
+pub(crate) fn refused(which: (MessageId, Option<OperationKind>), refusal: Refusal) -> WriteDone {
+    let mut bytes = Vec::new();
+    let completion = sink::refuse(&mut bytes, which.0, which.1, refusal);
+    WriteDone { bytes, completion }
 }

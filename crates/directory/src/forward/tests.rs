@@ -1,0 +1,135 @@
+//! Requests and answers between nodes are read as they were written, and nothing else is read.
+
+use history::record::Who;
+use ldap::result::ResultCode;
+use schema::EntryId;
+use store::Lsn;
+use zeroize::Zeroizing;
+
+use super::answer::{Answered, ForwardedAnswer};
+use super::request::{
+    ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork, reads_as_written,
+};
+use crate::password_policy::PolicyError;
+use crate::password_policy::account_event::{AccountEvents, Event, What};
+use crate::request::session::{LocalUser, Peer};
+
+fn session(identity: ForwardedIdentity) -> ForwardedSession {
+    let address = "[2001:db8::1]:1000".to_owned();
+    ForwardedSession {
+        identity,
+        who: Who {
+            dn: "cn=a,dc=x".to_owned(),
+            authz: "dn:cn=b,dc=x".to_owned(),
+            address: address.clone(),
+            mechanism: "SCRAM-SHA-256".into(),
+            session: 17,
+        },
+        peer: Peer {
+            address,
+            ip: Some("2001:db8::1".parse().unwrap()),
+            is_proxied: true,
+            local_user: Some(LocalUser { uid: 1, gid: 2 }),
+            secure: true,
+        },
+        key_bits: 256,
+        host_name: Some("host.example".to_owned()),
+        must_change: Some(EntryId(9)),
+    }
+}
+
+fn requests() -> Vec<Vec<u8>> {
+    let entry = ForwardedIdentity::Entry {
+        name: "cn=a,dc=x".to_owned(),
+        entry: EntryId(3),
+        prover: Some(EntryId(4)),
+    };
+    let identities =
+        [ForwardedIdentity::Anonymous, ForwardedIdentity::Root("cn=root".to_owned()), entry];
+    let messages = || [b"one".to_vec(), b"two".to_vec()].map(Zeroizing::new).into();
+    let events = vec![
+        Event { at: environment::Timestamp(5), what: What::Success, is_counted: true },
+        Event { at: environment::Timestamp(6), what: What::Failure, is_counted: false },
+    ];
+    let mut works: Vec<_> = identities
+        .into_iter()
+        .map(|one| ForwardedWork::Messages {
+            session: Box::new(session(one)),
+            messages: messages(),
+        })
+        .collect();
+    works.push(ForwardedWork::Events(vec![AccountEvents { id: EntryId(7), events }]));
+    works.push(ForwardedWork::Rehash {
+        name: "cn=a,dc=x".to_owned(),
+        old: Zeroizing::new(b"old".to_vec()),
+        new: Zeroizing::new(b"new".to_vec()),
+    });
+    let encode = |work| ForwardedRequest { id: [1; 16], work }.encode().to_vec();
+    works.into_iter().map(encode).collect()
+}
+
+#[test]
+fn requests_are_read_as_they_were_written() {
+    for octets in requests() {
+        assert!(reads_as_written(&octets));
+        for cut in 0..octets.len() {
+            assert!(!reads_as_written(&octets[..cut]), "{cut} octets are not all of it");
+        }
+        assert!(!reads_as_written(&[&octets[..], &[0]].concat()));
+        // Whatever an octet is changed to, it is read as it stands or not at all.
+        for at in 0..octets.len() {
+            for with in [0, 1, 2, 0x7f, 0xff] {
+                let mut other = octets.clone();
+                other[at] = with;
+                let _ = reads_as_written(&other);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_session_tells_everything_that_decisions_ask_for() {
+    let told = session(ForwardedIdentity::Root("cn=root".to_owned()));
+    let work = ForwardedWork::Messages {
+        session: Box::new(told.clone()),
+        messages: vec![Zeroizing::new(b"one".to_vec())],
+    };
+    let octets = ForwardedRequest { id: [1; 16], work }.encode();
+    let read = ForwardedRequest::decode(&octets).unwrap();
+    let ForwardedWork::Messages { session, messages } = read.work else { panic!("messages") };
+    assert_eq!(format!("{session:?}"), format!("{:?}", Box::new(told)));
+    assert_eq!((messages.len(), &*messages[0]), (1, &b"one".to_vec()));
+}
+
+#[test]
+fn answers_are_read_as_they_were_written() {
+    let answers = [
+        ForwardedAnswer::Answered(Answered {
+            lsn: Lsn(70_000),
+            is_wrong_guess: true,
+            policy: Some(PolicyError::PasswordTooLong),
+            code: Some(ResultCode::Success),
+            diagnostic: "why".to_owned(),
+            response: b"response".to_vec(),
+        }),
+        ForwardedAnswer::Answered(Answered {
+            lsn: Lsn(0),
+            is_wrong_guess: false,
+            policy: None,
+            code: None,
+            diagnostic: String::new(),
+            response: Vec::new(),
+        }),
+        ForwardedAnswer::NotDeciding { leader: Some("ldap://x".to_owned()) },
+        ForwardedAnswer::NotDeciding { leader: None },
+        ForwardedAnswer::Unknown,
+        ForwardedAnswer::Refused { code: ResultCode::Busy, diagnostic: "why".to_owned() },
+    ];
+    for answer in answers {
+        let octets = answer.encode();
+        assert_eq!(ForwardedAnswer::decode(&octets).as_ref(), Ok(&answer));
+        for cut in 0..octets.len() {
+            assert!(ForwardedAnswer::decode(&octets[..cut]).is_err());
+        }
+    }
+}
