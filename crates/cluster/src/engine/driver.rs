@@ -19,10 +19,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::acknowledger::Pending;
-use super::{Command, Engine, Standing, closed};
+use super::command::{Command, Standing, closed};
+use crate::asks::ask_read;
 use crate::log_store::LogStore;
+use crate::machine::Engine;
 use crate::options::Options;
-use crate::service::ask_read;
 use crate::shared::Shared;
 use crate::transport::Peers;
 use crate::types::{RecordBytes, Runtime, Types};
