@@ -105,7 +105,11 @@ pub(super) fn run(number: usize, shared: &Shared, chance: Chance) -> Account {
         let Some(door) = shared.doors.get(turn % doors) else { break };
         turn += 1;
         match door.enter() {
-            Ok(mut client) => load.write(&mut client),
+            Ok(mut client) => {
+                if load.write(&mut client) {
+                    turn = number;
+                }
+            }
             // That one is not there now, or does not sign anybody in yet.
             Err(_) => pause(RETRY_AFTER),
         }
@@ -134,9 +138,12 @@ enum Step {
 }
 
 impl Load<'_> {
-    /// Writes until the connection is gone.
-    fn write(&mut self, client: &mut Client) {
-        while !self.shared.is_over() {
+    /// Writes until the connection is gone, or was used for long; whether it is still there.
+    fn write(&mut self, client: &mut Client) -> bool {
+        for _ in 0..CONNECTION_WRITES {
+            if self.shared.is_over() {
+                break;
+            }
             let step = self.next();
             let done = match step {
                 Step::Add => self.add(client, true),
@@ -151,15 +158,16 @@ impl Load<'_> {
                 Ok(_) => {}
                 Err(ClientError::Gone(_) | ClientError::Late) => {
                     self.account.unanswered += 1;
-                    return;
+                    return false;
                 }
                 Err(error) => {
                     self.account.unanswered += 1;
                     self.fault(error.to_string());
-                    return;
+                    return false;
                 }
             }
         }
+        true
     }
 
     fn next(&mut self) -> Step {
@@ -285,6 +293,9 @@ const CLASS_VIOLATION: i64 = 65;
 const ALREADY_EXISTS: i64 = 68;
 /// Result code: other. What was asked for may be done or not.
 pub(super) const OTHER: i64 = 80;
+/// Requests of one connection. Then a client goes back to the node where it began, so that not all
+/// gather at the one that was never killed.
+const CONNECTION_WRITES: u64 = 100;
 /// One request in so many is one that must be refused, of each of two kinds; about half count.
 const STEPS: u64 = 20;
 /// One added entry in so many is the next to count in.

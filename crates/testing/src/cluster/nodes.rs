@@ -202,7 +202,9 @@ impl Cluster {
             let status = wait(&mut child).inspect_err(|_| drop(child.kill()))?;
             if !status.success() {
                 let text = fs::read_to_string(&log).unwrap_or_default();
-                return Err(format!("node {}: check: {status}\n{text}", node.id));
+                let first: Vec<&str> = text.lines().take(CHECK_LINES).collect();
+                let (id, first, all) = (node.id, first.join("\n"), log.display());
+                return Err(format!("node {id}: check: {status}\n{first}\nall of it: {all}"));
             }
         }
         Ok(())
@@ -386,6 +388,8 @@ const START_MAX: Duration = Duration::from_secs(120);
 const END_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked whether something has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How much of what a check says is told.
+const CHECK_LINES: usize = 10;
 /// How much of a log is told.
 const LOG_TAIL_BYTES: usize = 3000;
 
