@@ -65,6 +65,10 @@ impl Cluster {
     }
 
     fn start(&mut self, id: u64, disk: &SimDisk, state: Arc<dyn StateMachine>) -> Arc<Service> {
+        Service::start(self.parts(id, disk, state)).unwrap()
+    }
+
+    fn parts(&mut self, id: u64, disk: &SimDisk, state: Arc<dyn StateMachine>) -> ServiceParts {
         let identity = NodeIdentity { cluster: CLUSTER, node: id };
         let directory = self.certificates.path().join(id.to_string());
         let listener = self.listeners.remove(&id).unwrap_or_else(|| {
@@ -78,15 +82,14 @@ impl Cluster {
         });
         let mut options = Options::new(id, self.nodes.clone(), id);
         options.outcome_wait = Duration::from_millis(500);
-        let parts = ServiceParts {
+        ServiceParts {
             options,
             state,
             journal: open_journal(disk),
             credentials: Credentials::load(&directory, identity).unwrap(),
             listener,
             asked_here: Arc::default(),
-        };
-        Service::start(parts).unwrap()
+        }
     }
 }
 
@@ -177,12 +180,20 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
     let mut disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
     let mut services = BTreeMap::new();
     let mut ledgers = BTreeMap::new();
-    for id in 1..=3 {
-        let ledger = Arc::new(Ledger::default());
-        ledger.begin_at(store::LogPosition { term: 1, index: 1 });
-        services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
-        ledgers.insert(id, ledger);
-    }
+    let cluster = &mut cluster;
+    std::thread::scope(|scope| {
+        // Each waits a while for the others.
+        let started: Vec<_> = (1..=3)
+            .map(|id| {
+                let ledger = Arc::new(Ledger::default());
+                ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+                let parts = cluster.parts(id, &disks[&id], Arc::clone(&ledger) as _);
+                ledgers.insert(id, ledger);
+                (id, scope.spawn(|| Service::start(parts).unwrap()))
+            })
+            .collect();
+        services.extend(started.into_iter().map(|(id, start)| (id, start.join().unwrap())));
+    });
     let origin = Origin {
         request: [7; 16],
         who: Who::server(),
@@ -210,8 +221,9 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
         let ledger = Arc::new(Ledger::default());
         ledger.begin_at(store::LogPosition { term: 1, index: 1 });
         services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
+        // It serves nobody before it has caught up.
+        assert_eq!(ledger.last(), last);
         ledgers.insert(id, ledger);
-        assert_eq!(barrier(&*services[&id].log(), ReadLevel::AtLeast(last)), last);
     }
     let mut tail = services[&1].log().tail(Lsn(1)).unwrap();
     for lsn in 1..=last.0 {

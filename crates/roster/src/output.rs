@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
 
 use serde::Serialize;
 use server::is_hidden;
@@ -101,6 +102,16 @@ fn escaped(
     Cow::Owned(out)
 }
 
+/// A path as a shell reads it.
+pub(crate) fn in_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
+    match text.chars().all(is_plain) && !text.is_empty() {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// Prints `roster: error: …` and, if there is one, `roster: hint: …`.
 pub(crate) fn failure(failure: &Failure) {
     if failure.exit == Exit::Done {
@@ -144,6 +155,13 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_quoted_where_a_shell_would_divide_it() {
+        for (path, want) in [("/a/b-1.c", "/a/b-1.c"), ("/a b", "'/a b'"), ("it's", r"'it'\''s'")] {
+            assert_eq!(in_shell(Path::new(path)), want);
+        }
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_shown_as_its_code() {

@@ -18,10 +18,10 @@ use openraft::raft::WriteResult;
 use store::Lsn;
 use tokio::sync::{mpsc, watch};
 
-use super::Standing;
+use super::command::Standing;
 use crate::errands::Errands;
 use crate::shared::Shared;
-use crate::types::{Outcome, Types};
+use crate::types::{RecordOutcome, Types};
 
 /// What became of each record of a batch, in order.
 pub(super) type Outcomes = BoxStream<'static, Result<WriteResult<Types>, Fatal<Types>>>;
@@ -76,8 +76,8 @@ async fn outcome_of(mut outcomes: Outcomes, shared: &Shared) -> Result<(), Commi
     while let Some(one) = outcomes.next().await {
         let outcome = match one {
             Ok(Ok(written)) => match written.response {
-                Outcome::Applied => Ok(()),
-                Outcome::Void => {
+                RecordOutcome::Applied => Ok(()),
+                RecordOutcome::Void => {
                     let expected = Lsn(shared.progress.applied().0 + 1);
                     Err(CommitError::Stale { expected })
                 }

@@ -15,7 +15,7 @@ use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
     Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
-use store::{LogPosition, Lsn, Store};
+use store::{LogPosition, Lsn};
 use tempfile::TempDir;
 
 use super::{Served, init_with, small};
@@ -65,9 +65,8 @@ impl Cluster {
             options.forwarder = Some(Arc::clone(&wire) as Arc<dyn Forwarder>);
             nodes.push(Served::opened(options, data));
         }
-        for (number, node) in nodes.iter().enumerate() {
+        for node in &nodes {
             wire.serve(&node.directory);
-            log.lock().nodes[number].store = Some(Arc::clone(node.directory.store()));
         }
         let cluster = Self { nodes, log, wire };
         cluster.lead(Some(0));
@@ -130,7 +129,6 @@ struct State {
 
 struct NodeState {
     machine: Arc<dyn StateMachine>,
-    store: Option<Arc<Store>>,
     /// It applies nothing.
     is_held: bool,
     barriers: Vec<(Lsn, BarrierDone)>,
@@ -159,7 +157,6 @@ impl SharedLog {
         state.first = parts.machine.applied().0 + 1;
         state.nodes.push(NodeState {
             machine: parts.machine,
-            store: None,
             is_held: false,
             barriers: Vec::new(),
             watchers: Vec::new(),
@@ -290,8 +287,9 @@ impl CommitLog for NodeLog {
         let mut state = self.shared.lock();
         let node = &mut state.nodes[self.number];
         node.is_held = held;
-        // What it has decided and nobody has.
-        node.store.as_ref().unwrap().drop_tentative();
+        // What it has decided and nobody has is given up.
+        let position = node.machine.position();
+        node.machine.apply(Decided::Elsewhere, &[], position).unwrap();
         state.loses = None;
         drop(state);
         self.shared.catch_up();

@@ -130,7 +130,9 @@ fn run_several(options: &Options, count: u64) -> Result<Exit, Failure> {
         None => Some(TemporaryFolder::new("demo")?),
     };
     let base = options.data.as_deref().or(temporary.as_ref().map(TemporaryFolder::path));
-    let base = base.unwrap_or(Path::new(""));
+    // Whoever starts a node again may do so from elsewhere.
+    let base = &std::path::absolute(base.unwrap_or(Path::new("")))
+        .map_err(|error| Failure::path("find", base.unwrap_or(Path::new("")), &error))?;
     let ending = Ending::by_signals()?;
     ending.heed(true);
     let password = match nodes::data_directories(base).is_empty() {
@@ -197,7 +199,7 @@ fn tell_several(
     output::line(format_args!("password       {shown}"))?;
     let password = password.unwrap_or("PASSWORD");
     let (one, two) = (first.ldap(), last.ldap());
-    let (pid, data) = (first.pid(), first.data().display());
+    let (pid, data) = (first.pid(), output::in_shell(first.data()));
     let end =
         if ends { "Ctrl-C ends them all and deletes the data" } else { "Ctrl-C ends them all" };
     Ok(output::line(format_args!(

@@ -116,7 +116,7 @@ impl Node {
             "node {} {}; start it again with: roster serve --data {}",
             self.id,
             how(ended),
-            self.data.display()
+            output::in_shell(&self.data)
         ))?)
     }
 

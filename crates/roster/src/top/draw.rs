@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::frame::{Frame, Operation};
+use super::frame::{Cluster, Frame, Operation};
 use super::watch::Away;
 use crate::table::number;
 
@@ -99,6 +99,7 @@ fn figures(frame: &Frame, server: &str, shown: Shown<'_>, style: Style) -> Vec<S
     lines.push(String::new());
     lines.extend([queues(frame, style), store(frame), flush(frame, style)]);
     lines.extend([journal(frame, style), logs(frame, style), certificate(frame, style)]);
+    lines.extend(frame.cluster.as_ref().map(|it| cluster(it, style)));
     lines
 }
 
@@ -309,6 +310,27 @@ fn certificate(frame: &Frame, style: Style) -> String {
     format!("certificate  {text}")
 }
 
+fn cluster(cluster: &Cluster, style: Style) -> String {
+    let role = match cluster.role.as_str() {
+        "failed" => style.alarm("failed: takes no part until a restart"),
+        "none" => style.alarm("no leader"),
+        role => role.to_owned(),
+    };
+    let leader = cluster.leader.filter(|leader| *leader != cluster.member);
+    let mut parts = vec![format!("member {}, {role}", cluster.member)];
+    parts.extend(leader.map(|leader| format!("leader {leader}")));
+    parts.push(format!("term {}", known(cluster.term)));
+    for member in &cluster.members {
+        let id = member.member;
+        parts.push(match (member.role.as_str(), member.lag) {
+            (role @ ("unreachable" | "failed"), _) => style.alarm(&format!("{id} {role}")),
+            ("leader", _) | (_, None) => continue,
+            (_, Some(lag)) => format!("{id} lags {}", number(lag)),
+        });
+    }
+    format!("cluster      {}", join(&parts))
+}
+
 impl Style {
     fn alarm(self, text: &str) -> String {
         self.in_colour("\x1b[1;31m", text)
@@ -431,6 +453,7 @@ const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::Member;
     use super::*;
 
     #[test]
@@ -443,6 +466,29 @@ mod tests {
         assert_eq!(rates, ["0", "0.5", "12", "12,346"]);
         let durations = [5, 65, 3_700, 90_000].map(duration);
         assert_eq!(durations, ["5 s", "1 min", "1 h 1 min", "1 d 1 h 0 min"]);
+    }
+
+    #[test]
+    fn the_line_of_the_cluster_has_the_lag_and_who_is_away() {
+        let member = |member, role: &str, lag| Member { member, role: role.to_owned(), lag };
+        let shown = Cluster {
+            member: 3,
+            role: "follower".to_owned(),
+            leader: Some(1),
+            term: Some(7),
+            members: vec![
+                member(1, "leader", Some(0)),
+                member(2, "unreachable", None),
+                member(3, "follower", Some(1_200)),
+            ],
+        };
+        let style = Style { has_colour: false, width: 200 };
+        assert_eq!(
+            cluster(&shown, style),
+            "cluster      member 3, follower   leader 1   term 7   2 unreachable   3 lags 1,200"
+        );
+        let alone = Cluster { role: "none".to_owned(), leader: None, term: None, ..shown };
+        assert!(cluster(&alone, style).starts_with("cluster      member 3, no leader   term –"));
     }
 
     #[test]

@@ -32,6 +32,26 @@ pub(super) struct Frame {
     pub(super) logs: Vec<Log>,
     pub(super) certificate_days: Option<i64>,
     pub(super) panics: Option<u64>,
+    /// None where the server is alone.
+    pub(super) cluster: Option<Cluster>,
+}
+
+/// The server as a member of a cluster.
+#[derive(Debug, Serialize)]
+pub(super) struct Cluster {
+    pub(super) member: u64,
+    pub(super) role: String,
+    pub(super) leader: Option<u64>,
+    pub(super) term: Option<u64>,
+    pub(super) members: Vec<Member>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Member {
+    pub(super) member: u64,
+    pub(super) role: String,
+    /// Changes that are visible on the leader and not there.
+    pub(super) lag: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -203,6 +223,26 @@ impl Between<'_> {
         }
     }
 
+    fn cluster(&self) -> Option<Cluster> {
+        let number = |attribute| self.now.number(CLUSTER, attribute);
+        let text = |entry: &str| self.now.text(entry, "roster-cluster-role").map(str::to_owned);
+        let member = |name: String| {
+            let entry = format!("cn={name},{CLUSTER}");
+            let lag = self.now.number(&entry, "roster-cluster-lag");
+            Some(Member { member: name.parse().ok()?, role: text(&entry)?, lag })
+        };
+        let mut members: Vec<Member> =
+            self.now.below(CLUSTER).into_iter().filter_map(member).collect();
+        members.sort_by_key(|one| one.member);
+        Some(Cluster {
+            member: number("roster-cluster-member")?,
+            role: text(CLUSTER)?,
+            leader: number("roster-cluster-leader"),
+            term: number("roster-cluster-term"),
+            members,
+        })
+    }
+
     fn log(&self, name: String) -> Log {
         let entry = format!("cn={name},cn=logs");
         Log {
@@ -257,6 +297,7 @@ impl Frame {
             logs: now.below("cn=logs").into_iter().map(|name| between.log(name)).collect(),
             certificate_days: now.signed("cn=tls", "roster-tls-days"),
             panics: now.number(OPERATIONS, "roster-panics"),
+            cluster: between.cluster(),
         }
     }
 
@@ -305,6 +346,7 @@ const OPERATIONS: &str = "cn=operations";
 const CONNECTIONS: &str = "cn=connections";
 const PROCESS: &str = "cn=process";
 const JOURNAL: &str = "cn=journal";
+const CLUSTER: &str = "cn=cluster";
 
 /// Of fewer, what a server does besides would be counted as theirs.
 const OPERATIONS_MANY: f64 = 100.0;
@@ -378,6 +420,35 @@ mod tests {
         assert_eq!((frame.store.entries, frame.uptime_s), (None, None));
         let json = serde_json::to_value(&frame).unwrap();
         assert_eq!(json["operations"][0]["name"], "search");
+    }
+
+    #[test]
+    fn a_member_is_shown_with_the_others_in_order() {
+        let (before, _) = two();
+        let now = Reading::made(
+            before.at + Duration::from_secs(1),
+            &[
+                (
+                    "cn=cluster",
+                    &[
+                        ("roster-cluster-member", &["2"]),
+                        ("roster-cluster-role", &["leader"]),
+                        ("roster-cluster-term", &["7"]),
+                    ],
+                ),
+                ("cn=10,cn=cluster", &[("roster-cluster-role", &["unreachable"])]),
+                (
+                    "cn=9,cn=cluster",
+                    &[("roster-cluster-role", &["follower"]), ("roster-cluster-lag", &["12"])],
+                ),
+            ],
+        );
+        let cluster = Frame::between(&before, &now).cluster.unwrap();
+        assert_eq!((cluster.member, &*cluster.role, cluster.term), (2, "leader", Some(7)));
+        let members: Vec<_> =
+            cluster.members.iter().map(|one| (one.member, &*one.role, one.lag)).collect();
+        assert_eq!(members, [(9, "follower", Some(12)), (10, "unreachable", None)]);
+        assert!(Frame::between(&before, &before).cluster.is_none());
     }
 
     #[test]

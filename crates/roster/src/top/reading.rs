@@ -144,4 +144,5 @@ const BRANCHES: &[(&str, Scope)] = &[
     ("cn=logs,cn=monitor", Scope::Subtree),
     ("cn=tls,cn=monitor", Scope::Base),
     ("cn=process,cn=monitor", Scope::Base),
+    ("cn=cluster,cn=monitor", Scope::Subtree),
 ];

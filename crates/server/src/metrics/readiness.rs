@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use directory::ClusterState;
+
 use super::meter::Meter;
 use super::scrape::Metrics;
 
@@ -42,6 +44,9 @@ impl Metrics {
         if scrape.base().is_none() {
             found.refusals.push("the database cannot be read".to_owned());
         }
+        if let Some(state) = scrape.cluster() {
+            found.refusals.extend(of_member(state));
+        }
         let journal = scrape.journal();
         if let Some(reason) = &journal.is_poisoned {
             found.refusals.push(format!("nothing can be written until a restart: {reason}"));
@@ -72,6 +77,17 @@ impl Metrics {
     }
 }
 
+/// Why a member of a cluster is not ready, if it is not: its changes come from nowhere.
+fn of_member(state: &ClusterState) -> Option<String> {
+    match &state.error {
+        Some(reason) => Some(format!("the log of the cluster has failed: {reason}")),
+        None if state.role == "none" => {
+            Some("no member of the cluster leads, as far as this one knows".to_owned())
+        }
+        None => None,
+    }
+}
+
 /// A worker that stands still, and for how long. Each beats twice a second, idle or not.
 fn stalled(meters: &[Arc<Meter>], now: Duration) -> Option<(usize, Duration)> {
     let silences = meters.iter().map(|meter| meter.silence(now)).enumerate();
@@ -87,6 +103,18 @@ const DAYS_FEW: i64 = 14;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_is_ready_while_somebody_leads_and_its_log_is_well() {
+        let state = |role, error| ClusterState { role, error, ..ClusterState::default() };
+        for role in ["leader", "follower", "learner"] {
+            assert_eq!(of_member(&state(role, None)), None, "{role}");
+        }
+        let none = of_member(&state("none", None)).unwrap();
+        assert!(none.starts_with("no member"), "{none}");
+        let failed = of_member(&state("failed", Some("no medium".to_owned()))).unwrap();
+        assert!(failed.ends_with("has failed: no medium"), "{failed}");
+    }
 
     #[test]
     fn a_worker_without_a_turn_for_ten_seconds_stands_still() {

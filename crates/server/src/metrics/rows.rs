@@ -3,6 +3,7 @@
 //! A new metric is a row here, whose name says whether it is a counter and in what unit, and the
 //! attribute of its name in the schema (`crates/schema/files/14-monitor.ldif`).
 
+mod clustered;
 mod runtime;
 mod served;
 mod stored;
@@ -18,13 +19,15 @@ pub(crate) const BRANCHES: &[(&str, &str)] = &[
     ("cn=work", "Queues and passwords"),
     ("cn=store", "Store"),
     ("cn=journal", "Journal"),
+    ("cn=cluster", "Cluster"),
     ("cn=logs", "Logs"),
     ("cn=tls", "Certificate"),
     ("cn=process", "Process"),
 ];
 
 /// All metrics.
-pub(crate) const ROWS: &[Metric] = &join::<
-    Metric,
-    { served::ROWS.len() + stored::ROWS.len() + runtime::ROWS.len() },
->(&[served::ROWS, stored::ROWS, runtime::ROWS]);
+pub(crate) const ROWS: &[Metric] =
+    &join::<
+        Metric,
+        { served::ROWS.len() + stored::ROWS.len() + clustered::ROWS.len() + runtime::ROWS.len() },
+    >(&[served::ROWS, stored::ROWS, clustered::ROWS, runtime::ROWS]);

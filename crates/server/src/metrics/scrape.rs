@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use directory::{Directory, JournalStatus, LogState};
+use directory::{ClusterState, Directory, JournalStatus, LogState};
 use environment::Timestamp;
 use store::{BaseStatus, OverlayStatus};
 
@@ -32,6 +32,7 @@ pub(crate) struct Scrape<'m> {
     overlay: OnceCell<OverlayStatus>,
     base: OnceCell<Option<BaseStatus>>,
     journal: OnceCell<JournalStatus>,
+    cluster: OnceCell<Option<ClusterState>>,
     logs: OnceCell<Vec<LogState>>,
     spent: OnceCell<Spent>,
 }
@@ -58,6 +59,7 @@ impl Metrics {
             overlay: OnceCell::new(),
             base: OnceCell::new(),
             journal: OnceCell::new(),
+            cluster: OnceCell::new(),
             logs: OnceCell::new(),
             spent: OnceCell::new(),
         })
@@ -84,6 +86,11 @@ impl Scrape<'_> {
 
     pub(super) fn journal(&self) -> &JournalStatus {
         self.journal.get_or_init(|| self.directory().journal().status())
+    }
+
+    /// None where the server is alone.
+    pub(super) fn cluster(&self) -> Option<&ClusterState> {
+        self.cluster.get_or_init(|| self.directory().cluster_state()).as_ref()
     }
 
     pub(super) fn logs(&self) -> &[LogState] {

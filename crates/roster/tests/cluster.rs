@@ -1,0 +1,293 @@
+//! `roster demo --nodes 3`, `roster cluster` and a member that is killed, all as real processes.
+#![allow(clippy::unwrap_used, reason = "the helpers of a test are a test")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use client::{ConnectOptions, Connection, SearchFor};
+use common::{Run, roster};
+use ldap::filter::Filter;
+use ldap::message::ModifyOperation;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use testing::crash::server::{now, pause};
+
+/// How long anything may take before the test fails.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+/// How often it is looked whether something has come.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
+const SUFFIX: &str = "dc=example,dc=com";
+const PERSON: &str = "uid=user.42,ou=people,dc=example,dc=com";
+const OTHER: &str = "uid=user.43,ou=people,dc=example,dc=com";
+
+/// Waits until there is something.
+#[track_caller]
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = now();
+    while begin.elapsed() < PATIENCE {
+        if let Some(found) = look() {
+            return found;
+        }
+        pause(LOOK_EVERY);
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// A node, as the ready file tells.
+#[derive(Clone, Debug)]
+struct Node {
+    id: u64,
+    address: String,
+    pid: i32,
+    data: PathBuf,
+    role: String,
+}
+
+impl Node {
+    fn of(line: &str) -> Self {
+        let words: Vec<_> = line.split(' ').collect();
+        let [id, "ldap", address, "pid", pid, "data", data, "role", role] = words[..] else {
+            panic!("not a node: {line}")
+        };
+        Self {
+            id: id.parse().unwrap(),
+            address: address.to_owned(),
+            pid: pid.parse().unwrap(),
+            data: PathBuf::from(data),
+            role: role.to_owned(),
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("ldap://{}", self.address)
+    }
+}
+
+/// A demo of several nodes.
+struct Demo {
+    child: Child,
+    scratch: tempfile::TempDir,
+    nodes: Vec<Node>,
+    password: String,
+    said: Receiver<String>,
+}
+
+impl Demo {
+    fn start(count: usize) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let ready = scratch.path().join("ready");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_roster"))
+            .args(["demo", "--entries", "200", "--ldap", "127.0.0.1:0"])
+            .args(["--nodes", &count.to_string()])
+            .arg("--ready-file")
+            .arg(&ready)
+            .env("TMPDIR", scratch.path())
+            // One that is for a server alone.
+            .env("ROSTER_LISTEN__LDAPS", "127.0.0.1:1")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let (sender, said) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let text = wait_for("a demo that serves", || {
+            assert!(child.try_wait().unwrap().is_none(), "the demo ended");
+            fs::read_to_string(&ready).ok()
+        });
+        let of = |key: &str| {
+            let lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.filter(|(name, _)| *name == key).map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        let nodes = of("node").into_iter().map(Node::of).collect();
+        let password = of("admin_password")[0].to_owned();
+        assert_eq!(of("suffix"), [SUFFIX]);
+        Self { child, scratch, nodes, password, said }
+    }
+
+    fn connect(&self, node: &Node) -> Option<Connection> {
+        let mut connection = Connection::open(ConnectOptions::new(node.url())).ok()?;
+        connection.bind("cn=Directory Manager", self.password.as_bytes()).ok()?;
+        Some(connection)
+    }
+
+    /// Whether a node has taken a new title for somebody.
+    fn modifies(&self, node: &Node, name: &str, title: &str) -> bool {
+        let change = (ModifyOperation::Replace, "title", &[title][..]);
+        let modify = |mut it: Connection| it.modify(name, &[change]).ok();
+        self.connect(node).and_then(modify).is_some_and(|outcome| outcome.is_success())
+    }
+
+    /// What a node has: all entries with all attributes; none when it does not answer.
+    fn all(&self, node: &Node) -> Option<BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>> {
+        let asked = SearchFor {
+            attributes: &["*", "+"],
+            ..SearchFor::below(SUFFIX, Filter::Present("objectClass"))
+        };
+        let found = self.connect(node)?.search(&asked).ok()?;
+        assert!(found.outcome.is_success(), "{:?}", found.outcome);
+        let entries = found.entries.into_iter();
+        Some(entries.map(|one| (one.dn, one.attributes.into_iter().collect())).collect())
+    }
+
+    fn status(&self, node: &Node, more: &[&str]) -> Run {
+        let url = node.url();
+        let asked = ["cluster", "status", "-H", &url, "-w", &self.password];
+        roster(&[&asked, more].concat())
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // The nodes end with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn title(entries: &BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>, name: &str) -> String {
+    String::from_utf8(entries[name]["title"][0].clone()).unwrap()
+}
+
+fn is_running(pid: i32) -> bool {
+    test_kill_process(Pid::from_raw(pid).unwrap()).is_ok()
+}
+
+fn serve_again(data: &Path) -> Child {
+    // Where it listens and who the others are stands in its data directory.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roster"));
+    command.arg("serve").arg("--data").arg(data).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn three_nodes_go_on_without_the_one_that_is_killed_and_take_it_back() {
+    let mut demo = Demo::start(3);
+    assert_eq!(demo.nodes.iter().map(|node| node.id).collect::<Vec<_>>(), [1, 2, 3]);
+    let nodes = demo.nodes.iter().cloned();
+    let (mut leaders, followers): (Vec<_>, Vec<_>) = nodes.partition(|node| node.role == "leader");
+    let leader = leaders.pop().expect("it waits until one leads");
+    assert_eq!(followers.len(), 2, "{:?}", demo.nodes);
+
+    // A follower takes a change, and shows it to whoever asked for it.
+    assert!(demo.modifies(&followers[0], PERSON, "Through a follower"));
+    assert_eq!(title(&demo.all(&followers[0]).unwrap(), PERSON), "Through a follower");
+    for node in &demo.nodes {
+        wait_for("the change everywhere", || {
+            (title(&demo.all(node)?, PERSON) == "Through a follower").then_some(())
+        });
+    }
+    let status = demo.status(&followers[1], &["--json"]);
+    assert_eq!(status.code, 0, "{status:?}");
+    let status: serde_json::Value = serde_json::from_str(&status.output).unwrap();
+    assert_eq!(status["cluster"]["leader"], leader.id);
+    assert_eq!(status["cluster"]["members"].as_array().unwrap().len(), 3);
+    let top = roster(&["top", "--once", "-H", &leader.url(), "-w", &demo.password]);
+    let line = format!("\ncluster      member {}, leader   term ", leader.id);
+    assert!(top.output.contains(&line), "{}\nlacks{line}", top.output);
+
+    // One of the others takes over.
+    kill_process(Pid::from_raw(leader.pid).unwrap(), Signal::KILL).unwrap();
+    let told = wait_for("word of its end", || {
+        demo.said.try_iter().find(|line| line.starts_with(&format!("node {} was ended", leader.id)))
+    });
+    let again = format!("roster serve --data {}", leader.data.display());
+    assert!(told.ends_with(&again), "{told}");
+    wait_for("a change without the one that led", || {
+        demo.modifies(&followers[1], OTHER, "Without the first").then_some(())
+    });
+    let status = wait_for("a leader", || {
+        let status = demo.status(&followers[0], &[]);
+        status.output.contains("leader").then_some(status)
+    });
+    assert_eq!(status.code, 1, "{status:?}");
+    let away = format!("roster: note: member {} does not answer", leader.id);
+    assert!(status.errors.contains(&away), "{status:?}");
+
+    // It comes back as it was, and gets what it missed.
+    let mut back = serve_again(&leader.data);
+    wait_for("the same on all three", || {
+        let of = |node: &Node| demo.all(node);
+        let (one, two, three) = (of(&leader)?, of(&followers[0])?, of(&followers[1])?);
+        assert_eq!(one.len(), 202);
+        let is_there = title(&two, OTHER) == "Without the first";
+        (is_there && one == two && two == three).then_some(())
+    });
+    wait_for("all is well", || {
+        let status = demo.status(&leader, &[]);
+        (status.code == 0).then_some(())
+    });
+
+    // Ctrl-C ends them all, the one that was started by hand too, and leaves nothing.
+    let pid = i32::try_from(demo.child.id()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    assert!(demo.child.wait().unwrap().success());
+    assert!(back.wait().unwrap().success());
+    for node in &followers {
+        assert!(!is_running(node.pid), "{node:?}");
+    }
+    let left: Vec<_> = fs::read_dir(demo.scratch.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "the ready file alone: {left:?}");
+}
+
+#[test]
+fn a_cluster_is_made_out_of_a_data_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    let (data, out) = (path("data"), path("out"));
+    let init = roster(&["init", "--data", &data, "--suffix", SUFFIX]);
+    assert_eq!(init.code, 0, "{init:?}");
+    let members = [
+        "1 127.0.0.1:7001 ldap://127.0.0.1:3001",
+        "2 127.0.0.1:7002 ldap://127.0.0.1:3002",
+        "3 127.0.0.1:7003 ldap://127.0.0.1:3003",
+    ];
+    let given: Vec<&str> = members.iter().flat_map(|member| ["--member", member]).collect();
+    let made = [&["cluster", "init", "--data", &data, "--out", &out][..], &given].concat();
+    let run = roster(&made);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.output.contains("roster serve --data DIR"), "{run:?}");
+    for id in 1..=3 {
+        let node = scratch.path().join(format!("out/node{id}"));
+        for name in ["data.mdb", "format", "cluster/ca.pem", "cluster/node.pem", "cluster/node.key"]
+        {
+            assert!(node.join(name).is_file(), "{name}");
+        }
+        let settings = fs::read_to_string(node.join("roster.toml")).unwrap();
+        assert!(settings.contains(&format!("id = {id}\n")), "{settings}");
+        for member in members {
+            assert!(settings.contains(&format!("\"{member}\"")), "{settings}");
+        }
+        assert_eq!(fs::read(node.join("format")).unwrap(), fs::read(path("data/format")).unwrap());
+    }
+    assert!(scratch.path().join("out/authority/ca.key").is_file());
+
+    // What is there already stays as it is.
+    let run = roster(&made);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.errors.contains("is not empty"), "{run:?}");
+    let run = roster(&["cluster", "init", "--data", &data, "--out", &path("b"), "--member", "1"]);
+    assert!(run.code == 2 && run.errors.contains("'1' is no member"), "{run:?}");
+}
+
+#[test]
+fn a_server_alone_is_told_apart_from_a_cluster_that_is_not_shown() {
+    let demo = Demo::start(1);
+    // As today, it has no nodes.
+    assert!(demo.nodes.is_empty());
+    let text = fs::read_to_string(demo.scratch.path().join("ready")).unwrap();
+    let url = format!("ldap://{}", text.lines().find_map(|it| it.strip_prefix("ldap ")).unwrap());
+    let run = roster(&["cluster", "status", "-H", &url, "-w", &demo.password]);
+    assert!(run.code == 1 && run.errors.contains("is not a member of a cluster"), "{run:?}");
+    let run = roster(&["cluster", "status", "-H", &url]);
+    assert!(run.code == 1 && run.errors.contains("only to its administrator"), "{run:?}");
+    let run = roster(&["demo", "--nodes", "2"]);
+    assert!(run.code == 2 && run.errors.contains("it is 1, 3 or 5"), "{run:?}");
+}

@@ -1,0 +1,102 @@
+//! The cluster that the server is a member of, as far as this server knows. Without one there are
+//! no values.
+
+use directory::ClusterState;
+
+use super::super::scrape::Scrape;
+use super::super::table::{Kind, Metric, Samples};
+
+pub(super) const ROWS: &[Metric] = &[
+    Metric::new(
+        "roster_cluster_role",
+        "cn=cluster",
+        "roster-cluster-role",
+        "What this member is: leader, follower, learner, failed, or none while nobody leads.",
+        |scrape, out| {
+            if let Some(state) = scrape.cluster() {
+                out.labelled(&[state.role], 1);
+            }
+        },
+    )
+    .of_kind(Kind::Info)
+    .by(&["role"]),
+    Metric::new(
+        "roster_cluster_member",
+        "cn=cluster",
+        "roster-cluster-member",
+        "The number of this member.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.member)),
+    ),
+    Metric::new(
+        "roster_cluster_leader",
+        "cn=cluster",
+        "roster-cluster-leader",
+        "The number of the member that leads, as far as this one knows.",
+        |scrape, out| of_cluster(scrape, out, |state| state.leader),
+    ),
+    Metric::new(
+        "roster_cluster_term",
+        "cn=cluster",
+        "roster-cluster-term",
+        "The term that this member is in. Each election begins another one.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.term)),
+    ),
+    Metric::new(
+        "roster_cluster_applied_lsn",
+        "cn=cluster",
+        "roster-cluster-applied-lsn",
+        "The number of the last change that is visible here.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.applied_lsn)),
+    ),
+    Metric::new(
+        "roster_cluster_committed_index",
+        "cn=cluster",
+        "roster-cluster-committed-index",
+        "The index of the last entry of the log that is known here to be committed.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.committed_index)),
+    ),
+    Metric::new(
+        "roster_cluster_last_index",
+        "cn=cluster",
+        "roster-cluster-last-index",
+        "The index of the last entry of the log here.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.last_index)),
+    ),
+    Metric::new(
+        "roster_cluster_unconfirmed_entries",
+        "cn=cluster",
+        "roster-cluster-unconfirmed",
+        "Entries of the log that another member has not confirmed; only the leader knows.",
+        |scrape, out| {
+            for (member, entries) in scrape.cluster().iter().flat_map(|state| &state.unconfirmed) {
+                out.labelled(&[&member.to_string()], *entries);
+            }
+        },
+    )
+    .by(&["member"]),
+    Metric::new(
+        "roster_cluster_quorum_age_seconds",
+        "cn=cluster",
+        "roster-cluster-quorum-us",
+        "How long ago a majority answered; only the leader knows.",
+        |scrape, out| of_cluster(scrape, out, |state| state.quorum_age_us),
+    ),
+    Metric::new(
+        "roster_cluster_voids_total",
+        "cn=cluster",
+        "roster-cluster-voids",
+        "Changes without effect, because they were decided before the lead was lost.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.voids)),
+    ),
+    Metric::new(
+        "roster_cluster_failed",
+        "cn=cluster",
+        "roster-cluster-failed",
+        "1 if the log has failed: this member takes no part until it is restarted.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.error.is_some()))),
+    ),
+];
+
+fn of_cluster(scrape: &Scrape<'_>, out: &mut Samples, of: impl Fn(&ClusterState) -> Option<u64>) {
+    out.known(scrape.cluster().and_then(of));
+}
