@@ -58,7 +58,7 @@ impl Server {
             }
             let record = decide(&mut self.history, &store);
             let position = append(&record.bytes);
-            machine.apply(Decided::Elsewhere, &[record.clone()], position).unwrap();
+            machine.apply(Decided::Elsewhere, std::slice::from_ref(&record), position).unwrap();
             match at % 3 {
                 0 => drop(append(&[0xff, 0xff, 1])),
                 // Void: it comes twice.
