@@ -266,7 +266,7 @@ fn stopped(last: Lsn) -> ApplyError {
 impl RaftSnapshotBuilder<Types> for Snapshot {
     type SnapshotData = SnapshotFile;
 
-    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+    async fn build_snapshot(&mut self) -> io::Result<Self> {
         Ok(self.clone())
     }
 }

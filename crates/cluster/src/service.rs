@@ -27,8 +27,8 @@ use crate::transport::{
 };
 use crate::types::Runtime;
 
-/// How long a start waits for what was committed while this member was not there: clients are served
-/// after it. Alone, or among too few, a member serves what it has.
+/// How long a start waits for what was committed while this member was not there: clients are
+/// served after it. Alone, or among too few, a member serves what it has.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
 
 /// What others ask of the directory.

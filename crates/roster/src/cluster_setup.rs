@@ -1,7 +1,7 @@
 //! Members of a cluster out of one data directory: copies of it, certificates, settings.
 //!
-//! Invariant: all members begin with the same state of the same store, and none of them has a record
-//! that another lacks.
+//! Invariant: all members begin with the same state of the same store, and none of them has a
+//! record that another lacks.
 //! Invariant: the data directory that is copied stays as it is; only its journal is brought into
 //! its data file.
 

@@ -1,5 +1,10 @@
 //! `roster demo --nodes 3`, `roster cluster` and a member that is killed, all as real processes.
-#![allow(clippy::unwrap_used, reason = "the helpers of a test are a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::type_complexity,
+    reason = "the helpers of a test are a test"
+)]
 
 mod common;
 

@@ -3,8 +3,8 @@
 //! Invariant: every batch is told of exactly once. As long as this server decides it waits for the
 //! outcome; once it does not, no longer than the limit, because the outcome may come only when the
 //! others can be reached again.
-//! Invariant: after a batch was given up nothing is decided in its reign any more: it is in the log,
-//! and may be committed yet.
+//! Invariant: after a batch was given up nothing is decided in its reign any more: it is in the
+//! log, and may be committed yet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

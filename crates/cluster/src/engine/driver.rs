@@ -262,8 +262,8 @@ impl Driver {
 }
 
 /// Waits until this server has applied what it knew to be committed before it was ended, and then,
-/// no longer than `limit`, what the others have committed meanwhile: a client that was answered here
-/// must not see less after a restart.
+/// no longer than `limit`, what the others have committed meanwhile: a client that was answered
+/// here must not see less after a restart.
 ///
 /// # Errors
 /// When the engine ended meanwhile.

@@ -102,10 +102,10 @@ impl Network {
 }
 
 impl RaftNetworkFactory<Types> for Link {
-    type Network = Link;
+    type Network = Self;
 
-    async fn new_client(&mut self, target: u64, _: &Node) -> Link {
-        Link { to: target, ..self.clone() }
+    async fn new_client(&mut self, target: u64, _: &Node) -> Self {
+        Self { to: target, ..self.clone() }
     }
 }
 

@@ -57,7 +57,7 @@ impl Node {
         // They are for one server, or say what its own settings say.
         for (name, _) in std::env::vars_os() {
             let is_own = |section: &&str| name.to_string_lossy().starts_with(*section);
-            if OWN_SETTINGS.iter().any(|section| is_own(&section)) {
+            if OWN_SETTINGS.iter().any(is_own) {
                 command.env_remove(name);
             }
         }

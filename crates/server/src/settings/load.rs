@@ -37,7 +37,7 @@ impl Settings {
         };
         let mut settings: Self = layered(Self::default())?;
         let data = settings.server.data.clone();
-        let own = data.join(Settings::DATA_FILE);
+        let own = data.join(Self::DATA_FILE);
         // The same file would be read twice.
         if file != Some(own.as_path()) && own.is_file() {
             let mut below = Self::default();
