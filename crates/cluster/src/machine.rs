@@ -41,8 +41,8 @@ pub struct RaftMachine {
     state: Arc<dyn StateMachine>,
     shared: Arc<Shared>,
     errands: Errands,
-    /// The last record, and the running hash after it if it was applied since the start.
-    last: (Lsn, Option<u64>),
+    /// The last record.
+    last: Lsn,
     memberships: Memberships,
 }
 
@@ -66,25 +66,22 @@ impl RaftMachine {
                 .map_err(|_| "a voter is not among those who take part")?;
             memberships.push(StoredMembership::new(log_id_at(position), first));
         }
-        let last = (state.applied(), None);
+        let last = state.applied();
         Ok(Self { state, shared, errands, last, memberships })
     }
 
     /// What is to become of an entry, and the record in it if it has an effect.
     fn judge(&mut self, id: &LogId, record: &RecordBytes) -> Result<Judged, ApplyError> {
         let head = RecordHead::read(&record.0).map_err(|error| ApplyError::Record {
-            lsn: Lsn(self.last.0.0 + 1),
+            lsn: Lsn(self.last.0 + 1),
             reason: error.to_string(),
         })?;
-        let (last, hash) = self.last;
+        let last = self.last;
         if head.reign.0 != **id.committed_leader_id() || head.lsn.0 != last.0 + 1 {
             return Ok(Judged::Void(head));
         }
-        if hash.is_some_and(|hash| hash != head.prev_hash) {
-            let reason = "it was decided on another history".to_owned();
-            return Err(ApplyError::Diverged { lsn: head.lsn, reason });
-        }
-        self.last = (head.lsn, Some(head.hash));
+        // Whether it follows from the state as well, the state says.
+        self.last = head.lsn;
         let bytes = Arc::clone(&record.0);
         Ok(Judged::Next(EncodedRecord { lsn: head.lsn, hash: head.hash, bytes }))
     }
@@ -146,14 +143,14 @@ impl RaftMachine {
     /// Another leadership begins: what it found of a batch of the one before is all that comes of
     /// it.
     async fn begin_reign(&mut self, id: &LogId) -> Result<(), ApplyError> {
-        if self.state.applied() == self.last.0 {
+        if self.state.applied() == self.last {
             return Ok(());
         }
         let place = entry::place(id);
         let position = LogPosition { term: place.term, index: place.index };
         let state = Arc::clone(&self.state);
         let apply = move || state.apply(Decided::Elsewhere, &[], position);
-        self.errands.run(apply).await.unwrap_or_else(|| Err(stopped(self.last.0)))?;
+        self.errands.run(apply).await.unwrap_or_else(|| Err(stopped(self.last)))?;
         self.shared.progress.reached(self.state.applied());
         Ok(())
     }

@@ -21,6 +21,7 @@ use crate::config::monitor_sources::{
 use crate::config::schema_times::SchemaTimes;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
+use crate::quarantine::Quarantine;
 use crate::read::search_counters::SearchCounts;
 use crate::read::subentry::Subentries;
 use crate::read::subschema;
@@ -51,6 +52,7 @@ pub struct Directory {
     pub(crate) make_chance: MakeChance,
     pub(crate) cookie_key: CookieKey,
     pub(crate) offers_tls: bool,
+    pub(crate) quarantine: Arc<Quarantine>,
 }
 
 /// What changes with the schema, replaced as a whole.
@@ -122,6 +124,11 @@ impl Directory {
     /// The log of committed changes, for those who follow it.
     pub fn log(&self) -> &Arc<dyn CommitLog> {
         &self.storage.log
+    }
+
+    /// Why nothing is served, if so: the data are not those of the cluster.
+    pub fn quarantine(&self) -> Option<&str> {
+        self.quarantine.reason()
     }
 
     /// What tells the time here.

@@ -37,6 +37,13 @@ pub enum DirectoryError {
     },
     /// With the costs that are set no password can be hashed.
     PasswordCosts,
+    /// The data are not those of the cluster; a file in the data directory says so.
+    Quarantined {
+        /// The file; the directory opens again when it is removed.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
     /// The commit log that was given cannot be opened; says why.
     Log(String),
 }
@@ -64,6 +71,7 @@ impl fmt::Display for DirectoryError {
             }
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::Log(reason) => f.write_str(reason),
+            Self::Quarantined { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::PasswordCosts => {
                 f.write_str("no password can be hashed at the cost that the settings ask for")
             }

@@ -16,6 +16,7 @@ pub mod loading;
 mod opening;
 mod options;
 pub mod password_policy;
+mod quarantine;
 mod read;
 mod request;
 mod rules;

@@ -41,6 +41,7 @@ use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
+use crate::quarantine::{Quarantine, QuarantineMachine};
 use crate::request::budgets::Budgets;
 use crate::request::cookie::CookieKey;
 use crate::request::policy::Policies;
@@ -110,6 +111,7 @@ impl Directory {
         options: DirectoryOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, DirectoryError> {
+        let quarantine = Quarantine::open(&options.data, &clock)?;
         let schema = schema_of(&options.data)?;
         let store = Arc::new(Store::open(&options.data, &options.store, schema)?);
         let disk = match &options.disk {
@@ -145,7 +147,7 @@ impl Directory {
             scram_keys: Arc::clone(&scram_keys),
             schema_times: Mutex::default(),
         });
-        let machine = machine_of(&following, known.as_ref(), &options);
+        let machine = machine_of(&following, known.as_ref(), &options, &quarantine);
         let log = open_log(machine, &store, &journal, &options, &clock)?;
         let forwarding = forwarding(&options, known, &log, &clock);
         let flusher = start_flusher(&store, &journal, &log, &options)?;
@@ -197,6 +199,7 @@ impl Directory {
             make_chance: options.chance,
             cookie_key: CookieKey::new(&mut *(options.chance)()),
             offers_tls: options.offers_tls,
+            quarantine,
         });
         pipeline::start(&directory);
         let root = &directory.credentials.root.dn;
@@ -226,13 +229,18 @@ fn machine_of(
     following: &Arc<Following>,
     known: Option<&Arc<KnownRequests>>,
     options: &DirectoryOptions,
+    quarantine: &Arc<Quarantine>,
 ) -> Arc<dyn StateMachine> {
     let machine = StoreMachine::new(Arc::clone(&following.store));
-    let machine = Arc::new(match &options.log {
-        Some(_) => machine.followed_by(Arc::clone(following) as Arc<dyn Follower>),
+    let machine: Arc<dyn StateMachine> = match &options.log {
+        Some(_) => {
+            let follower = Arc::clone(following) as Arc<dyn Follower>;
+            let machine = Arc::new(machine.followed_by(follower));
+            Arc::new(QuarantineMachine::new(machine, &following.store, quarantine))
+        }
         // All is decided here.
-        None => machine,
-    });
+        None => Arc::new(machine),
+    };
     match known {
         Some(known) => Arc::new(NotedMachine::new(machine, known)),
         None => machine,

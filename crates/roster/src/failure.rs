@@ -103,6 +103,10 @@ impl From<DirectoryError> for Failure {
     fn from(error: DirectoryError) -> Self {
         match error {
             DirectoryError::Data(error) => error.into(),
+            DirectoryError::Quarantined { .. } => Self::local(&error).hint(
+                "make the server anew from the data of another one; remove the file when that is \
+                 done, or to look at the data",
+            ),
             DirectoryError::Name { .. }
             | DirectoryError::Authentication { .. }
             | DirectoryError::AdminPassword { .. }

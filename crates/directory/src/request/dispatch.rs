@@ -26,6 +26,7 @@ use crate::request::decoded::RequestParts;
 use crate::request::extended;
 use crate::request::extended::call::Call;
 use crate::request::job::{Job, JobDone, Ran};
+use crate::request::quarantined;
 use crate::request::received::{Envelope, Received};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -167,6 +168,7 @@ fn dispatch(
     let mut asks_policy = message.controls.iter().any(|one| one.oid == password_policy::REQUEST);
     let mut controls = RequestControls::default();
     let outcome = check_id(session, message.id)
+        .and_then(|()| quarantined::check(&worker.directory, session, &message.op))
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| must_change::check(worker, session, message))

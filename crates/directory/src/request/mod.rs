@@ -19,6 +19,7 @@ pub(crate) mod note;
 pub(crate) mod outbox;
 pub(crate) mod policy;
 pub(crate) mod protection;
+pub(crate) mod quarantined;
 pub(crate) mod received;
 pub(crate) mod referral;
 pub(crate) mod refusal;

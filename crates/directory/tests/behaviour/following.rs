@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use directory::MakeLog;
+use directory::{Directory, DirectoryOptions, MakeLog};
 use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
     Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
@@ -13,7 +13,7 @@ use ldap::result::ResultCode;
 use store::{FlushOptions, LogPosition, Lsn};
 use tempfile::TempDir;
 
-use crate::support::{Asked, Client, SUFFIX, Served, init, small};
+use crate::support::{Answer, Asked, Client, SUFFIX, Served, init, manual_clock, small};
 
 const OK: ResultCode = ResultCode::Success;
 const NO: ResultCode = ResultCode::InvalidCredentials;
@@ -371,4 +371,64 @@ fn a_batch_that_is_gathered_is_given_up_with_the_lead() {
         assert_ne!(second.join().unwrap(), OK);
     });
     assert_eq!(seen(&mut two.follower.client()), ["8"]);
+}
+
+/// A server whose data are not those of its cluster says which record shows it, and serves nobody,
+/// also when it is started again.
+#[test]
+fn a_server_that_has_diverged_serves_nobody() {
+    let two = Two::new(100);
+    let mut root = two.leader.root();
+    add_anna(&mut root);
+    two.sync();
+    let mut anna = two.follower.client();
+    assert_eq!(anna.bind(ANNA, "right"), OK);
+    // A record that was decided on another one than the last.
+    modify(&mut root, ANNA, ModifyOperation::Replace, ("employeeNumber", "8"));
+    modify(&mut root, ANNA, ModifyOperation::Replace, ("employeeNumber", "9"));
+    let last = two.log.applied().0;
+    let mut records = two.leader.directory.log().tail(Lsn(last + 1)).unwrap();
+    let mut next = || records.next_within(Duration::ZERO).unwrap().unwrap();
+    let (good, mut bad) = (next(), next());
+    let mut bytes = bad.bytes.to_vec();
+    let hash = good.hash.to_be_bytes();
+    let at = bytes.windows(hash.len()).position(|part| part == hash).unwrap();
+    bytes[at] ^= 1;
+    bad.bytes = bytes.into();
+    let position = LogPosition { term: 1, index: last + 2 };
+    let machine = &two.log.machine;
+    assert!(machine.apply(Decided::Elsewhere, &[good.clone(), bad], position).is_err());
+    assert_eq!(two.log.applied(), good.lsn);
+
+    let record = format!("record {}", last + 2);
+    let everybody = Asked { filter: "(sn=Berg)", ..Asked::default() };
+    let check = |answer: &Answer| {
+        assert_eq!(answer.code(), ResultCode::Unavailable);
+        assert!(answer.diagnostic.contains(&record), "{}", answer.diagnostic);
+    };
+    check(&anna.search(&everybody));
+    assert_eq!(anna.compare(ANNA, "sn", "Berg"), ResultCode::Unavailable);
+    check(&anna.try_modify(ANNA, &[(ModifyOperation::Replace, "title", &["x"])]));
+    assert_eq!(two.follower.client().bind(ANNA, "right"), ResultCode::Unavailable);
+    let mut own_root = two.follower.root();
+    check(&own_root.search(&everybody));
+    assert_eq!(read(&mut own_root, "", "vendorName").len(), 1);
+    let monitor = Asked { base: "cn=monitor", scope: Scope::Base, ..Asked::default() };
+    assert_eq!(own_root.search(&monitor).code(), OK);
+    check(&two.follower.client().search(&monitor));
+    assert!(two.follower.directory.quarantine().is_some_and(|why| why.contains(&record)));
+
+    drop((anna, own_root));
+    let Two { follower, log, .. } = two;
+    drop(log);
+    let (options, _data) = follower.pulled();
+    let kept = std::fs::read_to_string(options.data.join("quarantine.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!((&kept["record"], &kept["index"]), (&(last + 2).into(), &(last + 2).into()));
+    assert_eq!(kept["hash_here"], format!("{:016x}", good.hash));
+    let options = DirectoryOptions { log: None, ..options };
+    let refused = Directory::open(options.clone(), manual_clock()).err().unwrap().to_string();
+    assert!(refused.contains(&record) && refused.contains("quarantine.json"), "{refused}");
+    std::fs::remove_file(options.data.join("quarantine.json")).unwrap();
+    assert!(Directory::open(options, manual_clock()).is_ok());
 }

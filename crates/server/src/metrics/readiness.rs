@@ -44,6 +44,7 @@ impl Metrics {
         if scrape.base().is_none() {
             found.refusals.push("the database cannot be read".to_owned());
         }
+        found.refusals.extend(scrape.directory().quarantine().map(str::to_owned));
         if let Some(state) = scrape.cluster() {
             found.refusals.extend(of_member(state));
         }

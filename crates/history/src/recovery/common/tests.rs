@@ -58,7 +58,8 @@ impl Server {
             }
             let record = decide(&mut self.history, &store);
             let position = append(&record.bytes);
-            machine.apply(Decided::Elsewhere, std::slice::from_ref(&record), position).unwrap();
+            let one = std::slice::from_ref(&record);
+            machine.apply(Decided::Elsewhere, one, position).unwrap();
             match at % 3 {
                 0 => drop(append(&[0xff, 0xff, 1])),
                 // Void: it comes twice.

@@ -1,0 +1,169 @@
+//! A directory whose data are not those of its cluster serves nobody: quarantine.
+//!
+//! When a committed record does not follow from the data, or cannot be read, this node and the
+//! others have gone apart, or a newer release wrote it. What the node would answer from then on may
+//! be wrong, so it answers nothing, keeps what was found in a file, and does not start while the
+//! file is there.
+//!
+//! Invariant: the file is there, durably, before the log hears that it failed.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use environment::Clock;
+use history::log::{ApplyError, Decided, EncodedRecord, StateMachine};
+use history::record::RecordHead;
+use store::{LogPosition, Lsn, Store};
+
+use crate::error::DirectoryError;
+
+/// Whether the directory is in quarantine, and where that is kept.
+pub(crate) struct Quarantine {
+    data: PathBuf,
+    clock: Arc<dyn Clock>,
+    /// Why; empty until then.
+    found: OnceLock<String>,
+}
+
+impl Quarantine {
+    /// That of the data directory `data`.
+    ///
+    /// # Errors
+    /// When the data directory is in quarantine since an earlier time.
+    pub(crate) fn open(data: &Path, clock: &Arc<dyn Clock>) -> Result<Arc<Self>, DirectoryError> {
+        let path = data.join(QUARANTINE_FILE);
+        match fs::read(&path) {
+            Ok(text) => {
+                let kept: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+                let kept = kept.get("reason").and_then(|reason| reason.as_str());
+                let reason = kept.unwrap_or("the file that says why cannot be read").to_owned();
+                Err(DirectoryError::Quarantined { path, reason })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Arc::new(Self {
+                data: data.to_owned(),
+                clock: Arc::clone(clock),
+                found: OnceLock::new(),
+            })),
+            Err(source) => Err(DirectoryError::io(path, source)),
+        }
+    }
+
+    /// Why nothing is served, if so.
+    #[inline]
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.found.get().map(String::as_str)
+    }
+
+    /// From now on nothing is served.
+    fn begin(&self, reason: String, evidence: &serde_json::Value) {
+        tracing::error!(%reason, "nothing is served any more");
+        if let Err(error) = self.write(evidence) {
+            let file = self.data.join(QUARANTINE_FILE);
+            tracing::error!(%error, file = %file.display(), "the evidence cannot be kept");
+        }
+        let _ = self.found.set(reason);
+    }
+
+    fn write(&self, evidence: &serde_json::Value) -> io::Result<()> {
+        let (path, new) = (self.data.join(QUARANTINE_FILE), self.data.join(NEW_FILE));
+        let mut file = File::create(&new)?;
+        writeln!(file, "{evidence:#}")?;
+        file.sync_all()?;
+        fs::rename(new, path)?;
+        File::open(&self.data)?.sync_all()
+    }
+}
+
+/// A state machine that begins the quarantine when a record does not follow.
+pub(crate) struct QuarantineMachine {
+    machine: Arc<dyn StateMachine>,
+    store: Arc<Store>,
+    quarantine: Arc<Quarantine>,
+}
+
+impl QuarantineMachine {
+    pub(crate) fn new(
+        machine: Arc<dyn StateMachine>,
+        store: &Arc<Store>,
+        quarantine: &Arc<Quarantine>,
+    ) -> Self {
+        Self { machine, store: Arc::clone(store), quarantine: Arc::clone(quarantine) }
+    }
+
+    /// What is to be known of a record that does not follow.
+    fn evidence(
+        &self,
+        error: &ApplyError,
+        lsn: Lsn,
+        record: Option<(&EncodedRecord, LogPosition)>,
+    ) -> (String, serde_json::Value) {
+        let reason = format!(
+            "this server is in quarantine, because its data are not those of the cluster: {error}"
+        );
+        let here = self.store.published();
+        let head = record.and_then(|(record, _)| RecordHead::read(&record.bytes).ok());
+        let position = record.map_or(here.position, |(_, position)| position);
+        let hash = |hash: u64| format!("{hash:016x}");
+        let evidence = serde_json::json!({
+            "reason": reason,
+            "record": lsn.0,
+            "term": position.term,
+            "index": position.index,
+            "hash_before_in_record": head.map(|head| hash(head.prev_hash)),
+            "hash_after_in_record": head.map(|head| hash(head.hash)),
+            "hash_here": hash(here.hash),
+            "last_record_here": here.lsn.0,
+            "store": self.store.id().map(|octet| format!("{octet:02x}")).concat(),
+            "time": self.quarantine.clock.now().generalized_time(),
+        });
+        (reason, evidence)
+    }
+}
+
+impl StateMachine for QuarantineMachine {
+    fn apply(
+        &self,
+        decided: Decided,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        let applied = self.machine.apply(decided, records, position);
+        match &applied {
+            Ok(()) | Err(ApplyError::Store(_)) => {}
+            Err(error @ (ApplyError::Record { lsn, .. } | ApplyError::Diverged { lsn, .. })) => {
+                let last = records.last().map_or(0, |last| last.lsn.0);
+                let record = records.iter().find(|record| record.lsn == *lsn).map(|record| {
+                    let index = position.index.saturating_sub(last - record.lsn.0);
+                    (record, LogPosition { index, ..position })
+                });
+                let (reason, evidence) = self.evidence(error, *lsn, record);
+                self.quarantine.begin(reason, &evidence);
+            }
+        }
+        applied
+    }
+
+    fn applied(&self) -> Lsn {
+        self.machine.applied()
+    }
+
+    fn position(&self) -> LogPosition {
+        self.machine.position()
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        self.machine.membership()
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.machine.set_membership(octets);
+    }
+}
+
+/// What was found, in the data directory; while it is there, the directory does not open.
+const QUARANTINE_FILE: &str = "quarantine.json";
+
+/// Until it is whole.
+const NEW_FILE: &str = "quarantine.new";
