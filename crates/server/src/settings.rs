@@ -300,7 +300,7 @@ pub struct LogFileSettings {
 
 impl Settings {
     /// The name of the settings file in a data directory.
-    pub const DATA_FILE: &'static str = load::DATA_FILE;
+    pub const DATA_FILE: &'static str = "roster.toml";
 
     /// The Unix socket to listen on, if any.
     #[must_use]

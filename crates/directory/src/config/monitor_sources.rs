@@ -1,6 +1,6 @@
 //! Whom `cn=monitor` asks: what was counted of searches here, and others for figures of the server,
-//! its logs, its certificate, its cluster and its connections. Whoever has those says how to ask; without
-//! anybody the entries are not there.
+//! its logs, its certificate, its cluster and its connections. Whoever has those says how to ask;
+//! without anybody the entries are not there.
 //!
 //! Invariant: each source is set once, and the first who says it is asked.
 

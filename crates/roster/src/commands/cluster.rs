@@ -204,7 +204,7 @@ fn check(members: &[NewMember]) -> Result<(), Failure> {
         let what = format!("a cluster has {} members at the most", cluster::VOTERS_MAX);
         return Err(Failure::local(what).hint("three or five are usual"));
     }
-    if members.len() % 2 == 0 {
+    if members.len().is_multiple_of(2) {
         output::note(format_args!(
             "roster: note: with {} members no more may fail than with {}",
             members.len(),

@@ -13,9 +13,10 @@ use crate::serving::{Listeners, start};
 
 /// Serve a data directory over LDAP, LDAPS and a Unix socket.
 ///
-/// Every setting has a default; roster.toml in the data directory, the file of --config, environment
-/// variables ROSTER_SECTION__KEY and the options here override it, in this order. docs/reference/settings.md lists them all. SIGTERM and
-/// Ctrl-C stop the server when the operations in progress have ended.
+/// Every setting has a default; roster.toml in the data directory, the file of --config,
+/// environment variables ROSTER_SECTION__KEY and the options here override it, in this order.
+/// docs/reference/settings.md lists them all. SIGTERM and Ctrl-C stop the server when the
+/// operations in progress have ended.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

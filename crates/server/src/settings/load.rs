@@ -37,7 +37,7 @@ impl Settings {
         };
         let mut settings: Self = layered(Self::default())?;
         let data = settings.server.data.clone();
-        let own = data.join(DATA_FILE);
+        let own = data.join(Self::DATA_FILE);
         // The same file would be read twice.
         if file != Some(own.as_path()) && own.is_file() {
             let mut below = Self::default();
@@ -253,9 +253,6 @@ fn likeness(given: &str, known: &str) -> f64 {
     let keys = strsim::normalized_damerau_levenshtein(&key(given), &key(known));
     whole.max(keys - WRONG_SECTION_COST)
 }
-
-/// The settings of a data directory, in it.
-pub(super) const DATA_FILE: &str = "roster.toml";
 
 /// Below this a suggestion would be a guess.
 const LIKENESS_MIN: f64 = 0.6;

@@ -79,7 +79,8 @@ const HEAD: &str = "# Settings
 Settings are in `roster.toml`: the file of that name in the data directory, which is read if it is
 there, and the file that `roster serve --config FILE` names, which overrides it. Both are optional,
 because every setting has a default. An environment variable overrides the files; a command line
-option overrides them all. The file in the data directory cannot change `server.data`. With `_FILE` appended to its name, a variable names a file that contains the value.
+option overrides them all. The file in the data directory cannot change `server.data`. With `_FILE`
+appended to its name, a variable names a file that contains the value.
 In a variable, commas separate the items of a list, unless another character is named.
 
 An unknown section, key or variable is an error, and so is a value out of range.
