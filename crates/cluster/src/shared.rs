@@ -79,6 +79,12 @@ impl Shared {
         *heard = (*heard).max(Some(at));
     }
 
+    /// How long ago whoever leads was heard last; none if that never was.
+    pub(crate) fn heard_age(&self) -> Option<Duration> {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.map(|at| at.elapsed())
+    }
+
     /// What is visible, if whoever leads was heard within `staleness_ms`.
     pub(crate) fn bounded(&self, staleness_ms: u64) -> Result<Lsn, NotNow> {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);

@@ -61,17 +61,7 @@ pub(crate) fn make(
             .hint("make a cluster out of a data directory that no member has served"));
     }
     recovery::settle(&store, source)?;
-    let files = Files::of(source)?;
-    let copies: Vec<&NewMember> = members.iter().filter(|member| member.data != source).collect();
-    files.check_room(&copies)?;
-    let bar = progress::bar(Some(files.bytes * copies.len() as u64), "bytes");
-    bar.set_message("copying");
-    let mut copied = Ok(());
-    for member in &copies {
-        copied = copied.and_then(|()| files.copy(&member.data, &bar, is_interrupted));
-    }
-    bar.finish_and_clear();
-    copied?;
+    copy_to(source, members, is_interrupted)?;
     let clock = SystemClock::new();
     let issuer = Authority::new(store.id(), clock.now())?;
     issuer.write(authority)?;
@@ -82,8 +72,26 @@ pub(crate) fn make(
         write_whole(&file, settings_of(member, members).as_bytes())
             .map_err(|error| Failure::path("write", &file, &error))?;
     }
+    // Until here nobody could have served it.
     drop(store);
     Ok(())
+}
+
+/// Copies `source`, which is not in use, to all members but the one it is of.
+fn copy_to(
+    source: &Path,
+    members: &[NewMember],
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<(), Failure> {
+    let files = Files::of(source)?;
+    let copies: Vec<&NewMember> = members.iter().filter(|member| member.data != source).collect();
+    files.check_room(&copies)?;
+    let bar = progress::bar(Some(files.bytes * copies.len() as u64), "bytes");
+    bar.set_message("copying");
+    let mut each = copies.iter();
+    let copied = each.try_for_each(|member| files.copy(&member.data, &bar, is_interrupted));
+    bar.finish_and_clear();
+    copied
 }
 
 /// The settings of one member.

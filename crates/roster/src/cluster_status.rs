@@ -52,6 +52,34 @@ impl Member {
     }
 }
 
+impl Member {
+    fn advice(&self, earlier_lag: Option<u64>) -> Vec<String> {
+        let (id, mut advice) = (self.member, Vec::new());
+        if self.role == UNREACHABLE {
+            advice.push(format!(
+                "member {id} does not answer at {}: start it, or look at the network between",
+                self.address
+            ));
+        }
+        if self.failed {
+            advice.push(format!(
+                "the log of member {id} has failed: its own log says why; repair that, then \
+                 restart it"
+            ));
+        }
+        if let (Some(lag), Some(earlier)) = (self.lag, earlier_lag)
+            && lag > earlier.max(LAG_SMALL)
+        {
+            advice.push(format!(
+                "member {id} lags by {} changes, and the lag grows: its disk or network is slower \
+                 than the updates",
+                number(lag)
+            ));
+        }
+        advice
+    }
+}
+
 impl ClusterView {
     /// Asks a member.
     ///
@@ -134,48 +162,24 @@ impl ClusterView {
     /// What somebody should do, in sentences. `before` is what was seen a moment earlier: a lag
     /// that has grown since then grows.
     pub(crate) fn advice(&self, before: Option<&Self>) -> Vec<String> {
-        let mut advice = Vec::new();
+        let earlier = |id| before.and_then(|before| before.lag_of(id));
+        let of_members = self.members.iter().flat_map(|one| one.advice(earlier(one.member)));
+        self.advice_of_all().into_iter().chain(of_members).collect()
+    }
+
+    fn advice_of_all(&self) -> Option<String> {
         let reachable = self.members.iter().filter(|member| member.role != UNREACHABLE).count();
         let majority = self.members.len() / 2 + 1;
         if reachable < majority {
-            advice.push(format!(
+            return Some(format!(
                 "no majority: {reachable} of {} members answer and {majority} are needed; reads \
                  and binds go on, updates are answered unavailable until one more is started",
                 self.members.len()
             ));
-        } else if self.leader().is_none() {
-            advice.push(
-                "no leader: an election takes a second or two; if it lasts, the members do not \
-                 reach each other at the addresses above"
-                    .to_owned(),
-            );
         }
-        for member in &self.members {
-            let id = member.member;
-            if member.role == UNREACHABLE {
-                advice.push(format!(
-                    "member {id} does not answer at {}: start it, or look at the network between",
-                    member.address
-                ));
-            }
-            if member.failed {
-                advice.push(format!(
-                    "the log of member {id} has failed: its own log says why; repair that, then \
-                     restart it"
-                ));
-            }
-            let earlier = before.and_then(|before| before.lag_of(id));
-            if let (Some(lag), Some(earlier)) = (member.lag, earlier)
-                && lag > earlier.max(LAG_SMALL)
-            {
-                advice.push(format!(
-                    "member {id} lags by {} changes, and the lag grows: its disk or network is \
-                     slower than the updates",
-                    number(lag)
-                ));
-            }
-        }
-        advice
+        let what = "no leader: an election takes a second or two; if it lasts, the members do not \
+                    reach each other at the addresses above";
+        self.leader().is_none().then(|| what.to_owned())
     }
 
     fn lag_of(&self, id: u64) -> Option<u64> {

@@ -43,6 +43,9 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     panic!("waited in vain: {what}");
 }
 
+/// Entries by name, each with its attributes.
+type Entries = BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>;
+
 /// A node, as the ready file tells.
 #[derive(Clone, Debug)]
 struct Node {
@@ -112,7 +115,7 @@ impl Demo {
             lines.filter(|(name, _)| *name == key).map(|(_, value)| value).collect::<Vec<_>>()
         };
         let nodes = of("node").into_iter().map(Node::of).collect();
-        let password = of("admin_password")[0].to_owned();
+        let password = of("admin_password").concat();
         assert_eq!(of("suffix"), [SUFFIX]);
         Self { child, scratch, nodes, password, said }
     }
@@ -131,7 +134,7 @@ impl Demo {
     }
 
     /// What a node has: all entries with all attributes; none when it does not answer.
-    fn all(&self, node: &Node) -> Option<BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>> {
+    fn all(&self, node: &Node) -> Option<Entries> {
         let asked = SearchFor {
             attributes: &["*", "+"],
             ..SearchFor::below(SUFFIX, Filter::Present("objectClass"))
@@ -157,8 +160,9 @@ impl Drop for Demo {
     }
 }
 
-fn title(entries: &BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>, name: &str) -> String {
-    String::from_utf8(entries[name]["title"][0].clone()).unwrap()
+fn title(entries: &Entries, name: &str) -> String {
+    let title = entries.get(name).and_then(|entry| entry.get("title")?.first());
+    String::from_utf8(title.cloned().unwrap_or_default()).unwrap()
 }
 
 fn is_running(pid: i32) -> bool {

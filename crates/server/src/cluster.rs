@@ -33,6 +33,8 @@ struct Way {
     /// What answers the others, once the directory is open.
     asked_here: Arc<OnceLock<AskedHere>>,
     wait: Duration,
+    /// For longer than this nobody leads without being heard.
+    silence_max: Duration,
 }
 
 impl ClusterMember {
@@ -55,6 +57,7 @@ impl ClusterMember {
             service: OnceLock::new(),
             asked_here: Arc::default(),
             wait: settings.write_wait,
+            silence_max: SILENCES * settings.failover_after,
         });
         options.limits.forward_wait_max = settings.write_wait;
         options.refers_writes = settings.refers_writes;
@@ -76,9 +79,12 @@ impl ClusterMember {
             let _ = self.way.asked_here.set(asked);
         }
         let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
-        let reports = Reports::new(Arc::clone(directory.clock()));
+        let reports = Reports::new(Arc::clone(directory.clock()), self.way.silence_max);
         directory.show_cluster(ClusterTeller {
-            own: Box::new(move || way.service.get().map(|service| monitor::own(service.status()))),
+            own: Box::new(move || {
+                let service = way.service.get()?;
+                Some(monitor::own(service.status(), way.silence_max))
+            }),
             members: Box::new(move || {
                 kept.service.get().map(|service| reports.members(service)).unwrap_or_default()
             }),
@@ -135,3 +141,6 @@ impl fmt::Debug for Way {
         f.debug_struct("Way").field("service", &self.service.get()).finish_non_exhaustive()
     }
 }
+
+/// After so many times the silence after which another leader is elected, there is none.
+const SILENCES: u32 = 3;

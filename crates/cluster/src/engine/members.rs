@@ -34,6 +34,8 @@ pub struct Status {
     pub committed_index: u64,
     /// How long ago a majority answered the leader; only the leader knows.
     pub quorum_age: Option<Duration>,
+    /// How long ago this server heard of whoever leads; none if it never did.
+    pub heard_age: Option<Duration>,
     /// Records without effect since its start.
     pub voids: u64,
     /// All that take part, by number.
@@ -76,6 +78,7 @@ impl Members {
             last_index: metrics.last_log_index.map_or(0, index),
             committed_index: committed.unwrap_or(0),
             quorum_age: metrics.last_quorum_acked.map(|at| at.elapsed()),
+            heard_age: shared.heard_age(),
             voids: shared.voids(),
             members: self.members(&metrics),
         }

@@ -51,19 +51,10 @@ impl Node {
         }
         let program = std::env::current_exe()
             .map_err(|error| Failure::local(format!("cannot find this program: {error}")))?;
-        let mut command = Command::new(&program);
-        command.arg("serve").arg("--end-with-parent").arg("--data").arg(&data);
-        command.arg("--ready-file").arg(&ready);
-        // They are for one server, or say what its own settings say.
-        for (name, _) in std::env::vars_os() {
-            let is_own = |section: &&str| name.to_string_lossy().starts_with(*section);
-            if OWN_SETTINGS.iter().any(is_own) {
-                command.env_remove(name);
-            }
-        }
-        // Ctrl-C is for this process, which then ends them in order.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        let process = command.spawn().map_err(|error| Failure::path("start", &program, &error))?;
+        let process = command(&program, &data, &ready)
+            .stderr(file)
+            .spawn()
+            .map_err(|error| Failure::path("start", &program, &error))?;
         Ok(Self { id, data, ldap, process, ended: None })
     }
 
@@ -171,6 +162,23 @@ impl Node {
             Ok(()) | Err(_) => None,
         }
     }
+}
+
+/// What serves a data directory, and ends with this process.
+fn command(program: &Path, data: &Path, ready: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("serve").arg("--end-with-parent").arg("--data").arg(data);
+    command.arg("--ready-file").arg(ready);
+    // They are for one server, or say what its own settings say.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy().into_owned();
+        if OWN_SETTINGS.iter().any(|section| text.starts_with(section)) {
+            command.env_remove(name);
+        }
+    }
+    // Ctrl-C is for this process, which then ends them in order.
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
+    command
 }
 
 fn log_of(data: &Path) -> PathBuf {

@@ -20,6 +20,8 @@ const REPORTS_KEPT: Duration = Duration::from_secs(1);
 /// What the other members said, and when.
 pub(super) struct Reports {
     clock: Arc<dyn Clock>,
+    /// A leader of whom nothing was heard for longer leads nobody here.
+    silence_max: Duration,
     kept: Mutex<Kept>,
 }
 
@@ -31,8 +33,8 @@ struct Kept {
 }
 
 impl Reports {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, kept: Mutex::default() }
+    pub(super) fn new(clock: Arc<dyn Clock>, silence_max: Duration) -> Self {
+        Self { clock, silence_max, kept: Mutex::default() }
     }
 
     /// Asks the others, unless they were just asked; whoever comes meanwhile waits.
@@ -53,13 +55,24 @@ impl Reports {
     pub(super) fn members(&self, service: &Arc<Service>) -> Vec<ClusterMemberState> {
         let others = self.get(service);
         // The later the better: what is applied here must not look older than it is elsewhere.
-        let status = service.status();
-        members(&status, &others)
+        members(&without_silent(service.status(), self.silence_max), &others)
     }
 }
 
+/// Without the leader, if it has been silent for longer than `silence_max`: a follower that no
+/// majority elects another with would name it for ever.
+fn without_silent(mut status: Status, silence_max: Duration) -> Status {
+    let is_silent = status.heard_age.is_some_and(|age| age > silence_max);
+    if is_silent && matches!(status.role, Role::Following { .. }) {
+        status.role = Role::Alone;
+        status.leader = None;
+    }
+    status
+}
+
 /// What a server knows itself.
-pub(super) fn own(status: Status) -> ClusterState {
+pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
+    let status = without_silent(status, silence_max);
     let error = match &status.role {
         Role::Failed(reason) => Some(reason.clone()),
         Role::Deciding(_) | Role::Following { .. } | Role::Alone => None,
@@ -154,6 +167,7 @@ mod tests {
             last_index: 102,
             committed_index: 101,
             quorum_age: Some(Duration::from_millis(3)),
+            heard_age: Some(Duration::from_secs(3)),
             voids: 2,
             members: vec![
                 member(1, Some(102), MemberState::Voter),
@@ -161,6 +175,21 @@ mod tests {
                 member(3, None, MemberState::Learner),
             ],
         }
+    }
+
+    fn own(status: Status) -> ClusterState {
+        super::own(status, Duration::from_secs(3))
+    }
+
+    #[test]
+    fn a_follower_that_no_longer_hears_of_its_leader_has_none() {
+        let mut status = status(Role::Following { leader: None }, Some(2));
+        assert_eq!(own(status.clone()).leader, Some(2));
+        status.heard_age = Some(Duration::from_millis(3_001));
+        let alone = own(status.clone());
+        assert_eq!((alone.role, alone.leader), ("none", None));
+        status.heard_age = None;
+        assert_eq!(own(status).role, "follower", "it has just started");
     }
 
     #[test]
