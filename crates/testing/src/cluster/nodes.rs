@@ -259,7 +259,7 @@ impl Node {
             Process::Own(child) => wait(child).map(Some),
             Process::OfDemo(pid) => {
                 let begin = now();
-                while serves(*pid, &self.data) {
+                while !is_gone(*pid, &self.data) {
                     if begin.elapsed() > END_MAX {
                         return Err(format!("node {} does not end", self.id));
                     }
@@ -277,7 +277,7 @@ impl Node {
                 Ok(status) => Ok(status.is_some()),
                 Err(error) => Err(error.to_string()),
             },
-            Process::OfDemo(pid) => Ok(!serves(*pid, &self.data)),
+            Process::OfDemo(pid) => Ok(is_gone(*pid, &self.data)),
             Process::Killed => Ok(false),
         }
     }
@@ -343,10 +343,23 @@ fn nodes(text: &str) -> Option<Vec<Node>> {
 
 /// Whether a process runs that serves these data: its number may be another's by now.
 fn serves(pid: u32, data: &Path) -> bool {
-    // What has ended and is not waited for has no arguments any more.
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let data = data.as_os_str().as_encoded_bytes();
     words.split(|octet| *octet == 0).any(|word| word == data)
+}
+
+/// Whether the process that served these data has given up all it had: ports and locks, too. Its
+/// arguments are gone before that, and its first thread may have ended before others.
+fn is_gone(pid: u32, data: &Path) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let Ok(text) = fs::read_to_string(process.join("stat")) else { return true };
+    // The name of the program stands in brackets and may have any character.
+    let state = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    let has_ended = matches!(state, Some("Z" | "X"))
+        && fs::read_dir(process.join("task")).map_or(0, Iterator::count) <= 1;
+    let is_another = fs::read(process.join("cmdline")).is_ok_and(|words| !words.is_empty())
+        && !serves(pid, data);
+    has_ended || is_another
 }
 
 fn send(signal: &str, pid: u32) -> Result<(), String> {
@@ -409,7 +422,7 @@ mod tests {
         assert_eq!(found[1].door.password, "x y");
         assert!(nodes("node 1 ldap 127.0.0.1:1\nadmin_dn a\nadmin_password b\n").is_none());
         // This process serves nothing, whatever its number.
-        let forgotten = std::mem::take(&mut found.into_iter().collect::<Vec<_>>());
-        assert!(!serves(std::process::id(), &forgotten[0].data));
+        assert!(!serves(std::process::id(), &found[0].data));
+        assert!(is_gone(std::process::id(), &found[0].data));
     }
 }
