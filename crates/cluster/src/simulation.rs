@@ -63,12 +63,12 @@ fn run_all(seeds: Range<u64>, kind: Kind) {
 
 #[test]
 fn three_nodes_lose_nothing_and_agree() {
-    run_all(seeds(0..120), Kind::nodes(3));
+    run_all(seeds(0..80), Kind::nodes(3));
 }
 
 #[test]
 fn five_nodes_lose_nothing_and_agree() {
-    run_all(seeds(0..60), Kind::nodes(5));
+    run_all(seeds(0..30), Kind::nodes(5));
 }
 
 #[test]
