@@ -103,15 +103,21 @@ pub(super) fn run(number: usize, shared: &Shared, chance: Chance) -> Account {
     while !shared.is_over() {
         let doors = shared.doors.len().max(1);
         let Some(door) = shared.doors.get(turn % doors) else { break };
-        turn += 1;
         match door.enter() {
             Ok(mut client) => {
-                if load.write(&mut client) {
+                let is_home = turn % doors == number % doors;
+                let requests = if is_home { HOME_REQUESTS } else { AWAY_REQUESTS };
+                if load.write(&mut client, requests) {
                     turn = number;
+                } else {
+                    turn += 1;
                 }
             }
             // That one is not there now, or does not sign anybody in yet.
-            Err(_) => pause(RETRY_AFTER),
+            Err(_) => {
+                turn += 1;
+                pause(RETRY_AFTER);
+            }
         }
     }
     load.account
@@ -138,9 +144,9 @@ enum Step {
 }
 
 impl Load<'_> {
-    /// Writes until the connection is gone, or was used for long; whether it is still there.
-    fn write(&mut self, client: &mut Client) -> bool {
-        for _ in 0..CONNECTION_WRITES {
+    /// Sends so many requests, or until the connection is gone; whether it is still there.
+    fn write(&mut self, client: &mut Client, requests: u32) -> bool {
+        for _ in 0..requests {
             if self.shared.is_over() {
                 break;
             }
@@ -293,9 +299,10 @@ const CLASS_VIOLATION: i64 = 65;
 const ALREADY_EXISTS: i64 = 68;
 /// Result code: other. What was asked for may be done or not.
 pub(super) const OTHER: i64 = 80;
-/// Requests of one connection. Then a client goes back to the node where it began, so that not all
-/// gather at the one that was never killed.
-const CONNECTION_WRITES: u64 = 100;
+/// Requests of one connection at the node where a client began.
+const HOME_REQUESTS: u32 = 100;
+/// Requests at another node, before it goes back: else all gather at the one that came back first.
+const AWAY_REQUESTS: u32 = 5;
 /// One request in so many is one that must be refused, of each of two kinds; about half count.
 const STEPS: u64 = 20;
 /// One added entry in so many is the next to count in.
