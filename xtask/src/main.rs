@@ -11,6 +11,7 @@ mod bench_import;
 mod bench_stopping;
 mod bench_writes;
 mod ci;
+mod cluster;
 mod conform;
 mod crash;
 mod figures;
@@ -101,6 +102,12 @@ const VERBS: &[Verb] = &[
         arguments: "[CRATE] [--edges FILE FILE]",
         purpose: "files of a crate that name each other, and what would part them",
         run: tidy::circles::run,
+    },
+    Verb {
+        name: "cluster",
+        arguments: "[--nodes N] [--faults kill,pause] [--rounds N] [--seed S]",
+        purpose: "kill and freeze the nodes of a cluster under load, see that all hold the same",
+        run: cluster::run,
     },
     Verb {
         name: "conform",

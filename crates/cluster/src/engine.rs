@@ -11,6 +11,7 @@
 //! Invariant: a batch whose outcome was lost with the lead is unknown, never refused.
 
 mod acknowledger;
+mod command;
 mod driver;
 mod members;
 
@@ -19,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, MemberChange, MembersDone,
-    Membership, NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, Membership, NotNow, ReadLevel,
+    Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use history::record::RECORD_LENGTH_MAX_BYTES;
 use openraft::Raft;
@@ -32,14 +33,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use self::acknowledger::Acknowledger;
+use self::command::{Command, Standing, closed};
 use self::driver::Driver;
+pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
-use crate::machine::Machine;
+use crate::machine::{Engine, RaftMachine};
 use crate::options::Options;
-use crate::receiver::Receiver;
+use crate::receiver::MemberReceiver;
 use crate::shared::Shared;
 use crate::tail::RaftTail;
 use crate::transport::Peers;
@@ -47,9 +50,6 @@ use crate::types::{Runtime, SnapshotFile, Types};
 
 /// How many batches are worth having in flight: while one travels, the next are decided.
 const WINDOW: usize = 8;
-
-/// The engine, as those see it who pass messages on to it.
-pub type Engine = Raft<Types, Machine>;
 
 /// The log of a server that is a member of a cluster. It is closed when it is dropped.
 pub struct RaftLog(pub(crate) LogHandle);
@@ -61,27 +61,6 @@ pub(crate) struct LogHandle {
     log: LogStore,
     commands: mpsc::UnboundedSender<Command>,
     members: Members,
-}
-
-/// What the rest of the server asks of the driver.
-enum Command {
-    /// A batch to be committed.
-    Commit { reign: Reign, batch: LogBatch, done: CommitDone },
-    /// A state that has everything that was acknowledged before.
-    Linearizable(BarrierDone),
-    /// More of the state is durable without the log.
-    Forget,
-    /// Who takes part is to change.
-    Change { change: MemberChange, done: MembersDone },
-    /// The end. The sender is told when it is there.
-    Close(std::sync::mpsc::SyncSender<()>),
-}
-
-/// What this server is, and since when.
-#[derive(Clone, Debug)]
-struct Standing {
-    role: Role,
-    since: Instant,
 }
 
 /// What a node is made of.
@@ -97,9 +76,10 @@ pub(crate) struct Parts {
 /// A node that runs.
 pub(crate) struct Started {
     pub(crate) log: RaftLog,
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: MemberReceiver,
     /// Ends when the log is closed.
     pub(crate) driver: JoinHandleOf<Types, ()>,
+    pub(crate) engine: Engine,
 }
 
 /// Starts a node on the runtime that this is called in, within `Runtime::scope`.
@@ -115,7 +95,7 @@ where
     let config = Arc::new(options.config()?);
     let shared = Shared::new(state.applied(), state.position());
     let (kept, first) = (Arc::clone(&shared), &options.members);
-    let machine = Machine::new(state, kept, errands.clone(), first)?;
+    let machine = RaftMachine::new(state, kept, errands.clone(), first)?;
     let raft = Raft::new(options.id, config, network, log.clone(), machine).await;
     let raft = raft.map_err(|error| error.to_string())?;
     let (commands, asked) = mpsc::unbounded_channel();
@@ -144,9 +124,9 @@ where
         asks,
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
-    let receiver = Receiver::new(raft, Arc::clone(&shared));
+    let (engine, receiver) = (raft.clone(), MemberReceiver::new(raft, Arc::clone(&shared)));
     let log = RaftLog(LogHandle { shared, log, commands, members });
-    Ok(Started { log, receiver, driver })
+    Ok(Started { log, receiver, driver, engine })
 }
 
 impl RaftLog {
@@ -281,8 +261,4 @@ impl fmt::Debug for RaftLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RaftLog").field("progress", &self.0.shared.progress).finish_non_exhaustive()
     }
-}
-
-fn closed() -> CommitError {
-    CommitError::Fatal("the server is shutting down".to_owned())
 }

@@ -6,6 +6,7 @@
 //! Invariant: a vote is on the medium before it is answered, an entry before it is counted.
 #![cfg_attr(test, allow(missing_docs, reason = "tests explain themselves by name"))]
 
+mod asks;
 mod engine;
 mod entry;
 mod errands;
@@ -25,12 +26,12 @@ pub mod test_support;
 pub mod transport;
 mod types;
 
-pub use engine::{Engine, MemberStatus, RaftLog, Status};
+pub use engine::{MemberStatus, RaftLog, Status};
 #[cfg(any(test, feature = "test-support"))]
 pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
-pub use machine::Machine;
+pub use machine::{Engine, RaftMachine};
 pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
-pub use receiver::Receiver;
+pub use receiver::MemberReceiver;
 pub use service::{AnswerDone, AskedHere, LeaderAnswered, MemberReport, Service, ServiceParts};
-pub use types::{Node, Outcome, Runtime, SnapshotFile, Types};
+pub use types::{Node, RecordOutcome, Runtime, SnapshotFile, Types};

@@ -16,7 +16,7 @@ use futures_util::{Stream, StreamExt};
 use history::log::{ApplyError, Decided, EncodedRecord, StateMachine};
 use history::record::RecordHead;
 use openraft::storage::{EntryResponder, RaftStateMachine};
-use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use openraft::{EntryPayload, OptionalSend, Raft, RaftSnapshotBuilder};
 use store::{LogPosition, Lsn};
 
 use crate::entry::{self, Malformed};
@@ -24,8 +24,8 @@ use crate::errands::Errands;
 use crate::log_store::size;
 use crate::shared::Shared;
 use crate::types::{
-    Entry, LogId, Membership, Node, Outcome, RecordBytes, Snapshot, SnapshotFile, SnapshotMeta,
-    StoredMembership, Types,
+    Entry, LogId, Membership, Node, RecordBytes, RecordOutcome, Snapshot, SnapshotFile,
+    SnapshotMeta, StoredMembership, Types,
 };
 
 /// So many entries are applied together at the most.
@@ -33,8 +33,11 @@ const APPLY_ENTRIES_MAX: usize = 1024;
 /// And so many octets of them, if more than one.
 const APPLY_MAX_BYTES: usize = 8 << 20;
 
+/// The engine, as those see it who pass messages on to it.
+pub type Engine = Raft<Types, RaftMachine>;
+
 /// The state machine of the engine.
-pub struct Machine {
+pub struct RaftMachine {
     state: Arc<dyn StateMachine>,
     shared: Arc<Shared>,
     errands: Errands,
@@ -43,7 +46,7 @@ pub struct Machine {
     memberships: Memberships,
 }
 
-impl Machine {
+impl RaftMachine {
     /// Over `state`; `members` take part when the state says of nobody that he does.
     ///
     /// # Errors
@@ -87,7 +90,7 @@ impl Machine {
     }
 
     /// Sorts entries into runs and applies them; what became of each.
-    async fn apply_all(&mut self, entries: Vec<Entry>) -> Result<Vec<Outcome>, ApplyError> {
+    async fn apply_all(&mut self, entries: Vec<Entry>) -> Result<Vec<RecordOutcome>, ApplyError> {
         let mut outcomes = Vec::with_capacity(entries.len());
         let mut run = Run::default();
         for Entry { log_id, payload } in entries {
@@ -95,25 +98,25 @@ impl Machine {
                 EntryPayload::Blank => {
                     self.apply(std::mem::take(&mut run)).await?;
                     self.begin_reign(&log_id).await?;
-                    Outcome::Applied
+                    RecordOutcome::Applied
                 }
                 EntryPayload::Membership(membership) => {
                     self.apply(std::mem::take(&mut run)).await?;
                     self.memberships.push(StoredMembership::new(Some(log_id), membership));
                     self.state.set_membership(self.memberships.encode());
-                    Outcome::Applied
+                    RecordOutcome::Applied
                 }
                 EntryPayload::Normal(record) => match self.judge(&log_id, &record)? {
                     Judged::Void(head) => {
                         self.shared.note_void(&head, entry::place(&log_id));
-                        Outcome::Void
+                        RecordOutcome::Void
                     }
                     Judged::Next(record) => {
                         if !run.takes(&log_id) {
                             self.apply(std::mem::take(&mut run)).await?;
                         }
                         run.push(log_id, record);
-                        Outcome::Applied
+                        RecordOutcome::Applied
                     }
                 },
             };
@@ -263,12 +266,12 @@ fn stopped(last: Lsn) -> ApplyError {
 impl RaftSnapshotBuilder<Types> for Snapshot {
     type SnapshotData = SnapshotFile;
 
-    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+    async fn build_snapshot(&mut self) -> io::Result<Self> {
         Ok(self.clone())
     }
 }
 
-impl RaftStateMachine<Types> for Machine {
+impl RaftStateMachine<Types> for RaftMachine {
     type SnapshotData = SnapshotFile;
     type SnapshotBuilder = Snapshot;
 

@@ -9,18 +9,18 @@ use openraft::raft::{
 };
 use tokio::time::Instant;
 
-use crate::engine::Engine;
+use crate::machine::Engine;
 use crate::shared::Shared;
 use crate::types::Types;
 
 /// Takes the messages of other members; clones are the same.
 #[derive(Clone)]
-pub struct Receiver {
+pub struct MemberReceiver {
     engine: Engine,
     shared: Arc<Shared>,
 }
 
-impl Receiver {
+impl MemberReceiver {
     pub(crate) const fn new(engine: Engine, shared: Arc<Shared>) -> Self {
         Self { engine, shared }
     }

@@ -12,27 +12,27 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use history::log::{ReadLevel, StateMachine};
 use journal::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::engine::{self, LogHandle, Parts, RaftLog, Status};
+use crate::asks::ASK_READ;
+use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::options::Options;
-use crate::receiver::Receiver;
 use crate::transport::{
-    AppendRequest, AppendResponse, AskError, Credentials, Handler, Peers, Responding, ServerLimits,
-    TransferRequest, TransferResponse, VoteRequest, VoteResponse, serve,
+    AskError, Credentials, EngineHandler, Peers, Responding, ServerLimits, serve,
 };
 use crate::types::Runtime;
 
+/// How long a start waits for what was committed while this member was not there: clients are
+/// served after it. Alone, or among too few, a member serves what it has.
+const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
+
 /// What others ask of the directory.
 const ASK_DIRECTORY: u8 = 0;
-/// Which state one must have to see everything that was acknowledged.
-const ASK_READ: u8 = 1;
 /// How this member is doing.
 const ASK_STATUS: u8 = 2;
 
@@ -72,7 +72,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a member. It votes and follows from now on; what it applies is visible as it comes.
+    /// Starts a member, and waits until it has caught up with the others, if it reaches them. It
+    /// votes and follows from now on; what it applies is visible as it comes.
     ///
     /// # Errors
     /// A sentence, when the options are not possible, or what is stored cannot be read.
@@ -118,17 +119,15 @@ impl Service {
         let asks = Some(peers.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
-        let log = Arc::new(started.log);
-        let handler = MemberHandler {
-            receiver: started.receiver,
-            log: log.0.clone(),
-            asked_here: Arc::clone(&asked_here),
-        };
+        let Started { log, receiver, driver, engine } = started;
+        let log = Arc::new(log);
+        let asks = MemberAsks { log: log.0.clone(), asked_here: Arc::clone(&asked_here) };
+        let handler = EngineHandler::new(receiver, Box::new(move |_, octets| asks.ask(octets)));
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
         let listener =
             tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
         let server = serve(listener, credentials, Arc::new(handler), ServerLimits::default());
-        let driver = started.driver;
+        caught_up(&engine, CATCH_UP_WAIT).await?;
         let until_closed = async move {
             let _ = driver.await;
             drop(server);
@@ -247,41 +246,14 @@ impl MemberReport {
     }
 }
 
-/// Answers the other members.
-struct MemberHandler {
-    receiver: Receiver,
+/// Answers what the other members ask.
+struct MemberAsks {
     log: LogHandle,
     asked_here: Arc<OnceLock<AskedHere>>,
 }
 
-fn boxed<T, E: fmt::Display>(
-    answer: impl Future<Output = Result<T, E>> + Send + 'static,
-) -> BoxFuture<'static, Result<T, String>> {
-    Box::pin(async move { answer.await.map_err(|error| error.to_string()) })
-}
-
-impl Handler for MemberHandler {
-    fn append(&self, _: u64, request: AppendRequest) -> Responding<AppendResponse> {
-        let receiver = self.receiver.clone();
-        boxed(async move { receiver.append(request).await })
-    }
-
-    fn vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
-        let receiver = self.receiver.clone();
-        boxed(async move { receiver.vote(request).await })
-    }
-
-    fn pre_vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
-        let receiver = self.receiver.clone();
-        boxed(async move { receiver.pre_vote(request).await })
-    }
-
-    fn transfer(&self, _: u64, request: TransferRequest) -> Responding<TransferResponse> {
-        let receiver = self.receiver.clone();
-        boxed(async move { receiver.transfer(request).await })
-    }
-
-    fn ask(&self, _: u64, mut octets: Vec<u8>) -> Responding<Vec<u8>> {
+impl MemberAsks {
+    fn ask(&self, mut octets: Vec<u8>) -> Responding<Vec<u8>> {
         let (answer, heard) = oneshot::channel();
         match octets.first().copied() {
             Some(ASK_DIRECTORY) => {
@@ -306,12 +278,4 @@ impl Handler for MemberHandler {
         }
         Box::pin(async move { heard.await.map_err(|_| "it was not answered".to_owned()) })
     }
-}
-
-/// Asks `leader` which record one must have to see everything that was acknowledged; none when it
-/// cannot tell.
-pub(crate) async fn ask_read(peers: &Peers, leader: u64, limit: Duration) -> Option<store::Lsn> {
-    let octets = peers.ask(leader, vec![ASK_READ], limit).await.ok()?;
-    let lsn = u64::from_le_bytes(*octets.first_chunk()?);
-    lsn.checked_sub(1).map(store::Lsn)
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use history::log::{ApplyError, NotNow, Progress, Reign, Role};
+use history::log::{ApplyError, LogProgress, NotNow, Reign, Role};
 use history::record::RecordHead;
 use journal::JournalPosition;
 use store::{LogPosition, Lsn};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// What the engine's thread shares with the rest of the server.
 pub(crate) struct Shared {
-    pub(crate) progress: Progress,
+    pub(crate) progress: LogProgress,
     /// Batches that were accepted and are not done.
     pub(crate) in_flight: AtomicUsize,
     /// The term in which this node leads, or led last since its start; 0 if it never did.
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(applied: Lsn, flushed: LogPosition) -> Arc<Self> {
         Arc::new(Self {
-            progress: Progress::new(applied, Role::Alone),
+            progress: LogProgress::new(applied, Role::Alone),
             in_flight: AtomicUsize::new(0),
             led: AtomicU64::new(0),
             given_up: AtomicU64::new(0),

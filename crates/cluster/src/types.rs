@@ -24,7 +24,7 @@ pub struct Node {
 
 /// What became of a record that is committed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Outcome {
+pub enum RecordOutcome {
     /// Its effects are visible here; an entry that is no record has none.
     #[default]
     Applied,
@@ -51,7 +51,7 @@ openraft::declare_raft_types!(
     /// What the engine is made of here: one leader a term, as in the Raft paper.
     pub Types:
         D = RecordBytes,
-        R = Outcome,
+        R = RecordOutcome,
         AsyncRuntime = Runtime,
         NodeId = u64,
         Node = Node,

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster::transport::{Authority, Credentials, NodeIdentity};
-use cluster::{Node, Options, Service, ServiceParts};
+use cluster::{Node, Options, RaftLog, Service, ServiceParts};
 use environment::Timestamp;
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
@@ -65,28 +65,24 @@ impl Cluster {
     }
 
     fn start(&mut self, id: u64, disk: &SimDisk, state: Arc<dyn StateMachine>) -> Arc<Service> {
+        Service::start(self.parts(id, disk, state)).unwrap()
+    }
+
+    fn parts(&mut self, id: u64, disk: &SimDisk, state: Arc<dyn StateMachine>) -> ServiceParts {
         let identity = NodeIdentity { cluster: CLUSTER, node: id };
         let directory = self.certificates.path().join(id.to_string());
-        let listener = self.listeners.remove(&id).unwrap_or_else(|| {
-            let began = Instant::now();
-            loop {
-                match TcpListener::bind(&self.nodes[&id].address) {
-                    Ok(listener) => return listener,
-                    Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
-                }
-            }
-        });
+        // A copy: the others keep knocking while the member is not there.
+        let listener = self.listeners[&id].try_clone().unwrap();
         let mut options = Options::new(id, self.nodes.clone(), id);
         options.outcome_wait = Duration::from_millis(500);
-        let parts = ServiceParts {
+        ServiceParts {
             options,
             state,
             journal: open_journal(disk),
             credentials: Credentials::load(&directory, identity).unwrap(),
             listener,
             asked_here: Arc::default(),
-        };
-        Service::start(parts).unwrap()
+        }
     }
 }
 
@@ -101,11 +97,7 @@ impl Bench for OneMember {
         machine.begin_at(store::LogPosition { term: 1, index: 1 });
         let service = self.cluster.start(1, &self.disk, Arc::clone(machine) as _);
         let log = service.log();
-        let began = Instant::now();
-        while !matches!(log.role(), Role::Deciding(_)) {
-            assert!(began.elapsed() < PATIENCE, "{:?}", log.role());
-            std::thread::yield_now();
-        }
+        deciding(&[(1, &log)]);
         log
     }
 
@@ -145,17 +137,24 @@ fn one_member_survives_faults() {
     }
 }
 
-fn leader(services: &BTreeMap<u64, Arc<Service>>) -> (u64, Reign) {
-    let began = Instant::now();
-    loop {
-        for (id, service) in services {
-            if let Role::Deciding(reign) = service.log().role() {
-                return (*id, reign);
+/// Waits until one of them decides; which, and in which reign.
+fn deciding(logs: &[(u64, &Arc<RaftLog>)]) -> (u64, Reign) {
+    let (told, heard) = mpsc::channel();
+    for (id, log) in logs {
+        let (id, told) = (*id, told.clone());
+        log.watch(Box::new(move |role| {
+            if let Role::Deciding(reign) = role {
+                // Nobody listens any more after the first.
+                let _ = told.send((id, *reign));
             }
-        }
-        assert!(began.elapsed() < PATIENCE, "nobody leads: {services:?}");
-        std::thread::sleep(Duration::from_millis(5));
+        }));
     }
+    heard.recv_timeout(PATIENCE).unwrap()
+}
+
+fn leader(services: &BTreeMap<u64, Arc<Service>>) -> (u64, Reign) {
+    let logs: Vec<_> = services.iter().map(|(id, service)| (*id, service.log())).collect();
+    deciding(&logs.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>())
 }
 
 fn commit(log: &dyn CommitLog, reign: Reign, record: EncodedRecord) -> Result<Lsn, CommitError> {
@@ -177,12 +176,20 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
     let mut disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
     let mut services = BTreeMap::new();
     let mut ledgers = BTreeMap::new();
-    for id in 1..=3 {
-        let ledger = Arc::new(Ledger::default());
-        ledger.begin_at(store::LogPosition { term: 1, index: 1 });
-        services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
-        ledgers.insert(id, ledger);
-    }
+    let cluster = &mut cluster;
+    std::thread::scope(|scope| {
+        // Each waits a while for the others.
+        let started: Vec<_> = (1..=3)
+            .map(|id| {
+                let ledger = Arc::new(Ledger::default());
+                ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+                let parts = cluster.parts(id, &disks[&id], Arc::clone(&ledger) as _);
+                ledgers.insert(id, ledger);
+                (id, scope.spawn(|| Service::start(parts).unwrap()))
+            })
+            .collect();
+        services.extend(started.into_iter().map(|(id, start)| (id, start.join().unwrap())));
+    });
     let origin = Origin {
         request: [7; 16],
         who: Who::server(),
@@ -210,8 +217,9 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
         let ledger = Arc::new(Ledger::default());
         ledger.begin_at(store::LogPosition { term: 1, index: 1 });
         services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
+        // It serves nobody before it has caught up.
+        assert_eq!(ledger.last(), last);
         ledgers.insert(id, ledger);
-        assert_eq!(barrier(&*services[&id].log(), ReadLevel::AtLeast(last)), last);
     }
     let mut tail = services[&1].log().tail(Lsn(1)).unwrap();
     for lsn in 1..=last.0 {

@@ -147,6 +147,7 @@ impl Directory {
         });
         let machine = machine_of(&following, known.as_ref(), &options);
         let log = open_log(machine, &store, &journal, &options, &clock)?;
+        let forwarding = forwarding(&options, known, &log, &clock);
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -163,12 +164,6 @@ impl Directory {
             _scram_key_search: scram_key_search,
             token_keys: ArcSwapOption::empty(),
         };
-        let forwarding = options.forwarder.zip(known).map(|(forwarder, known)| {
-            known.fill(&*log);
-            let (limits, refers) = (&options.limits, options.refers_writes);
-            let options = ForwardingOptions { limits, refers, known };
-            Forwarding::start(forwarder, &log, &clock, options)
-        });
         let storage = Storage {
             store,
             log,
@@ -255,6 +250,20 @@ fn open_journal(
     }
     let journal = recovery::open_unapplied(store, disk, options.journal_options(store.id()))?;
     Ok(Arc::new(journal))
+}
+
+/// What hands updates to another node, where there may be one.
+fn forwarding(
+    options: &DirectoryOptions,
+    known: Option<Arc<KnownRequests>>,
+    log: &Arc<dyn CommitLog>,
+    clock: &Arc<dyn Clock>,
+) -> Option<Arc<Forwarding>> {
+    let (forwarder, known) = options.forwarder.as_ref().zip(known)?;
+    known.fill(&**log);
+    let (limits, refers) = (&options.limits, options.refers_writes);
+    let options = ForwardingOptions { limits, refers, known };
+    Some(Forwarding::start(Arc::clone(forwarder), log, clock, options))
 }
 
 /// Opens the commit log over the journal.

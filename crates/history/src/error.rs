@@ -30,6 +30,9 @@ pub enum HistoryError {
         /// What can be done.
         advice: &'static str,
     },
+    /// The data directory is that of a server of a cluster, and what was asked for is done with
+    /// the data of a server that is alone.
+    OfCluster,
 }
 
 impl HistoryError {
@@ -41,7 +44,7 @@ impl HistoryError {
             Self::Journal(error) => matches!(error, JournalError::NoSpace { .. }),
             Self::Store(error) => matches!(error, StoreError::Full | StoreError::Lmdb(_)),
             Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
-            Self::Schema(_) | Self::Mismatch { .. } => false,
+            Self::Schema(_) | Self::Mismatch { .. } | Self::OfCluster => false,
         }
     }
 }
@@ -54,6 +57,10 @@ impl fmt::Display for HistoryError {
             Self::Schema(error) => write!(f, "{error}"),
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Mismatch { reason, advice } => write!(f, "{reason}; {advice}"),
+            Self::OfCluster => f.write_str(
+                "the data directory is that of a server of a cluster, whose servers have their \
+                 data in common: none is changed, or started, alone",
+            ),
         }
     }
 }

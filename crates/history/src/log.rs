@@ -30,7 +30,7 @@ pub use local::Local;
 pub use members::{
     Member, MemberChange, MemberState, MembersDone, MembersError, Membership, OnlySelf,
 };
-pub use progress::Progress;
+pub use progress::LogProgress;
 
 /// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
 /// that was decided in one reign never takes effect in another.

@@ -6,6 +6,7 @@
 
 mod accept;
 mod check;
+mod common;
 pub mod loss;
 mod machine;
 mod replay;
@@ -25,10 +26,12 @@ use store::{LogPosition, Mark, Store};
 use crate::data_directory::JOURNAL_DIRECTORY;
 use crate::log::ApplyError;
 use crate::record::RecordHead;
+use common::is_of_several;
 use replay::{Outcome, Replay};
 
 pub use accept::{AcceptedLoss, accept_loss};
 pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
+pub use common::{is_of_cluster, replay_committed};
 pub use machine::{Follower, StoreMachine, Voids};
 
 /// What opening the journal found.
@@ -50,7 +53,8 @@ pub type AfterBatch<'a> = &'a mut dyn FnMut(&Store) -> Result<(), HistoryError>;
 ///
 /// # Errors
 /// When the journal is damaged, belongs to another store, or does not lead on from the base; when
-/// there must be one and none is there, or it ends before the base does.
+/// there must be one and none is there, or it ends before the base does; when it is that of a
+/// cluster.
 pub fn open(
     store: &Store,
     disk: Arc<dyn Disk>,
@@ -60,7 +64,11 @@ pub fn open(
     let base = store.base();
     let next = base.lsn.0 + 1;
     let (journal, report) = match Journal::open(Arc::clone(&disk), options.clone()) {
+        Ok((journal, _)) if is_of_several(store, &journal)? => return Err(HistoryError::OfCluster),
         Ok(opened) => opened,
+        Err(JournalError::Missing) if !store.membership()?.is_empty() => {
+            return Err(HistoryError::OfCluster);
+        }
         Err(JournalError::Missing) => {
             loss::refuse_missing(store.has_journal(), &base)?;
             (Journal::create(disk, options, next)?, OpenReport::default())
@@ -140,12 +148,6 @@ pub fn open_unapplied(
     Ok(journal)
 }
 
-/// Whether the journal is that of a log of several machines: they have voted, or it is known who
-/// they are.
-fn is_of_several(store: &Store, journal: &Journal) -> Result<bool, HistoryError> {
-    Ok(journal.vote().is_some() || !store.membership()?.is_empty())
-}
-
 /// Brings everything that is in the journal alone into the base, before the data directory is
 /// changed by something else than the journal.
 ///
@@ -153,6 +155,9 @@ fn is_of_several(store: &Store, journal: &Journal) -> Result<bool, HistoryError>
 /// As [`open`], and when the base cannot be written.
 pub fn settle(store: &Store, data: &Path) -> Result<(), HistoryError> {
     let directory = data.join(JOURNAL_DIRECTORY);
+    if !store.membership()?.is_empty() {
+        return Err(HistoryError::OfCluster);
+    }
     if !directory.is_dir() {
         return loss::refuse_missing(store.has_journal(), &store.base());
     }
@@ -263,6 +268,9 @@ const ADVICE_FOREIGN: &str = "put back the journal and the data that belong toge
 
 const ADVICE_DAMAGED: &str = "nothing was changed; look at it with 'roster check', and restore \
                               from a backup up to the record before";
+
+const ADVICE_LOST_ENTRIES: &str = "have the server join its cluster anew; 'roster check' says \
+                                   more";
 
 /// So many records are applied and published together.
 const BATCH_RECORDS_MAX: u64 = 4096;

@@ -57,6 +57,16 @@ impl JournalSnapshot {
         self.log.purged
     }
 
+    /// How far the log is committed, as it was last saved.
+    pub fn committed(&self) -> Option<JournalPosition> {
+        self.log.committed
+    }
+
+    /// Whether a vote was ever saved.
+    pub fn has_vote(&self) -> bool {
+        self.log.vote.is_some()
+    }
+
     /// Reads from index `from` up to the last whole entry.
     pub fn read(&self, from: u64) -> Result<Entries, JournalError> {
         Entries::new(&self.log, &self.segments, from)

@@ -117,6 +117,10 @@ impl From<HistoryError> for Failure {
         match error {
             HistoryError::Store(error) => error.into(),
             HistoryError::Mismatch { reason, advice } => Self::local(reason).hint(advice),
+            HistoryError::OfCluster => Self::local(&error).hint(
+                "serve it with the settings of the cluster; change data with 'roster' over LDAP, \
+                 on any server",
+            ),
             HistoryError::Journal(_) | HistoryError::Schema(_) | HistoryError::Io { .. } => {
                 Self::local(without_os_error(&error))
             }

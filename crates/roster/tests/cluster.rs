@@ -1,5 +1,9 @@
 //! `roster demo --nodes 3`, `roster cluster` and a member that is killed, all as real processes.
-#![allow(clippy::unwrap_used, reason = "the helpers of a test are a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test are a test"
+)]
 
 mod common;
 

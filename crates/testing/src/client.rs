@@ -19,6 +19,9 @@ use crate::response::{self, Body};
 /// User attributes of an entry: description to values.
 pub type Attributes = BTreeMap<String, BTreeSet<String>>;
 
+/// Entries by their names, with attributes and values in the order in which they came.
+pub type Tree = BTreeMap<String, Vec<(String, Vec<Vec<u8>>)>>;
+
 /// How long a server may take for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Searches sent before the first answer is read.
@@ -183,7 +186,7 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone(error) => write!(f, "the connection is gone: {error}"),
-            Self::Late => write!(f, "no answer in {} s", ANSWER_TIMEOUT.as_secs()),
+            Self::Late => write!(f, "no answer in time"),
             Self::Malformed(what) => write!(f, "malformed answer: {what}"),
             Self::Request(what) => write!(f, "a request that cannot be sent: {what}"),
         }
@@ -193,11 +196,15 @@ impl fmt::Display for ClientError {
 impl Client {
     /// Connects.
     pub fn connect(address: SocketAddr) -> Result<Self, ClientError> {
-        let stream =
-            TcpStream::connect_timeout(&address, ANSWER_TIMEOUT).map_err(ClientError::Gone)?;
+        Self::connect_within(address, ANSWER_TIMEOUT)
+    }
+
+    /// Connects, to a server that may take no longer than `limit` for that and for each answer.
+    pub fn connect_within(address: SocketAddr, limit: Duration) -> Result<Self, ClientError> {
+        let stream = TcpStream::connect_timeout(&address, limit).map_err(ClientError::Gone)?;
         stream.set_nodelay(true).map_err(ClientError::Gone)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(ClientError::Gone)?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(ClientError::Gone)?;
+        stream.set_read_timeout(Some(limit)).map_err(ClientError::Gone)?;
+        stream.set_write_timeout(Some(limit)).map_err(ClientError::Gone)?;
         Ok(Self { stream, received: Vec::new(), taken: 0, next_id: 1 })
     }
 
@@ -275,6 +282,28 @@ impl Client {
             outcomes.append(&mut founds);
         }
         Ok(outcomes)
+    }
+
+    /// Searches, and keeps what is found octet for octet; any code but success is an error.
+    pub fn search_tree(&mut self, search: &Search) -> Result<Tree, ClientError> {
+        let id = self.begin_search(search, 0, &[])?;
+        let mut tree = Tree::new();
+        loop {
+            let message = self.message()?;
+            match message.body {
+                _ if message.id != id => return Err(unexpected(message.id)),
+                Body::Entry { dn, attributes } => {
+                    tree.insert(dn, attributes);
+                }
+                Body::Result(ended) if ended.code == 0 => return Ok(tree),
+                Body::Result(ended) => {
+                    let (code, diagnostic) = (ended.code, ended.diagnostic);
+                    let what = format!("the search ended with {code}: {diagnostic}");
+                    return Err(ClientError::Malformed(what));
+                }
+                Body::Reference(_) | Body::Intermediate => {}
+            }
+        }
     }
 
     /// Sends a search without waiting for what it finds; its id. A time limit of 0 is none.

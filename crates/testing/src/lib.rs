@@ -9,6 +9,7 @@
 mod ber;
 pub mod chance;
 pub mod client;
+pub mod cluster;
 pub mod crash;
 mod cursor;
 mod expect;

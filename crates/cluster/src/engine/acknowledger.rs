@@ -3,8 +3,8 @@
 //! Invariant: every batch is told of exactly once. As long as this server decides it waits for the
 //! outcome; once it does not, no longer than the limit, because the outcome may come only when the
 //! others can be reached again.
-//! Invariant: after a batch was given up nothing is decided in its reign any more: it is in the log,
-//! and may be committed yet.
+//! Invariant: after a batch was given up nothing is decided in its reign any more: it is in the
+//! log, and may be committed yet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,10 +18,10 @@ use openraft::raft::WriteResult;
 use store::Lsn;
 use tokio::sync::{mpsc, watch};
 
-use super::Standing;
+use super::command::Standing;
 use crate::errands::Errands;
 use crate::shared::Shared;
-use crate::types::{Outcome, Types};
+use crate::types::{RecordOutcome, Types};
 
 /// What became of each record of a batch, in order.
 pub(super) type Outcomes = BoxStream<'static, Result<WriteResult<Types>, Fatal<Types>>>;
@@ -76,8 +76,8 @@ async fn outcome_of(mut outcomes: Outcomes, shared: &Shared) -> Result<(), Commi
     while let Some(one) = outcomes.next().await {
         let outcome = match one {
             Ok(Ok(written)) => match written.response {
-                Outcome::Applied => Ok(()),
-                Outcome::Void => {
+                RecordOutcome::Applied => Ok(()),
+                RecordOutcome::Void => {
                     let expected = Lsn(shared.progress.applied().0 + 1);
                     Err(CommitError::Stale { expected })
                 }

@@ -19,10 +19,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::acknowledger::Pending;
-use super::{Command, Engine, Standing, closed};
+use super::command::{Command, Standing, closed};
+use crate::asks::ask_read;
 use crate::log_store::LogStore;
+use crate::machine::Engine;
 use crate::options::Options;
-use crate::service::ask_read;
 use crate::shared::Shared;
 use crate::transport::Peers;
 use crate::types::{RecordBytes, Runtime, Types};
@@ -258,6 +259,32 @@ impl Driver {
             let _ = told.send(());
         }
     }
+}
+
+/// Waits until this server has applied what it knew to be committed before it was ended, and then,
+/// no longer than `limit`, what the others have committed meanwhile: a client that was answered
+/// here must not see less after a restart.
+///
+/// # Errors
+/// When the engine ended meanwhile.
+pub(crate) async fn caught_up(raft: &Engine, limit: Duration) -> Result<(), String> {
+    raft.wait_for_recovery(None).await.map_err(|error| error.to_string())?;
+    let mut metrics = raft.metrics();
+    let caught_up = async {
+        loop {
+            let now = metrics.borrow_watched().clone();
+            let committed = now.cluster_committed;
+            let is_there = committed.is_some() && now.last_applied >= committed;
+            if now.current_leader.is_some() && is_there {
+                return Ok(());
+            }
+            if metrics.changed().await.is_err() {
+                return Err("the engine of the cluster ended".to_owned());
+            }
+        }
+    };
+    // Alone, or among too few, it serves what it has.
+    timeout(limit, caught_up).await.unwrap_or(Ok(()))
 }
 
 /// The other voter that has most of the log, as far as the leader knows; none where there is none.

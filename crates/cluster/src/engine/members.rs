@@ -11,7 +11,7 @@ use openraft::{Instant as _, RaftMetrics};
 use store::Lsn;
 use tokio::sync::mpsc;
 
-use super::Command;
+use super::command::Command;
 use crate::shared::Shared;
 use crate::types::Types;
 

@@ -61,7 +61,7 @@ impl RaftStateMachine<Types> for Applied {
                 self.membership = StoredMembershipOf::<Types>::new(Some(entry.log_id), membership);
             }
             if let Some(responder) = responder {
-                responder.send(crate::types::Outcome::Applied);
+                responder.send(crate::types::RecordOutcome::Applied);
             }
         }
         Ok(())

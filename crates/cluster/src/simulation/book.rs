@@ -15,7 +15,7 @@ struct State {
     records: Vec<EncodedRecord>,
     position: LogPosition,
     membership: Vec<u8>,
-    durable: Option<Box<State>>,
+    durable: Option<Box<Self>>,
 }
 
 impl Book {

@@ -19,14 +19,14 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::world::Dice;
-use crate::receiver::Receiver;
+use crate::receiver::MemberReceiver;
 use crate::types::{Node, Runtime, Snapshot, SnapshotFile, Types};
 
 #[derive(Clone)]
 pub(super) struct Network(Arc<Mutex<Links>>);
 
 struct Links {
-    nodes: BTreeMap<u64, Receiver>,
+    nodes: BTreeMap<u64, MemberReceiver>,
     /// In which of its lives each is, if it lives.
     lives: BTreeMap<u64, u64>,
     /// From whom to whom nothing gets through.
@@ -48,7 +48,7 @@ impl Network {
         })))
     }
 
-    pub(super) fn join(&self, id: u64, receiver: Receiver) {
+    pub(super) fn join(&self, id: u64, receiver: MemberReceiver) {
         self.links().nodes.insert(id, receiver);
     }
 
@@ -92,7 +92,7 @@ impl Network {
         self.links().lives.get(&id) == Some(&life)
     }
 
-    fn at(&self, id: u64) -> Option<Receiver> {
+    fn at(&self, id: u64) -> Option<MemberReceiver> {
         self.links().nodes.get(&id).cloned()
     }
 
@@ -102,10 +102,10 @@ impl Network {
 }
 
 impl RaftNetworkFactory<Types> for Link {
-    type Network = Link;
+    type Network = Self;
 
-    async fn new_client(&mut self, target: u64, _: &Node) -> Link {
-        Link { to: target, ..self.clone() }
+    async fn new_client(&mut self, target: u64, _: &Node) -> Self {
+        Self { to: target, ..self.clone() }
     }
 }
 
@@ -122,7 +122,7 @@ impl Link {
     async fn call<T, F>(
         &self,
         option: RPCOption,
-        ask: impl FnOnce(Receiver) -> F + Send + 'static,
+        ask: impl FnOnce(MemberReceiver) -> F + Send + 'static,
     ) -> Result<T, RPCError<Types>>
     where
         T: Send + 'static,

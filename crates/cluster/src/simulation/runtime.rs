@@ -89,36 +89,36 @@ impl AsyncRuntime for Simulated {
 /// Watched values whose watchers are woken in order.
 pub struct InOrder;
 
-pub struct Sender<T> {
+pub struct WatchedSender<T> {
     /// None while it is dropped.
     inner: Option<watch::Sender<T>>,
     changed: Arc<Notify>,
 }
 
-pub struct Receiver<T> {
+pub struct WatchedReceiver<T> {
     inner: watch::Receiver<T>,
     changed: Arc<Notify>,
 }
 
-impl<T> Sender<T> {
+impl<T> WatchedSender<T> {
     fn inner(&self) -> &watch::Sender<T> {
         self.inner.as_ref().unwrap()
     }
 }
 
-impl<T> Clone for Sender<T> {
+impl<T> Clone for WatchedSender<T> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), changed: Arc::clone(&self.changed) }
     }
 }
 
-impl<T> Clone for Receiver<T> {
+impl<T> Clone for WatchedReceiver<T> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), changed: Arc::clone(&self.changed) }
     }
 }
 
-impl<T> Drop for Sender<T> {
+impl<T> Drop for WatchedSender<T> {
     fn drop(&mut self) {
         self.inner = None;
         self.changed.notify_waiters();
@@ -126,19 +126,19 @@ impl<T> Drop for Sender<T> {
 }
 
 impl Watch for InOrder {
-    type Sender<T: OptionalSend + OptionalSync> = Sender<T>;
-    type Receiver<T: OptionalSend + OptionalSync> = Receiver<T>;
+    type Sender<T: OptionalSend + OptionalSync> = WatchedSender<T>;
+    type Receiver<T: OptionalSend + OptionalSync> = WatchedReceiver<T>;
     type Ref<'a, T: OptionalSend + 'a> = watch::Ref<'a, T>;
 
-    fn channel<T: OptionalSend + OptionalSync>(init: T) -> (Sender<T>, Receiver<T>) {
+    fn channel<T: OptionalSend + OptionalSync>(init: T) -> (WatchedSender<T>, WatchedReceiver<T>) {
         let (sender, receiver) = watch::channel(init);
         let changed = Arc::new(Notify::new());
-        let sender = Sender { inner: Some(sender), changed: Arc::clone(&changed) };
-        (sender, Receiver { inner: receiver, changed })
+        let sender = WatchedSender { inner: Some(sender), changed: Arc::clone(&changed) };
+        (sender, WatchedReceiver { inner: receiver, changed })
     }
 }
 
-impl<T: OptionalSend + OptionalSync> WatchSender<InOrder, T> for Sender<T> {
+impl<T: OptionalSend + OptionalSync> WatchSender<InOrder, T> for WatchedSender<T> {
     fn send(&self, value: T) -> Result<(), SendError<T>> {
         let sent = self.inner().send(value).map_err(|error| SendError(error.0));
         self.changed.notify_waiters();
@@ -160,12 +160,12 @@ impl<T: OptionalSend + OptionalSync> WatchSender<InOrder, T> for Sender<T> {
         self.inner().borrow()
     }
 
-    fn subscribe(&self) -> Receiver<T> {
-        Receiver { inner: self.inner().subscribe(), changed: Arc::clone(&self.changed) }
+    fn subscribe(&self) -> WatchedReceiver<T> {
+        WatchedReceiver { inner: self.inner().subscribe(), changed: Arc::clone(&self.changed) }
     }
 }
 
-impl<T: OptionalSend + OptionalSync> WatchReceiver<InOrder, T> for Receiver<T> {
+impl<T: OptionalSend + OptionalSync> WatchReceiver<InOrder, T> for WatchedReceiver<T> {
     async fn changed(&mut self) -> Result<(), RecvError> {
         let notify = Arc::clone(&self.changed);
         loop {

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use super::{
     AppendRequest, AppendResponse, TransferRequest, TransferResponse, VoteRequest, VoteResponse,
 };
-use crate::receiver::Receiver;
+use crate::receiver::MemberReceiver;
 
 /// A response that comes, or the reason why there is none, for the node that asked.
 pub type Responding<T> = BoxFuture<'static, Result<T, String>>;
@@ -36,13 +36,13 @@ pub type Asks = Box<dyn Fn(u64, Vec<u8>) -> Responding<Vec<u8>> + Send + Sync>;
 
 /// The engine as a handler, beside something that answers asks.
 pub struct EngineHandler {
-    receiver: Receiver,
+    receiver: MemberReceiver,
     asks: Asks,
 }
 
 impl EngineHandler {
     /// Hands what the engine understands to `receiver`, and everything else to `asks`.
-    pub fn new(receiver: Receiver, asks: Asks) -> Self {
+    pub fn new(receiver: MemberReceiver, asks: Asks) -> Self {
         Self { receiver, asks }
     }
 }

@@ -37,7 +37,7 @@ pub const APPENDS_IN_FLIGHT_MAX_BYTES: usize = 16 << 20;
 /// and connecting have the engine's deadlines, which are much shorter.
 pub const LOG_RESPONSE_MAX_MS: u64 = 10_000;
 
-type Outcome = Result<StreamAppendResult<Types>, RPCError<Types>>;
+type RecordOutcome = Result<StreamAppendResult<Types>, RPCError<Types>>;
 
 /// The engine's requests to one node.
 pub struct PeerNetwork {
@@ -103,7 +103,7 @@ impl RaftNetworkV2<Types> for PeerNetwork {
         &'s mut self,
         input: S,
         option: RPCOption,
-    ) -> BoxFuture<'s, Result<BoxStream<'s, Outcome>, RPCError<Types>>>
+    ) -> BoxFuture<'s, Result<BoxStream<'s, RecordOutcome>, RPCError<Types>>>
     where
         S: Stream<Item = AppendRequest> + OptionalSend + Unpin + 'static,
     {
@@ -112,7 +112,7 @@ impl RaftNetworkV2<Types> for PeerNetwork {
             let outcome = pipeline.next().await?;
             Some((outcome, pipeline))
         });
-        let outcomes: BoxStream<'s, Outcome> = Box::pin(outcomes);
+        let outcomes: BoxStream<'s, RecordOutcome> = Box::pin(outcomes);
         Box::pin(std::future::ready(Ok(outcomes)))
     }
 
@@ -205,7 +205,7 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
     }
 
     /// The outcome of the next append; after one that is not a success there is none.
-    async fn next(&mut self) -> Option<Outcome> {
+    async fn next(&mut self) -> Option<RecordOutcome> {
         while !self.is_over {
             let outcome = match self.event().await? {
                 Event::Request(None) => {
@@ -269,7 +269,7 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
         Ok(())
     }
 
-    fn outcome(&mut self, response: Result<Vec<u8>, CallError>) -> Outcome {
+    fn outcome(&mut self, response: Result<Vec<u8>, CallError>) -> RecordOutcome {
         let first = self.in_flight.pop_front();
         let first = first.ok_or_else(|| malformed(Malformed("a response to no append")))?;
         self.octets -= first.octets;

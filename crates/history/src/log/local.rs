@@ -13,9 +13,8 @@
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use journal::{Appended, Entries, Journal, JournalError, JournalPosition};
 use store::{LogPosition, Lsn};
@@ -24,7 +23,7 @@ use super::members::OnlySelf;
 use super::tail::JournalTail;
 use super::{
     BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
-    Membership, NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    LogProgress, Membership, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use crate::record::RECORD_LENGTH_MAX_BYTES;
 
@@ -38,39 +37,15 @@ pub(super) struct Shared {
     journal: Arc<Journal>,
     machine: Arc<dyn StateMachine>,
     in_flight: AtomicUsize,
-    progress: Mutex<Progress>,
-    /// Told when `progress` changes.
-    moved: Condvar,
-    watchers: Mutex<Vec<RoleWatcher>>,
-}
-
-struct Progress {
-    applied: Lsn,
-    /// Why nothing is committed any more.
-    failed: Option<String>,
-    is_closed: bool,
-    /// Those who wait until a number is applied.
-    barriers: Vec<(Lsn, BarrierDone)>,
+    pub(super) progress: LogProgress,
 }
 
 impl Local {
     /// A log on `journal`, all of which `machine` has applied.
     pub fn open(journal: Arc<Journal>, machine: Arc<dyn StateMachine>) -> Self {
-        let progress = Progress {
-            applied: machine.applied(),
-            failed: None,
-            is_closed: false,
-            barriers: Vec::new(),
-        };
+        let progress = LogProgress::new(machine.applied(), Role::Deciding(Reign::ETERNAL));
         Self {
-            shared: Arc::new(Shared {
-                journal,
-                machine,
-                in_flight: AtomicUsize::new(0),
-                progress: Mutex::new(progress),
-                moved: Condvar::new(),
-                watchers: Mutex::new(Vec::new()),
-            }),
+            shared: Arc::new(Shared { journal, machine, in_flight: AtomicUsize::new(0), progress }),
         }
     }
 }
@@ -109,31 +84,21 @@ impl CommitLog for Local {
     }
 
     fn role(&self) -> Role {
-        self.shared.progress().role()
+        self.shared.progress.role()
     }
 
     fn watch(&self, watcher: RoleWatcher) {
-        // The lock is held, so that no new role comes before the present one.
-        let mut watchers = self.shared.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher(&self.role());
-        watchers.push(watcher);
+        self.shared.progress.watch(watcher);
     }
 
     fn barrier(&self, level: ReadLevel, done: BarrierDone) {
-        let mut progress = self.shared.progress();
-        let applied = progress.applied;
-        let outcome = match level {
+        match level {
             // There is nobody else: all that was acknowledged is applied here.
-            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => Ok(applied),
-            ReadLevel::AtLeast(asked) if asked <= applied => Ok(applied),
-            ReadLevel::AtLeast(_) if progress.is_over() => Err(NotNow::Closed),
-            ReadLevel::AtLeast(asked) => {
-                progress.barriers.push((asked, done));
-                return;
+            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => {
+                done(Ok(self.applied()));
             }
-        };
-        drop(progress);
-        done(outcome);
+            ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
+        }
     }
 
     fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
@@ -146,7 +111,7 @@ impl CommitLog for Local {
     }
 
     fn applied(&self) -> Lsn {
-        self.shared.progress().applied
+        self.shared.progress.applied()
     }
 
     fn members(&self) -> &dyn Membership {
@@ -160,11 +125,8 @@ impl CommitLog for Local {
     }
 
     fn close(&self) {
-        self.shared.progress().is_closed = true;
         self.shared.journal.close();
-        let waiting = std::mem::take(&mut self.shared.progress().barriers);
-        self.shared.moved.notify_all();
-        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
+        self.shared.progress.close();
     }
 }
 
@@ -183,11 +145,10 @@ impl fmt::Debug for Local {
 impl Shared {
     /// Whether a batch can be appended at all.
     fn check(&self, batch: &LogBatch) -> Result<(), CommitError> {
-        let progress = self.progress();
-        if let Some(reason) = &progress.failed {
-            return Err(CommitError::Fatal(reason.clone()));
+        if let Some(reason) = self.progress.failed() {
+            return Err(CommitError::Fatal(reason));
         }
-        if progress.is_closed {
+        if self.progress.is_closed() {
             return Err(closed());
         }
         let pairs = batch.records.iter().zip(batch.records.iter().skip(1));
@@ -213,7 +174,7 @@ impl Shared {
         outcome: Result<JournalPosition, JournalError>,
     ) -> Result<Lsn, CommitError> {
         let place = outcome.map_err(|error| self.not_written(error))?;
-        if let Some(reason) = self.progress().failed.clone() {
+        if let Some(reason) = self.progress.failed() {
             // It is in the journal, but what comes before it was not applied.
             return Err(CommitError::Unknown { reason });
         }
@@ -222,7 +183,7 @@ impl Shared {
             return Err(self.fail(format!("what is in the journal was not applied: {error}")));
         }
         let last = Lsn(place.index);
-        self.reached(last);
+        self.progress.reached(last);
         Ok(last)
     }
 
@@ -257,39 +218,11 @@ impl Shared {
 
     /// Ends committing; what is in flight may have happened or not.
     fn fail(&self, reason: String) -> CommitError {
-        let mut progress = self.progress();
-        let is_first = progress.failed.is_none();
-        let reason = progress.failed.get_or_insert(reason).clone();
-        let waiting = std::mem::take(&mut progress.barriers);
-        drop(progress);
-        self.moved.notify_all();
-        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
-        if is_first {
+        if self.progress.set_role(Role::Failed(reason.clone())) {
             tracing::error!(%reason, "the log failed: no change is accepted until a restart");
-            let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-            watchers.iter().for_each(|watcher| watcher(&Role::Failed(reason.clone())));
         }
+        let reason = self.progress.failed().unwrap_or(reason);
         CommitError::Unknown { reason }
-    }
-
-    /// Records up to `last` are applied.
-    fn reached(&self, last: Lsn) {
-        let mut progress = self.progress();
-        progress.applied = last;
-        let reached: Vec<_> =
-            progress.barriers.extract_if(.., |(asked, _)| *asked <= last).collect();
-        drop(progress);
-        self.moved.notify_all();
-        reached.into_iter().for_each(|(_, done)| done(Ok(last)));
-    }
-
-    /// Waits until more than `seen` is applied or nothing more will be, no longer than `timeout`;
-    /// the last record that is applied, and whether it stays the last.
-    pub(super) fn wait_past(&self, seen: Lsn, timeout: Duration) -> (Lsn, bool) {
-        let waits = |progress: &mut Progress| progress.applied <= seen && !progress.is_over();
-        let progress = self.moved.wait_timeout_while(self.progress(), timeout, waits);
-        let (progress, _) = progress.unwrap_or_else(PoisonError::into_inner);
-        (progress.applied, progress.is_over())
     }
 
     /// Opens the journal for reading.
@@ -300,23 +233,6 @@ impl Shared {
     /// The first record that is kept.
     pub(super) fn first(&self) -> Lsn {
         Lsn(self.journal.first())
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Progress {
-    fn is_over(&self) -> bool {
-        self.is_closed || self.failed.is_some()
-    }
-
-    fn role(&self) -> Role {
-        match &self.failed {
-            None => Role::Deciding(Reign::ETERNAL),
-            Some(reason) => Role::Failed(reason.clone()),
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use store::Lsn;
 use super::{BarrierDone, NotNow, Role, RoleWatcher};
 
 /// What an engine shares with those who wait for it.
-pub struct Progress {
+pub struct LogProgress {
     state: Mutex<State>,
     /// Told when `state` changes.
     moved: Condvar,
@@ -27,7 +27,7 @@ struct State {
     barriers: Vec<(Lsn, BarrierDone)>,
 }
 
-impl Progress {
+impl LogProgress {
     /// Of a log that has applied all up to `applied`.
     pub fn new(applied: Lsn, role: Role) -> Self {
         let state = State { applied, role, is_closed: false, barriers: Vec::new() };
@@ -144,10 +144,10 @@ impl State {
     }
 }
 
-impl fmt::Debug for Progress {
+impl fmt::Debug for LogProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
-        f.debug_struct("Progress")
+        f.debug_struct("LogProgress")
             .field("applied", &state.applied)
             .field("role", &state.role)
             .field("is_closed", &state.is_closed)

@@ -64,7 +64,7 @@ impl JournalTail {
 impl Tail for JournalTail {
     fn next_within(&mut self, timeout: Duration) -> Result<Option<EncodedRecord>, Gone> {
         let before = Lsn(self.next.0.saturating_sub(1));
-        let (applied, is_over) = self.shared.wait_past(before, timeout);
+        let (applied, is_over) = self.shared.progress.wait_past(before, timeout);
         if self.next <= applied {
             return self.read().map(Some);
         }

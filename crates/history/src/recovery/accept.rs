@@ -35,8 +35,8 @@ pub struct AcceptedLoss {
 /// None when it would start as it is.
 ///
 /// # Errors
-/// When the data directory cannot be opened or written, or the journal is of another store or of a
-/// later release.
+/// When the data directory cannot be opened or written, is that of a cluster, or the journal is of
+/// another store or of a later release.
 pub fn accept_loss(data: &Path) -> Result<Option<AcceptedLoss>, HistoryError> {
     let directory = data.join(JOURNAL_DIRECTORY);
     let Some(reason) = refusal(data, &directory)? else { return Ok(None) };
@@ -64,6 +64,9 @@ pub fn accept_loss(data: &Path) -> Result<Option<AcceptedLoss>, HistoryError> {
 /// Why the data directory does not start; none when it does.
 fn refusal(data: &Path, directory: &Path) -> Result<Option<String>, HistoryError> {
     let store = Store::open(data, &StoreOptions::default(), schema_of(data)?)?;
+    if !store.membership()?.is_empty() {
+        return Err(HistoryError::OfCluster);
+    }
     if !directory.is_dir() {
         let missing = super::loss::refuse_missing(store.has_journal(), &store.base());
         return Ok(missing.err().map(|error| error.to_string()));

@@ -4,15 +4,18 @@
 //! Invariant: nothing is changed, not even a torn tail.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::HistoryError;
 use crate::data_directory::{JOURNAL_DIRECTORY, schema_of};
-use journal::{Disk, FileDisk, Journal, JournalError, JournalOptions, TornTail, copy};
+use journal::{
+    Disk, FileDisk, Journal, JournalError, JournalOptions, JournalPosition, TornTail, copy,
+};
 use schema::{Change, Definition, Schema};
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::loss;
 use super::replay::decode;
+use super::{common, loss};
 use crate::record::{Record, RecordError, RecordHead};
 
 /// What the check found.
@@ -55,7 +58,13 @@ pub fn check_journal(
     }
     let options = JournalOptions::new(store.id());
     let disk = FileDisk::new(directory);
-    Ok(check(&store.schema(), &base, has_journal, &disk, &options, progress))
+    let store = Checked {
+        schema: store.schema(),
+        base,
+        has_journal,
+        has_members: !store.membership()?.is_empty(),
+    };
+    Ok(check(&store, &disk, &options, progress))
 }
 
 /// What is to be said of a journal that is not there.
@@ -65,12 +74,20 @@ fn missing(has_journal: bool, base: &Mark) -> JournalCheck {
     JournalCheck { findings, ..JournalCheck::default() }
 }
 
-/// Checks the journal on `disk` against a base that ends with a record under `schema`, and may be
-/// noted to have a journal.
+/// What is to be known of the store whose journal is checked.
+pub(super) struct Checked {
+    pub(super) schema: Arc<Schema>,
+    /// The last record of the base.
+    pub(super) base: Mark,
+    /// Whether it is noted that there is a journal.
+    pub(super) has_journal: bool,
+    /// Whether it is noted who takes part in a cluster.
+    pub(super) has_members: bool,
+}
+
+/// Checks the journal on `disk` against a store.
 pub(super) fn check(
-    schema: &Schema,
-    base: &Mark,
-    has_journal: bool,
+    store: &Checked,
     disk: &dyn Disk,
     options: &JournalOptions,
     progress: &mut dyn FnMut(&'static str, u64, u64),
@@ -81,56 +98,62 @@ pub(super) fn check(
         JournalCheck { bytes: verified.bytes, torn: verified.torn, ..JournalCheck::default() };
     check.findings.extend(verified.damage.iter().map(ToString::to_string));
     match verified.failure {
-        Some(JournalError::Missing) => return missing(has_journal, base),
+        Some(JournalError::Missing) => return missing(store.has_journal, &store.base),
         Some(error) => check.findings.push(error.to_string()),
         None => {}
     }
     if !check.findings.is_empty() {
         return check;
     }
-    let mut chain = Chain { check, schema: None, base: *base, has_journal, before: None };
-    if let Err(error) = chain.walk(schema, disk, options, progress) {
+    let mut chain = Chain { check, schema: None, store, cluster: None, before: None };
+    if let Err(error) = chain.walk(disk, options, progress) {
         chain.found(error.to_string());
     }
     chain.check
 }
 
 /// A walk over all records.
-struct Chain {
+struct Chain<'s> {
     check: JournalCheck,
     /// With the changes since the base; `None` before the first.
     schema: Option<Schema>,
-    base: Mark,
-    /// Whether it is noted that there is a journal.
-    has_journal: bool,
+    store: &'s Checked,
+    /// The last entry that is committed; none where the server is alone, and all are.
+    cluster: Option<u64>,
     /// The record before.
     before: Option<RecordHead>,
 }
 
-impl Chain {
+impl Chain<'_> {
     fn walk(
         &mut self,
-        schema: &Schema,
         disk: &dyn Disk,
         options: &JournalOptions,
         progress: &mut dyn FnMut(&'static str, u64, u64),
     ) -> Result<(), JournalError> {
         let source = copy::open(disk, options.id)?;
-        if let Err(error) = loss::refuse_source(self.has_journal, &self.base, &source) {
+        let base = self.store.base;
+        let is_of_cluster = self.store.has_members || source.has_vote();
+        self.cluster = is_of_cluster.then(|| common::last_committed(&base, &source));
+        let refused = match is_of_cluster {
+            true => common::refuse_lost(&base, &source),
+            false => loss::refuse_source(self.store.has_journal, &base, &source),
+        };
+        if let Err(error) = refused {
             self.found(error.to_string());
         }
         let Some(last) = source.last() else { return Ok(()) };
         let first = source.first();
-        if first > self.base.lsn.0 + 1 {
+        if !is_of_cluster && first > base.lsn.0 + 1 {
             self.found(format!(
                 "the data end with record {}, and the journal begins with {first}",
-                self.base.lsn.0
+                base.lsn.0
             ));
         }
         let total = (last.index + 1).saturating_sub(first);
         for entry in source.read(first)? {
             let entry = entry?;
-            self.record(schema, entry.place.index, &entry.payload);
+            self.entry(entry.place, &entry.payload);
             if self.check.records.is_multiple_of(PROGRESS_RECORDS) {
                 progress("change records", self.check.records, total);
             }
@@ -139,7 +162,22 @@ impl Chain {
         Ok(())
     }
 
-    fn record(&mut self, schema: &Schema, index: u64, bytes: &[u8]) {
+    fn entry(&mut self, place: JournalPosition, payload: &[u8]) {
+        let Some(committed) = self.cluster else { return self.record(place, payload) };
+        // What is not committed may go; and the log has entries of its own.
+        if place.index > committed || !common::is_record(payload) {
+            return;
+        }
+        let Ok(head) = RecordHead::read(payload) else { return self.record(place, payload) };
+        // Where the journal begins the record before is not known.
+        let is_next = self.before.is_none_or(|before| head.lsn.0 == before.lsn.0 + 1);
+        if is_next && head.reign.0 == place.term {
+            self.record(place, payload);
+        }
+    }
+
+    fn record(&mut self, place: JournalPosition, bytes: &[u8]) {
+        let (index, base) = (place.index, self.store.base);
         let check = &mut self.check;
         check.records += 1;
         let head = match RecordHead::read(bytes) {
@@ -149,8 +187,8 @@ impl Chain {
         let lsn = head.lsn;
         check.first.get_or_insert(lsn);
         check.last = Some(lsn);
-        check.unflushed += u64::from(lsn > self.base.lsn);
-        if lsn.0 != index {
+        check.unflushed += u64::from(lsn > base.lsn);
+        if self.cluster.is_none() && lsn.0 != index {
             self.found(format!("record {} is in the place of record {index}", lsn.0));
         }
         if let Some(before) = self.before.replace(head) {
@@ -161,17 +199,16 @@ impl Chain {
                 self.found(format!("record {} is not later than the one before", lsn.0));
             }
         }
-        let is_next = lsn.0 == self.base.lsn.0 + 1;
-        if (lsn == self.base.lsn && head.hash != self.base.hash)
-            || (is_next && head.prev_hash != self.base.hash)
-        {
+        let is_next = lsn.0 == base.lsn.0 + 1;
+        if (lsn == base.lsn && head.hash != base.hash) || (is_next && head.prev_hash != base.hash) {
             self.found(format!("record {} does not belong to the data: other hash", lsn.0));
         }
-        match decode(bytes, self.schema.as_ref().unwrap_or(schema)) {
-            Ok((record, _)) if lsn > self.base.lsn => self.follow(schema, &record),
+        let store = self.store;
+        match decode(bytes, self.schema.as_ref().unwrap_or(&store.schema)) {
+            Ok((record, _)) if lsn > base.lsn => self.follow(&store.schema, &record),
             Ok(_) => {}
             // Before the base other definitions may have been in force.
-            Err(RecordError::Attribute { .. }) if lsn <= self.base.lsn => {}
+            Err(RecordError::Attribute { .. }) if lsn <= base.lsn => {}
             Err(error) => self.found(format!("record {}: {error}", lsn.0)),
         }
     }

@@ -12,38 +12,38 @@ use schema::{EntryId, EntryRead as _, Schema};
 use store::{Applied, IndexConfig, Lsn, StoreOptions};
 use tempfile::TempDir;
 
-use super::check::check;
+use super::check::{Checked, check};
 use super::*;
 use crate::log::{CommitLog, Local, LogBatch, Reign};
 use crate::test_support::{self, History};
 
 /// A data directory whose journal is on a simulated disk.
-struct Fixture {
-    dir: TempDir,
-    disk: SimDisk,
+pub(super) struct Fixture {
+    pub(super) dir: TempDir,
+    pub(super) disk: SimDisk,
 }
 
 impl Fixture {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let fixture = Self { dir: tempfile::tempdir().unwrap(), disk: SimDisk::new(seed) };
         create(&fixture.data());
         fixture
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    fn store(&self) -> Arc<Store> {
+    pub(super) fn store(&self) -> Arc<Store> {
         let options = StoreOptions::default();
         Arc::new(Store::open(&self.data(), &options, Schema::builtin()).unwrap())
     }
 
-    fn options(store: &Store) -> JournalOptions {
+    pub(super) fn options(store: &Store) -> JournalOptions {
         JournalOptions { segment_bytes: 16 * 4096, ..JournalOptions::new(store.id()) }
     }
 
-    fn open(&self, store: &Store) -> Result<(Journal, Recovered), HistoryError> {
+    pub(super) fn open(&self, store: &Store) -> Result<(Journal, Recovered), HistoryError> {
         let disk = Arc::new(self.disk.clone());
         open(store, disk, Self::options(store), &mut |_| Ok(()))
     }
@@ -56,7 +56,7 @@ impl Fixture {
     }
 
     /// Commits records as the writer does, `size` at a time, flushing now and then.
-    fn commit(&self, history: &mut History, count: usize, flush_every: usize) -> Lsn {
+    pub(super) fn commit(&self, history: &mut History, count: usize, flush_every: usize) -> Lsn {
         let store = self.store();
         let (journal, _) = self.open(&store).unwrap();
         let machine = Arc::new(StoreMachine::new(Arc::clone(&store)));
@@ -97,11 +97,16 @@ impl Fixture {
         act(&journal);
     }
 
-    fn findings(&self) -> Vec<String> {
+    pub(super) fn findings(&self) -> Vec<String> {
         let store = self.store();
         let options = Self::options(&store);
-        let (schema, base, has_journal) = (store.schema(), store.base(), store.has_journal());
-        check(&schema, &base, has_journal, &self.disk, &options, &mut |_, _, _| ()).findings
+        let checked = Checked {
+            schema: store.schema(),
+            base: store.base(),
+            has_journal: store.has_journal(),
+            has_members: !store.membership().unwrap().is_empty(),
+        };
+        check(&checked, &self.disk, &options, &mut |_, _, _| ()).findings
     }
 }
 

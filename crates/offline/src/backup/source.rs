@@ -57,7 +57,7 @@ impl Source {
     }
 
     /// The journal as far as it is written; `None` when there is none.
-    fn open(&self) -> Result<Option<journal::copy::JournalSnapshot>, JournalError> {
+    pub(super) fn open(&self) -> Result<Option<journal::copy::JournalSnapshot>, JournalError> {
         if !self.directory.is_dir() {
             return Ok(None);
         }
@@ -86,6 +86,9 @@ pub(crate) fn read_only_store(
     let store = Arc::new(Store::open_read_only(data, options, schema_of(data)?)?);
     let base = store.base();
     match source.open()? {
+        Some(journal) if recovery::is_of_cluster(&store, &journal)? => {
+            recovery::replay_committed(&store, &journal, &mut |_| Ok(()))?;
+        }
         Some(journal) => {
             loss::refuse_source(has_journal, &base, &journal)?;
             recovery::replay(&store, journal.read(base.lsn.0 + 1)?, &mut |_| Ok(()))?;

@@ -73,6 +73,7 @@ pub fn backup(
     progress: OnBackupProgress<'_>,
 ) -> Result<BackupReport, BackupError> {
     let id = store::identity(options.data)?;
+    refuse_cluster(options.data, id)?;
     let store: String = id.iter().map(|octet| format!("{octet:02x}")).collect();
     refuse_place(options)?;
     let target = Target::open(options.to)?;
@@ -110,6 +111,18 @@ pub fn backup(
             Err(error)
         }
     }
+}
+
+/// Refuses the data directory of a server of a cluster: a backup has the records of one that is
+/// alone.
+fn refuse_cluster(data: &Path, id: [u8; 16]) -> Result<(), BackupError> {
+    if Source::new(data, id).open()?.is_none_or(|journal| !journal.has_vote()) {
+        return Ok(());
+    }
+    let reason = format!("'{}' is the data directory of a server of a cluster", data.display());
+    let hint =
+        "a backup of it cannot be taken yet: 'roster export --data' writes what is committed";
+    Err(BackupError::asked(reason, hint))
 }
 
 /// Refuses to mix the histories of two stores.

@@ -1,0 +1,16 @@
+//! What one member asks another about the state that it reads.
+
+use std::time::Duration;
+
+use crate::transport::Peers;
+
+/// Which state one must have to see everything that was acknowledged.
+pub(crate) const ASK_READ: u8 = 1;
+
+/// Asks `leader` which record one must have to see everything that was acknowledged; none when it
+/// cannot tell.
+pub(crate) async fn ask_read(peers: &Peers, leader: u64, limit: Duration) -> Option<store::Lsn> {
+    let octets = peers.ask(leader, vec![ASK_READ], limit).await.ok()?;
+    let lsn = u64::from_le_bytes(*octets.first_chunk()?);
+    lsn.checked_sub(1).map(store::Lsn)
+}

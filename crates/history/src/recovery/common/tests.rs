@@ -1,0 +1,184 @@
+//! The data directory of a server of a cluster, in the hands of what knows no cluster.
+
+use std::sync::Arc;
+
+use journal::{Appended, Durability, JournalPosition, copy};
+use store::{Lsn, StoreOptions};
+
+use super::super::tests::{Fixture, ldif};
+use super::super::{StoreMachine, accept_loss, check_journal, open_unapplied, settle};
+use super::*;
+use crate::log::{Decided, EncodedRecord, Reign, StateMachine as _};
+use crate::test_support::{self, History};
+
+const TERM: u64 = 2;
+const MEMBERS: &[u8] = b"those who take part";
+
+/// A server that was alone until its record 20, and became one of a cluster.
+struct Server {
+    fixture: Fixture,
+    history: History,
+}
+
+impl Server {
+    fn new() -> Self {
+        let fixture = Fixture::new(1);
+        let mut history = History::new(1);
+        fixture.commit(&mut history, 20, 7);
+        history.in_reign(Reign(TERM));
+        Self { fixture, history }
+    }
+
+    /// What the journal says that is opened for the cluster.
+    fn journal(&self, store: &Store) -> Journal {
+        let disk = Arc::new(self.fixture.disk.clone());
+        open_unapplied(store, disk, Fixture::options(store)).unwrap()
+    }
+
+    /// Commits `records` of the cluster; behind them are two that are not committed. The last
+    /// `kept` are only in the journal.
+    fn serve(&mut self, records: usize, kept: usize) -> String {
+        let store = self.fixture.store();
+        let machine = StoreMachine::new(Arc::clone(&store));
+        let journal = self.journal(&store);
+        machine.set_membership(MEMBERS.to_vec());
+        journal.save_vote(b"a vote").unwrap();
+        let mut index = journal.last().map_or(20, |last| last.index);
+        let mut append = |payload: &[u8]| {
+            index += 1;
+            let place = JournalPosition { term: TERM, index };
+            let entry = Appended { place, payload: payload.into() };
+            journal.append_wait(vec![entry], Durability::Synced).unwrap();
+            LogPosition { term: TERM, index }
+        };
+        append(&[0x00, 0x00]);
+        for at in 0..records {
+            if at == records - kept {
+                store.flush().unwrap();
+            }
+            let record = decide(&mut self.history, &store);
+            let position = append(&record.bytes);
+            machine.apply(Decided::Elsewhere, std::slice::from_ref(&record), position).unwrap();
+            match at % 3 {
+                0 => drop(append(&[0xff, 0xff, 1])),
+                // Void: it comes twice.
+                1 => drop(append(&record.bytes)),
+                _ => {}
+            }
+        }
+        if kept == 0 {
+            store.flush().unwrap();
+        }
+        let committed = append(&[0x00, 0x00]);
+        let place = JournalPosition { term: TERM, index: committed.index };
+        journal.save_committed(place).unwrap();
+        let entries = ldif(&store);
+        let lost = decide(&mut self.history.fork(7), &store);
+        append(&lost.bytes);
+        append(b"no record at all");
+        entries
+    }
+}
+
+/// The next record, which changes nothing yet.
+fn decide(history: &mut History, store: &Store) -> EncodedRecord {
+    let undone = history.next(&store.published());
+    test_support::decide(&mut store.begin_on_published().unwrap(), undone)
+}
+
+#[test]
+fn what_is_committed_is_read_and_nothing_else() {
+    for kept in [0, 5, 12] {
+        let mut server = Server::new();
+        let entries = server.serve(12, kept);
+        assert_eq!(server.fixture.findings(), [""; 0]);
+        let store = server.fixture.store();
+        assert_eq!(store.base().lsn, Lsn(32 - kept as u64));
+        let journal = copy::open(&server.fixture.disk, store.id()).unwrap();
+        assert!(is_of_cluster(&store, &journal).unwrap());
+        let records = replay_committed(&store, &journal, &mut |_| Ok(())).unwrap();
+        assert_eq!(records, kept as u64);
+        assert_eq!(store.published().lsn, Lsn(32));
+        assert!(ldif(&store) == entries);
+    }
+}
+
+#[test]
+fn a_server_of_a_cluster_is_not_taken_for_one_that_is_alone() {
+    let mut server = Server::new();
+    server.serve(12, 5);
+    let store = server.fixture.store();
+    let before = store.base();
+    let is_refused = |error: HistoryError| matches!(error, HistoryError::OfCluster);
+    assert!(is_refused(server.fixture.open(&store).unwrap_err()));
+    assert!(is_refused(settle(&store, &server.fixture.data()).unwrap_err()));
+    assert_eq!(store.base(), before);
+    drop(store);
+    assert!(is_refused(accept_loss(&server.fixture.data()).unwrap_err()));
+    // The vote says so, also when it is not in the base who takes part.
+    let other = Fixture::new(1);
+    let store = other.store();
+    let (journal, _) = other.open(&store).unwrap();
+    journal.save_vote(b"a vote").unwrap();
+    drop(journal);
+    assert!(is_refused(other.open(&store).map(|(_, recovered)| recovered).unwrap_err()));
+}
+
+#[test]
+fn the_journal_of_a_server_that_was_alone_is_applied_and_forgotten() {
+    let server = Server::new();
+    let store = server.fixture.store();
+    assert!(store.base().lsn < Lsn(20));
+    let journal = server.journal(&store);
+    assert_eq!(store.base().lsn, Lsn(20));
+    let status = journal.status();
+    assert_eq!(status.purged, Some(JournalPosition { term: 1, index: 20 }));
+    assert_eq!((journal.last(), status.first), (None, 21));
+    drop(journal);
+    // Until it takes part in a cluster it can be alone again.
+    let (journal, recovered) = server.fixture.open(&store).unwrap();
+    assert_eq!((journal.first(), recovered.records), (21, 0));
+}
+
+#[test]
+fn the_journal_of_a_cluster_is_left_as_it_is() {
+    let mut server = Server::new();
+    server.serve(12, 5);
+    let store = server.fixture.store();
+    let journal = server.journal(&store);
+    let last = journal.last();
+    assert_eq!((store.published(), last.is_some()), (store.base(), true));
+    assert_eq!(journal.committed().map(|place| place.index + 2), last.map(|last| last.index));
+    drop(journal);
+    assert_eq!(server.journal(&store).last(), last);
+}
+
+#[test]
+fn entries_that_are_missing_are_found() {
+    let mut server = Server::new();
+    server.serve(12, 0);
+    let store = server.fixture.store();
+    let journal = server.journal(&store);
+    let base = store.base().position;
+    journal.truncate_suffix(base.index - 2).unwrap();
+    drop((journal, store));
+    let findings = server.fixture.findings();
+    assert!(findings.len() == 1 && findings[0].contains("the end of the journal"), "{findings:?}");
+}
+
+#[test]
+fn a_real_directory_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    super::super::tests::create(&data);
+    let store = Store::open(&data, &StoreOptions::default(), schema::Schema::builtin()).unwrap();
+    let disk = crate::journal_disk(&data).unwrap();
+    let journal = open_unapplied(&store, disk, Fixture::options(&store)).unwrap();
+    journal.save_vote(b"a vote").unwrap();
+    let place = JournalPosition { term: TERM, index: 1 };
+    let entry = Appended { place, payload: [0x00, 0x00][..].into() };
+    journal.append_wait(vec![entry], Durability::Synced).unwrap();
+    drop((store, journal));
+    let check = check_journal(&data, &mut |_, _, _| ()).unwrap();
+    assert_eq!((check.findings, check.records), (Vec::<String>::new(), 0));
+}

@@ -1,0 +1,32 @@
+//! The short form of `cargo xtask cluster`: each fault once, under load, and every node holds what
+//! was acknowledged.
+
+use std::path::PathBuf;
+
+use testing::cluster::{Fault, Options, run};
+use testing::crash::server::Place;
+
+/// Tells the order of the faults.
+const SEED: u64 = 1;
+
+#[test]
+fn what_a_cluster_acknowledged_survives_faults() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults: Vec<Fault> =
+        Fault::KINDS.iter().flat_map(|(_, faults)| faults.iter().copied()).collect();
+    let roster = PathBuf::from(env!("CARGO_BIN_EXE_roster"));
+    let place = Place { roster, folder: folder.path().to_owned(), environment: Vec::new() };
+    let rounds = faults.len() as u64;
+    let options = Options { place, nodes: 3, rounds, seed: SEED, clients: 4, faults };
+    let mut story = String::new();
+    let mut told = |line: &str| story.extend([line, "\n"]);
+    let totals = match run(&options, &mut told) {
+        Ok(totals) => totals,
+        Err(failure) => {
+            let kept = folder.keep();
+            panic!("seed {SEED}: {failure}\n{story}the data are kept in {}", kept.display());
+        }
+    };
+    assert_eq!((totals.rounds, totals.gaps.len() as u64), (rounds, rounds), "{story}");
+    assert!(totals.acknowledged > 0 && totals.refused > 0, "{story}{totals}");
+}
