@@ -2,7 +2,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::type_complexity,
     reason = "the helpers of a test are a test"
 )]
 

@@ -25,7 +25,7 @@ pub(super) fn is_of_several(store: &Store, journal: &Journal) -> Result<bool, Hi
     Ok(journal.vote().is_some() || !store.membership()?.is_empty())
 }
 
-/// As [`is_of_several`], of a journal that is only read.
+/// As `is_of_several`, of a journal that is only read.
 ///
 /// # Errors
 /// When the store cannot be read.
