@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use directory::password_policy::{NewPassword, Policy, Words};
+use directory::password_policy::{NewPassword, PasswordPolicy, Words};
 use ldap::dn::Dn;
 use libfuzzer_sys::fuzz_target;
 use schema::{Entry, Schema};
@@ -18,7 +18,7 @@ fuzz_target!(|text: &str| {
     let pairs = pairs.map(|(name, value)| (name, value.as_bytes()));
     let name = Dn::parse("cn=x").expect("a name");
     let Ok(entry) = Entry::from_pairs(name, pairs, &schema) else { return };
-    match Policy::read(&entry, &schema) {
+    match PasswordPolicy::read(&entry, &schema) {
         Ok(policy) => {
             let new = NewPassword { clear, old: Some(rules), own: &[rules, "anna"] };
             if let Err(fault) = policy.check_quality(&new, Words::built_in()) {

@@ -27,7 +27,7 @@ impl Errands {
     }
 
     /// Done at once, by whoever gives them: for simulations, which are one thread.
-    #[cfg(any(test, feature = "test-support"))]
+    #[cfg(test)]
     pub(crate) const fn inline() -> Self {
         Self(None)
     }
