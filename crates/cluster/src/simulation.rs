@@ -4,7 +4,6 @@
 //! A seed decides everything, so that a failure happens again in the same way:
 //! `ROSTER_SIMULATION_SEEDS=7..8 cargo test -p cluster simulation`.
 
-mod book;
 mod checks;
 mod clients;
 mod faults;

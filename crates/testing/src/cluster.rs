@@ -23,6 +23,7 @@ use std::time::Duration;
 use self::load::{Account, BUSY, Fate, Gap, OTHER, Shared, UNAVAILABLE};
 use self::nodes::{Cluster, View};
 use crate::chance::Chance;
+pub use crate::crash::Failure;
 use crate::crash::server::{Place, now, pause};
 
 /// What to do.
@@ -148,24 +149,6 @@ impl fmt::Display for Totals {
             write!(f, "{longest:>6} ms")?;
         }
         Ok(())
-    }
-}
-
-/// What went wrong, and in which round.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// Counted from 1; 0 before the first.
-    pub round: u64,
-    /// What was done last.
-    pub story: String,
-    /// What is wrong.
-    pub faults: Vec<String>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "round {}: {}", self.round, self.story)?;
-        write!(f, "  {}", self.faults.join("\n  "))
     }
 }
 

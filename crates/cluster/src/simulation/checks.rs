@@ -130,10 +130,10 @@ impl Seen {
     pub(super) fn check(&self, members: &BTreeMap<u64, Arc<Member>>) {
         self.check_logs(members);
         let first = members.values().next().unwrap();
-        let records = first.book().records();
+        let records = first.ledger().records();
         for member in members.values() {
             assert!(
-                member.book().records() == records,
+                member.ledger().records() == records,
                 "nodes {} and {} have applied different records",
                 first.id,
                 member.id

@@ -42,7 +42,8 @@ pub(super) async fn write(member: Arc<Member>, seen: Arc<Seen>, dice: Dice) {
             if log.in_flight() > 0 {
                 continue;
             }
-            let last = member.book().last();
+            let ledger = member.ledger();
+            let last = (ledger.last(), ledger.hash());
             tentative = Some(Tentative { life, reign, last, is_lost: Arc::default() });
         }
         let Some(kept) = tentative.as_mut() else { continue };
@@ -81,10 +82,10 @@ fn batch(member: &Member, log: &RaftLog, seen: &Arc<Seen>, kept: &mut Tentative,
 /// A read that must see all that was acknowledged before it.
 fn read(member: &Arc<Member>, log: &RaftLog, seen: &Arc<Seen>) {
     let must_have = seen.acknowledged();
-    let (id, book, seen) = (member.id, member.book(), Arc::clone(seen));
+    let (id, ledger, seen) = (member.id, member.ledger(), Arc::clone(seen));
     let done = move |answer: Result<Lsn, _>| {
         if let Ok(lsn) = answer {
-            let sees = book.last().0;
+            let sees = ledger.last();
             seen.check_read(id, must_have, lsn.min(sees));
         }
     };

@@ -99,7 +99,7 @@ fn flush(world: &World) {
         if world.dice.percent(60)
             && let Some(log) = member.log()
         {
-            log.forget(member.book().flush());
+            log.forget(member.ledger().flush());
         }
     }
 }

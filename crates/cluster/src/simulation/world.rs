@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use environment::Chance as _;
 use environment::SeededChance;
+use history::log::conformance::Ledger;
 use history::log::{CommitLog as _, Role, StateMachine as _};
 use openraft::rt::AsyncRuntime as _;
 use store::LogPosition;
 use tokio::time::{Instant, sleep};
 
 use super::Summary;
-use super::book::Book;
 use super::checks::Seen;
 use super::clients;
 use super::faults;
@@ -70,15 +70,15 @@ pub(super) struct Member {
     pub(super) id: u64,
     pub(super) disk: SimulatedLog,
     /// Another one in each life.
-    pub(super) book: Mutex<Arc<Book>>,
+    pub(super) ledger: Mutex<Arc<Ledger>>,
     pub(super) running: Mutex<Option<Arc<RaftLog>>>,
     /// How often it was started.
     pub(super) life: Mutex<u64>,
 }
 
 impl Member {
-    pub(super) fn book(&self) -> Arc<Book> {
-        Arc::clone(&self.book.lock().unwrap())
+    pub(super) fn ledger(&self) -> Arc<Ledger> {
+        Arc::clone(&self.ledger.lock().unwrap())
     }
 
     pub(super) fn log(&self) -> Option<Arc<RaftLog>> {
@@ -102,12 +102,12 @@ impl World {
         let network = Network::new(dice.clone());
         let syncs = Duration::from_micros(200)..=Duration::from_millis(8);
         let member = |id| {
-            let book = Book::default();
-            book.begin_at(LogPosition { term: 1, index: 3 });
+            let ledger = Ledger::default();
+            ledger.begin_at(LogPosition { term: 1, index: 3 });
             let disk = SimulatedLog::new(dice.below(u64::MAX), syncs.clone());
-            let book = Mutex::new(Arc::new(book));
+            let ledger = Mutex::new(Arc::new(ledger));
             let (running, life) = (Mutex::new(None), Mutex::new(0));
-            (id, Arc::new(Member { id, disk, book, running, life }))
+            (id, Arc::new(Member { id, disk, ledger, running, life }))
         };
         let members = (1..=kind.nodes).map(member).collect();
         let seen = Arc::new(Seen::new());
@@ -171,7 +171,7 @@ impl World {
         options.outcome_wait = Duration::from_secs(3);
         self.network.begin(id, life);
         let parts = Parts {
-            state: member.book(),
+            state: member.ledger(),
             log: LogStore::new(member.disk.open()),
             options,
             errands: Errands::inline(),
@@ -192,8 +192,8 @@ impl World {
         self.crashes += 1;
         self.network.leave(id);
         member.disk.crash();
-        let next = Arc::new(member.book().after_crash());
-        *member.book.lock().unwrap() = next;
+        let next = Arc::new(member.ledger().after_crash());
+        *member.ledger.lock().unwrap() = next;
         self.seen.crashed(id);
         // It runs on without knowing, and reaches nothing any more.
         drop(log);
@@ -232,7 +232,7 @@ impl World {
             let deciding = logs.iter().filter(|log| matches!(log.role(), Role::Deciding(_)));
             let is_led = deciding.count() == 1;
             let applied: Vec<_> =
-                self.members.values().map(|member| member.book().applied()).collect();
+                self.members.values().map(|member| member.ledger().applied()).collect();
             let is_idle = logs.iter().all(|log| log.in_flight() == 0);
             if is_led && is_idle && applied.windows(2).all(|pair| pair[0] == pair[1]) {
                 return;

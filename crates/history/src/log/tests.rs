@@ -42,8 +42,9 @@ impl CommitLog for Naive {
             drop(inner);
             return done(Err(CommitError::Stale { expected: Lsn(next) }));
         }
-        self.machine.apply(Decided::Here, &batch.records, LogPosition::default()).unwrap();
-        inner.records.extend(batch.records);
+        inner.records.extend(batch.records.iter().cloned());
+        let position = at(&inner.records);
+        self.machine.apply(Decided::Here, &batch.records, position).unwrap();
         let last = Lsn(inner.records.len() as u64);
         let reached: Vec<_> = inner.barriers.extract_if(.., |(asked, _)| *asked <= last).collect();
         drop(inner);
@@ -133,10 +134,15 @@ struct NaiveBench {
     inner: Arc<Mutex<Inner>>,
 }
 
+/// The place of the last record.
+fn at(records: &[EncodedRecord]) -> LogPosition {
+    LogPosition { term: 1, index: records.len() as u64 }
+}
+
 impl Bench for NaiveBench {
     fn start(&mut self, machine: &Arc<Ledger>) -> Arc<dyn CommitLog> {
         let records = self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.clone();
-        machine.apply(Decided::Elsewhere, &records, LogPosition::default()).unwrap();
+        machine.apply(Decided::Elsewhere, &records, at(&records)).unwrap();
         self.inner = Arc::new(Mutex::new(Inner { records, ..Inner::default() }));
         let machine = Arc::clone(machine) as Arc<dyn StateMachine>;
         Arc::new(Naive { inner: Arc::clone(&self.inner), machine })

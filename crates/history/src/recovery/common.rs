@@ -10,13 +10,9 @@ mod tests;
 
 use journal::copy::JournalSnapshot;
 use journal::{Journal, JournalError, LogEntry};
-use store::{LogPosition, Mark, Store};
+use store::{Mark, Store};
 
-use super::replay::{Outcome, Replay};
-use super::{
-    ADVICE_LOST_ENTRIES, AfterBatch, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, BATCH_ROWS_MAX_BYTES,
-    behind, not_applied,
-};
+use super::{ADVICE_LOST_ENTRIES, AfterBatch, behind, replay_batch};
 use crate::HistoryError;
 
 /// Whether the journal is that of a log of several machines: they have voted, or it is known who
@@ -85,35 +81,8 @@ pub fn replay_committed(
     let mut entries = entries.take_while(is_committed).peekable();
     let mut records = 0;
     while entries.peek().is_some() {
-        records += replay_batch(store, &mut entries)?;
+        records += replay_batch(store, &mut entries, true)?;
         after(store)?;
     }
-    Ok(records)
-}
-
-fn replay_batch(
-    store: &Store,
-    entries: &mut impl Iterator<Item = Result<LogEntry, JournalError>>,
-) -> Result<u64, HistoryError> {
-    let mut replay = Replay::begin(store)?;
-    let (mut records, mut bytes) = (0, 0);
-    while records < BATCH_RECORDS_MAX
-        && bytes < BATCH_BYTES_MAX
-        && replay.row_bytes() < BATCH_ROWS_MAX_BYTES
-        && let Some(entry) = entries.next()
-    {
-        let LogEntry { place, payload } = entry?;
-        bytes += payload.len();
-        if !is_record(&payload) {
-            continue;
-        }
-        let position = LogPosition { term: place.term, index: place.index };
-        let outcome = replay.record(&payload, position);
-        match outcome.map_err(|error| not_applied(place.index, &error))? {
-            Outcome::Done(_) => records += 1,
-            Outcome::Void(_) => {}
-        }
-    }
-    replay.publish();
     Ok(records)
 }

@@ -13,22 +13,46 @@ pub struct Ledger {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
     records: Vec<EncodedRecord>,
     position: LogPosition,
     membership: Vec<u8>,
+    /// What is there without the log.
+    durable: Option<Box<Self>>,
 }
 
 impl Ledger {
     /// The log begins behind a place.
     pub fn begin_at(&self, position: LogPosition) {
         self.state().position = position;
+        self.flush();
+    }
+
+    /// Makes everything durable without the log; where that is now.
+    pub fn flush(&self) -> LogPosition {
+        let mut state = self.state();
+        let durable = State { durable: None, ..state.clone() };
+        state.durable = Some(Box::new(durable));
+        state.position
+    }
+
+    /// What is durable, for the next life: this one runs on without knowing.
+    #[must_use]
+    pub fn after_crash(&self) -> Self {
+        let durable = self.state().durable.clone().map(|durable| *durable).unwrap_or_default();
+        let kept = Some(Box::new(durable.clone()));
+        Self { state: Mutex::new(State { durable: kept, ..durable }) }
     }
 
     /// The number of the last record.
     pub fn last(&self) -> Lsn {
         Lsn(self.state().records.len() as u64)
+    }
+
+    /// The running hash after the last record.
+    pub fn hash(&self) -> u64 {
+        self.state().records.last().map_or(0, |last| last.hash)
     }
 
     /// All of them.
@@ -61,6 +85,8 @@ impl StateMachine for Ledger {
             }
             state.records.push(record.clone());
         }
+        let is_new = records.is_empty() || state.position < position;
+        assert!(is_new, "an entry is applied once");
         state.position = position;
         Ok(())
     }

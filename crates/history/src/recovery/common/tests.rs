@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use journal::{Appended, Durability, JournalPosition, copy};
-use store::{Lsn, StoreOptions};
+use store::{LogPosition, Lsn, StoreOptions};
 
 use super::super::tests::{Fixture, ldif};
 use super::super::{StoreMachine, accept_loss, check_journal, open_unapplied, settle};
