@@ -14,6 +14,7 @@ mod acknowledger;
 mod command;
 mod driver;
 mod members;
+mod retention;
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use self::driver::Driver;
 pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
+use self::retention::Retention;
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::{Engine, RaftMachine};
@@ -110,6 +112,7 @@ where
     };
     let acknowledger = Runtime::spawn(acknowledger.run());
     let members = Members { commands: commands.clone(), metrics: raft.metrics() };
+    let retention = Retention::new(options.log_keep_bytes);
     let driver = Driver {
         raft: raft.clone(),
         metrics: raft.metrics(),
@@ -120,6 +123,7 @@ where
         pending,
         stands,
         purge_upto: 0,
+        retention,
         renewed: None,
         asks,
     };

@@ -151,9 +151,9 @@ impl LogStore {
         self.medium.close();
     }
 
-    /// Bytes that the log takes on the medium.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.medium.status().bytes
+    /// Bytes written since the medium was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.medium.status().written_bytes
     }
 
     /// Index, as the engine counts, of the first entry that can be read, purged or not.

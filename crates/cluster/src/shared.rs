@@ -40,9 +40,10 @@ impl Shared {
         })
     }
 
-    /// Whether this node decided what is of `term`: nobody else did, and it did so since its start.
+    /// Whether this node decided what is of `term`: nobody else did, it did so since its start, and
+    /// whoever decided has not been told that the outcome is unknown.
     pub(crate) fn has_led(&self, term: u64) -> bool {
-        self.led.load(Ordering::Acquire) == term
+        self.led.load(Ordering::Acquire) == term && !self.has_given_up(term)
     }
 
     /// This node leads in `term`.

@@ -88,13 +88,18 @@ impl RaftTail {
             return self.seek();
         }
         let mut lsn = self.next;
+        // Before the log is read: what is behind it may be replaced by something else.
+        let applied = self.shared.progress.applied();
         while self.ready.is_empty() {
             let entries = self.read(self.at)?;
-            let Some(last) = entries.last() else {
+            if entries.is_empty() {
                 return Err(self.unreadable("the log ends before it"));
-            };
-            self.at = last.log_id.index + 1;
+            }
             for entry in &entries {
+                if lsn > applied {
+                    break;
+                }
+                self.at = entry.log_id.index + 1;
                 let Some((prev_hash, record)) = record_of(entry) else { continue };
                 if record.lsn == lsn && Some(prev_hash) == self.hash {
                     self.hash = Some(record.hash);

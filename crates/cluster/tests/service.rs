@@ -232,3 +232,14 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
         assert_eq!(ledger.last(), last);
     }
 }
+
+#[test]
+fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
+    let mut cluster = Cluster::new(3);
+    let ledger = Arc::new(Ledger::default());
+    ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+    let service = cluster.start(1, &SimDisk::new(1), Arc::clone(&ledger) as _);
+    assert_eq!(service.log().role(), Role::Alone);
+    assert_eq!(barrier(&*service.log(), ReadLevel::Local), Lsn(0));
+    service.log().close();
+}

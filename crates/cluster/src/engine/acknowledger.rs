@@ -110,8 +110,18 @@ fn unknown(reason: &str) -> CommitError {
 
 /// Waits until this server has not decided in `reign` for `wait`.
 async fn given_up(mut standing: watch::Receiver<Standing>, reign: Reign, wait: Duration) {
-    let lost = standing.wait_for(|now| now.role != Role::Deciding(reign)).await;
-    // Without a driver nothing will be heard any more.
-    let Ok(since) = lost.map(|lost| lost.since) else { return };
-    tokio::time::sleep_until(since + wait).await;
+    loop {
+        let lost = standing.wait_for(|now| now.role != Role::Deciding(reign)).await;
+        // Without a driver nothing will be heard any more.
+        let Ok(since) = lost.map(|lost| lost.since) else { return };
+        tokio::select! {
+            biased;
+            back = standing.wait_for(|now| now.role == Role::Deciding(reign)) => {
+                if back.is_err() {
+                    return;
+                }
+            }
+            () = tokio::time::sleep_until(since + wait) => return,
+        }
+    }
 }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::acknowledger::Pending;
 use super::command::{Command, Standing, closed};
+use super::retention::Retention;
 use crate::asks::ask_read;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
@@ -42,6 +43,8 @@ pub(super) struct Driver {
     pub(super) stands: watch::Sender<Standing>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
+    /// How much of the log stays for members that fall behind.
+    pub(super) retention: Retention,
     /// When a new term was asked for.
     pub(super) renewed: Option<Instant>,
     /// Where the leader is asked; none in simulations.
@@ -127,10 +130,9 @@ impl Driver {
     /// Purges the log when it is longer than what is kept for members that fell behind. The engine
     /// purges only what a snapshot has, so it is told of one first.
     async fn forget(&mut self) {
-        if self.log.bytes() <= self.options.log_keep_bytes {
-            return;
-        }
-        self.purge_upto = self.shared.flushed().index;
+        let (flushed, written) = (self.shared.flushed().index, self.log.written_bytes());
+        let Some(upto) = self.retention.purge_upto(flushed, written) else { return };
+        self.purge_upto = upto;
         // A failure shows in the metrics.
         let _ = self.raft.trigger().snapshot().await;
     }
@@ -261,16 +263,16 @@ impl Driver {
     }
 }
 
-/// Waits until this server has applied what it knew to be committed before it was ended, and then,
-/// no longer than `limit`, what the others have committed meanwhile: a client that was answered
-/// here must not see less after a restart.
+/// Waits, no longer than `limit`, until this server has applied what it knew to be committed before
+/// it was ended, and what the others have committed meanwhile: a client that was answered here must
+/// not see less after a restart.
 ///
 /// # Errors
 /// When the engine ended meanwhile.
 pub(crate) async fn caught_up(raft: &Engine, limit: Duration) -> Result<(), String> {
-    raft.wait_for_recovery(None).await.map_err(|error| error.to_string())?;
     let mut metrics = raft.metrics();
     let caught_up = async {
+        raft.wait_for_recovery(None).await.map_err(|error| error.to_string())?;
         loop {
             let now = metrics.borrow_watched().clone();
             let committed = now.cluster_committed;
