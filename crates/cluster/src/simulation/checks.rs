@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::log::CommitError;
+use history::log::{CommitError, EncodedRecord};
 use history::record::RecordHead;
 use store::Lsn;
 use tokio::time::Instant;
@@ -42,6 +42,8 @@ struct State {
     asked: BTreeMap<u128, Asked>,
     acknowledged: Lsn,
     trace: u64,
+    /// What readers of the tails were given, with the node.
+    followed: Vec<(u64, EncodedRecord)>,
 }
 
 impl Seen {
@@ -97,6 +99,11 @@ impl Seen {
         }
     }
 
+    /// A reader of a tail was given a record.
+    pub(super) fn followed(&self, node: u64, record: EncodedRecord) {
+        self.state().followed.push((node, record));
+    }
+
     /// The last record that anybody was told of.
     pub(super) fn acknowledged(&self) -> Lsn {
         self.state().acknowledged
@@ -147,6 +154,11 @@ impl Seen {
             assert_eq!(before, None, "request {id} happened twice");
         }
         let state = self.state();
+        assert!(!state.followed.is_empty(), "somebody reads the tails");
+        for (node, record) in &state.followed {
+            let there = records.get(usize::try_from(record.lsn.0 - 1).unwrap());
+            assert!(there == Some(record), "the tail of node {node} showed what is not there");
+        }
         for (id, asked) in &state.asked {
             let lsn = times.get(id);
             match asked.told {

@@ -91,3 +91,31 @@ fn read(member: &Arc<Member>, log: &RaftLog, seen: &Arc<Seen>) {
     };
     log.barrier(ReadLevel::Linearizable, Box::new(done));
 }
+
+/// Reads the tail of the log as a feed does; what it was given must be what all nodes have in the
+/// end.
+pub(super) async fn follow(member: Arc<Member>, seen: Arc<Seen>, dice: Dice) {
+    let mut next = Lsn(1);
+    while !seen.is_over() {
+        sleep(dice.duration(Duration::from_millis(1), Duration::from_millis(40))).await;
+        let Some(log) = member.log() else { continue };
+        let life = *member.life.lock().unwrap();
+        let Ok(mut tail) = log.tail(next) else { continue };
+        drop(log);
+        // A failed log, or one that ended, has no more.
+        while !seen.is_over() && *member.life.lock().unwrap() == life && member.log().is_some() {
+            match tail.next_within(Duration::ZERO) {
+                Ok(Some(record)) => {
+                    assert_eq!(record.lsn, next, "a tail is in order, without gaps");
+                    next.0 += 1;
+                    seen.followed(member.id, record);
+                }
+                Ok(None) => {
+                    let pause = dice.duration(Duration::from_millis(1), Duration::from_millis(40));
+                    sleep(pause).await;
+                }
+                Err(_) => break,
+            }
+        }
+    }
+}
