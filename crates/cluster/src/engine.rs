@@ -241,6 +241,11 @@ impl CommitLog for RaftLog {
         let _ = self.0.commands.send(Command::Forget);
     }
 
+    fn retire(&self) {
+        // Without a driver nobody leads here.
+        let _ = self.0.commands.send(Command::Retire);
+    }
+
     fn close(&self) {
         let (told, heard) = std::sync::mpsc::sync_channel(1);
         if self.0.commands.send(Command::Close(told)).is_ok() {

@@ -243,3 +243,33 @@ fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
     assert_eq!(barrier(&*service.log(), ReadLevel::Local), Lsn(0));
     service.log().close();
 }
+
+#[test]
+fn a_leader_that_retires_hands_the_lead_over() {
+    let mut cluster = Cluster::new(3);
+    let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
+    let parts: Vec<_> = (1..=3)
+        .map(|id| {
+            let ledger = Arc::new(Ledger::default());
+            ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+            (id, cluster.parts(id, &disks[&id], ledger as _))
+        })
+        .collect();
+    let services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
+        let started: Vec<_> = parts
+            .into_iter()
+            .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
+            .collect();
+        started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+    });
+    let (first, reign) = leader(&services);
+    services[&first].log().retire();
+    let others: Vec<_> = services
+        .iter()
+        .filter(|(id, _)| **id != first)
+        .map(|(id, service)| (*id, service.log()))
+        .collect();
+    let (next, later) = deciding(&others.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>());
+    assert!(next != first && later > reign, "{next} leads in {later:?}");
+    services.values().for_each(|service| service.log().close());
+}

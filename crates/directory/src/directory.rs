@@ -201,11 +201,17 @@ impl Directory {
         &self.storage.journal
     }
 
+    /// This server is about to end: another member of its cluster is to decide. Returns at once.
+    pub fn retire(&self) {
+        self.storage.log.retire();
+    }
+
     /// Writes what binds have left and what is queued, and ends the writer; later writes are
     /// answered `unavailable`. Then
     /// brings all changes into the database, so that the next start has nothing to recover, and
     /// closes the journal. Reading goes on.
     pub fn shutdown(&self) {
+        self.retire();
         self.accounts.finish();
         self.queue.shutdown();
         self.storage.shutdown(self.limits.shutdown_flush_max);

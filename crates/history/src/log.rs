@@ -108,6 +108,9 @@ pub trait CommitLog: Send + Sync {
     /// keep it any more. What the log cannot give up now it gives up with a later call.
     fn forget(&self, upto: LogPosition);
 
+    /// This machine is about to end: another is to decide, if there is one. Returns at once.
+    fn retire(&self) {}
+
     /// Waits for what was accepted, then accepts nothing more.
     fn close(&self);
 }

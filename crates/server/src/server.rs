@@ -174,7 +174,8 @@ impl Server {
     /// # Errors
     /// A worker ended by itself.
     pub fn wait(mut self) -> Result<(), ServerError> {
-        let Self { control, signals, shutdown, ended, workers, logs, metrics, .. } = &mut self;
+        let Self { directory, control, signals, shutdown, ended, workers, logs, metrics, .. } =
+            &mut self;
         let outcome = control.block_on(async {
             let outcome = loop {
                 tokio::select! {
@@ -188,6 +189,7 @@ impl Server {
             };
             tracing::info!("stopping");
             metrics.stopping();
+            directory.retire();
             workers.iter().for_each(|worker| worker.send(Order::Stop));
             // It closes when the last worker has ended.
             let all_ended = async { while ended.recv().await.is_some() {} };

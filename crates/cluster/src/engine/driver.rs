@@ -82,6 +82,7 @@ impl Driver {
             Command::Commit { reign, batch, done } => self.commit(reign, batch, done).await,
             Command::Linearizable(done) => self.linearizable(done),
             Command::Forget => self.forget().await,
+            Command::Retire => self.retire().await,
             Command::Change { change, done } => self.change(change, done).await,
             Command::Close(_) => {}
         }
@@ -99,6 +100,18 @@ impl Driver {
         };
         // The acknowledger ends after this.
         let _ = self.pending.send(Pending { reign, last, outcomes, done });
+    }
+
+    /// Hands the lead over, and does not stand for election any more.
+    async fn retire(&self) {
+        self.raft.runtime_config().elect(false);
+        let metrics = self.metrics.borrow_watched().clone();
+        if metrics.state == ServerState::Leader
+            && let Some(other) = successor(&metrics)
+        {
+            // A failure shows in the metrics.
+            let _ = self.raft.trigger().transfer_leader(other).await;
+        }
     }
 
     /// Asks a majority whether this server still leads, and answers when all is applied that was
@@ -243,7 +256,7 @@ impl Driver {
                 Command::Change { done, .. } => {
                     done(Err(MembersError::Refused("the server is shutting down".to_owned())));
                 }
-                Command::Forget => {}
+                Command::Forget | Command::Retire => {}
                 Command::Close(told) => drop(told.send(())),
             }
         }

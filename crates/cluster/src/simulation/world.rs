@@ -122,14 +122,13 @@ impl World {
         let clients: Vec<_> = self
             .members
             .values()
-            .map(|member| {
+            .flat_map(|member| {
                 let dice = Dice::new(self.dice.below(u64::MAX));
                 let reads = Dice::new(self.dice.below(u64::MAX));
                 let follow = clients::follow(Arc::clone(member), Arc::clone(&self.seen), reads);
                 let write = clients::write(Arc::clone(member), Arc::clone(&self.seen), dice);
                 [Runtime::spawn(follow), Runtime::spawn(write)]
             })
-            .flatten()
             .collect();
         for _ in 0..self.kind.faults {
             let pause = self.dice.duration(Duration::from_millis(100), Duration::from_millis(2500));

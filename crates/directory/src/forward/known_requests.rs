@@ -134,7 +134,7 @@ impl KnownRequests {
         let octets = answer.encode();
         let mut known = self.lock();
         let waiting = known.underway.remove(id).unwrap_or_default();
-        if matches!(answer, ForwardedAnswer::Answered(_)) && octets.len() <= ANSWER_KEPT_MAX_BYTES {
+        if is_final(answer) && octets.len() <= ANSWER_KEPT_MAX_BYTES {
             known.keep(self.clock.elapsed(), *id, &octets);
         }
         drop(known);
@@ -256,6 +256,19 @@ impl StateMachine for NotedMachine {
 
     fn set_membership(&self, octets: Vec<u8>) {
         self.machine.set_membership(octets);
+    }
+}
+
+/// Whether it is all that will ever be said of the request: what there was no room or nobody for may
+/// be carried out when it comes again.
+const fn is_final(answer: &ForwardedAnswer) -> bool {
+    match answer {
+        ForwardedAnswer::Answered(answered) => {
+            !matches!(answered.code, Some(ResultCode::Busy | ResultCode::Unavailable))
+        }
+        ForwardedAnswer::NotDeciding { .. }
+        | ForwardedAnswer::Unknown
+        | ForwardedAnswer::Refused { .. } => false,
     }
 }
 

@@ -252,24 +252,32 @@ impl Forwarding {
     }
 
     /// Sends one, unless its client has given it up.
-    fn send(self: &Arc<Self>, mut underway: Underway) {
-        let outgoing = &mut underway.outgoing;
-        if !outgoing.is_begun {
-            // From here on it is too late to cancel it.
-            match outgoing.cancel.decide() {
-                Ending::Own => outgoing.is_begun = true,
-                Ending::Abandoned => {
-                    let completion = Completion::of(outgoing.id, Some(outgoing.operation));
-                    return self.end(underway, WriteDone { bytes: Vec::new(), completion });
-                }
-                Ending::Canceled => {
-                    return self.refuse(underway, Refusal::new(ResultCode::Canceled, ""));
-                }
-            }
-        }
-        let request = outgoing.forwardable.request.to_vec();
+    fn send(self: &Arc<Self>, underway: Underway) {
+        let Some(underway) = self.wanted(underway) else { return };
+        let request = underway.outgoing.forwardable.request.to_vec();
         let this = Arc::clone(self);
         self.forwarder.forward(request, Box::new(move |heard| this.heard(underway, heard)));
+    }
+
+    /// The update, if its client has not given it up; from here on it is too late for that. One that
+    /// was given up is answered so.
+    fn wanted(self: &Arc<Self>, mut underway: Underway) -> Option<Underway> {
+        let outgoing = &mut underway.outgoing;
+        if outgoing.is_begun {
+            return Some(underway);
+        }
+        match outgoing.cancel.decide() {
+            Ending::Own => {
+                outgoing.is_begun = true;
+                return Some(underway);
+            }
+            Ending::Abandoned => {
+                let completion = Completion::of(outgoing.id, Some(outgoing.operation));
+                self.end(underway, WriteDone { bytes: Vec::new(), completion });
+            }
+            Ending::Canceled => self.refuse(underway, Refusal::new(ResultCode::Canceled, "")),
+        }
+        None
     }
 
     /// Takes what the other node says, or that it says nothing.
@@ -287,8 +295,11 @@ impl Forwarding {
             ForwardedAnswer::Answered(answered) => {
                 let lsn = answered.lsn;
                 let done = done(&underway.outgoing, answered);
-                if may_have_happened && is_busy(&done) {
-                    // It says nothing of what whoever was asked first may still do.
+                // A server that ends or fails has done nothing of it, and another may decide soon.
+                // One that is full says nothing of what whoever was asked first may still do.
+                if has_code(&done, ResultCode::Unavailable)
+                    || may_have_happened && has_code(&done, ResultCode::Busy)
+                {
                     return self.again(underway);
                 }
                 self.wait_until_applied(underway, lsn, done);
@@ -311,6 +322,7 @@ impl Forwarding {
         if waiting.is_closed || self.clock.elapsed() >= underway.until {
             let is_closed = waiting.is_closed;
             drop(waiting);
+            let Some(underway) = self.wanted(underway) else { return };
             let refusal = match underway.outgoing.may_have_happened {
                 true => unknown(),
                 false if is_closed => Refusal::shutting_down(),
@@ -509,8 +521,8 @@ fn done(outgoing: &Outgoing, answered: Answered) -> WriteDone {
     WriteDone { bytes, completion }
 }
 
-fn is_busy(done: &WriteDone) -> bool {
-    done.completion.code == Some(ResultCode::Busy)
+fn has_code(done: &WriteDone, code: ResultCode) -> bool {
+    done.completion.code == Some(code)
 }
 
 /// A URL of another server, with the entry that a client is to ask it for.

@@ -93,7 +93,12 @@ impl ForwardedPool {
         let bytes = waiting.bytes + octets.len();
         let is_full = waiting.requests >= queue.size.requests_max
             || (waiting.bytes > 0 && bytes > queue.size.bytes_max);
-        if waiting.is_closed || is_full {
+        if waiting.is_closed {
+            drop(waiting);
+            // Whoever decides next carries it out.
+            return done(ForwardedAnswer::NotDeciding { leader: None }.encode());
+        }
+        if is_full {
             drop(waiting);
             return done(busy("too many writes of other servers are waiting; try again"));
         }

@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "write_wait_ms",
-        kind: Kind::number(100..=600_000, "milliseconds", |s, n| {
+        kind: Kind::number(100..=60_000, "milliseconds", |s, n| {
             s.cluster.write_wait = Duration::from_millis(n)
         }),
         default: "10000",
