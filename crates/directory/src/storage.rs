@@ -85,6 +85,8 @@ impl Storage {
             let flushed = store.flush().map_err(DirectoryError::from).map(|mark| {
                 log.forget(JournalHold::limit(hold.as_ref(), mark.position));
             });
+            // The database is closed, and may be opened again, once this is heard.
+            drop((store, log));
             let _ = done.send(flushed);
         };
         let started = thread::Builder::new().name("last-flush".to_owned()).spawn(flush);

@@ -21,8 +21,8 @@ impl Retention {
         Self { keep_bytes, points: VecDeque::new() }
     }
 
-    /// Up to which index the log may be purged, now that the database is durable up to `flushed` and
-    /// `written` bytes were written in all; none if no further than before.
+    /// Up to which index the log may be purged, now that the database is durable up to `flushed`
+    /// and `written` bytes were written in all; none if no further than before.
     pub(super) fn purge_upto(&mut self, flushed: u64, written: u64) -> Option<u64> {
         let last = self.points.back().map(|(_, bytes)| *bytes);
         if last.is_none_or(|last| written >= last + self.keep_bytes / PARTS) {

@@ -1,6 +1,7 @@
 //! Who is at the door: how many are not authenticated, who was refused, who is in.
 //!
 //! Invariant: what is counted in is counted out, on every path.
+//! Invariant: whoever waits here keeps nobody out.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -16,17 +17,25 @@ use super::frame::Purpose;
 /// The log says at most once in this time that connections were refused, in seconds.
 const LOG_EVERY_S: u64 = 60;
 
-/// Counts connections that are not authenticated.
+/// The connections that are not authenticated. A new one takes the place of the oldest where there
+/// are too many: a member says who it is in milliseconds, whoever sits there says nothing.
 pub(crate) struct Door {
     max: usize,
     max_per_address: usize,
-    inside: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// Oldest first.
+    inside: Arc<Mutex<VecDeque<Standing>>>,
+}
+
+#[derive(Clone)]
+struct Standing {
+    from: IpAddr,
+    end: Arc<Notify>,
 }
 
 /// One of them.
 pub(crate) struct Entered {
-    from: IpAddr,
-    inside: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    end: Arc<Notify>,
+    inside: Arc<Mutex<VecDeque<Standing>>>,
 }
 
 impl Door {
@@ -34,29 +43,40 @@ impl Door {
         Self { max, max_per_address, inside: Arc::default() }
     }
 
-    /// Counts one in, none if there are too many.
-    pub(crate) fn enter(&self, from: IpAddr) -> Option<Entered> {
+    /// Lets one in; the oldest of its address, or of all, must go where there are too many.
+    pub(crate) fn enter(&self, from: IpAddr) -> Entered {
+        let end = Arc::new(Notify::new());
         let mut inside = lock(&self.inside);
-        let here = inside.get(&from).copied().unwrap_or(0);
-        if inside.values().sum::<usize>() >= self.max || here >= self.max_per_address {
-            return None;
+        let here = inside.iter().filter(|one| one.from == from).count();
+        let oldest = if here >= self.max_per_address {
+            inside.iter().position(|one| one.from == from)
+        } else if inside.len() >= self.max {
+            Some(0)
+        } else {
+            None
+        };
+        if let Some(oldest) = oldest.and_then(|oldest| inside.remove(oldest)) {
+            oldest.end.notify_one();
         }
-        inside.insert(from, here + 1);
-        Some(Entered { from, inside: Arc::clone(&self.inside) })
+        inside.push_back(Standing { from, end: Arc::clone(&end) });
+        Entered { end, inside: Arc::clone(&self.inside) }
     }
 
     pub(crate) fn inside(&self) -> usize {
-        lock(&self.inside).values().sum()
+        lock(&self.inside).len()
+    }
+}
+
+impl Entered {
+    /// Ends when a newer connection took the place of this one.
+    pub(crate) async fn superseded(&self) {
+        self.end.notified().await;
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let mut inside = lock(&self.inside);
-        match inside.get_mut(&self.from) {
-            Some(here) if *here > 1 => *here -= 1,
-            Some(_) | None => drop(inside.remove(&self.from)),
-        }
+        lock(&self.inside).retain(|one| !Arc::ptr_eq(&one.end, &self.end));
     }
 }
 
@@ -173,20 +193,30 @@ mod tests {
         Ipv4Addr::new(192, 0, 2, last).into()
     }
 
+    fn must_go(end: impl Future<Output = ()>) -> bool {
+        let mut end = std::pin::pin!(end);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        end.as_mut().poll(&mut context).is_ready()
+    }
+
     #[test]
-    fn a_few_are_inside_at_a_time_and_fewer_from_one_address() {
+    fn a_few_are_inside_at_a_time_and_the_oldest_goes_for_a_new_one() {
         let door = Door::new(3, 2);
-        let first = door.enter(address(1)).unwrap();
-        let second = door.enter(address(1)).unwrap();
-        assert!(door.enter(address(1)).is_none(), "two from there are inside");
-        let third = door.enter(address(2)).unwrap();
-        assert!(door.enter(address(3)).is_none(), "three are inside");
-        drop(first);
-        assert_eq!(door.inside(), 2);
-        let fourth = door.enter(address(1)).unwrap();
-        drop((second, third, fourth));
+        let first = door.enter(address(1));
+        let second = door.enter(address(1));
+        let third = door.enter(address(1));
+        assert_eq!(
+            [&first, &second, &third].map(|it| must_go(it.superseded())),
+            [true, false, false]
+        );
+        assert_eq!(door.inside(), 2, "two from there are inside");
+        let fourth = door.enter(address(2));
+        let fifth = door.enter(address(3));
+        assert_eq!(door.inside(), 3, "three are inside");
+        let all = [&second, &third, &fourth, &fifth].map(|it| must_go(it.superseded()));
+        assert_eq!(all, [true, false, false, false]);
+        drop((first, second, third, fourth, fifth));
         assert_eq!(door.inside(), 0);
-        assert!(lock(&door.inside).is_empty());
     }
 
     #[test]
@@ -208,11 +238,7 @@ mod tests {
         let [first, second, third] = [(); 3].map(|()| visitors.enter(peer, 2));
         let asked = visitors.enter(Peer { purpose: Purpose::Asks, ..peer }, 2);
         assert_eq!(visitors.count(), 3);
-        let is_over = |visit: &Visit| {
-            let mut superseded = std::pin::pin!(visit.superseded());
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            superseded.as_mut().poll(&mut context).is_ready()
-        };
+        let is_over = |visit: &Visit| must_go(visit.superseded());
         assert_eq!([&first, &second, &third, &asked].map(is_over), [true, false, false, false]);
         drop((first, second, third, asked));
         assert!(lock(&visitors.all).is_empty());

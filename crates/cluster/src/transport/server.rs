@@ -134,26 +134,29 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
+/// Has one say who it is, and then what it wants.
 fn begin(connections: &mut JoinSet<()>, stream: TcpStream, from: IpAddr, shared: &Arc<Shared>) {
-    match shared.door.enter(from) {
-        Some(entered) => {
-            let shared = Arc::clone(shared);
-            connections.spawn(async move {
-                let admitted = timeout(shared.limits.handshake, admit(stream, &shared)).await;
-                drop(entered);
-                match admitted {
-                    Ok(Ok(admitted)) => converse(admitted, &shared).await,
-                    Ok(Err(reason)) => shared.strangers.refuse(from, &reason),
-                    Err(_) => shared.strangers.refuse(from, "it took too long to say who it is"),
-                }
-            });
+    let entered = shared.door.enter(from);
+    let shared = Arc::clone(shared);
+    connections.spawn(async move {
+        // A stranger that is ended is reset, so that nothing of it stays here.
+        let linger = |stream: &TcpStream, time| drop(SockRef::from(stream).set_linger(time));
+        linger(&stream, Some(Duration::ZERO));
+        let admitted = tokio::select! {
+            admitted = timeout(shared.limits.handshake, admit(stream, &shared)) => {
+                admitted.unwrap_or_else(|_| Err("it took too long to say who it is".to_owned()))
+            }
+            () = entered.superseded() => Err("too many connections say nothing".to_owned()),
+        };
+        drop(entered);
+        match admitted {
+            Ok(admitted) => {
+                linger(admitted.stream.get_ref().0, None);
+                converse(admitted, &shared).await;
+            }
+            Err(reason) => shared.strangers.refuse(from, &reason),
         }
-        None => {
-            // Reset, so that nothing of it stays here.
-            drop(SockRef::from(&stream).set_linger(Some(Duration::ZERO)));
-            shared.strangers.refuse(from, "too many connections say nothing");
-        }
-    }
+    });
 }
 
 struct Admitted {

@@ -259,8 +259,8 @@ impl StateMachine for NotedMachine {
     }
 }
 
-/// Whether it is all that will ever be said of the request: what there was no room or nobody for may
-/// be carried out when it comes again.
+/// Whether it is all that will ever be said of the request: what there was no room or nobody for
+/// may be carried out when it comes again.
 const fn is_final(answer: &ForwardedAnswer) -> bool {
     match answer {
         ForwardedAnswer::Answered(answered) => {

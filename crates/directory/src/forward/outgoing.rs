@@ -259,8 +259,8 @@ impl Forwarding {
         self.forwarder.forward(request, Box::new(move |heard| this.heard(underway, heard)));
     }
 
-    /// The update, if its client has not given it up; from here on it is too late for that. One that
-    /// was given up is answered so.
+    /// The update, if its client has not given it up; from here on it is too late for that. One
+    /// that was given up is answered so.
     fn wanted(self: &Arc<Self>, mut underway: Underway) -> Option<Underway> {
         let outgoing = &mut underway.outgoing;
         if outgoing.is_begun {

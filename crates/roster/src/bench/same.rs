@@ -51,11 +51,13 @@ impl Remembered {
         let request = request.max(1);
         let (before, after) = self.slots.split_at(request as usize & (self.slots.len() - 1));
         for slot in after.iter().chain(before) {
+            // Looked at first: where it is full, all that is remembered is seen in the slots.
+            let is_full = self.taken.load(Ordering::Acquire) >= self.requests_max;
             match slot.request.load(Ordering::Relaxed) {
-                0 if self.taken.load(Ordering::Relaxed) >= self.requests_max => break,
+                0 if is_full => break,
                 0 => match take(&slot.request, request) {
                     Ok(_) => {
-                        self.taken.fetch_add(1, Ordering::Relaxed);
+                        self.taken.fetch_add(1, Ordering::Release);
                         return slot.note(entries);
                     }
                     Err(other) if other == request => return slot.note(entries),
