@@ -186,6 +186,8 @@ async fn ten_thousand_connections_take_four() {
         }
     }
     assert_eq!(peers.ask(2, b"cd".to_vec(), LONG).await, Ok(vec![b'd', b'c', 1]));
+    // One that comes anew gets in past those that say nothing.
+    assert_eq!(node.peers().ask(2, b"cd".to_vec(), LONG).await, Ok(vec![b'd', b'c', 1]));
     held.clear();
     until("refused", || node.server.refused() == ALL).await;
     until("gone", || node.server.unauthenticated() == 0).await;
