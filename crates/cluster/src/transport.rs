@@ -37,8 +37,8 @@ pub use network::{
 };
 pub use peers::{AskError, Peers};
 pub use server::{
-    CONNECTIONS_PER_PURPOSE_MAX, HANDSHAKE_MAX_MS, PeerServer, ServerLimits, UNAUTHENTICATED_MAX,
-    UNAUTHENTICATED_PER_ADDRESS_MAX, serve,
+    CONNECTIONS_PER_PURPOSE_MAX, HANDSHAKE_MAX_MS, PeerServer, STRANGERS_PER_SECOND_MAX,
+    ServerLimits, UNAUTHENTICATED_MAX, UNAUTHENTICATED_PER_ADDRESS_MAX, serve,
 };
 pub use socket::UNACKNOWLEDGED_MAX_MS;
 pub use tls::Credentials;

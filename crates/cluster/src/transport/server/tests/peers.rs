@@ -238,7 +238,8 @@ async fn a_node_that_comes_back_is_reached_again() {
     }
     let handler = Arc::new(Scripted::default());
     let limits = ServerLimits::default();
-    let _server = serve(listener.unwrap(), credentials(2), handler, limits);
+    let own = Peers::new(credentials(2));
+    let _server = serve(listener.unwrap(), credentials(2), handler, limits, &own);
     while peers.ask(2, b"x".to_vec(), LONG).await.is_err() {}
 }
 

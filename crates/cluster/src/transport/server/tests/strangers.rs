@@ -196,6 +196,27 @@ async fn ten_thousand_connections_take_four() {
 }
 
 #[tokio::test]
+async fn who_comes_from_elsewhere_ten_thousand_times_has_nothing_computed() {
+    const ALL: u64 = 10_000;
+    let limits = ServerLimits { strangers_per_second: 5, ..ServerLimits::default() };
+    let node = node_2(Scripted::default(), limits).await;
+    // A node that was there once is known.
+    assert_eq!(node.peers().ask(2, b"ab".to_vec(), LONG).await, Ok(vec![b'b', b'a', 1]));
+    let began = std::time::Instant::now();
+    let mut met = 0;
+    for _ in 0..ALL {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        met += u64::from(socket.connect(node.address).await.is_ok());
+        // As many as there may be in the seconds that this took, and in the one that began.
+        assert!(node.server.unauthenticated() <= UNAUTHENTICATED_PER_ADDRESS_MAX);
+    }
+    let seconds = began.elapsed().as_secs() + 2;
+    until("refused", || node.server.refused() >= met.saturating_sub(5 * seconds)).await;
+    assert_eq!(node.peers().ask(2, b"ef".to_vec(), LONG).await, Ok(vec![b'f', b'e', 1]));
+}
+
+#[tokio::test]
 async fn a_frame_that_breaks_the_rules_ends_the_connection() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
     let heads: [[u8; HEAD_BYTES]; 4] = [
