@@ -25,7 +25,6 @@ use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, Membership, NotNow, ReadLevel,
     Reign, Role, RoleWatcher, StateMachine, Tail,
 };
-use history::record::RECORD_LENGTH_MAX_BYTES;
 use openraft::Raft;
 use openraft::alias::JoinHandleOf;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
@@ -183,19 +182,7 @@ impl LogHandle {
                 return Err(CommitError::NotDeciding { leader: None });
             }
         }
-        let pairs = batch.records.iter().zip(batch.records.iter().skip(1));
-        for (before, record) in pairs {
-            if record.lsn.0 != before.lsn.0 + 1 {
-                return Err(CommitError::Stale { expected: Lsn(before.lsn.0 + 1) });
-            }
-        }
-        match batch.records.iter().map(|record| record.bytes.len()).max() {
-            None => Err(CommitError::Fatal("a batch without records".to_owned())),
-            Some(bytes) if bytes > RECORD_LENGTH_MAX_BYTES => {
-                Err(CommitError::TooLarge { bytes, limit_bytes: RECORD_LENGTH_MAX_BYTES })
-            }
-            Some(_) => Ok(()),
-        }
+        batch.check()
     }
 }
 

@@ -138,7 +138,14 @@ impl Service {
             asked_here: Arc::clone(&asked_here),
             clock: Arc::clone(&clock),
         };
-        let watcher = Watcher { id, log: log.0.clone(), peers: peers.clone(), clock, impediment };
+        let watcher = Watcher {
+            id,
+            log: log.0.clone(),
+            peers: peers.clone(),
+            credentials: credentials.clone(),
+            clock,
+            impediment,
+        };
         let handler = EngineHandler::new(receiver, Box::new(move |_, octets| asks.ask(octets)));
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
         let listener =

@@ -14,10 +14,12 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
 use crate::service::{ASK_STATUS, MemberReport};
 use crate::shared::Watched;
-use crate::transport::Peers;
+use crate::transport::{Credentials, Peers};
 
 /// How often the others are asked.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// The certificates are looked at once in so many looks.
+const RELOAD_TICKS: u64 = 10;
 /// How long one may take to say how it is doing.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 
@@ -32,6 +34,7 @@ pub(crate) struct Watcher {
     pub(crate) id: u64,
     pub(crate) log: LogHandle,
     pub(crate) peers: Peers,
+    pub(crate) credentials: Credentials,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) impediment: Impediment,
 }
@@ -41,9 +44,13 @@ impl Watcher {
     pub(crate) async fn run(self) {
         let mut ticks = interval(WATCH_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut looks = 0;
+        let (mut looks, mut number) = (0, 0u64);
         loop {
             ticks.tick().await;
+            number += 1;
+            if number.is_multiple_of(RELOAD_TICKS) {
+                self.reload().await;
+            }
             let impediment = Arc::clone(&self.impediment);
             let told = tokio::task::spawn_blocking(move || impediment());
             let others = self.others().await;
@@ -57,6 +64,17 @@ impl Watcher {
                 impediment: impediment.filter(|_| looks >= IMPEDED_LOOKS),
                 unfit: unfit.collect::<BTreeSet<u64>>(),
             });
+        }
+    }
+
+    async fn reload(&self) {
+        let credentials = self.credentials.clone();
+        match tokio::task::spawn_blocking(move || credentials.reload()).await {
+            Ok(Ok(true)) => tracing::info!("the certificate of this member was read anew"),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the changed files cannot be used; the previous ones stay");
+            }
+            Ok(Ok(false)) | Err(_) => {}
         }
     }
 

@@ -283,7 +283,7 @@ async fn connect(dialing: &Dialing) -> Result<TlsStream<TcpStream>, DialError> {
     let wanted = NodeIdentity { node: dialing.wanted, ..own };
     let name = ServerName::try_from(node_name(wanted))
         .map_err(|error| DialError::Io(io::Error::other(error)))?;
-    let connector = TlsConnector::from(Arc::clone(&dialing.credentials.client));
+    let connector = TlsConnector::from(dialing.credentials.client());
     let mut stream = connector.connect(name, stream).await.map_err(DialError::Io)?;
     let purpose = dialing.purpose as u8;
     let greeting = Greeting { protocol: PROTOCOL, from: own, wanted: dialing.wanted, purpose };

@@ -184,7 +184,7 @@ struct Admitted {
 async fn admit(stream: TcpStream, shared: &Shared) -> Result<Admitted, String> {
     let text = |error: io::Error| error.to_string();
     socket::prepare(&stream).map_err(text)?;
-    let acceptor = TlsAcceptor::from(Arc::clone(&shared.credentials.server));
+    let acceptor = TlsAcceptor::from(shared.credentials.server());
     let mut stream = acceptor.accept(stream).await.map_err(text)?;
     let mut octets = [0; GREETING_BYTES];
     stream.read_exact(&mut octets).await.map_err(text)?;

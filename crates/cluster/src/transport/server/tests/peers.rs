@@ -269,7 +269,7 @@ where
     peers.know(2, &listener.local_addr().unwrap().to_string());
     tokio::spawn(async move {
         let stream = listener.accept().await.unwrap().0;
-        let acceptor = TlsAcceptor::from(Arc::clone(&credentials(2).server));
+        let acceptor = TlsAcceptor::from(credentials(2).server());
         let mut stream = acceptor.accept(stream).await.unwrap();
         let mut octets = [0; GREETING_BYTES];
         stream.read_exact(&mut octets).await.unwrap();
