@@ -16,6 +16,7 @@ use history::log::{ReadLevel, StateMachine};
 use journal::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
 use crate::asks::ASK_READ;
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
@@ -38,13 +39,13 @@ const ASK_STATUS: u8 = 2;
 
 /// Answers what other members ask of the directory: gets the octets, and what takes the answer.
 /// It must not wait.
-pub type AskedHere = Arc<dyn Fn(Vec<u8>, AnswerDone) + Send + Sync>;
+pub type AskedHere = Arc<dyn Fn(Zeroizing<Vec<u8>>, AnswerDone) + Send + Sync>;
 
 /// Takes the octets of an answer.
-pub type AnswerDone = Box<dyn FnOnce(Vec<u8>) + Send>;
+pub type AnswerDone = Box<dyn FnOnce(Zeroizing<Vec<u8>>) + Send>;
 
 /// Takes the octets of the leader's answer.
-pub type LeaderAnswered = Box<dyn FnOnce(Result<Vec<u8>, AskError>) + Send>;
+pub type LeaderAnswered = Box<dyn FnOnce(Result<Zeroizing<Vec<u8>>, AskError>) + Send>;
 
 /// What a member is made of.
 pub struct ServiceParts {
@@ -150,7 +151,12 @@ impl Service {
 
     /// Has whoever leads answer octets, no longer than `limit`; where that is this member, they are
     /// answered here. `done` must not wait.
-    pub fn ask_leader(self: &Arc<Self>, octets: Vec<u8>, limit: Duration, done: LeaderAnswered) {
+    pub fn ask_leader(
+        self: &Arc<Self>,
+        octets: Zeroizing<Vec<u8>>,
+        limit: Duration,
+        done: LeaderAnswered,
+    ) {
         match self.status().leader {
             None => done(Err(AskError::NotSent("nobody leads".to_owned()))),
             Some(leader) if leader == self.id => match self.asked_here.get() {
@@ -159,8 +165,13 @@ impl Service {
             },
             Some(leader) => {
                 let peers = self.peers.clone();
-                let asked = [[ASK_DIRECTORY].as_slice(), &octets].concat();
-                self.runtime.spawn(async move { done(peers.ask(leader, asked, limit).await) });
+                // At once: no other copy is left behind.
+                let mut asked = Vec::with_capacity(1 + octets.len());
+                asked.push(ASK_DIRECTORY);
+                asked.extend_from_slice(&octets);
+                self.runtime.spawn(async move {
+                    done(peers.ask(leader, asked, limit).await.map(Zeroizing::new));
+                });
             }
         }
     }
@@ -262,7 +273,10 @@ impl MemberAsks {
                 };
                 octets.remove(0);
                 // Who asked may have gone.
-                asked(octets, Box::new(|octets| drop(answer.send(octets))));
+                let answered = |mut octets: Zeroizing<Vec<u8>>| {
+                    drop(answer.send(std::mem::take(&mut *octets)));
+                };
+                asked(Zeroizing::new(octets), Box::new(answered));
             }
             Some(ASK_READ) => {
                 let done = move |read: Result<store::Lsn, _>| {
