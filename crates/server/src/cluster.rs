@@ -16,6 +16,7 @@ use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
 use directory::{ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::CommitLog;
+use zeroize::Zeroizing;
 
 use self::monitor::Reports;
 use crate::error::ServerError;
@@ -142,9 +143,9 @@ fn start(
 }
 
 impl Forwarder for Way {
-    fn forward(&self, request: Vec<u8>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
         let Some(service) = self.service.get() else { return done(Err(ForwardError::NotSent)) };
-        let answered = move |answer: Result<Vec<u8>, AskError>| {
+        let answered = move |answer: Result<Zeroizing<Vec<u8>>, AskError>| {
             done(answer.map_err(|error| match error {
                 AskError::NotSent(_) => ForwardError::NotSent,
                 AskError::Unknown(_) => ForwardError::Unknown,
