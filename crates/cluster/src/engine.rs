@@ -40,6 +40,7 @@ pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
 use self::retention::Retention;
+use crate::asks::Asks;
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::{Engine, RaftMachine};
@@ -47,7 +48,6 @@ use crate::options::Options;
 use crate::receiver::MemberReceiver;
 use crate::shared::Shared;
 use crate::tail::RaftTail;
-use crate::transport::Peers;
 use crate::types::{Runtime, SnapshotFile, Types};
 
 /// How many batches are worth having in flight: while one travels, the next are decided.
@@ -71,8 +71,8 @@ pub(crate) struct Parts {
     pub(crate) log: LogStore,
     pub(crate) options: Options,
     pub(crate) errands: Errands,
-    /// Where the leader is asked; none in simulations.
-    pub(crate) asks: Option<Peers>,
+    /// Where the leader is asked.
+    pub(crate) asks: Asks,
 }
 
 /// A node that runs.
