@@ -28,6 +28,7 @@ mod options;
 mod scaling;
 mod servers;
 mod shell;
+mod simulate;
 mod test;
 mod threads;
 mod tidy;
@@ -157,6 +158,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--turns N]",
         purpose: "what a second worker costs, and what follows for more",
         run: scaling::run,
+    },
+    Verb {
+        name: "simulate",
+        arguments: "[--nodes N] [--seeds A..B] [--seed N --trace]",
+        purpose: "clusters in one thread, with faults by chance, for many seeds",
+        run: simulate::run,
     },
     Verb {
         name: "test",

@@ -42,6 +42,7 @@ pub use self::members::{MemberStatus, Status};
 use self::retention::Retention;
 use self::watchdog::Watchdog;
 pub use self::watchdog::{CLOCK_SKEW_MAX, SLOW_DISK_AFTER, SLOW_SYNC, WELL_AFTER};
+use crate::asks::Asks;
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::{Engine, RaftMachine};
@@ -49,7 +50,6 @@ use crate::options::Options;
 use crate::receiver::MemberReceiver;
 use crate::shared::{Shared, Watched};
 use crate::tail::RaftTail;
-use crate::transport::Peers;
 use crate::types::{Runtime, SnapshotFile, Types};
 
 /// How many batches are worth having in flight: while one travels, the next are decided.
@@ -73,8 +73,8 @@ pub(crate) struct Parts {
     pub(crate) log: LogStore,
     pub(crate) options: Options,
     pub(crate) errands: Errands,
-    /// Where the leader is asked; none in simulations.
-    pub(crate) asks: Option<Peers>,
+    /// Where the leader is asked.
+    pub(crate) asks: Asks,
 }
 
 /// A node that runs.

@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-use crate::asks::ASK_READ;
+use crate::asks::{ASK_READ, Asks};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
@@ -129,7 +129,7 @@ impl Service {
         for (member, node) in options.members.iter().filter(|(member, _)| **member != id) {
             peers.know(*member, &node.address);
         }
-        let asks = Some(peers.clone());
+        let asks = Asks::Peers(peers.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
         let Started { log, receiver, driver, engine } = started;

@@ -23,12 +23,11 @@ use super::acknowledger::Pending;
 use super::command::{Command, Standing, closed};
 use super::retention::Retention;
 use super::watchdog::{Sight, Voter, Watchdog};
-use crate::asks::ask_read;
+use crate::asks::Asks;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
 use crate::options::Options;
 use crate::shared::{Shared, Watched};
-use crate::transport::Peers;
 use crate::types::{RecordBytes, Runtime, Types};
 
 /// How long the end of the log waits for batches in flight.
@@ -50,8 +49,8 @@ pub(super) struct Driver {
     /// When a new term was asked for.
     pub(super) renewed: Option<Instant>,
     pub(super) watchdog: Watchdog,
-    /// Where the leader is asked; none in simulations.
-    pub(super) asks: Option<Peers>,
+    /// Where the leader is asked.
+    pub(super) asks: Asks,
 }
 
 impl Driver {
@@ -124,11 +123,10 @@ impl Driver {
         let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
         let wait = self.options.outcome_wait;
         let leader = self.metrics.borrow_watched().current_leader;
-        if let (Some(leader), Some(peers)) = (leader, self.asks.clone())
-            && leader != self.options.id
-        {
+        if let Some(leader) = leader.filter(|leader| *leader != self.options.id) {
+            let asks = self.asks.clone();
             Runtime::spawn(async move {
-                match ask_read(&peers, leader, wait).await {
+                match asks.read(leader, wait).await {
                     Some(lsn) => shared.progress.when_applied(lsn, done),
                     None => done(Err(NotNow::NoQuorum)),
                 }
