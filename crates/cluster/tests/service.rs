@@ -310,7 +310,7 @@ fn what_is_asked_of_a_leader_ends_with_its_lead() {
     barrier(&*follower.log(), ReadLevel::Linearizable);
     let (answered, answer) = mpsc::channel();
     let done = Box::new(move |outcome| answered.send(outcome).unwrap());
-    follower.ask_leader(b"x".to_vec(), 10 * PATIENCE, done);
+    follower.ask_leader(b"x".to_vec().into(), 10 * PATIENCE, done);
     let _kept = heard.recv_timeout(PATIENCE).unwrap();
     services[&first].log().members().change(MemberChange::Transfer { id: other }, Box::new(drop));
     let answer = answer.recv_timeout(PATIENCE).unwrap();
