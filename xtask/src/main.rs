@@ -106,8 +106,9 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "cluster",
-        arguments: "[--nodes N] [--faults kill,pause] [--rounds N] [--seed S]",
-        purpose: "kill and freeze the nodes of a cluster under load, see that all hold the same",
+        arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip] [--rounds N] \
+                    [--seed S] [--release]",
+        purpose: "have nodes, network, disks and clocks fail, see that all nodes hold the same",
         run: cluster::run,
     },
     Verb {

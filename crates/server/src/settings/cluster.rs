@@ -1,6 +1,6 @@
 //! `[cluster]`: this server as one of several that have one directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +16,8 @@ pub struct ClusterSettings {
     pub listen: Vec<SocketAddr>,
     /// Who takes part, by number.
     pub members: BTreeMap<u64, Node>,
+    /// Who of them should lead as long as one of them can; empty: all alike.
+    pub preferred: BTreeSet<u64>,
     /// Directory with `ca.pem`, `node.pem` and `node.key`; relative to the data directory.
     pub certificates: PathBuf,
     /// How long the others wait for a leader that is silent before they elect another.
@@ -29,6 +31,9 @@ pub struct ClusterSettings {
 /// What a member is written as.
 pub(super) const FORM: &str = "members like \"1 192.0.2.1:7636 ldap://192.0.2.1:1389\": a number \
                                from 1, the address for the others, and the URL for clients";
+
+/// What a preferred member is written as.
+pub(super) const PREFERRED_FORM: &str = "numbers of members";
 
 /// The longest address or URL, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;
