@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use history::log::{ReadLevel, StateMachine};
+use history::log::StateMachine;
 use journal::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -269,7 +269,7 @@ impl MemberAsks {
                     let lsn = read.map_or(0, |lsn| lsn.0 + 1);
                     drop(answer.send(lsn.to_le_bytes().to_vec()));
                 };
-                self.log.barrier(ReadLevel::Linearizable, Box::new(done));
+                self.log.read_index(Box::new(done));
             }
             Some(ASK_STATUS) => {
                 drop(answer.send(MemberReport::of(&self.log.status()).encode()));

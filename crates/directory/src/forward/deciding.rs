@@ -25,6 +25,7 @@ use crate::bind::user_name::Found;
 use crate::directory::Directory;
 use crate::request::asker_queues::Asker;
 use crate::request::completion::{Completion, WriteDone};
+use crate::request::controls::position;
 use crate::request::controls::transaction::SPECIFICATION;
 use crate::request::outbox::LostUpdate;
 use crate::request::refusal::Refusal;
@@ -158,8 +159,9 @@ impl Worker {
         };
         // A deletion of a tree may have come to a part of it; the writer finds out.
         if is_applied && !kind.may_go_on {
-            let answer = already(&kind);
-            ticket.answer(&self.answered(which, answer));
+            let mut answer = WriteResponse::from(already(&kind));
+            answer.controls.extend(kind.wants_position.then(|| self.position()));
+            ticket.answer(&self.answered_with(which, answer));
             return None;
         }
         let Some(mechanism) = known_mechanism(&told.who.mechanism) else {
@@ -225,7 +227,11 @@ impl Worker {
                 Followed::Over
             }
             Next::Hash(job) => Followed::Hash(Box::new(ForwardedHash { job, rest: update })),
-            Next::Write(_) | Next::Later(_) | Next::StartTls(_) | Next::Close(_) => {
+            Next::Write(_)
+            | Next::Later(_)
+            | Next::Wait(_)
+            | Next::StartTls(_)
+            | Next::Close(_) => {
                 let why = "another node may ask for nothing but updates";
                 update.ticket.answer(&refusal(ResultCode::ProtocolError, why));
                 Followed::Over
@@ -271,6 +277,8 @@ struct Kind {
     may_go_on: bool,
     /// Its response has a value that was made when it was carried out.
     has_value: bool,
+    /// Its response tells a position.
+    wants_position: bool,
 }
 
 /// Refuses messages that are no update; else the one that is answered, and what they are.
@@ -279,7 +287,8 @@ fn check_messages(
     messages: &[Zeroizing<Vec<u8>>],
 ) -> Result<((MessageId, OperationKind), Kind), &'static str> {
     let Some((last, updates)) = messages.split_last() else { return Err("there is no message") };
-    let mut kind = Kind { transaction: None, may_go_on: false, has_value: false };
+    let mut kind =
+        Kind { transaction: None, may_go_on: false, has_value: false, wants_position: false };
     for update in updates {
         let message = decode(directory, update)?;
         let Some(identifier) = transaction_of(&message).filter(|_| is_update(&message.op)) else {
@@ -298,6 +307,7 @@ fn check_messages(
     }
     kind.may_go_on = matches!(last.op, Request::Delete(_))
         && last.controls.iter().any(|control| control.oid == SUBTREE_DELETE);
+    kind.wants_position = last.controls.iter().any(|control| control.oid == position::OID);
     kind.has_value = match &last.op {
         Request::Extended(request) if request.oid == password_modify::value::OID => {
             password_modify::value::wants_generated(request.value)
