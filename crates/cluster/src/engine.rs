@@ -160,14 +160,25 @@ impl LogHandle {
         match level {
             ReadLevel::Local => done(Ok(self.shared.progress.applied())),
             ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
-            ReadLevel::Bounded { staleness_ms } => done(self.shared.bounded(staleness_ms)),
-            ReadLevel::Linearizable => {
-                if let Err(mpsc::error::SendError(Command::Linearizable(done))) =
-                    self.commands.send(Command::Linearizable(done))
-                {
-                    done(Err(NotNow::Closed));
-                }
-            }
+            ReadLevel::Bounded { staleness_ms } => match self.shared.bounded(staleness_ms) {
+                Some(applied) => done(Ok(applied)),
+                None => self.ask(Command::Linearizable(done)),
+            },
+            ReadLevel::Linearizable => self.ask(Command::Linearizable(done)),
+        }
+    }
+
+    /// Which record one must have to see everything that was acknowledged; told only if this
+    /// server leads, so that members do not ask each other in turns.
+    pub(crate) fn read_index(&self, done: BarrierDone) {
+        self.ask(Command::ReadIndex(done));
+    }
+
+    fn ask(&self, command: Command) {
+        if let Err(mpsc::error::SendError(Command::Linearizable(done) | Command::ReadIndex(done))) =
+            self.commands.send(command)
+        {
+            done(Err(NotNow::Closed));
         }
     }
 

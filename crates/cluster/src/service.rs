@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use environment::Clock;
-use history::log::{ReadLevel, StateMachine};
+use history::log::StateMachine;
 use journal::Journal;
 use openraft::RaftMetrics;
 use openraft::alias::WatchReceiverOf;
@@ -333,7 +333,7 @@ impl MemberAsks {
                     let lsn = read.map_or(0, |lsn| lsn.0 + 1);
                     drop(answer.send(lsn.to_le_bytes().to_vec()));
                 };
-                self.log.barrier(ReadLevel::Linearizable, Box::new(done));
+                self.log.read_index(Box::new(done));
             }
             Some(ASK_STATUS) => {
                 let report = MemberReport::of(&self.log.status());

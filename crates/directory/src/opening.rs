@@ -43,7 +43,9 @@ use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
 use crate::quarantine::Quarantine;
+use crate::read::fresh::FreshReads;
 use crate::request::budgets::Budgets;
+use crate::request::controls::position::PositionKey;
 use crate::request::cookie::CookieKey;
 use crate::request::policy::Policies;
 use crate::request::seldom::SeldomLines;
@@ -151,6 +153,8 @@ impl Directory {
         let machine = machine_of(&following, known.as_ref(), &options, &quarantine);
         let log = open_log(machine, &store, &journal, &options, &clock)?;
         let forwarding = forwarding(&options, known, &log, &clock);
+        let position_key = PositionKey::of(&store.id());
+        let fresh_reads = FreshReads::of(&options, &log, &following.state.load().schema, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -199,6 +203,8 @@ impl Directory {
             clock,
             make_chance: options.chance,
             cookie_key: CookieKey::new(&mut *(options.chance)()),
+            position_key,
+            fresh_reads,
             offers_tls: options.offers_tls,
             quarantine,
         });

@@ -66,6 +66,10 @@ impl ClusterMember {
         });
         options.limits.forward_wait_max = settings.write_wait;
         options.refers_writes = settings.refers_writes;
+        options.read_levels.clone_from(&settings.read_levels);
+        options.limits.read_wait_max = settings.read_wait;
+        options.limits.waiting_reads_max = settings.waiting_reads_max;
+        options.limits.waiting_reads_asker_max = settings.waiting_reads_max.div_ceil(4);
         options.forwarder = Some(Arc::clone(&way) as Arc<dyn Forwarder>);
         let (kept, settings) = (Arc::clone(&way), settings.clone());
         options.log = Some(MakeLog::new(move |parts| {

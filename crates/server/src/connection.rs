@@ -21,6 +21,7 @@ pub(crate) mod mailbox;
 mod output;
 pub(crate) mod presence;
 pub(crate) mod read_buffer;
+mod reads;
 pub(crate) mod send_queue;
 pub(crate) mod sessions;
 mod state;
@@ -416,6 +417,13 @@ impl Connection {
                     self.session.forget(job.id());
                     self.unanswered(worker, &job);
                     job.refuse(out, ResultCode::Busy, format!("{why}; try again"))
+                }
+            },
+            Next::Wait(read) => match self.begin_read(worker, read) {
+                Ok(()) => return self.record_begun(worker, attempt, so_far),
+                Err((read, why)) => {
+                    self.session.forget(read.id());
+                    read.refuse(out, ResultCode::Busy, format!("{why}; try again"))
                 }
             },
             Next::StartTls(completion) => {

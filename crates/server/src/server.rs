@@ -254,6 +254,7 @@ pub(crate) fn share(
         shutdown_timeout: settings.server.shutdown_timeout,
         tls,
         proxies: settings.listen.proxies.clone(),
+        read_levels: settings.listen.read_levels.clone(),
         scan_pool,
         hash_pool,
         counters,

@@ -27,6 +27,7 @@ use crate::bind::user_name::Found;
 use crate::directory::Directory;
 use crate::request::asker_queues::Asker;
 use crate::request::completion::{Completion, WriteDone};
+use crate::request::controls::position;
 use crate::request::controls::transaction::SPECIFICATION;
 use crate::request::outbox::LostUpdate;
 use crate::request::refusal::Refusal;
@@ -168,7 +169,8 @@ impl Worker {
         // A deletion of a tree may have come to a part of it; the writer finds out.
         let applied = applied.filter(|_| !kind.may_go_on);
         if let Some(lsn) = applied {
-            let answer = self.already(*told, &messages, &kind, lsn);
+            let mut answer = self.already(*told, &messages, &kind, lsn);
+            answer.controls.extend(kind.wants_position.then(|| self.position()));
             ticket.answer(&self.answered_with(which, answer));
             return None;
         }
@@ -260,7 +262,11 @@ impl Worker {
                 Followed::Over
             }
             Next::Hash(job) => Followed::Hash(Box::new(ForwardedHash { job, rest: update })),
-            Next::Write(_) | Next::Later(_) | Next::StartTls(_) | Next::Close(_) => {
+            Next::Write(_)
+            | Next::Later(_)
+            | Next::Wait(_)
+            | Next::StartTls(_)
+            | Next::Close(_) => {
                 let why = "another node may ask for nothing but updates";
                 update.ticket.answer(&refusal(ResultCode::ProtocolError, why));
                 Followed::Over
@@ -308,6 +314,8 @@ struct Kind {
     has_value: bool,
     /// What is to be told of its entry; of a transaction only whether anything is.
     reads: Reads,
+    /// Its response tells a position.
+    wants_position: bool,
 }
 
 /// Refuses messages that are no update; else the one that is answered, and what they are.
@@ -316,8 +324,13 @@ fn check_messages(
     messages: &[Zeroizing<Vec<u8>>],
 ) -> Result<((MessageId, OperationKind), Kind), &'static str> {
     let Some((last, updates)) = messages.split_last() else { return Err("there is no message") };
-    let (transaction, reads) = (None, Reads::Nothing);
-    let mut kind = Kind { transaction, may_go_on: false, has_value: false, reads };
+    let mut kind = Kind {
+        transaction: None,
+        may_go_on: false,
+        has_value: false,
+        reads: Reads::Nothing,
+        wants_position: false,
+    };
     for update in updates {
         let message = decode(directory, update)?;
         let Some(identifier) = transaction_of(&message).filter(|_| is_update(&message.op)) else {
@@ -342,6 +355,7 @@ fn check_messages(
     }
     kind.may_go_on = matches!(last.op, Request::Delete(_))
         && last.controls.iter().any(|control| control.oid == SUBTREE_DELETE);
+    kind.wants_position = last.controls.iter().any(|control| control.oid == position::OID);
     kind.has_value = match &last.op {
         Request::Extended(request) if request.oid == password_modify::value::OID => {
             password_modify::value::wants_generated(request.value)

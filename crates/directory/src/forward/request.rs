@@ -28,6 +28,7 @@ use super::forwarder::{MESSAGES_MAX, PROTOCOL_VERSION, REQUEST_MAX_BYTES};
 use super::octets::{OctetReader, Unreadable, put_count, put_octets};
 use super::outgoing::Turn;
 use crate::password_policy::account_event::{AccountEvents, Event, What};
+use crate::read::fresh::DefaultReadLevel;
 use crate::request::asker_queues::Asker;
 use crate::request::session::{LocalUser, Peer, Session};
 
@@ -271,7 +272,10 @@ impl ForwardedSession {
         let host_name = reader.text(HOST_NAME_MAX_BYTES)?;
         let host_name = (!host_name.is_empty()).then(|| host_name.to_owned());
         let must_change = read_entry(reader)?;
-        let peer = Peer { address: who.address.clone(), ip, is_proxied, local_user, secure };
+        let address = who.address.clone();
+        // It reads nothing here.
+        let read_level = DefaultReadLevel::Local;
+        let peer = Peer { address, ip, is_proxied, local_user, secure, read_level };
         Ok(Self { identity, who, peer, key_bits, host_name, must_change })
     }
 }

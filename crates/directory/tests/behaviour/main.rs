@@ -33,6 +33,7 @@ mod passwords;
 mod policies;
 mod powers;
 mod read_entry;
+mod read_levels;
 mod readers;
 mod referrals;
 mod rules_within;

@@ -99,7 +99,7 @@ impl Drop for Cluster {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -134,7 +134,27 @@ struct State {
     is_losing: bool,
     /// A node that has lost the lead does not say so of its batch.
     is_silent: bool,
+    /// How often a majority was asked.
+    rounds: usize,
+    /// What becomes of such questions.
+    quorum: Quorum,
+    /// Those that are not answered yet.
+    asked: Vec<BarrierDone>,
 }
+
+/// What becomes of questions to a majority.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Quorum {
+    #[default]
+    There,
+    /// It is not there, and whoever led was heard [`HEARD`] ago.
+    Gone,
+    /// It answers later.
+    Slow,
+}
+
+/// See [`Quorum::Gone`].
+pub const HEARD: Duration = Duration::from_millis(1_234);
 
 struct NodeState {
     machine: Arc<dyn StateMachine>,
@@ -238,6 +258,26 @@ impl SharedLog {
         self.lock().leader
     }
 
+    /// What becomes of questions to a majority; those that were asked are answered.
+    pub fn set_quorum(&self, quorum: Quorum) {
+        let mut state = self.lock();
+        state.quorum = quorum;
+        let last = state.last();
+        let asked = std::mem::take(&mut state.asked);
+        drop(state);
+        asked.into_iter().for_each(|done| done(answer(quorum, last)));
+    }
+
+    /// How often a majority was asked.
+    pub fn rounds(&self) -> usize {
+        self.lock().rounds
+    }
+
+    /// Waits until a majority was asked so often.
+    pub fn wait_for_rounds(&self, rounds: usize) {
+        drop(self.moved.wait_while(self.lock(), |state| state.rounds < rounds).unwrap());
+    }
+
     /// Whether the next loss has happened.
     pub fn wait_until_lost(&self) {
         drop(
@@ -293,7 +333,18 @@ impl SharedLog {
     }
 }
 
+fn answer(quorum: Quorum, last: Lsn) -> Result<Lsn, NotNow> {
+    match quorum {
+        Quorum::There | Quorum::Slow => Ok(last),
+        Quorum::Gone => Err(NotNow::NoQuorum { heard: Some(HEARD) }),
+    }
+}
+
 impl State {
+    fn last(&self) -> Lsn {
+        self.records.last().map_or(Lsn(self.first - 1), |(_, record)| record.lsn)
+    }
+
     fn role(&self, number: usize) -> Role {
         match self.leader {
             Some(leader) if leader == number => Role::Deciding(Reign(self.term)),
@@ -389,10 +440,24 @@ impl CommitLog for NodeLog {
 
     fn barrier(&self, level: ReadLevel, done: BarrierDone) {
         let mut state = self.shared.lock();
+        let (quorum, last) = (state.quorum, state.last());
+        let applied = state.nodes[self.number].machine.applied();
+        if level == ReadLevel::Linearizable {
+            state.rounds += 1;
+            self.shared.moved.notify_all();
+            match quorum {
+                Quorum::Slow => return state.asked.push(done),
+                Quorum::Gone => {
+                    drop(state);
+                    return done(answer(quorum, last));
+                }
+                Quorum::There => {}
+            }
+        }
         let node = &mut state.nodes[self.number];
-        let applied = node.machine.applied();
         match level {
             ReadLevel::AtLeast(lsn) if lsn > applied => node.barriers.push((lsn, done)),
+            ReadLevel::Linearizable if last > applied => node.barriers.push((last, done)),
             _ => {
                 drop(state);
                 done(Ok(applied));

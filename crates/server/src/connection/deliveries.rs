@@ -76,6 +76,12 @@ impl Connection {
                     self.touch();
                     self.resume(done);
                 }
+                Poll::Ready(Some(Delivery::Fresh(ready))) => {
+                    self.state.has_delivered();
+                    self.jobs.swap_remove(index);
+                    self.touch();
+                    self.resume_read(ready);
+                }
                 Poll::Ready(Some(Delivery::Displaced(job))) => {
                     self.jobs.swap_remove(index);
                     self.touch();

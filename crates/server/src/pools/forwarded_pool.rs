@@ -161,7 +161,11 @@ impl Queue {
         let call = move |delivery| match delivery {
             Delivery::Hashed(done) => queue.go_on(rest, done),
             Delivery::Displaced(_) => rest.refuse_busy(TOO_MANY_HASHES.to_owned()),
-            Delivery::Chunk(_) | Delivery::Done(..) | Delivery::Released | Delivery::Parked(_) => {}
+            Delivery::Chunk(_)
+            | Delivery::Done(..)
+            | Delivery::Released
+            | Delivery::Parked(_)
+            | Delivery::Fresh(_) => {}
         };
         // A request that is dropped is refused, since nothing of it has happened.
         drop(self.hashes.submit(asker, job, Box::new(call)));

@@ -338,7 +338,7 @@ impl Pipeline {
         }
         // What has happened needs no room.
         if let Some(answer) = carried_out(directory, &queued.request) {
-            return open.wait(Waiting::new(queued, answer, false));
+            return open.answer(directory, queued, answer, false);
         }
         let owed_bytes = || directory.storage.store.overlay_bytes() as u64;
         self.space.look(directory.clock.elapsed(), owed_bytes);
@@ -351,16 +351,16 @@ impl Pipeline {
             Err(error) => {
                 batch.rollback();
                 let answer = Refusal::from(error).into();
-                return open.wait(Waiting::new(queued, answer, false));
+                return open.answer(directory, queued, answer, false);
             }
         };
         if outcome.changes.is_empty() {
             batch.rollback();
-            return open.push(queued, outcome, false);
+            return open.push(directory, queued, outcome, false);
         }
         if !outcome.is_over && !may_keep(&directory.budgets, &mut queued) {
             batch.rollback();
-            return open.wait(Waiting::new(queued, keeps_too_much().into(), false));
+            return open.answer(directory, queued, keeps_too_much().into(), false);
         }
         match self.record(open.reign, batch, &queued.request, &outcome) {
             Ok(record) => {
@@ -377,11 +377,11 @@ impl Pipeline {
                 if outcome.password_policies.is_some() {
                     open.password_policies.clone_from(&outcome.password_policies);
                 }
-                open.push(queued, outcome, true);
+                open.push(directory, queued, outcome, true);
             }
             Err(refusal) => {
                 batch.rollback();
-                open.wait(Waiting::new(queued, refusal.into(), false));
+                open.answer(directory, queued, refusal.into(), false);
             }
         }
     }
@@ -565,15 +565,34 @@ impl<'s> Open<'s> {
         self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
     }
 
-    fn push(&mut self, queued: Queued, outcome: WriteOutcome, is_logged: bool) {
+    fn push(
+        &mut self,
+        directory: &Directory,
+        queued: Queued,
+        outcome: WriteOutcome,
+        is_logged: bool,
+    ) {
         if outcome.is_over {
-            self.wait(Waiting::new(queued, outcome.answer, is_logged));
+            self.answer(directory, queued, outcome.answer, is_logged);
         } else {
             self.unfinished.push(queued);
         }
     }
 
-    fn wait(&mut self, waiting: Waiting) {
+    /// Has a request answered when the batch is durable; with the position of what it was decided
+    /// on and has left, if that is asked for.
+    fn answer(
+        &mut self,
+        directory: &Directory,
+        queued: Queued,
+        mut answer: WriteResponse,
+        is_logged: bool,
+    ) {
+        if queued.request.controls.position {
+            let lsn = self.batch.last().lsn;
+            answer.controls.push(directory.position(lsn, &mut *directory.chance()));
+        }
+        let waiting = Waiting::new(queued, answer, is_logged);
         self.answer_bytes += waiting.octets();
         self.waiting.push(waiting);
     }
