@@ -107,7 +107,7 @@ const VERBS: &[Verb] = &[
     Verb {
         name: "cluster",
         arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip] [--rounds N] \
-                    [--seed S] [--release]",
+                    [--seed S] [--only TEXT] [--release]",
         purpose: "have nodes, network, disks and clocks fail, see that all nodes hold the same",
         run: cluster::run,
     },

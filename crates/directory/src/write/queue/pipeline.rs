@@ -37,6 +37,7 @@ use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::write::decide::{Decider, WriteOutcome};
 use crate::write::request::{WriteOp, WriteRequest};
+use crate::write::response::WriteResponse;
 use crate::write::space::SpaceWatch;
 
 /// Starts the writer of `directory`.
