@@ -28,10 +28,9 @@ use crate::test::install_missing;
 
 /// People, length of a load in seconds, and turns unless told otherwise.
 const DEFAULT_ENTRIES: u64 = 100_000;
-const DEFAULT_SECONDS: u64 = 3;
+const DEFAULT_SECONDS: u64 = 2;
 const DEFAULT_TURNS: u64 = 5;
 const QUICK_ENTRIES: u64 = 20_000;
-const QUICK_SECONDS: u64 = 2;
 const QUICK_TURNS: u64 = 3;
 /// Numbers of nodes, and of connections with one request outstanding each.
 const DEFAULT_NODES: [u64; 3] = [1, 3, 5];
@@ -75,6 +74,9 @@ impl Part {
     ];
 }
 
+/// Measures a part and gives its tables.
+type Measure = fn(&mut Run<'_>) -> Result<String, String>;
+
 /// What the command line says.
 #[derive(Debug)]
 struct Asked {
@@ -93,6 +95,8 @@ struct Run<'a> {
     people: PathBuf,
     /// The number of the next person to add.
     next: u64,
+    /// What gave no figures.
+    wrong: Vec<String>,
 }
 
 /// A kind of write.
@@ -123,10 +127,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
             }
         }
     }
-    asked.setup.measure("bench-cluster", |ground| measure(&asked, ground)).map(drop)
+    let mut wrong = Vec::new();
+    asked.setup.measure("bench-cluster", |ground| measure(&asked, ground, &mut wrong))?;
+    if wrong.is_empty() { Ok(()) } else { Err(Error::Wrong(wrong.join("; "))) }
 }
 
-fn measure(asked: &Asked, ground: &Ground<'_>) -> Result<String, String> {
+/// All tables. What gives no figures comes into `wrong`; the rest has its own.
+fn measure(asked: &Asked, ground: &Ground<'_>, wrong: &mut Vec<String>) -> Result<String, String> {
     let setup = &asked.setup;
     let mut text = format!(
         "{} people; loads of {} s after a second of warm-up; all on one machine. {}. {}.\n",
@@ -136,18 +143,20 @@ fn measure(asked: &Asked, ground: &Ground<'_>) -> Result<String, String> {
         load_average()
     );
     let people = ground.people(&[])?;
-    let mut run = Run { asked, ground, people, next: FIRST_ADDED };
-    let parts: [(Part, fn(&mut Run<'_>) -> Result<String, String>); 3] =
+    let mut run = Run { asked, ground, people, next: FIRST_ADDED, wrong: Vec::new() };
+    let parts: [(Part, Measure); 3] =
         [(Part::Writes, writes::measure), (Part::Reads, reads::measure), (Part::Lag, lag::measure)];
     for (part, measure) in parts {
         if asked.has(part) {
+            let table = measure(&mut run).unwrap_or_else(|error| run.gives_none(error));
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "\n{}", measure(&mut run)?);
+            let _ = writeln!(text, "\n{table}");
         }
     }
     if asked.has(Part::Peers) || asked.has(Part::Losses) {
-        let _ = writeln!(text, "\n{}", trio::measure(&mut run)?);
+        let _ = writeln!(text, "\n{}", trio::measure(&mut run));
     }
+    wrong.append(&mut run.wrong);
     Ok(text)
 }
 
@@ -161,6 +170,14 @@ impl Run<'_> {
             1 => Ok(vec![servers::roster(program, &folder, &self.people)?]),
             count => members::start(program, &folder, &self.people, count as usize),
         }
+    }
+
+    /// Notes what gave no figures, and tells it in their place.
+    fn gives_none(&mut self, error: String) -> String {
+        note(&error);
+        let text = format!("No figures: {error}\n");
+        self.wrong.push(error);
+        text
     }
 
     /// The words of a load that `roster bench` understands; nobody is added twice.
@@ -191,7 +208,7 @@ impl Asked {
 fn parse(arguments: &[String]) -> Result<Asked, Error> {
     let is_quick = arguments.iter().any(|word| word == "--quick");
     let setup = match is_quick {
-        true => Setup::new(QUICK_ENTRIES, QUICK_SECONDS, QUICK_TURNS),
+        true => Setup::new(QUICK_ENTRIES, DEFAULT_SECONDS, QUICK_TURNS),
         false => Setup::new(DEFAULT_ENTRIES, DEFAULT_SECONDS, DEFAULT_TURNS),
     };
     let either = |full: &[u64], quick: &[u64]| if is_quick { quick } else { full }.to_vec();

@@ -139,7 +139,7 @@ impl Count {
 /// All kinds.
 pub(super) fn table(all: &[Losses]) -> String {
     let mut text = "| the server that took a write is killed after its answer | rounds | both \
-                    others have it | one has it | lost | people that differ at the end |\n\
+                    others have it | one has it | none has it | people that differ at the end |\n\
                     |---|---:|---:|---:|---:|---:|\n"
         .to_owned();
     for one in all {
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn a_write_that_nobody_has_is_lost() {
         let (mut quiet, mut busy) = (Count::default(), Count::default());
-        [2, 2, 1].map(|found| quiet.put(found));
-        [0, 2].map(|found| busy.put(found));
+        [2, 2, 1].into_iter().for_each(|found| quiet.put(found));
+        [0, 2].into_iter().for_each(|found| busy.put(found));
         let text = table(&[Losses { kind: Kind::Slapd, quiet, busy, differing: 3 }]);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         let want = [

@@ -1,7 +1,7 @@
 //! Three servers that hold the same, of each kind in its turn: what one takes comes to the others.
 //!
-//! Invariant: a write that is waited for is the last one; whoever shows it has what came before it
-//! from the same server.
+//! Invariant: what is waited for is the last write. Whoever shows it has what came before it from
+//! the same server, unless that was away: slapd then sends what was missed in any order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,6 +20,8 @@ pub(super) const KEPT: u64 = 9;
 const MARKED: u64 = 1;
 /// How long the last write may take until all have it.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// How long all may take until they hold the same, after that.
+const SAME_AFTER: Duration = Duration::from_secs(30);
 /// How often it is looked whether they have.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// The attribute that loads modify, too.
@@ -55,7 +57,7 @@ pub(super) struct Trio {
 }
 
 /// Everything that is measured with each kind.
-pub(super) fn measure(run: &mut Run<'_>) -> Result<String, String> {
+pub(super) fn measure(run: &mut Run<'_>) -> String {
     let (mut arrivals, mut lost) = (Vec::new(), Vec::new());
     let mut notes = String::new();
     for kind in run.asked.kinds.clone() {
@@ -70,19 +72,19 @@ pub(super) fn measure(run: &mut Run<'_>) -> Result<String, String> {
             Ok(())
         });
         if let Err(error) = done {
-            note(&format!("{}: {error}", kind.title()));
-            // Writing to a String cannot fail.
-            let _ = writeln!(notes, "\n{} has no figures, or not all: {error}", kind.title());
+            let told = run.gives_none(format!("three of {}: {error}", kind.title()));
+            notes.push_str(&told);
         }
     }
     let mut text = String::new();
     if run.asked.has(Part::Peers) {
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", arrival::table(&arrivals));
     }
     if run.asked.has(Part::Losses) {
         let _ = writeln!(text, "{}", losses::table(&lost));
     }
-    Ok(text + &notes)
+    text + &notes
 }
 
 impl Trio {
@@ -139,9 +141,17 @@ impl Trio {
         (0..self.servers.len()).try_for_each(|from| self.settle(from))
     }
 
-    /// The people that each has, with what was written to them.
+    /// The people that each has, with what was written to them; as soon as all hold the same, or
+    /// after a while.
     pub(super) fn held(&self) -> Result<Vec<BTreeMap<String, Vec<u8>>>, String> {
-        self.servers.iter().map(held).collect()
+        let begin = now();
+        loop {
+            let held: Result<Vec<_>, String> = self.servers.iter().map(held).collect();
+            let held = held?;
+            if differing(&held) == 0 || begin.elapsed() > SAME_AFTER {
+                return Ok(held);
+            }
+        }
     }
 }
 

@@ -31,44 +31,41 @@ struct Row {
     cpu_us: [Option<f64>; 3],
 }
 
+/// What came of a load.
+struct Measured {
+    row: Row,
+    /// What threads spent on each operation, by the title of a column.
+    spent: Vec<(String, Spent)>,
+    /// Whether the lead went elsewhere.
+    has_moved: bool,
+}
+
 const PERCENTILES: [&str; 3] = ["p50", "p99", "p99_9"];
+
+/// What came of all loads.
+struct Tables {
+    of_jobs: [(Job, Vec<Row>, Stages); 2],
+    /// During so many loads the lead went elsewhere.
+    moved: u64,
+    /// What is told of loads without figures.
+    gone: String,
+}
 
 /// Both kinds of write as tables, and what threads spent.
 pub(super) fn measure(run: &mut Run<'_>) -> Result<String, String> {
-    let mut rows: [(Job, Vec<Row>, Stages); 2] =
-        Job::ALL.map(|job| (job, Vec::new(), Stages::default()));
-    let mut moved = 0;
+    let of_jobs = Job::ALL.map(|job| (job, Vec::new(), Stages::default()));
+    let mut tables = Tables { of_jobs, moved: 0, gone: String::new() };
     for count in run.asked.nodes.clone() {
         let servers = run.nodes("writes", count)?;
-        for (job, rows, stages) in &mut rows {
+        for job in 0..Job::ALL.len() {
             for through in [Through::Leader, Through::Follower] {
-                if servers.len() == 1 && through == Through::Follower {
-                    continue;
-                }
-                for connections in run.asked.connections.clone() {
-                    let one = One { job: *job, through, connections };
-                    let (row, spent, has_moved) = one.measure(run, &servers)?;
-                    moved += u64::from(has_moved);
-                    note(&format!("  {count} nodes, {}: {}", job.name(), row.text()));
-                    if connections == shown(&run.asked.connections) {
-                        stages.put(&spent);
-                    }
-                    rows.push(row);
+                if servers.len() > 1 || through == Through::Leader {
+                    tables.put(run, &servers, job, through);
                 }
             }
         }
     }
-    let mut text = String::new();
-    for (job, rows, stages) in &rows {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", table(*job, rows));
-        let connections = shown(&run.asked.connections);
-        let _ = writeln!(text, "{}", stages.table(job.name(), connections));
-    }
-    if moved > 0 {
-        let _ = writeln!(text, "The lead went to another node during {moved} of these loads.");
-    }
-    Ok(text)
+    Ok(tables.text(shown(&run.asked.connections)))
 }
 
 /// The number of connections whose threads are told.
@@ -85,13 +82,45 @@ struct One {
     connections: u64,
 }
 
+impl Tables {
+    /// Loads of all numbers of connections.
+    fn put(&mut self, run: &mut Run<'_>, servers: &[Server], job: usize, through: Through) {
+        let Some((job, rows, stages)) = self.of_jobs.get_mut(job) else { return };
+        for connections in run.asked.connections.clone() {
+            let one = One { job: *job, through, connections };
+            match one.measure(run, servers) {
+                Ok(Measured { row, spent, has_moved }) => {
+                    self.moved += u64::from(has_moved);
+                    note(&format!("  {} nodes, {}: {}", row.nodes, job.name(), row.text()));
+                    if connections == shown(&run.asked.connections) {
+                        stages.put(&spent);
+                    }
+                    rows.push(row);
+                }
+                // What goes wrong with one load says nothing of the others.
+                Err(error) => self.gone.push_str(&run.gives_none(error)),
+            }
+        }
+    }
+
+    fn text(&self, connections: u64) -> String {
+        let mut text = String::new();
+        for (job, rows, stages) in &self.of_jobs {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", table(*job, rows));
+            let _ = writeln!(text, "{}", stages.table(job.name(), connections));
+        }
+        if self.moved > 0 {
+            let moved = self.moved;
+            let _ = writeln!(text, "The lead went to another node during {moved} of these loads.");
+        }
+        text + &self.gone
+    }
+}
+
 impl One {
-    /// What it gives, what threads spent on each operation, and whether the lead went elsewhere.
-    fn measure(
-        self,
-        run: &mut Run<'_>,
-        servers: &[Server],
-    ) -> Result<(Row, Vec<(String, Spent)>, bool), String> {
+    /// Runs it, until all nodes have applied everything.
+    fn measure(self, run: &mut Run<'_>, servers: &[Server]) -> Result<Measured, String> {
         let leader = leader(servers)?;
         let other = |steps: usize| (leader + steps) % servers.len();
         let asked = if self.through == Through::Leader { leader } else { other(1) };
@@ -123,7 +152,7 @@ impl One {
         };
         let named = named.into_iter().filter_map(|(who, spent)| Some((title(who), spent?)));
         let has_moved = self::leader(servers)? != leader;
-        Ok((row, named.collect(), has_moved))
+        Ok(Measured { row, spent: named.collect(), has_moved })
     }
 
     fn row(

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use testing::crash::server::SUFFIX;
@@ -65,8 +65,14 @@ fn slapd_lines(id: usize, addresses: &[SocketAddr]) -> (String, String) {
 /// OpenDJ: each is a directory server and a replication server, which its tool `dsreplication`
 /// connects. Replication is not assured, the default.
 pub(crate) fn opendj(folder: &Path, people: &Path) -> Result<Vec<Server>, String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let folders = (1..=COUNT).map(|id| folder.join(format!("opendj{id}")));
-    let all: Result<Vec<OpenDj>, String> = folders.map(|one| OpenDj::set_up(&one)).collect();
+    let set_up = |one: PathBuf| {
+        // Its ports, which are in its files, are not free any more.
+        let _ = fs::remove_dir_all(&one);
+        OpenDj::set_up(&one)
+    };
+    let all: Result<Vec<OpenDj>, String> = folders.map(set_up).collect();
     let all = all?;
     let [first, others @ ..] = all.as_slice() else { return Ok(Vec::new()) };
     first.load(people)?;
