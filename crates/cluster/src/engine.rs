@@ -42,6 +42,7 @@ pub use self::members::{MemberStatus, Status};
 use self::retention::Retention;
 use self::watchdog::Watchdog;
 pub use self::watchdog::{CLOCK_SKEW_MAX, SLOW_DISK_AFTER, SLOW_SYNC, WELL_AFTER};
+use crate::asks::Asks;
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::{Engine, RaftMachine};
@@ -49,7 +50,6 @@ use crate::options::Options;
 use crate::receiver::MemberReceiver;
 use crate::shared::{Shared, Watched};
 use crate::tail::RaftTail;
-use crate::transport::Peers;
 use crate::types::{Runtime, SnapshotFile, Types};
 
 /// How many batches are worth having in flight: while one travels, the next are decided.
@@ -73,8 +73,8 @@ pub(crate) struct Parts {
     pub(crate) log: LogStore,
     pub(crate) options: Options,
     pub(crate) errands: Errands,
-    /// Where the leader is asked; none in simulations.
-    pub(crate) asks: Option<Peers>,
+    /// Where the leader is asked.
+    pub(crate) asks: Asks,
 }
 
 /// A node that runs.
@@ -160,14 +160,25 @@ impl LogHandle {
         match level {
             ReadLevel::Local => done(Ok(self.shared.progress.applied())),
             ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
-            ReadLevel::Bounded { staleness_ms } => done(self.shared.bounded(staleness_ms)),
-            ReadLevel::Linearizable => {
-                if let Err(mpsc::error::SendError(Command::Linearizable(done))) =
-                    self.commands.send(Command::Linearizable(done))
-                {
-                    done(Err(NotNow::Closed));
-                }
-            }
+            ReadLevel::Bounded { staleness_ms } => match self.shared.bounded(staleness_ms) {
+                Some(applied) => done(Ok(applied)),
+                None => self.ask(Command::Linearizable(done)),
+            },
+            ReadLevel::Linearizable => self.ask(Command::Linearizable(done)),
+        }
+    }
+
+    /// Which record one must have to see everything that was acknowledged; told only if this
+    /// server leads, so that members do not ask each other in turns.
+    pub(crate) fn read_index(&self, done: BarrierDone) {
+        self.ask(Command::ReadIndex(done));
+    }
+
+    fn ask(&self, command: Command) {
+        if let Err(mpsc::error::SendError(Command::Linearizable(done) | Command::ReadIndex(done))) =
+            self.commands.send(command)
+        {
+            done(Err(NotNow::Closed));
         }
     }
 

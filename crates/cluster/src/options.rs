@@ -75,6 +75,13 @@ impl Options {
         self.failover_after / HEARTBEATS
     }
 
+    /// How long a question to a majority may take: a leader that is silent for so long has been
+    /// replaced, and another one can be asked.
+    #[must_use]
+    pub fn read_wait(&self) -> Duration {
+        2 * self.failover_after
+    }
+
     /// The engine's settings.
     ///
     /// # Errors

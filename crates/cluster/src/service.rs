@@ -13,15 +13,16 @@ use std::thread;
 use std::time::Duration;
 
 use environment::Clock;
-use history::log::{ReadLevel, StateMachine};
+use history::log::StateMachine;
 use journal::Journal;
 use openraft::RaftMetrics;
 use openraft::alias::WatchReceiverOf;
 use openraft::async_runtime::WatchReceiver;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
-use crate::asks::ASK_READ;
+use crate::asks::{ASK_READ, Asks};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
@@ -44,13 +45,13 @@ pub(crate) const ASK_STATUS: u8 = 2;
 
 /// Answers what other members ask of the directory: gets the octets, and what takes the answer.
 /// It must not wait.
-pub type AskedHere = Arc<dyn Fn(Vec<u8>, AnswerDone) + Send + Sync>;
+pub type AskedHere = Arc<dyn Fn(Zeroizing<Vec<u8>>, AnswerDone) + Send + Sync>;
 
 /// Takes the octets of an answer.
-pub type AnswerDone = Box<dyn FnOnce(Vec<u8>) + Send>;
+pub type AnswerDone = Box<dyn FnOnce(Zeroizing<Vec<u8>>) + Send>;
 
 /// Takes the octets of the leader's answer.
-pub type LeaderAnswered = Box<dyn FnOnce(Result<Vec<u8>, AskError>) + Send>;
+pub type LeaderAnswered = Box<dyn FnOnce(Result<Zeroizing<Vec<u8>>, AskError>) + Send>;
 
 /// What a member is made of.
 pub struct ServiceParts {
@@ -128,7 +129,7 @@ impl Service {
         for (member, node) in options.members.iter().filter(|(member, _)| **member != id) {
             peers.know(*member, &node.address);
         }
-        let asks = Some(peers.clone());
+        let asks = Asks::Peers(peers.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
         let Started { log, receiver, driver, engine } = started;
@@ -177,7 +178,12 @@ impl Service {
 
     /// Has whoever leads answer octets, no longer than `limit` and no longer than it leads; where
     /// that is this member, they are answered here. `done` must not wait.
-    pub fn ask_leader(self: &Arc<Self>, octets: Vec<u8>, limit: Duration, done: LeaderAnswered) {
+    pub fn ask_leader(
+        self: &Arc<Self>,
+        octets: Zeroizing<Vec<u8>>,
+        limit: Duration,
+        done: LeaderAnswered,
+    ) {
         match self.status().leader {
             None => done(Err(AskError::NotSent("nobody leads".to_owned()))),
             Some(leader) if leader == self.id => {
@@ -185,11 +191,14 @@ impl Service {
             }
             Some(leader) => {
                 let peers = self.peers.clone();
-                let asked = [[ASK_DIRECTORY].as_slice(), &octets].concat();
+                // At once: no other copy is left behind.
+                let mut asked = Vec::with_capacity(1 + octets.len());
+                asked.push(ASK_DIRECTORY);
+                asked.extend_from_slice(&octets);
                 let replaced = another_leads(self.engine.metrics(), leader);
                 self.runtime.spawn(async move {
                     done(tokio::select! {
-                        answer = peers.ask(leader, asked, limit) => answer,
+                        answer = peers.ask(leader, asked, limit) => answer.map(Zeroizing::new),
                         () = replaced => Err(AskError::Unknown(REPLACED.to_owned())),
                     });
                 });
@@ -314,14 +323,17 @@ impl MemberAsks {
             Some(ASK_DIRECTORY) => {
                 octets.remove(0);
                 // Who asked may have gone.
-                (self.asked_here)(octets, Box::new(|octets| drop(answer.send(octets))));
+                let answered = |mut octets: Zeroizing<Vec<u8>>| {
+                    drop(answer.send(std::mem::take(&mut *octets)));
+                };
+                (self.asked_here)(Zeroizing::new(octets), Box::new(answered));
             }
             Some(ASK_READ) => {
                 let done = move |read: Result<store::Lsn, _>| {
                     let lsn = read.map_or(0, |lsn| lsn.0 + 1);
                     drop(answer.send(lsn.to_le_bytes().to_vec()));
                 };
-                self.log.barrier(ReadLevel::Linearizable, Box::new(done));
+                self.log.read_index(Box::new(done));
             }
             Some(ASK_STATUS) => {
                 let report = MemberReport::of(&self.log.status());

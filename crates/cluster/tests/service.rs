@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use cluster::transport::{AskError, Authority, Credentials, NodeIdentity};
@@ -14,13 +14,13 @@ use cluster::{Node, Options, RaftLog, Service, ServiceParts};
 use environment::{SystemClock, Timestamp};
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
-    CommitError, CommitLog, Durability, EncodedRecord, LogBatch, MemberChange, ReadLevel, Reign,
-    Role, StateMachine,
+    ApplyError, CommitError, CommitLog, Decided, Durability, EncodedRecord, LogBatch, MemberChange,
+    NotNow, ReadLevel, Reign, Role, StateMachine,
 };
 use history::record::{OpKind, Origin, Who};
 use journal::simulated::{Fault, SimDisk};
 use journal::{Disk, Journal, JournalError, JournalOptions, JournalPosition};
-use store::Lsn;
+use store::{LogPosition, Lsn};
 use tempfile::TempDir;
 
 const CLUSTER: [u8; 16] = [7; 16];
@@ -97,7 +97,7 @@ struct OneMember {
 
 impl Bench for OneMember {
     fn start(&mut self, machine: &Arc<Ledger>) -> Arc<dyn CommitLog> {
-        machine.begin_at(store::LogPosition { term: 1, index: 1 });
+        machine.begin_at(LogPosition { term: 1, index: 1 });
         let service = self.cluster.start(1, &self.disk, Arc::clone(machine) as _);
         let log = service.log();
         deciding(&[(1, &log)]);
@@ -185,7 +185,7 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
         let started: Vec<_> = (1..=3)
             .map(|id| {
                 let ledger = Arc::new(Ledger::default());
-                ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+                ledger.begin_at(LogPosition { term: 1, index: 1 });
                 let parts = cluster.parts(id, &disks[&id], Arc::clone(&ledger) as _);
                 ledgers.insert(id, ledger);
                 (id, scope.spawn(|| Service::start(parts).unwrap()))
@@ -218,7 +218,7 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
         services.remove(&id).unwrap().log().close();
         leader(&services);
         let ledger = Arc::new(Ledger::default());
-        ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+        ledger.begin_at(LogPosition { term: 1, index: 1 });
         services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
         // It serves nobody before it has caught up.
         assert_eq!(ledger.last(), last);
@@ -240,7 +240,7 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
 fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
     let mut cluster = Cluster::new(3);
     let ledger = Arc::new(Ledger::default());
-    ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+    ledger.begin_at(LogPosition { term: 1, index: 1 });
     let service = cluster.start(1, &SimDisk::new(1), Arc::clone(&ledger) as _);
     assert_eq!(service.log().role(), Role::Alone);
     assert_eq!(barrier(&*service.log(), ReadLevel::Local), Lsn(0));
@@ -256,7 +256,7 @@ fn all_of(
     let parts: Vec<_> = (1..=3)
         .map(|id| {
             let ledger = Arc::new(Ledger::default());
-            ledger.begin_at(store::LogPosition { term: 1, index: 1 });
+            ledger.begin_at(LogPosition { term: 1, index: 1 });
             let mut parts = cluster.parts(id, &disks[&id], ledger as _);
             change(&mut parts);
             (id, parts)
@@ -310,7 +310,7 @@ fn what_is_asked_of_a_leader_ends_with_its_lead() {
     barrier(&*follower.log(), ReadLevel::Linearizable);
     let (answered, answer) = mpsc::channel();
     let done = Box::new(move |outcome| answered.send(outcome).unwrap());
-    follower.ask_leader(b"x".to_vec(), 10 * PATIENCE, done);
+    follower.ask_leader(b"x".to_vec().into(), 10 * PATIENCE, done);
     let _kept = heard.recv_timeout(PATIENCE).unwrap();
     services[&first].log().members().change(MemberChange::Transfer { id: other }, Box::new(drop));
     let answer = answer.recv_timeout(PATIENCE).unwrap();
@@ -332,4 +332,111 @@ fn a_leader_that_retires_hands_the_lead_over() {
     let (next, later) = deciding(&others.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>());
     assert!(next != first && later > reign, "{next} leads in {later:?}");
     services.values().for_each(|service| service.log().close());
+}
+
+fn ask(log: &dyn CommitLog, level: ReadLevel) -> Result<Lsn, NotNow> {
+    let (told, heard) = mpsc::channel();
+    log.barrier(level, Box::new(move |answer| told.send(answer).unwrap()));
+    heard.recv_timeout(PATIENCE).expect("a barrier is answered in time")
+}
+
+/// Applies nothing while it is shut.
+#[derive(Default)]
+struct Gate {
+    ledger: Ledger,
+    is_shut: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn set_shut(&self, is_shut: bool) {
+        *self.is_shut.lock().unwrap() = is_shut;
+        self.opened.notify_all();
+    }
+}
+
+impl StateMachine for Gate {
+    fn apply(
+        &self,
+        decided: Decided,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        let guard = self.is_shut.lock().unwrap();
+        drop(self.opened.wait_while(guard, |is_shut| *is_shut).unwrap());
+        self.ledger.apply(decided, records, position)
+    }
+
+    fn applied(&self) -> Lsn {
+        self.ledger.applied()
+    }
+
+    fn position(&self) -> LogPosition {
+        self.ledger.position()
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        self.ledger.membership()
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.ledger.set_membership(octets);
+    }
+}
+
+#[test]
+fn a_barrier_is_answered_in_time_whatever_the_others_do() {
+    let mut cluster = Cluster::new(3);
+    let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
+    let gates: BTreeMap<u64, Arc<Gate>> = (1..=3).map(|id| (id, Arc::default())).collect();
+    let parts: Vec<_> = gates
+        .iter()
+        .map(|(id, gate)| {
+            gate.ledger.begin_at(LogPosition { term: 1, index: 1 });
+            (*id, cluster.parts(*id, &disks[id], Arc::clone(gate) as _))
+        })
+        .collect();
+    let mut services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
+        let started: Vec<_> = parts
+            .into_iter()
+            .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
+            .collect();
+        started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+    });
+    let (id, reign) = leader(&services);
+    let follower = services.keys().copied().find(|other| *other != id).unwrap();
+    let log = services[&follower].log();
+    // It may not know yet who leads.
+    while ask(&*log, ReadLevel::Linearizable).is_err() {}
+
+    // It hears of a change, and does not apply it.
+    gates[&follower].set_shut(true);
+    let origin = Origin {
+        request: [7; 16],
+        who: Who::server(),
+        message: 1,
+        op: OpKind::Internal,
+        controls: Vec::new(),
+    };
+    let record = record_after(Lsn(0), 0, reign, &origin, "a change".to_owned());
+    assert_eq!(commit(&*services[&id].log(), reign, record), Ok(Lsn(1)));
+    assert!(matches!(
+        ask(&*log, ReadLevel::Linearizable),
+        Err(NotNow::NoQuorum { heard: Some(_) })
+    ));
+    gates[&follower].set_shut(false);
+    assert_eq!(barrier(&*log, ReadLevel::AtLeast(Lsn(1))), Lsn(1));
+    while ask(&*log, ReadLevel::Linearizable) != Ok(Lsn(1)) {}
+
+    // Nobody else is there any more.
+    for other in (1..=3).filter(|other| *other != follower) {
+        services.remove(&other).unwrap().log().close();
+    }
+    assert_eq!(ask(&*log, ReadLevel::Bounded { staleness_ms: 3_600_000 }), Ok(Lsn(1)));
+    for level in [ReadLevel::Bounded { staleness_ms: 0 }, ReadLevel::Linearizable] {
+        let answer = ask(&*log, level);
+        assert!(matches!(answer, Err(NotNow::NoQuorum { heard: Some(_) })), "{answer:?}");
+    }
+    assert_eq!(ask(&*log, ReadLevel::Local), Ok(Lsn(1)));
+    log.close();
 }

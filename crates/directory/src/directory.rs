@@ -9,7 +9,7 @@ use history::log::CommitLog;
 use journal::Journal;
 use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema};
-use store::Store;
+use store::{Lsn, Store};
 
 use crate::access::grants::GrantTypes;
 use crate::bind::credentials::Credentials;
@@ -23,11 +23,14 @@ use crate::config::schema_times::SchemaTimes;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::quarantine::Quarantine;
+use crate::read::fresh::FreshReads;
 use crate::read::search_counters::SearchCounts;
 use crate::read::subentry::Subentries;
 use crate::read::subschema;
 use crate::read::virtual_tree::names::VirtualTrees;
 use crate::request::budgets::Budgets;
+use crate::request::controls::position::PositionKey;
+use crate::request::controls::response::ResponseControl;
 use crate::request::cookie::CookieKey;
 use crate::request::limits::Limits;
 use crate::request::seldom::SeldomLines;
@@ -58,6 +61,9 @@ pub struct Directory {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) make_chance: MakeChance,
     pub(crate) cookie_key: CookieKey,
+    pub(crate) position_key: PositionKey,
+    /// Reads that must be fresh; none in a server that is alone.
+    pub(crate) fresh_reads: Option<FreshReads>,
     pub(crate) offers_tls: bool,
     pub(crate) quarantine: Arc<Quarantine>,
 }
@@ -116,6 +122,16 @@ impl Directory {
     /// A source of unpredictable octets, for whoever has no worker's.
     pub(crate) fn chance(&self) -> Box<dyn Chance> {
         (self.make_chance)()
+    }
+
+    /// The response control that tells a position.
+    pub(crate) fn position(&self, lsn: Lsn, chance: &mut dyn Chance) -> ResponseControl {
+        self.position_key.response(lsn, chance)
+    }
+
+    /// How many reads wait for fresh data, and how many may; none in a server that is alone.
+    pub fn waiting_reads(&self) -> Option<(usize, usize)> {
+        self.fresh_reads.as_ref().map(FreshReads::depth)
     }
 
     /// The store, for export and check while the directory is open.
@@ -226,7 +242,14 @@ impl Directory {
 
     /// This server is about to end: another member of its cluster is to decide. Returns at once.
     pub fn retire(&self) {
+        self.close_reads();
         self.storage.log.retire();
+    }
+
+    fn close_reads(&self) {
+        if let Some(fresh) = &self.fresh_reads {
+            fresh.close();
+        }
     }
 
     /// Writes what binds have left and what is queued, and ends the writer; later writes are
@@ -274,6 +297,7 @@ impl Directory {
 /// the database stay in the journal, for the next start to recover.
 impl Drop for Directory {
     fn drop(&mut self) {
+        self.close_reads();
         self.queue.shutdown();
         self.storage.close();
     }

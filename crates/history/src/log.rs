@@ -220,7 +220,7 @@ pub enum ReadLevel {
     Local,
     /// What was acknowledged with this number, wherever.
     AtLeast(Lsn),
-    /// Heard from whoever decides within so many milliseconds.
+    /// Everything that was acknowledged anywhere so many milliseconds before the question.
     Bounded {
         /// The bound.
         staleness_ms: u64,
@@ -233,7 +233,10 @@ pub enum ReadLevel {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotNow {
     /// Nobody knows what the others acknowledged.
-    NoQuorum,
+    NoQuorum {
+        /// How long ago whoever decides was heard last; none if that never was.
+        heard: Option<Duration>,
+    },
     /// The log is closed or failed before it got there.
     Closed,
 }

@@ -16,6 +16,7 @@ use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
 use directory::{ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::CommitLog;
+use zeroize::Zeroizing;
 
 use self::monitor::Reports;
 use crate::error::ServerError;
@@ -65,6 +66,10 @@ impl ClusterMember {
         });
         options.limits.forward_wait_max = settings.write_wait;
         options.refers_writes = settings.refers_writes;
+        options.read_levels.clone_from(&settings.read_levels);
+        options.limits.read_wait_max = settings.read_wait;
+        options.limits.waiting_reads_max = settings.waiting_reads_max;
+        options.limits.waiting_reads_asker_max = settings.waiting_reads_max.div_ceil(4);
         options.forwarder = Some(Arc::clone(&way) as Arc<dyn Forwarder>);
         let (kept, settings) = (Arc::clone(&way), settings.clone());
         options.log = Some(MakeLog::new(move |parts| {
@@ -142,9 +147,9 @@ fn start(
 }
 
 impl Forwarder for Way {
-    fn forward(&self, request: Vec<u8>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
         let Some(service) = self.service.get() else { return done(Err(ForwardError::NotSent)) };
-        let answered = move |answer: Result<Vec<u8>, AskError>| {
+        let answered = move |answer: Result<Zeroizing<Vec<u8>>, AskError>| {
             done(answer.map_err(|error| match error {
                 AskError::NotSent(_) => ForwardError::NotSent,
                 AskError::Unknown(_) => ForwardError::Unknown,

@@ -16,19 +16,18 @@ use openraft::raft::ReadPolicy;
 use openraft::rt::AsyncRuntime;
 use openraft::{Instant as _, RaftMetrics, ServerState};
 use store::Lsn;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::acknowledger::Pending;
 use super::command::{Command, Standing, closed};
 use super::retention::Retention;
 use super::watchdog::{Sight, Voter, Watchdog};
-use crate::asks::ask_read;
+use crate::asks::Asks;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
 use crate::options::Options;
 use crate::shared::{Shared, Watched};
-use crate::transport::Peers;
 use crate::types::{RecordBytes, Runtime, Types};
 
 /// How long the end of the log waits for batches in flight.
@@ -50,8 +49,8 @@ pub(super) struct Driver {
     /// When a new term was asked for.
     pub(super) renewed: Option<Instant>,
     pub(super) watchdog: Watchdog,
-    /// Where the leader is asked; none in simulations.
-    pub(super) asks: Option<Peers>,
+    /// Where the leader is asked.
+    pub(super) asks: Asks,
 }
 
 impl Driver {
@@ -84,6 +83,7 @@ impl Driver {
         match command {
             Command::Commit { reign, batch, done } => self.commit(reign, batch, done).await,
             Command::Linearizable(done) => self.linearizable(done),
+            Command::ReadIndex(done) => self.read_index(done),
             Command::Forget => self.forget().await,
             Command::Retire => self.retire().await,
             Command::Change { change, done } => self.change(change, done).await,
@@ -118,28 +118,47 @@ impl Driver {
         }
     }
 
-    /// Asks a majority whether this server still leads, and answers when all is applied that was
-    /// committed then.
+    /// Has whoever leads ask a majority, and answers when all is applied here that was committed
+    /// then; after [`Options::read_wait`] at the latest.
     fn linearizable(&self, done: BarrierDone) {
-        let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
-        let wait = self.options.outcome_wait;
+        let shared = Arc::clone(&self.shared);
+        let (began, wait) = (Instant::now(), self.options.read_wait());
         let leader = self.metrics.borrow_watched().current_leader;
-        if let (Some(leader), Some(peers)) = (leader, self.asks.clone())
-            && leader != self.options.id
-        {
+        if let Some(leader) = leader.filter(|leader| *leader != self.options.id) {
+            let asks = self.asks.clone();
             Runtime::spawn(async move {
-                match ask_read(&peers, leader, wait).await {
-                    Some(lsn) => shared.progress.when_applied(lsn, done),
-                    None => done(Err(NotNow::NoQuorum)),
+                let applied = async {
+                    let lsn = asks.read(leader, wait).await?;
+                    let (told, heard) = oneshot::channel();
+                    let applied = move |outcome| drop(told.send(outcome));
+                    shared.progress.when_applied(lsn, Box::new(applied));
+                    heard.await.ok()
+                };
+                let outcome = timeout(wait, applied).await.ok().flatten();
+                let outcome = outcome.unwrap_or_else(|| Err(shared.no_quorum()));
+                if outcome.is_ok() {
+                    shared.confirm(began);
                 }
+                done(outcome);
             });
             return;
         }
+        self.read_index(done);
+    }
+
+    /// Asks a majority whether this server still leads, and answers when all is applied that was
+    /// committed then.
+    fn read_index(&self, done: BarrierDone) {
+        let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
+        let (began, wait) = (Instant::now(), self.options.read_wait());
         Runtime::spawn(async move {
             let confirmed = timeout(wait, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await;
             done(match confirmed {
-                Ok(Ok(_)) => Ok(shared.progress.applied()),
-                Ok(Err(_)) | Err(_) => Err(NotNow::NoQuorum),
+                Ok(Ok(_)) => {
+                    shared.confirm(began);
+                    Ok(shared.progress.applied())
+                }
+                Ok(Err(_)) | Err(_) => Err(shared.no_quorum()),
             });
         });
     }
@@ -291,7 +310,9 @@ impl Driver {
                     let outcomes = Err(closed());
                     let _ = pending.send(Pending { reign, last: Lsn(0), outcomes, done });
                 }
-                Command::Linearizable(done) => done(Err(NotNow::Closed)),
+                Command::Linearizable(done) | Command::ReadIndex(done) => {
+                    done(Err(NotNow::Closed));
+                }
                 Command::Change { done, .. } => {
                     done(Err(MembersError::Refused("the server is shutting down".to_owned())));
                 }

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::frame::Purpose;
-use super::server::ServerLimits;
+use super::limits::ServerLimits;
 
 /// The log says at most once in this time that connections were refused, in seconds.
 const LOG_EVERY_S: u64 = 60;
