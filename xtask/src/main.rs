@@ -7,6 +7,7 @@
 mod attack;
 mod bench;
 mod bench_access;
+mod bench_cluster;
 mod bench_import;
 mod bench_stopping;
 mod bench_writes;
@@ -84,6 +85,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--entries N] [--turns N] [--seconds N] [--rows NAME] [--no-slapd]",
         purpose: "what access control, logs and password schemes cost, roster and slapd",
         run: bench_access::run,
+    },
+    Verb {
+        name: "bench-cluster",
+        arguments: "[--quick] [--only PART] [--nodes LIST] [--connections LIST]",
+        purpose: "several nodes with one log: writes, reads, lag, and other servers' replicas",
+        run: bench_cluster::run,
     },
     Verb {
         name: "bench-stopping",

@@ -1,7 +1,7 @@
 //! Bits that change in the files of a node while it is down: it refuses to start, or it catches up
 //! and answers as the others do.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::cluster::fault::Flip;
