@@ -6,11 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use directory::DirectoryOptions;
-use ldap::message::Scope;
+use ldap::message::{Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope};
 use ldap::result::ResultCode;
 
 use crate::support::cluster::{Cluster, Fault, Loses};
-use crate::support::{Asked, SUFFIX, Served};
+use crate::support::{Asked, SUFFIX, Served, modifications};
 
 const ANNA: &str = "uid=anna,dc=example,dc=org";
 const OK: ResultCode = ResultCode::Success;
@@ -84,6 +84,18 @@ fn wait_until_locked(cluster: &Cluster) {
     }
 }
 
+fn unlock(served: &Served) {
+    let none: &[&str] = &[];
+    let changes = ["pwdAccountLockedTime", "pwdFailureTime"]
+        .map(|name| (ModifyOperation::Replace, name, none));
+    let changes = modifications(&changes);
+    let modify = ModifyRequest { name: ANNA, changes: changes.as_ref() };
+    let mut relax = ControlsBuf::new();
+    relax.push(Control { oid: "1.3.6.1.4.1.4203.666.5.12", critical: true, value: None });
+    let answer = served.root().request(Request::Modify(modify), relax.as_ref());
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+}
+
 #[test]
 fn failures_at_several_nodes_lock_the_account_at_all() {
     let cluster = with("5", &[SOON; 3], |_| {});
@@ -145,6 +157,36 @@ fn failures_after_a_success_at_another_node_stay_although_it_comes_later() {
     assert_eq!(failures.len(), 2);
     assert_eq!(noted(one), failures);
     assert_eq!(values(cluster.leader(), "pwdLastSuccess").len(), 1);
+}
+
+#[test]
+fn what_was_noted_at_another_node_before_an_administrator_unlocked_counts_no_more() {
+    let cluster = with("3", &[SOON, NEVER], |_| {});
+    guess(cluster.follower(), 2);
+    guess(cluster.leader(), 3);
+    wait_until_locked(&cluster);
+    cluster.leader().clock.advance(SECOND);
+    unlock(cluster.leader());
+    // What comes after it does, on a clock that is behind as well.
+    guess(cluster.follower(), 1);
+    cluster.follower().directory.shutdown();
+    assert_eq!(values(cluster.leader(), "pwdFailureTime").len(), 1);
+}
+
+#[test]
+fn what_was_sent_before_an_administrator_unlocked_counts_no_more_when_it_comes() {
+    let cluster = with("3", &[SOON; 2], |_| {});
+    cluster.wire.fail([Fault::NotSent; 1_000]);
+    guess(cluster.follower(), 2);
+    wait_until("they are sent", || cluster.wire.count() > 0);
+    guess(cluster.leader(), 3);
+    wait_until_locked(&cluster);
+    cluster.leader().clock.advance(SECOND);
+    unlock(cluster.leader());
+    cluster.wire.mend();
+    cluster.follower().directory.shutdown();
+    assert!(values(cluster.leader(), "pwdFailureTime").is_empty());
+    assert_eq!(cluster.leader().client().bind(ANNA, "right"), OK);
 }
 
 #[test]
