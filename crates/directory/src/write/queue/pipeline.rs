@@ -313,7 +313,8 @@ impl Pipeline {
         self.stopped = None;
         match role {
             Role::Deciding(reign) => {
-                if self.reign.replace(reign).is_some_and(|before| before != reign) {
+                // Before its first reign, too, a server may have followed another one.
+                if self.reign.replace(reign) != Some(reign) {
                     self.decider.follow(directory.storage.store.published());
                 }
                 Ok(reign)
