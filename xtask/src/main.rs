@@ -28,6 +28,7 @@ mod options;
 mod scaling;
 mod servers;
 mod shell;
+mod simulate;
 mod test;
 mod threads;
 mod tidy;
@@ -105,8 +106,9 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "cluster",
-        arguments: "[--nodes N] [--faults kill,pause] [--rounds N] [--seed S]",
-        purpose: "kill and freeze the nodes of a cluster under load, see that all hold the same",
+        arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip] [--rounds N] \
+                    [--seed S] [--release]",
+        purpose: "have nodes, network, disks and clocks fail, see that all nodes hold the same",
         run: cluster::run,
     },
     Verb {
@@ -157,6 +159,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--turns N]",
         purpose: "what a second worker costs, and what follows for more",
         run: scaling::run,
+    },
+    Verb {
+        name: "simulate",
+        arguments: "[--nodes N] [--seeds A..B] [--seed N --trace]",
+        purpose: "clusters in one thread, with faults by chance, for many seeds",
+        run: simulate::run,
     },
     Verb {
         name: "test",

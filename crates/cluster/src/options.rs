@@ -3,7 +3,7 @@
 //! Invariant: the settings on which safety rests are checked after they are made, so that neither
 //! a later edit nor another release of the engine changes them unnoticed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
@@ -41,6 +41,8 @@ pub struct Options {
     pub seed: u64,
     /// How much of the log is kept for members that fall behind, in bytes.
     pub log_keep_bytes: u64,
+    /// Who should lead as long as one of them can; empty: all alike.
+    pub preferred: BTreeSet<u64>,
     /// A node that was leader goes on as that after a restart, in the same term. That loses
     /// acknowledged writes, and tests show that they would see it.
     #[cfg(any(test, feature = "test-support"))]
@@ -61,6 +63,7 @@ impl Options {
             outcome_wait: OUTCOME_WAIT,
             seed,
             log_keep_bytes: LOG_KEEP_BYTES,
+            preferred: BTreeSet::new(),
             #[cfg(any(test, feature = "test-support"))]
             restores_leader: false,
         }
@@ -134,6 +137,9 @@ impl Options {
         }
         if !self.members.is_empty() && !self.members.contains_key(&self.id) {
             return Err(format!("server {} is not among the members", self.id));
+        }
+        if let Some(id) = self.preferred.iter().find(|id| !self.members.contains_key(id)) {
+            return Err(format!("server {id} is preferred, but not among the members"));
         }
         Ok(())
     }

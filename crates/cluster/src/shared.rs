@@ -1,5 +1,6 @@
 //! What the engine's thread shares with the rest of the server.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +29,18 @@ pub(crate) struct Shared {
     confirmed: Mutex<Option<Instant>>,
     /// Records that had no effect.
     voids: AtomicU64,
+    watched: Mutex<Watched>,
+    /// Why this server should not lead, as it was last judged.
+    unfit: Mutex<Option<String>>,
+}
+
+/// What speaks against a server's leading, as far as it takes long to find out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    /// Against this one.
+    pub(crate) impediment: Option<String>,
+    /// The others that say so of themselves.
+    pub(crate) unfit: BTreeSet<u64>,
 }
 
 impl Shared {
@@ -41,6 +54,8 @@ impl Shared {
             heard: Mutex::new(None),
             confirmed: Mutex::new(None),
             voids: AtomicU64::new(0),
+            watched: Mutex::default(),
+            unfit: Mutex::default(),
         })
     }
 
@@ -108,6 +123,28 @@ impl Shared {
     /// Nobody can tell what was acknowledged.
     pub(crate) fn no_quorum(&self) -> NotNow {
         NotNow::NoQuorum { heard: self.heard_age() }
+    }
+
+    /// What was found out last.
+    pub(crate) fn watched(&self) -> Watched {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_watched(&self, watched: Watched) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+    }
+
+    /// Why this server should not lead; none if nothing speaks against it.
+    pub(crate) fn unfit(&self) -> Option<String> {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether that is news: that it should not, or that it may again.
+    pub(crate) fn set_unfit(&self, reason: Option<String>) -> bool {
+        let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = unfit.is_some() != reason.is_some();
+        *unfit = reason;
+        is_news
     }
 
     /// A record has no effect. The same holds on every server, so it is no failure.

@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-use cluster::transport::{Authority, Credentials, NodeIdentity};
+use cluster::transport::{AskError, Authority, Credentials, NodeIdentity};
 use cluster::{Node, Options, RaftLog, Service, ServiceParts};
-use environment::Timestamp;
+use environment::{SystemClock, Timestamp};
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
-    ApplyError, CommitError, CommitLog, Decided, Durability, EncodedRecord, LogBatch, NotNow,
-    ReadLevel, Reign, Role, StateMachine,
+    ApplyError, CommitError, CommitLog, Decided, Durability, EncodedRecord, LogBatch, MemberChange,
+    NotNow, ReadLevel, Reign, Role, StateMachine,
 };
 use history::record::{OpKind, Origin, Who};
 use journal::simulated::{Fault, SimDisk};
@@ -81,7 +82,9 @@ impl Cluster {
             journal: open_journal(disk),
             credentials: Credentials::load(&directory, identity).unwrap(),
             listener,
-            asked_here: Arc::default(),
+            asked_here: Arc::new(|octets, done| done(octets)),
+            clock: Arc::new(SystemClock::new()),
+            impediment: Arc::new(|| None),
         }
     }
 }
@@ -244,24 +247,81 @@ fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
     service.log().close();
 }
 
-#[test]
-fn a_leader_that_retires_hands_the_lead_over() {
-    let mut cluster = Cluster::new(3);
+/// Members of a new cluster, whose parts are as `change` makes them.
+fn all_of(
+    cluster: &mut Cluster,
+    change: impl Fn(&mut ServiceParts),
+) -> BTreeMap<u64, Arc<Service>> {
     let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
     let parts: Vec<_> = (1..=3)
         .map(|id| {
             let ledger = Arc::new(Ledger::default());
             ledger.begin_at(LogPosition { term: 1, index: 1 });
-            (id, cluster.parts(id, &disks[&id], ledger as _))
+            let mut parts = cluster.parts(id, &disks[&id], ledger as _);
+            change(&mut parts);
+            (id, parts)
         })
         .collect();
-    let services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let started: Vec<_> = parts
             .into_iter()
             .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
             .collect();
         started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+    })
+}
+
+#[test]
+fn a_leader_against_which_something_speaks_hands_the_lead_over() {
+    let mut cluster = Cluster::new(3);
+    // Whose disk is full; 0 nobody's.
+    let full = Arc::new(AtomicU64::new(0));
+    let services = all_of(&mut cluster, |parts| {
+        let (full, id) = (Arc::clone(&full), parts.options.id);
+        parts.impediment = Arc::new(move || {
+            (full.load(Ordering::SeqCst) == id).then(|| "the disk is full".to_owned())
+        });
     });
+    let (first, reign) = leader(&services);
+    full.store(first, Ordering::SeqCst);
+    let others: Vec<_> = services
+        .iter()
+        .filter(|(id, _)| **id != first)
+        .map(|(id, service)| (*id, service.log()))
+        .collect();
+    let (next, later) = deciding(&others.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>());
+    assert!(next != first && later > reign, "{next} leads in {later:?}");
+    assert_eq!(services[&first].status().unfit.as_deref(), Some("the disk is full"));
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn what_is_asked_of_a_leader_ends_with_its_lead() {
+    let mut cluster = Cluster::new(3);
+    let (told, heard) = mpsc::channel();
+    let services = all_of(&mut cluster, |parts| {
+        let told = told.clone();
+        // It never answers.
+        parts.asked_here = Arc::new(move |_, done| told.send(done).unwrap());
+    });
+    let (first, _) = leader(&services);
+    let (&other, follower) = services.iter().find(|(id, _)| **id != first).unwrap();
+    // It hears who leads.
+    barrier(&*follower.log(), ReadLevel::Linearizable);
+    let (answered, answer) = mpsc::channel();
+    let done = Box::new(move |outcome| answered.send(outcome).unwrap());
+    follower.ask_leader(b"x".to_vec().into(), 10 * PATIENCE, done);
+    let _kept = heard.recv_timeout(PATIENCE).unwrap();
+    services[&first].log().members().change(MemberChange::Transfer { id: other }, Box::new(drop));
+    let answer = answer.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(answer, Err(AskError::Unknown(_))), "{answer:?}");
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn a_leader_that_retires_hands_the_lead_over() {
+    let mut cluster = Cluster::new(3);
+    let services = all_of(&mut cluster, |_| ());
     let (first, reign) = leader(&services);
     services[&first].log().retire();
     let others: Vec<_> = services

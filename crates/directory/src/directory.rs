@@ -1,6 +1,7 @@
 //! A directory as a whole: what is opened once and shared by all threads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use environment::{Chance, Clock, MakeChance, Timestamp};
@@ -36,6 +37,12 @@ use crate::request::seldom::SeldomLines;
 use crate::rules::RulesInForce;
 use crate::storage::{JournalHold, Storage};
 use crate::write::queue::WriteQueue;
+
+/// With so much of its memory taken, in hundredths, and a change in it for [`OVERLAY_OLD`], the
+/// overlay does not get rid of what comes.
+const OVERLAY_FULL_PERCENT: u64 = 90;
+/// Flushes are far more frequent.
+const OVERLAY_OLD: Duration = Duration::from_secs(30);
 
 /// An open directory: its parts, each of which is handed to whoever needs it alone.
 pub struct Directory {
@@ -195,6 +202,22 @@ impl Directory {
     /// Bytes that may still be written where the data directory is; none when nobody knows.
     pub fn disk_free_bytes(&self) -> Option<u64> {
         self.storage.space.free_bytes().ok()
+    }
+
+    /// Why this server should not be the one that decides, as far as its directory knows. It asks
+    /// the file system, which may take a while.
+    pub fn lead_impediment(&self) -> Option<String> {
+        let low_bytes = self.storage.space_limits.low_bytes;
+        if let Some(free_bytes) = self.disk_free_bytes().filter(|free| *free < low_bytes) {
+            let (free, low) = (free_bytes >> 20, low_bytes >> 20);
+            return Some(format!("its disk has {free} MiB left, and {low} MiB are needed"));
+        }
+        let overlay = self.storage.store.overlay();
+        let is_full = overlay.bytes >= overlay.bytes_max / 100 * OVERLAY_FULL_PERCENT;
+        (is_full && overlay.oldest_change > OVERLAY_OLD).then(|| {
+            let (bytes, bytes_max) = (overlay.bytes >> 20, overlay.bytes_max >> 20);
+            format!("changes not in its database take {bytes} MiB of {bytes_max} MiB")
+        })
     }
 
     /// How many access rules are in force.

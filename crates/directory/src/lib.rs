@@ -13,6 +13,7 @@ mod error;
 mod following;
 pub mod forward;
 pub mod loading;
+mod member_machine;
 mod opening;
 mod options;
 pub mod password_policy;

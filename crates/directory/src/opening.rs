@@ -35,13 +35,14 @@ use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
 use crate::following::Following;
-use crate::forward::known_requests::{KnownRequests, NotedMachine};
+use crate::forward::known_requests::KnownRequests;
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
+use crate::member_machine::MemberMachine;
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
-use crate::quarantine::{Quarantine, QuarantineMachine};
+use crate::quarantine::Quarantine;
 use crate::read::fresh::FreshReads;
 use crate::request::budgets::Budgets;
 use crate::request::controls::position::PositionKey;
@@ -237,20 +238,19 @@ fn machine_of(
     options: &DirectoryOptions,
     quarantine: &Arc<Quarantine>,
 ) -> Arc<dyn StateMachine> {
-    let machine = StoreMachine::new(Arc::clone(&following.store));
-    let machine: Arc<dyn StateMachine> = match &options.log {
-        Some(_) => {
-            let follower = Arc::clone(following) as Arc<dyn Follower>;
-            let machine = Arc::new(machine.followed_by(follower));
-            Arc::new(QuarantineMachine::new(machine, &following.store, quarantine))
-        }
-        // All is decided here.
-        None => Arc::new(machine),
-    };
-    match known {
-        Some(known) => Arc::new(NotedMachine::new(machine, known)),
-        None => machine,
+    let mut machine = StoreMachine::new(Arc::clone(&following.store));
+    // Else all is decided here.
+    if options.log.is_some() {
+        machine = machine.followed_by(Arc::clone(following) as Arc<dyn Follower>);
+    } else if known.is_none() {
+        return Arc::new(machine);
     }
+    Arc::new(MemberMachine {
+        machine,
+        store: Arc::clone(&following.store),
+        quarantine: Arc::clone(quarantine),
+        known: known.cloned(),
+    })
 }
 
 /// Opens the journal; that of one server with all that is in it applied.

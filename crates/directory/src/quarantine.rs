@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use environment::Clock;
-use history::log::{ApplyError, Decided, EncodedRecord, StateMachine};
+use history::log::{ApplyError, EncodedRecord};
 use history::record::RecordHead;
 use store::{LogPosition, Lsn, Store};
 
@@ -74,35 +74,41 @@ impl Quarantine {
         fs::rename(new, path)?;
         File::open(&self.data)?.sync_all()
     }
-}
 
-/// A state machine that begins the quarantine when a record does not follow.
-pub(crate) struct QuarantineMachine {
-    machine: Arc<dyn StateMachine>,
-    store: Arc<Store>,
-    quarantine: Arc<Quarantine>,
-}
-
-impl QuarantineMachine {
-    pub(crate) fn new(
-        machine: Arc<dyn StateMachine>,
-        store: &Arc<Store>,
-        quarantine: &Arc<Quarantine>,
-    ) -> Self {
-        Self { machine, store: Arc::clone(store), quarantine: Arc::clone(quarantine) }
+    /// Records cannot be applied; the last of them is at `position`. Begins where that says that the
+    /// data here are not those of the cluster.
+    pub(crate) fn note(
+        &self,
+        error: &ApplyError,
+        store: &Store,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) {
+        let lsn = match error {
+            ApplyError::Store(_) => return,
+            ApplyError::Record { lsn, .. } | ApplyError::Diverged { lsn, .. } => *lsn,
+        };
+        let last = records.last().map_or(0, |last| last.lsn.0);
+        let record = records.iter().find(|record| record.lsn == lsn).map(|record| {
+            let index = position.index.saturating_sub(last - record.lsn.0);
+            (record, LogPosition { index, ..position })
+        });
+        let (reason, evidence) = self.evidence(error, store, lsn, record);
+        self.begin(reason, &evidence);
     }
 
     /// What is to be known of a record that does not follow.
     fn evidence(
         &self,
         error: &ApplyError,
+        store: &Store,
         lsn: Lsn,
         record: Option<(&EncodedRecord, LogPosition)>,
     ) -> (String, serde_json::Value) {
         let reason = format!(
             "this server is in quarantine, because its data are not those of the cluster: {error}"
         );
-        let here = self.store.published();
+        let here = store.published();
         let head = record.and_then(|(record, _)| RecordHead::read(&record.bytes).ok());
         let position = record.map_or(here.position, |(_, position)| position);
         let hash = |hash: u64| format!("{hash:016x}");
@@ -115,50 +121,10 @@ impl QuarantineMachine {
             "hash_after_in_record": head.map(|head| hash(head.hash)),
             "hash_here": hash(here.hash),
             "last_record_here": here.lsn.0,
-            "store": self.store.id().map(|octet| format!("{octet:02x}")).concat(),
-            "time": self.quarantine.clock.now().generalized_time(),
+            "store": store.id().map(|octet| format!("{octet:02x}")).concat(),
+            "time": self.clock.now().generalized_time(),
         });
         (reason, evidence)
-    }
-}
-
-impl StateMachine for QuarantineMachine {
-    fn apply(
-        &self,
-        decided: Decided,
-        records: &[EncodedRecord],
-        position: LogPosition,
-    ) -> Result<(), ApplyError> {
-        let applied = self.machine.apply(decided, records, position);
-        match &applied {
-            Ok(()) | Err(ApplyError::Store(_)) => {}
-            Err(error @ (ApplyError::Record { lsn, .. } | ApplyError::Diverged { lsn, .. })) => {
-                let last = records.last().map_or(0, |last| last.lsn.0);
-                let record = records.iter().find(|record| record.lsn == *lsn).map(|record| {
-                    let index = position.index.saturating_sub(last - record.lsn.0);
-                    (record, LogPosition { index, ..position })
-                });
-                let (reason, evidence) = self.evidence(error, *lsn, record);
-                self.quarantine.begin(reason, &evidence);
-            }
-        }
-        applied
-    }
-
-    fn applied(&self) -> Lsn {
-        self.machine.applied()
-    }
-
-    fn position(&self) -> LogPosition {
-        self.machine.position()
-    }
-
-    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
-        self.machine.membership()
-    }
-
-    fn set_membership(&self, octets: Vec<u8>) {
-        self.machine.set_membership(octets);
     }
 }
 

@@ -25,6 +25,8 @@ use std::time::Duration;
 
 use store::{LogPosition, Lsn, StoreError};
 
+use crate::record::RECORD_LENGTH_MAX_BYTES;
+
 pub use journal::Durability;
 pub use local::Local;
 pub use members::{
@@ -60,6 +62,28 @@ pub struct LogBatch {
     pub records: Vec<EncodedRecord>,
     /// How safe they are before `done`.
     pub durability: Durability,
+}
+
+impl LogBatch {
+    /// Whether it is one that a log may take, whatever the log has.
+    ///
+    /// # Errors
+    /// When it is empty, its numbers do not follow each other, or a record is too long.
+    pub fn check(&self) -> Result<(), CommitError> {
+        let pairs = self.records.iter().zip(self.records.iter().skip(1));
+        for (before, record) in pairs {
+            if record.lsn.0 != before.lsn.0 + 1 {
+                return Err(CommitError::Stale { expected: Lsn(before.lsn.0 + 1) });
+            }
+        }
+        match self.records.iter().map(|record| record.bytes.len()).max() {
+            None => Err(CommitError::Fatal("a batch without records".to_owned())),
+            Some(bytes) if bytes > RECORD_LENGTH_MAX_BYTES => {
+                Err(CommitError::TooLarge { bytes, limit_bytes: RECORD_LENGTH_MAX_BYTES })
+            }
+            Some(_) => Ok(()),
+        }
+    }
 }
 
 /// Takes the outcome of a batch: the number of its last record, or why it did not happen.

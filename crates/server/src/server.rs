@@ -207,11 +207,12 @@ impl Server {
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
         self.admin = None;
-        self.workers.iter().for_each(|worker| worker.send(Order::Kill));
-        self.workers.drain(..).for_each(WorkerThread::join);
+        // Before the pool that hashes for it, which ends with the workers.
         if let Some(pool) = &self.forwarded_pool {
             pool.close();
         }
+        self.workers.iter().for_each(|worker| worker.send(Order::Kill));
+        self.workers.drain(..).for_each(WorkerThread::join);
         for thread in self.pool_threads.drain(..) {
             let _ = thread.join();
         }

@@ -7,9 +7,11 @@
 pub(crate) mod compress;
 pub(crate) mod copy;
 pub(crate) mod data_file;
+pub(crate) mod digest;
 pub(crate) mod format;
 pub(crate) mod lmdb;
 pub(crate) mod meta;
 pub(crate) mod naming_context;
 pub(crate) mod position;
+pub(crate) mod requests;
 pub(crate) mod swap;

@@ -29,11 +29,13 @@ mod write;
 
 pub use self::store::{BaseStatus, Statistics, Store, TableStatistics};
 pub use base::copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
+pub use base::digest::{Digest, DigestPoint};
 pub use base::format::{FORMAT, has_journal, identity, refuse_in_use};
 pub use base::lmdb::StoreOptions;
 pub use base::meta::Mark;
 pub use base::naming_context::CONTEXT_COUNT_MAX;
 pub use base::position::{LogPosition, Lsn};
+pub use base::requests::{KeptRequest, REQUESTS_KEPT_FOR, REQUESTS_KEPT_MAX};
 pub use bulk::{
     Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, PrepareError,
     PreparedEntry, Preparer, Refusal, RefusalReason, SourceLine,
@@ -63,3 +65,4 @@ pub use rows::varint;
 pub use upkeep::check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use upkeep::preload::{PreloadProgress, Preloaded};
 pub use write::batch::{Applied, Batch};
+pub use write::digest::{DIGEST_INTERVAL_RECORDS, DIGESTS_KEPT_MAX};

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use schema::{Definition, Schema};
 
 use crate::base::compress::Compression;
+use crate::base::digest::{self, DigestKey};
 use crate::base::format::{self, DataDirectory};
 use crate::base::lmdb::{
     ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables,
@@ -30,6 +31,7 @@ use crate::read::view::Memories;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key;
 use crate::write::batch::{Batch, Seat};
+use crate::write::digest::KeptDigests;
 
 /// An open data directory.
 #[derive(Debug)]
@@ -44,6 +46,7 @@ pub struct Store {
     pub(crate) holds: Holds,
     /// Indexes that others took the place of, and the last change that may have written to them.
     replaced: Mutex<FxHashMap<u16, Lsn>>,
+    pub(crate) digests: KeptDigests,
     /// Last, so that the lock is given back when all else is closed.
     directory: DataDirectory,
 }
@@ -65,7 +68,7 @@ impl Store {
         let dictionary = Dictionary::new(schema, &rows)?;
         let directory = DataDirectory::create(directory)?;
         let environment = Environment::create(directory.path(), options)?;
-        write_settings(&environment, &contexts, &dictionary)?;
+        write_settings(&environment, &contexts, &dictionary, &directory.new_key()?)?;
         directory.write_format()?;
         Ok(Self::assemble(directory, environment, contexts, dictionary, Counters::FIRST, 0))
     }
@@ -143,6 +146,7 @@ impl Store {
             pace: Pace::default(),
             holds: Holds::default(),
             replaced: Mutex::default(),
+            digests: KeptDigests::default(),
         }
     }
 
@@ -507,10 +511,12 @@ pub(crate) fn write_settings(
     environment: &Environment,
     contexts: &[Context],
     dictionary: &Dictionary,
+    digest_key: &[u8; digest::KEY_BYTES],
 ) -> Result<(), StoreError> {
     let table = environment.tables.meta;
     let mut txn = environment.write()?;
     Counters::FIRST.write(table, &mut txn)?;
+    DigestKey::write(table, &mut txn, digest_key)?;
     for (position, context) in contexts.iter().enumerate() {
         meta::write_context(table, &mut txn, position, &context.dn.to_string())?;
     }

@@ -2,3 +2,4 @@
 
 pub(crate) mod apply;
 pub(crate) mod batch;
+pub(crate) mod digest;

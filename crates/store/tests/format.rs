@@ -115,6 +115,11 @@ fn stored(directory: &std::path::Path) -> Rows {
     for (name, table) in TABLES.into_iter().zip(tables) {
         for row in table.iter(&txn).unwrap() {
             let (key, value) = row.unwrap();
+            // By chance.
+            if name == "meta" && key == b"digest-key" {
+                assert_eq!(value.len(), 32);
+                continue;
+            }
             rows.insert((name.to_owned(), key.to_vec()), value.to_vec());
         }
     }

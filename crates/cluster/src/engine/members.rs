@@ -38,6 +38,8 @@ pub struct Status {
     pub heard_age: Option<Duration>,
     /// Records without effect since its start.
     pub voids: u64,
+    /// Why it should not lead; none if nothing speaks against it.
+    pub unfit: Option<String>,
     /// All that take part, by number.
     pub members: Vec<MemberStatus>,
 }
@@ -80,6 +82,7 @@ impl Members {
             quorum_age: metrics.last_quorum_acked.map(|at| at.elapsed()),
             heard_age: shared.heard_age(),
             voids: shared.voids(),
+            unfit: shared.unfit(),
             members: self.members(&metrics),
         }
     }

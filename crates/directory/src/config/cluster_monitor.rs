@@ -46,6 +46,8 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-unconfirmed", unconfirmed)
         .values("roster-cluster-quorum-us", state.quorum_age_us.map(|us| us.to_string()))
         .value("roster-cluster-voids", &state.voids.to_string())
+        .value("roster-cluster-unfit", if state.unfit.is_some() { "1" } else { "0" })
+        .values("roster-cluster-unfit-reason", state.unfit)
         .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-cluster-error", state.error)
         .done()

@@ -158,6 +158,8 @@ pub struct ClusterState {
     pub quorum_age_us: Option<u64>,
     /// Changes without effect since the start.
     pub voids: u64,
+    /// Why it should not lead; none if nothing speaks against it.
+    pub unfit: Option<String>,
     /// Why its log has failed.
     pub error: Option<String>,
 }

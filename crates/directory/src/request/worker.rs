@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth::password::Scheme;
+use auth::password::{PasswordStorage, Scheme};
 use environment::Chance;
 
 use crate::bind::hashing::{Behind, HashJob, Hashed, RequestHashes};
@@ -78,6 +78,13 @@ impl Worker {
     /// Which of the stored values a password is behind.
     pub(crate) fn which(&mut self, clear: &[u8], stored: &[Vec<u8>]) -> Behind {
         self.request.hashing.which(self.directory.hash_rules(), clear, stored)
+    }
+
+    /// Whether the stored form of a new password takes long to make, in this scheme or that of the
+    /// settings.
+    pub(crate) fn hashes_slowly(&self, scheme: Option<Scheme>) -> bool {
+        let PasswordStorage { scheme: usual, costs } = self.directory.credentials.passwords.storage;
+        PasswordStorage { scheme: scheme.unwrap_or(usual), costs }.is_slow()
     }
 
     /// The stored form of a new password.

@@ -74,7 +74,9 @@ pub(crate) fn submit(
         let accepted = WriteResponse { value: request.op.value(), ..WriteResponse::success() };
         let now = worker.directory.clock.elapsed();
         let asks_policy = request.asks_policy();
-        let message = UpdateMessage { bytes, is_kept: has_forwarding };
+        // That of another node is sent again by that one.
+        let is_kept = has_forwarding && !session.is_elsewhere();
+        let message = UpdateMessage { bytes, is_kept };
         session.transactions().add(identifier, request, message, now)?;
         return Ok(Next::Answered(accepted.send(asks_policy, sink)));
     }

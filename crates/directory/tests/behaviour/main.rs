@@ -23,6 +23,7 @@ mod indexes_online;
 mod large_groups;
 mod leaks;
 mod limits;
+mod lost_rules;
 mod octet_strings;
 mod paging;
 mod parking;
@@ -46,6 +47,7 @@ mod stopping;
 mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;
+mod through_a_follower;
 mod transactions;
 mod unindexed;
 mod virtual_trees;

@@ -1,6 +1,6 @@
 //! `[cluster]`: this server as one of several that have one directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub struct ClusterSettings {
     pub listen: Vec<SocketAddr>,
     /// Who takes part, by number.
     pub members: BTreeMap<u64, Node>,
+    /// Who of them should lead as long as one of them can; empty: all alike.
+    pub preferred: BTreeSet<u64>,
     /// Directory with `ca.pem`, `node.pem` and `node.key`; relative to the data directory.
     pub certificates: PathBuf,
     /// How long the others wait for a leader that is silent before they elect another.
@@ -47,6 +49,9 @@ pub(super) fn level(text: &str) -> Option<(String, DefaultReadLevel)> {
     let (level, name) = DefaultReadLevel::before(text)?;
     Dn::parse(name).ok().filter(|dn| !dn.is_root()).map(|_| (name.to_owned(), level))
 }
+
+/// What a preferred member is written as.
+pub(super) const PREFERRED_FORM: &str = "numbers of members";
 
 /// The longest address or URL, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;

@@ -55,12 +55,15 @@ impl DataDirectory {
             Err(source) => return Err(StoreError::io(path, source)),
         }
         refuse_files_of_others(path)?;
-        let mut id = [0; ID_LENGTH];
-        getrandom::fill(&mut id)
-            .map_err(|error| StoreError::io(path, io::Error::other(error.to_string())))?;
+        let id = by_chance(path)?;
         let directory = Self::lock(path, Format { id, has_journal: false })?;
         directory.remove_remains()?;
         Ok(directory)
+    }
+
+    /// A key that nobody knows, for a directory that is being created.
+    pub(crate) fn new_key<const N: usize>(&self) -> Result<[u8; N], StoreError> {
+        by_chance(self.path())
     }
 
     /// Creates it in a directory that holds nothing but what an interrupted creation left.
@@ -185,6 +188,13 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
 
 /// Refuses to make a data directory where there is one, or where files of others are. Other
 /// servers keep a `data.mdb` too; ours always has a `lock` beside it.
+fn by_chance<const N: usize>(path: &Path) -> Result<[u8; N], StoreError> {
+    let mut octets = [0; N];
+    getrandom::fill(&mut octets)
+        .map_err(|error| StoreError::io(path, io::Error::other(error.to_string())))?;
+    Ok(octets)
+}
+
 fn refuse_files_of_others(path: &Path) -> Result<(), StoreError> {
     let io = |source| StoreError::io(path, source);
     let not_empty = || StoreError::NotEmpty { path: path.to_owned() };

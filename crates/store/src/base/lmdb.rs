@@ -16,8 +16,8 @@
 use std::fs::File;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use heed::types::Bytes;
@@ -27,6 +27,7 @@ use heed::{
 };
 
 use crate::base::data_file;
+use crate::base::digest::DigestKey;
 use crate::error::StoreError;
 
 /// A table; keys and values are octets.
@@ -153,6 +154,8 @@ pub(crate) struct Environment {
     directory: Arc<Path>,
     /// No other environment of this process has or had the same.
     number: u64,
+    /// Read when it is first needed.
+    digest_key: OnceLock<Arc<DigestKey>>,
 }
 
 /// The number of the next environment.
@@ -213,7 +216,8 @@ impl Environment {
             .unwrap_commit();
         let directory = env.path().into();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { env, tables: Tables::of(tables), fixed: None, directory, number })
+        let (tables, digest_key) = (Tables::of(tables), OnceLock::new());
+        Ok(Self { env, tables, fixed: None, directory, number, digest_key })
     }
 
     /// Makes all commits durable.
@@ -260,7 +264,8 @@ impl Environment {
             })??;
         let directory = env.path().into();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let environment = Self { env, tables, fixed: None, directory, number };
+        let digest_key = OnceLock::new();
+        let environment = Self { env, tables, fixed: None, directory, number, digest_key };
         environment.clear_stale_readers()?;
         let fixed = FixedTxn::new(environment.read()?, &tables)?;
         Ok(Self { fixed: Some(Arc::new(fixed)), ..environment })
@@ -276,6 +281,18 @@ impl Environment {
                 Snapshot::Read(txn, commit)
             }
         })
+    }
+
+    /// The key of the digest.
+    ///
+    /// # Errors
+    /// When there is none, or LMDB fails.
+    pub(crate) fn digest_key(&self) -> Result<Arc<DigestKey>, StoreError> {
+        if let Some(key) = self.digest_key.get() {
+            return Ok(Arc::clone(key));
+        }
+        let key = DigestKey::read(self.tables.meta, self.snapshot()?.txn())?;
+        Ok(Arc::clone(self.digest_key.get_or_init(|| key)))
     }
 
     /// Frees the places of readers whose process is gone: each would keep its pages from being

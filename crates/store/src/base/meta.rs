@@ -1,19 +1,23 @@
 //! The table `meta`: counters, membership, naming contexts, indexes, and the schema changes made
 //! online.
 //!
-//! Rows: `counters` (nine numbers of eight octets, see [`Counters`]); `membership` (octets of the
+//! Rows: `counters` (nine numbers of eight octets, and two more where a digest is kept, see
+//! [`Counters`]); `digest-key` (32 octets, see `digest.rs`); `membership` (octets of the
 //! log that the records come from, the store does not read them); `context 0000` … (a DN as text);
 //! `index 0000` … (rules and definition, as text; the number is the index's id in row keys);
 //! `index-state 0000` … (of an index that is being built or dropped); `index-epoch` (eight octets,
 //! see [`index_epoch`]); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID);
 //! `compression 0000` … (a dictionary, see `compress.rs`); `setting NAME` (the values of a setting
-//! of the directory, each behind its length in four octets; the store does not read them).
+//! of the directory, each behind its length in four octets; the store does not read them);
+//! `request 00000000000000000001` … (requests that have records, see `requests.rs`).
 
 use heed::{AnyTls, RoTxn, RwTxn};
 use schema::Definition;
 
+use crate::base::digest::{DIGEST_KEY, Digest, DigestPoint};
 use crate::base::lmdb::{META, Table};
 use crate::base::position::{LogPosition, Lsn};
+use crate::base::requests::REQUEST;
 use crate::error::StoreError;
 use crate::index::{Index, IndexDefinition, IndexRow, IndexState, LEVEL_LISTS};
 
@@ -51,6 +55,8 @@ pub(crate) struct Counters {
     /// Which kinds of records may be written: those that every release that may have to read them
     /// knows.
     pub(crate) level: u64,
+    /// The digest of the state after the last change; only servers of a cluster keep one.
+    pub(crate) digest: Option<Digest>,
 }
 
 impl Counters {
@@ -64,17 +70,33 @@ impl Counters {
         time_us: 0,
         position: LogPosition { term: 0, index: 0 },
         level: 1,
+        digest: None,
     };
 
     pub(crate) fn read(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Self, StoreError> {
-        let damaged = || StoreError::corrupt(META, COUNTERS, "is not nine numbers");
+        let damaged = || StoreError::corrupt(META, COUNTERS, "is not nine or eleven numbers");
         let row = meta.get(txn, COUNTERS.as_bytes())?.ok_or_else(damaged)?;
         let (numbers, []) = row.as_chunks::<8>() else { return Err(damaged()) };
-        let numbers: [[u8; 8]; 9] = numbers.try_into().map_err(|_| damaged())?;
+        let (numbers, rest) = numbers.split_first_chunk::<9>().ok_or_else(damaged)?;
+        let digest = match rest {
+            [] => None,
+            [high, low] => Some(Digest::of_halves([*high, *low].map(u64::from_be_bytes))),
+            _ => return Err(damaged()),
+        };
         let [lsn, next_entry_id, names_moved, entry_count, hash, time_us, term, index, level] =
             numbers.map(u64::from_be_bytes);
         let position = LogPosition { term, index };
-        Ok(Self { lsn, next_entry_id, names_moved, entry_count, hash, time_us, position, level })
+        Ok(Self {
+            lsn,
+            next_entry_id,
+            names_moved,
+            entry_count,
+            hash,
+            time_us,
+            position,
+            level,
+            digest,
+        })
     }
 
     pub(crate) fn write(&self, meta: Table, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
@@ -94,7 +116,19 @@ impl Counters {
             self.position.index,
             self.level,
         ];
-        numbers.map(u64::to_be_bytes).as_flattened().to_vec()
+        let mut row = numbers.map(u64::to_be_bytes).as_flattened().to_vec();
+        if let Some(digest) = self.digest {
+            row.extend_from_slice(digest.halves().map(u64::to_be_bytes).as_flattened());
+        }
+        row
+    }
+
+    /// The digest at the last change, if one is kept.
+    pub(crate) const fn digest_point(&self) -> Option<DigestPoint> {
+        match self.digest {
+            Some(digest) => Some(DigestPoint { lsn: Lsn(self.lsn), hash: self.hash, digest }),
+            None => None,
+        }
     }
 
     /// The place of the last change in the history.
@@ -127,10 +161,15 @@ pub(crate) fn write_membership(
 
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
-    [COUNTERS, MEMBERSHIP, INDEX_EPOCH].iter().any(|name| key == name.as_bytes())
-        || [CONTEXT, INDEX, INDEX_STATE, SCHEMA, COMPRESSION, SETTING]
+    [COUNTERS, MEMBERSHIP, INDEX_EPOCH, DIGEST_KEY].iter().any(|name| key == name.as_bytes())
+        || [CONTEXT, INDEX, INDEX_STATE, SCHEMA, COMPRESSION, SETTING, REQUEST]
             .iter()
             .any(|prefix| key.starts_with(prefix.as_bytes()))
+}
+
+/// Whether the servers of a cluster have a row with this key in common, and its octets.
+pub(crate) fn is_digested(key: &[u8]) -> bool {
+    [SCHEMA, SETTING].iter().any(|prefix| key.starts_with(prefix.as_bytes()))
 }
 
 /// The DNs of the naming contexts, in the order they were given.

@@ -195,6 +195,8 @@ impl Finish<'_, '_> {
         counters.hash = bulk_hash(&counters);
         counters.entry_count = self.loader.held_count + self.loader.loaded;
         counters.names_moved += 1;
+        // A server of a cluster makes it anew.
+        counters.digest = None;
         piece.push(COUNTERS.as_bytes(), &counters.row());
         target.send(piece)?;
         let mut piece = Piece::appended(To::Attributes);

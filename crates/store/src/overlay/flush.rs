@@ -31,6 +31,7 @@ use crate::base::compress::{Compression, Compressor};
 use crate::base::lmdb::{Environment, PLAIN_TABLES, PlainTable, Table};
 use crate::base::meta::{self, Counters, Mark};
 use crate::base::position::Lsn;
+use crate::base::requests::{self, KeptRequest};
 use crate::error::StoreError;
 use crate::overlay::layer::{Layer, Row};
 use crate::overlay::merge::{TIER_MAX, merge, merged_lists, merged_rows, together};
@@ -150,6 +151,24 @@ impl Store {
         }
     }
 
+    /// The requests that have a record which is published, in the order of the records: those that
+    /// are to be known after the last one. Empty where no digest is kept.
+    ///
+    /// # Errors
+    /// When LMDB fails, or holds something else.
+    pub fn requests(&self) -> Result<Vec<KeptRequest>, StoreError> {
+        let version = self.versions.load();
+        // Taken later, it has all that is below the layers.
+        let snapshot = version.environment.snapshot()?;
+        let mut all = requests::read(version.environment.tables.meta, snapshot.txn())?;
+        let base = version.base.lsn;
+        all.retain(|request| request.lsn <= base);
+        all.extend(version.layers.iter().flat_map(|layer| layer.requests()));
+        let last = version.counters.mark();
+        all.retain(|request| request.is_kept(last.lsn, last.time_us));
+        Ok(all)
+    }
+
     /// Waits while the overlay is full; says whether there is room now. When it is nearly full it
     /// waits a little, so that the flusher keeps up and nobody has to wait for long.
     #[must_use]
@@ -206,6 +225,7 @@ fn write(
     }
     if let Some(last) = layers.last() {
         last.counters().write(tables.meta, &mut txn)?;
+        write_requests(tables.meta, &mut txn, layers, &last.counters().mark())?;
     }
     if let Some(membership) = membership {
         meta::write_membership(tables.meta, &mut txn, membership)?;
@@ -213,6 +233,24 @@ fn write(
     #[cfg(test)]
     fail_if_asked(environment)?;
     txn.commit().map_err(|error| environment.commit_failed(error))
+}
+
+fn write_requests(
+    meta: Table,
+    txn: &mut heed::RwTxn<'_>,
+    layers: &[Arc<Layer>],
+    last: &Mark,
+) -> Result<(), StoreError> {
+    // Most often there is one layer.
+    let several: Vec<KeptRequest>;
+    let all = match layers {
+        [only] => only.requests(),
+        _ => {
+            several = layers.iter().flat_map(|layer| layer.requests()).copied().collect();
+            &several
+        }
+    };
+    if all.is_empty() { Ok(()) } else { requests::write(meta, txn, all, last) }
 }
 
 fn write_row(

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use crate::base::lmdb::{PLAIN_TABLES, PlainTable};
 use crate::base::meta::Counters;
 use crate::base::position::{LogPosition, Lsn};
+use crate::base::requests::KeptRequest;
 use crate::overlay::cells::{Cells, Span};
 use crate::overlay::deltas::PostingChange;
 
@@ -24,9 +25,21 @@ pub(crate) struct Layer {
     counters: Counters,
     /// Where the last change is in the log; the log says so when the layer is published.
     position: OnceLock<LogPosition>,
+    /// The requests of the records, in their order; only servers of a cluster keep them.
+    requests: Vec<KeptRequest>,
 }
 
 impl Layer {
+    /// The same with the requests of its records.
+    pub(crate) fn with_requests(self, requests: Vec<KeptRequest>) -> Self {
+        Self { requests, ..self }
+    }
+
+    /// The requests of its records, in the order of these.
+    pub(crate) fn requests(&self) -> &[KeptRequest] {
+        &self.requests
+    }
+
     /// What the layer says of a row. None: nothing. None within: the row is gone.
     #[inline]
     pub(crate) fn get(&self, table: PlainTable, hash: u32, key: &[u8]) -> Option<Option<&[u8]>> {
@@ -71,7 +84,10 @@ impl Layer {
 
     /// The memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.plain.iter().map(Rows::bytes).sum::<usize>() + self.lists.bytes()
+        size_of::<Self>()
+            + self.plain.iter().map(Rows::bytes).sum::<usize>()
+            + self.lists.bytes()
+            + self.requests.capacity() * size_of::<KeptRequest>()
     }
 
     /// How many rows and lists it has.
@@ -338,8 +354,8 @@ impl LayerBuilder {
         trim(&mut self.lists.changes);
         trim(&mut self.lists.slots);
         self.lists.cells = cells_of(self.lists.slots.iter().map(|slot| slot.hash));
-        let position = OnceLock::new();
-        Layer { plain: self.plain, lists: self.lists, first, counters, position }
+        let (position, requests) = (OnceLock::new(), Vec::new());
+        Layer { plain: self.plain, lists: self.lists, first, counters, position, requests }
     }
 }
 

@@ -44,7 +44,8 @@ pub(crate) fn merge(layers: &[Arc<Layer>], pause: &mut dyn FnMut()) -> Option<La
         builder.list(list.hash, list.head, together(lists.group(), &mut changes));
     }
     let from: Lsn = first.first();
-    Some(builder.finish(from, last.counters()))
+    let requests = layers.iter().flat_map(|layer| layer.requests()).copied().collect();
+    Some(builder.finish(from, last.counters()).with_requests(requests))
 }
 
 /// So many rows and lists are merged between two pauses: about a millisecond.

@@ -179,6 +179,11 @@ impl<'a> Record<'a> {
         Some(())
     }
 
+    /// The octets of all attributes.
+    pub(crate) const fn attribute_octets(&self) -> &'a [u8] {
+        self.attributes
+    }
+
     /// The attributes in order: id and values.
     #[inline]
     pub(crate) const fn attributes(&self) -> RecordAttributes<'a> {

@@ -19,8 +19,10 @@ use ldap::ber::{Reader, Tag};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::base::data_file;
+use crate::base::digest::{Digest, DigestKey};
 use crate::base::lmdb::{ATTRIBUTES, CHILDREN, ENTRIES, META, NAMES, Snapshot, Tables};
 use crate::base::meta::{self, Counters};
+use crate::base::requests;
 use crate::bulk::{Lists, PostingKeys};
 use crate::error::{Corruption, StoreError};
 use crate::index::IndexRow;
@@ -30,6 +32,7 @@ use crate::rows::names::{find_in_row, ids_in_row};
 use crate::rows::record::{Record, RecordHead};
 use crate::store::Store;
 use crate::write::apply::rdn_key;
+use crate::write::digest::entry_hash;
 
 /// This many findings are listed; the others are only counted.
 pub const CHECK_FINDINGS_MAX: usize = 100;
@@ -116,6 +119,7 @@ impl Store {
         let rows = meta::indexes(environment.tables.meta, txn)?;
         let rows: Vec<IndexRow> = rows.into_iter().map(|(row, _)| row).collect();
         let dictionary = Arc::new(self.dictionary().with_rows(&rows)?);
+        let counters = Counters::read(environment.tables.meta, txn)?;
         let checker = Checker {
             store: self,
             txn,
@@ -124,6 +128,10 @@ impl Store {
             dictionary,
             children: FxHashMap::default(),
             named: 0,
+            digest: match counters.digest {
+                Some(_) => Some((environment.digest_key()?, Digest::default())),
+                None => None,
+            },
             report: CheckReport::default(),
         };
         checker.run(progress)
@@ -141,6 +149,8 @@ struct Checker<'c> {
     children: FxHashMap<u64, u64>,
     /// How many entries are found by their names.
     named: u64,
+    /// The digest as it should be, where one is kept and all rows can be read.
+    digest: Option<(Arc<DigestKey>, Digest)>,
     report: CheckReport,
 }
 
@@ -176,9 +186,16 @@ impl Checker<'_> {
         for row in self.tables.meta.iter(self.txn)? {
             let (key, row) = row?;
             self.report.rows += 1;
+            if let Some((digest_key, digest)) = &mut self.digest
+                && meta::is_digested(key)
+            {
+                *digest = digest.with(digest_key.meta(key, row));
+            }
             if !meta::is_known_key(key) {
                 self.find(FindingKind::Key, META, display(key), "is not known");
-            } else if let Some(reason) = meta::setting_fault(key, row) {
+            } else if let Some(reason) =
+                meta::setting_fault(key, row).or_else(|| requests::fault(key, row))
+            {
                 self.find(FindingKind::Key, META, display(key), reason);
             }
         }
@@ -191,7 +208,11 @@ impl Checker<'_> {
             let (row_key, text) = row?;
             self.report.rows += 1;
             let id = row_key.try_into().map(u32::from_be_bytes);
-            let known = id.ok().and_then(|id| self.dictionary.description(id));
+            let id = id.ok();
+            if let Some(((digest_key, digest), id)) = self.digest.as_mut().zip(id) {
+                *digest = digest.with(digest_key.attribute(id, text));
+            }
+            let known = id.and_then(|id| self.dictionary.description(id));
             if known.is_none_or(|known| known.text().as_bytes() != text) {
                 let reason = format!("'{}' is not what is in use", display(text));
                 self.find(FindingKind::Number, ATTRIBUTES, display(row_key), reason);
@@ -222,7 +243,10 @@ impl Checker<'_> {
             }
             match read(row, &self.dictionary, &mut buffer) {
                 Ok(record) => self.entry(id, &record, &mut scratch)?,
-                Err(reason) => self.find(FindingKind::Record, ENTRIES, id, reason),
+                Err(reason) => {
+                    self.digest = None;
+                    self.find(FindingKind::Record, ENTRIES, id, reason);
+                }
             }
         }
         progress("entries", total, total);
@@ -242,6 +266,12 @@ impl Checker<'_> {
             let reason = "has a running hash before the first change";
             self.find(FindingKind::Number, META, "counters", reason);
         }
+        if let Some((said, (_, found))) = counters.digest.zip(self.digest.as_ref())
+            && said != *found
+        {
+            let reason = format!("has the digest {said}, and that of the data is {found}");
+            self.find(FindingKind::Number, META, "counters", reason);
+        }
     }
 
     fn entry(
@@ -251,6 +281,9 @@ impl Checker<'_> {
         scratch: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
         *self.children.entry(record.parent).or_default() += 1;
+        if let Some((key, digest)) = &mut self.digest {
+            *digest = digest.with(entry_hash(key, id, record));
+        }
         let mut keys = PostingKeys::default();
         for (attribute, values) in record.attributes() {
             keys.extend(&self.dictionary, attribute, values.iter(), scratch);

@@ -13,6 +13,7 @@ use schema::{
     ModifyChange, RdnKey, RenameChange, SchemaChange, SettingChange,
 };
 
+use crate::base::digest::RowHash;
 use crate::base::lmdb::{CHILDREN, ENTRIES, NAMES, PlainTable};
 use crate::base::meta;
 use crate::error::StoreError;
@@ -58,6 +59,8 @@ impl Batch<'_> {
         }
         record.finish()?;
         self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
+        let added = self.hash_of_row(id, &row);
+        self.digest(RowHash::default(), added);
         self.index_entry(&row, id, true)?;
         self.row = row;
         self.put_name(parent, &change.key, id)?;
@@ -133,11 +136,11 @@ impl Batch<'_> {
         let schema = self.dictionary.schema().with_change(&added, &removed);
         let schema = schema.map_err(|error| invalid_definition("change", &error))?;
         for line in &change.removed {
-            self.put(PlainTable::Meta, meta::definition_key(line)?.as_bytes(), None);
+            self.put_digested(meta::definition_key(line)?.as_bytes(), None)?;
         }
         for line in &change.added {
             let key = meta::definition_key(line)?;
-            self.put(PlainTable::Meta, key.as_bytes(), Some(line.as_bytes()));
+            self.put_digested(key.as_bytes(), Some(line.as_bytes()))?;
         }
         self.dictionary = Arc::new(self.dictionary.under(Arc::new(schema))?);
         Ok(())
@@ -149,8 +152,7 @@ impl Batch<'_> {
         let key = meta::setting_key(name)?;
         let row = meta::setting_row(values);
         let row = (!values.is_empty()).then_some(row.as_slice());
-        self.put(PlainTable::Meta, key.as_bytes(), row);
-        Ok(())
+        self.put_digested(key.as_bytes(), row)
     }
 
     /// Other indexes. What they hold is built and removed beside everything else, see
@@ -279,6 +281,7 @@ impl Batch<'_> {
                     let id = dictionary.push(Arc::clone(description))?;
                     let text = description.text().as_bytes();
                     self.put(PlainTable::Attributes, &id.to_be_bytes(), Some(text));
+                    self.digest_attribute(id, description);
                     id
                 }
             };

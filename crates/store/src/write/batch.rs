@@ -13,9 +13,11 @@ use std::thread;
 
 use schema::{Change, EntryId};
 
+use crate::base::digest::DigestKey;
 use crate::base::lmdb::PlainTable;
 use crate::base::meta::{Counters, Mark};
 use crate::base::position::{LogPosition, Lsn};
+use crate::base::requests::KeptRequest;
 use crate::error::StoreError;
 use crate::overlay::layer::Layer;
 use crate::overlay::memtable::{Memory, MemoryMark};
@@ -38,6 +40,10 @@ pub struct Batch<'s> {
     pub(crate) memory: Memory,
     pub(crate) dictionary: Arc<Dictionary>,
     pub(crate) counters: Counters,
+    /// Of a store that keeps a digest.
+    pub(crate) digest_key: Option<Arc<DigestKey>>,
+    /// The requests of its records, where a digest is kept.
+    requests: Vec<KeptRequest>,
     /// Which base of the store it is made over.
     base: u64,
     pub(crate) names: RefCell<NameCache>,
@@ -115,6 +121,10 @@ impl<'s> Batch<'s> {
         }
         let Footing { version, layers, counters, dictionary, epoch } = footing;
         let names = names.renewed(version.naming(&counters));
+        let digest_key = match counters.digest {
+            Some(_) => Some(version.environment.digest_key()?),
+            None => None,
+        };
         let mut memory = std::mem::take(&mut seat.memory);
         memory.clear();
         let recorded =
@@ -127,6 +137,8 @@ impl<'s> Batch<'s> {
             memory,
             dictionary,
             counters,
+            digest_key,
+            requests: Vec::new(),
             base: version.number,
             names: RefCell::new(names),
             recorded,
@@ -217,7 +229,20 @@ impl<'s> Batch<'s> {
         }
         self.counters.set_mark(&mark);
         self.recorded = self.point();
+        if let Some(point) = self.counters.digest_point() {
+            self.store.digests.note(point);
+        }
         Ok(Applied::Done)
+    }
+
+    /// Says which request the last record is of, where a digest is kept: [`Store::requests`] tells
+    /// it from then on.
+    #[inline]
+    pub fn keep_request(&mut self, id: [u8; 16]) {
+        if self.digest_key.is_some() {
+            let Mark { lsn, time_us, .. } = self.counters.mark();
+            self.requests.push(KeptRequest { id, lsn, time_us });
+        }
     }
 
     /// Makes the changes of a record of the log. One that is not the next changes nothing.
@@ -302,7 +327,8 @@ impl<'s> Batch<'s> {
             return None;
         }
         let first = Lsn(self.before.0 + 1);
-        Some(Arc::new(self.memory.seal(first, self.counters)))
+        let layer = self.memory.seal(first, self.counters);
+        Some(Arc::new(layer.with_requests(std::mem::take(&mut self.requests))))
     }
 
     fn is_recorded(&self) -> bool {
@@ -321,6 +347,9 @@ impl<'s> Batch<'s> {
             *self.names.get_mut() = NameCache::default();
         }
         self.counters = point.counters;
+        while self.requests.last().is_some_and(|request| request.lsn.0 > self.counters.lsn) {
+            self.requests.pop();
+        }
         self.forget_moved_names();
         self.dictionary = Arc::clone(&point.dictionary);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::settings::cluster::{FORM, ID_MAX, LEVEL_FORM, level, member};
+use crate::settings::cluster::{FORM, ID_MAX, LEVEL_FORM, PREFERRED_FORM, level, member};
 use crate::settings::row::{Kind, Row, size};
 
 /// `[cluster]`.
@@ -35,6 +35,22 @@ pub(super) const ROWS: &[Row] = &[
         default: "",
         sentence: "All members with which the cluster begins, this server included: number, \
                    address for the others, URL for clients. The same on every server.",
+    },
+    Row {
+        section: "cluster",
+        key: "preferred",
+        kind: Kind::Texts {
+            separator: ',',
+            form: PREFERRED_FORM,
+            is_well_formed: |text| text.trim().parse::<u64>().is_ok(),
+            set: |s, texts| {
+                let ids = texts.iter().filter_map(|text| text.trim().parse().ok());
+                s.cluster.preferred = ids.collect();
+            },
+        },
+        default: "",
+        sentence: "Numbers of the members that should lead as long as one of them can, those of \
+                   the main site for example; empty: all alike. The same on every server.",
     },
     Row {
         section: "cluster",

@@ -47,6 +47,7 @@ impl Store {
             dictionary,
             children: rustc_hash::FxHashMap::default(),
             named: 0,
+            digest: None,
             report: CheckReport::default(),
         };
         checker.one_index(id, progress).map(Some)

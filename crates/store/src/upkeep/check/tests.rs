@@ -416,6 +416,10 @@ fn numbers_and_unknown_rows_are_found() {
         ],
     );
     check(
+        |tables, txn| tables.meta.put(txn, b"request 00000000000000000001", b"\0").unwrap(),
+        &[(Key, "table 'meta', key request 00000000000000000001: is no list of requests")],
+    );
+    check(
         |tables, txn| tables.meta.put(txn, b"colour", b"blue").unwrap(),
         &[(Key, "table 'meta', key colour: is not known")],
     );
@@ -433,6 +437,48 @@ fn numbers_and_unknown_rows_are_found() {
         |tables, txn| tables.entries.put(txn, b"x", b"").unwrap(),
         &[(Key, "table 'entries', key x: is no entry id")],
     );
+}
+
+#[test]
+fn a_digest_that_is_not_that_of_the_data_is_found() {
+    let digest_findings = |damage: &dyn Fn(&Tables, &mut RwTxn<'_>)| {
+        let store = filled();
+        store.keep_digest().unwrap();
+        assert_eq!(store.check(&mut |_, _, _| {}).unwrap().findings, []);
+        let environment = store.base_environment();
+        let mut txn = environment.write().unwrap();
+        damage(&environment.tables, &mut txn);
+        txn.commit().unwrap();
+        let report = store.check(&mut |_, _, _| {}).unwrap();
+        let is_this = |finding: &&Finding| finding.to_string().contains("has the digest");
+        report.findings.iter().filter(is_this).count()
+    };
+    let first = |tables: &Tables, txn: &RwTxn<'_>| {
+        let row = tables.entries.iter(txn).unwrap().last().unwrap().unwrap();
+        (row.0.to_vec(), row.1.to_vec())
+    };
+    let count = digest_findings(&|tables, txn| {
+        let (key, mut row) = first(tables, txn);
+        *row.last_mut().unwrap() ^= 1;
+        tables.entries.put(txn, &key, &row).unwrap();
+    });
+    assert_eq!(count, 1);
+    let count = digest_findings(&|tables, txn| {
+        tables.meta.put(txn, b"setting colour", b"").unwrap();
+    });
+    assert_eq!(count, 1);
+    let count = digest_findings(&|tables, txn| {
+        let before = Counters::read(tables.meta, txn).unwrap();
+        let counters = Counters { digest: Some(Digest::default()), ..before };
+        counters.write(tables.meta, txn).unwrap();
+    });
+    assert_eq!(count, 1);
+    // An entry that cannot be read is what is to be said.
+    let count = digest_findings(&|tables, txn| {
+        let (key, _) = first(tables, txn);
+        tables.entries.put(txn, &key, b"").unwrap();
+    });
+    assert_eq!(count, 0);
 }
 
 #[test]

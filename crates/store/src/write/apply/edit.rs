@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use schema::AttributeDelta;
 
+use crate::base::digest::RowHash;
 use crate::base::lmdb::{ENTRIES, PlainTable};
 use crate::error::StoreError;
 use crate::index::{Index, IndexKind};
@@ -23,6 +24,7 @@ impl Batch<'_> {
         let mut row = std::mem::take(&mut self.row);
         let mut buffer = Vec::new();
         let record = self.record_of(id, &mut buffer)?;
+        let before = self.hash_of(id, &record);
         let (parent, rdn) = name.unwrap_or((record.parent, record.rdn));
         let mut writer = RecordWriter::begin(parent, rdn, &mut row);
         for (attribute, values) in record.attributes() {
@@ -53,6 +55,8 @@ impl Batch<'_> {
             self.memory.push(index, &value, PostingChange::new(id, is_added));
         }
         self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
+        let after = self.hash_of_row(id, &row);
+        self.digest(before, after);
         self.row = row;
         Ok(())
     }
@@ -157,7 +161,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Takes an entry out of every index.
+    /// Takes an entry out of every index, and out of the digest.
     pub(super) fn unindex(&mut self, id: u64) -> Result<(), StoreError> {
         let dictionary = std::sync::Arc::clone(&self.dictionary);
         let mut row = std::mem::take(&mut self.row);
@@ -168,6 +172,8 @@ impl Batch<'_> {
         let mut buffer = Vec::new();
         let record = Record::read(&row, &dictionary, &mut buffer)
             .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
+        let gone = self.hash_of(id, &record);
+        self.digest(gone, RowHash::default());
         let change = PostingChange::new(id, false);
         for (attribute, values) in record.attributes() {
             for index in dictionary.indexes_of(attribute) {
