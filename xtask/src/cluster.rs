@@ -37,11 +37,14 @@ struct Asked {
     roster: Option<PathBuf>,
     folder: PathBuf,
     kinds: Vec<Kind>,
+    /// Only faults whose names have this in them.
+    only: String,
 }
 
 impl Asked {
     fn faults(&self) -> Vec<Fault> {
-        self.kinds.iter().flat_map(|kind| kind.with_nodes(self.nodes as usize)).collect()
+        let all = self.kinds.iter().flat_map(|kind| kind.with_nodes(self.nodes as usize));
+        all.filter(|fault| fault.to_string().contains(&self.only)).collect()
     }
 }
 
@@ -49,6 +52,9 @@ impl Asked {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let asked = parse(arguments)?;
     let faults = asked.faults();
+    if faults.is_empty() {
+        return Err(Error::usage(format!("none of these faults has '{}' in its name", asked.only)));
+    }
     if let Some(reason) = missing(&faults) {
         let hint = format!("--faults {DEFAULT_FAULTS} takes nothing");
         return Err(Error::Unable { reason, hint });
@@ -101,6 +107,7 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
         roster: None,
         folder: scratch("cluster"),
         kinds: kinds(DEFAULT_FAULTS)?,
+        only: String::new(),
     };
     options::read(arguments, |name, value| {
         match name {
@@ -111,6 +118,7 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
                     Some(nodes).filter(|nodes| NODES.contains(nodes)).ok_or_else(usage)?;
             }
             "--faults" => asked.kinds = kinds(&value.text()?)?,
+            "--only" => asked.only = value.text()?,
             "--rounds" => asked.rounds = value.number()?,
             "--seed" => asked.seed = value.number()?,
             "--clients" => asked.clients = value.number()?,
@@ -141,6 +149,8 @@ mod tests {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let asked = parse(&words("--nodes 5 --faults pause --rounds 7 --seed 3")).unwrap();
         assert_eq!((asked.nodes, asked.rounds, asked.seed, asked.faults().len()), (5, 7, 3, 3));
+        let one = parse(&["--only".to_owned(), "kill all, long".to_owned()]).unwrap();
+        assert_eq!(one.faults().len(), 1);
         assert_eq!(parse(&[]).unwrap().faults().len(), 8);
         assert_eq!(parse(&words("--faults partition,disk")).unwrap().faults().len(), 11);
         for wrong in ["--nodes 4", "--rounds x", "--faults none", "--faults kill,", "more 1"] {

@@ -7,6 +7,7 @@
 mod attack;
 mod bench;
 mod bench_access;
+mod bench_cluster;
 mod bench_import;
 mod bench_stopping;
 mod bench_writes;
@@ -86,6 +87,12 @@ const VERBS: &[Verb] = &[
         run: bench_access::run,
     },
     Verb {
+        name: "bench-cluster",
+        arguments: "[--quick] [--only PART] [--nodes LIST] [--connections LIST]",
+        purpose: "several nodes with one log: writes, reads, lag, and other servers' replicas",
+        run: bench_cluster::run,
+    },
+    Verb {
         name: "bench-stopping",
         arguments: "[--entries N] [--tries N]",
         purpose: "how soon searches end that nobody waits for",
@@ -107,7 +114,7 @@ const VERBS: &[Verb] = &[
     Verb {
         name: "cluster",
         arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip] [--rounds N] \
-                    [--seed S] [--release]",
+                    [--seed S] [--only TEXT] [--release]",
         purpose: "have nodes, network, disks and clocks fail, see that all nodes hold the same",
         run: cluster::run,
     },

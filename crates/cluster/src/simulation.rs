@@ -80,6 +80,7 @@ fn asked() -> Option<Range<u64>> {
 }
 
 /// Runs so many seeds as fit into a test, or those asked for, on all processors; says which failed.
+#[allow(clippy::disallowed_methods, reason = "tells a person how fast it is")]
 fn run_all(usual: Range<u64>, kind: Kind) {
     let (seeds, threads) = match asked() {
         None => (usual, 1),
@@ -142,12 +143,12 @@ const PROGRESS_SEEDS: u64 = 100;
 
 #[test]
 fn three_nodes_lose_nothing_and_agree() {
-    run_all(0..80, Kind::nodes(3));
+    run_all(0..150, Kind::nodes(3));
 }
 
 #[test]
 fn five_nodes_lose_nothing_and_agree() {
-    run_all(0..30, Kind::nodes(5));
+    run_all(0..50, Kind::nodes(5));
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn a_seed_runs_the_same_every_time() {
 #[test]
 fn the_checks_see_what_is_wrong() {
     let plants = [
-        (Plant::RestoresLeader, ""),
+        (Plant::RestoresLeader, "have different entries"),
         (Plant::AcknowledgesEarly, "was acknowledged"),
         (Plant::UnknownAsRefused, "was refused"),
         (Plant::ReadsUnasked, "is not linearizable"),
@@ -175,19 +176,17 @@ fn the_checks_see_what_is_wrong() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What is the matter when the checks do not see what is wrong and say so in these words.
+/// What is the matter when no check sees what is wrong and says so in these words. Others may see
+/// it as well.
 fn not_seen(plant: Plant, says: &str) -> Option<String> {
     let kind = Kind { plant: Some(plant), ..Kind::nodes(3) };
     let found = (0..PLANT_SEEDS).find_map(|seed| {
         let failure = std::panic::catch_unwind(|| run(seed, kind)).err()?;
-        Some((seed, text(&*failure)))
+        let reason = text(&*failure);
+        println!("{plant:?}: seed {seed}: {reason}");
+        reason.contains(says).then_some(seed)
     });
-    let Some((seed, reason)) = found else {
-        return Some(format!("no run found {plant:?}"));
-    };
-    println!("{plant:?}: seed {seed}: {reason}");
-    let is_seen = reason.contains(says);
-    (!is_seen).then(|| format!("{plant:?} was found by another check: {reason}"))
+    found.is_none().then(|| format!("no run found {plant:?} and said '{says}'"))
 }
 
 /// Something wrong is found in so many runs.

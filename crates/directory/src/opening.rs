@@ -117,11 +117,7 @@ impl Directory {
         let quarantine = Quarantine::open(&options.data, &clock)?;
         let schema = schema_of(&options.data)?;
         let store = Arc::new(Store::open(&options.data, &options.store, schema)?);
-        let disk = match &options.disk {
-            Some(disk) => Arc::clone(disk),
-            None => journal_disk(&options.data)?,
-        };
-        let journal = open_journal(&store, disk, &options)?;
+        let journal = open_journal(&store, disk_of(&options)?, &options)?;
         let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
@@ -228,6 +224,14 @@ impl Directory {
     /// A new connection's state.
     pub fn session(&self, peer: Peer) -> Session {
         Session::new(peer)
+    }
+}
+
+/// What the journal is on.
+fn disk_of(options: &DirectoryOptions) -> Result<Arc<dyn Disk>, DirectoryError> {
+    match &options.disk {
+        Some(disk) => Ok(Arc::clone(disk)),
+        None => Ok(journal_disk(&options.data)?),
     }
 }
 

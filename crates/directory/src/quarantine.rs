@@ -75,8 +75,8 @@ impl Quarantine {
         File::open(&self.data)?.sync_all()
     }
 
-    /// Records cannot be applied; the last of them is at `position`. Begins where that says that the
-    /// data here are not those of the cluster.
+    /// Records cannot be applied; the last of them is at `position`. Begins where that says that
+    /// the data here are not those of the cluster.
     pub(crate) fn note(
         &self,
         error: &ApplyError,

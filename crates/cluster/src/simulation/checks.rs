@@ -321,7 +321,9 @@ impl State {
             }
             // Refused after an outcome that is not known says nothing about that one. Some are not
             // sent again.
-            Told::Refused | Told::Unknown if asked.outcome() == Told::Unknown && id % 4 > 0 => {
+            Told::Refused | Told::Unknown
+                if asked.outcome() == Told::Unknown && !id.is_multiple_of(4) =>
+            {
                 self.unknown.push(id);
             }
             Told::Nothing { .. } | Told::Refused | Told::Unknown => {}

@@ -11,7 +11,7 @@ use super::world::World;
 use crate::types::Runtime;
 
 /// How many kinds there are.
-const KINDS: u64 = 24;
+const KINDS: u64 = 26;
 
 /// Lets one thing go wrong, or get well again.
 pub(super) async fn one(world: &mut World) {
@@ -30,6 +30,7 @@ pub(super) async fn one(world: &mut World) {
             }
         }
         20 => step_clock(world, any),
+        21 | 22 => stall_and_restart(world, leader, any).await,
         _ => {
             world.network.heal();
             world.revive().await;
@@ -157,6 +158,15 @@ fn disk(world: &World, kind: u64, id: u64) {
             });
         }
     }
+}
+
+/// A disk stands still while the others go on; then the power of its node fails, and that of the
+/// leader.
+async fn stall_and_restart(world: &mut World, leader: u64, any: u64) {
+    world.members[&any].disk.stall(true);
+    let pause = world.dice.duration(Duration::from_millis(50), Duration::from_secs(1));
+    sleep(pause).await;
+    restart(world, &[leader, any], Duration::from_millis(100)).await;
 }
 
 /// The time of day of a node is another by up to an hour.

@@ -150,7 +150,7 @@ fn changes(view: &View<'_>, next: EntryId, request: &Request, desk: Desk) -> Opt
 fn tidy(view: &View<'_>, marks: EntryId, request: u64) -> Option<Change> {
     let old_dn = Dn::parse(&format!("cn=r{request},{MARKS}")).unwrap();
     let id = find(view, &format!("cn=r{request},{MARKS}"))?;
-    if request % 2 == 0 {
+    if request.is_multiple_of(2) {
         return Some(Change::Delete(DeleteChange { id, dn: old_dn, attributes: Vec::new() }));
     }
     let new_rdn = Rdn::parse(&format!("cn=old {request}")).unwrap();

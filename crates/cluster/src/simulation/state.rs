@@ -100,10 +100,10 @@ impl State {
         self.store.published()
     }
 
-    /// All that is visible, to be compared with that of other nodes. A digest that the store keeps
-    /// belongs here as well.
+    /// All that is visible, and the digest of it that the store keeps, to be compared with that of
+    /// other nodes.
     pub(super) fn contents(&self) -> String {
-        let mut text = String::new();
+        let mut text = format!("{:?}\n", self.store.digests().last().unwrap());
         self.see(|view| {
             for entry in view.entries_after(EntryId::ROOT).unwrap() {
                 let entry = entry.unwrap();
@@ -223,6 +223,7 @@ fn make(data: &Path) {
         let _ = batch.record(mark).unwrap();
     }
     batch.commit().unwrap();
+    store.keep_digest().unwrap();
     assert_eq!(store.base().lsn, BEFORE_ALL);
 }
 

@@ -133,9 +133,11 @@ impl Member {
         1_700_000_000_000_000 + u64::try_from(ahead.as_micros()).unwrap()
     }
 
-    fn serve(&self, life: u64) {
-        if self.life() == life {
+    /// It serves clients from now on, one of which has waited for that.
+    fn serve(&self, life: u64, seen: &Seen) {
+        if self.life() == life && self.log().is_some() {
             *self.served.lock().unwrap() = life;
+            seen.local_read(self.id, self.state().last().lsn);
         }
     }
 }
@@ -270,12 +272,12 @@ impl World {
         self.network.join(id, receiver, &log);
         *member.running.lock().unwrap() = Some(log);
         if self.kind.plant == Some(Plant::ServesAtOnce) {
-            member.serve(life);
+            member.serve(life, &self.seen);
         }
-        let member = Arc::clone(member);
+        let (member, seen) = (Arc::clone(member), Arc::clone(&self.seen));
         Runtime::spawn(async move {
             if caught_up(&engine, Duration::from_secs(3600)).await.is_ok() {
-                member.serve(life);
+                member.serve(life, &seen);
             }
         });
     }
@@ -283,6 +285,10 @@ impl World {
     /// Takes the power from a node.
     pub(super) fn crash(&mut self, id: u64) {
         let member = &self.members[&id];
+        if member.serving().is_some() {
+            // The last that a client sees of it.
+            self.seen.local_read(id, member.state().last().lsn);
+        }
         let Some(log) = member.running.lock().unwrap().take() else { return };
         self.crashes += 1;
         self.network.leave(id);

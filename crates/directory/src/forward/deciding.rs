@@ -324,9 +324,13 @@ fn check_messages(
     messages: &[Zeroizing<Vec<u8>>],
 ) -> Result<((MessageId, OperationKind), Kind), &'static str> {
     let Some((last, updates)) = messages.split_last() else { return Err("there is no message") };
-    let (transaction, reads) = (None, Reads::Nothing);
-    let mut kind =
-        Kind { transaction, may_go_on: false, has_value: false, reads, wants_position: false };
+    let mut kind = Kind {
+        transaction: None,
+        may_go_on: false,
+        has_value: false,
+        reads: Reads::Nothing,
+        wants_position: false,
+    };
     for update in updates {
         let message = decode(directory, update)?;
         let Some(identifier) = transaction_of(&message).filter(|_| is_update(&message.op)) else {

@@ -4,8 +4,8 @@
 //! one leaves when it is answered. Where nobody decides, or the answer was lost, an update is sent
 //! again with the same id, until the time for it is over.
 //!
-//! Invariant: none overtakes an update of the same connection that came before it, also not one that
-//! this node was to decide, and gives up with the lead.
+//! Invariant: none overtakes an update of the same connection that came before it, also not one
+//! that this node was to decide, and gives up with the lead.
 //! Invariant: each is answered exactly once, and what may have happened is never called a failure.
 //! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks.
 

@@ -130,16 +130,16 @@ struct State {
     last_durability: Option<Durability>,
     /// What becomes of the next batch.
     loses: Option<Loses>,
+    /// It is becoming that.
+    is_losing: bool,
+    /// A node that has lost the lead does not say so of its batch.
+    is_silent: bool,
     /// How often a majority was asked.
     rounds: usize,
     /// What becomes of such questions.
     quorum: Quorum,
     /// Those that are not answered yet.
     asked: Vec<BarrierDone>,
-    /// It is becoming that.
-    is_losing: bool,
-    /// A node that has lost the lead does not say so of its batch.
-    is_silent: bool,
 }
 
 /// What becomes of questions to a majority.
@@ -229,26 +229,6 @@ impl SharedLog {
         self.lock().loses = Some(loses);
     }
 
-    /// What becomes of questions to a majority; those that were asked are answered.
-    pub fn set_quorum(&self, quorum: Quorum) {
-        let mut state = self.lock();
-        state.quorum = quorum;
-        let last = state.last();
-        let asked = std::mem::take(&mut state.asked);
-        drop(state);
-        asked.into_iter().for_each(|done| done(answer(quorum, last)));
-    }
-
-    /// How often a majority was asked.
-    pub fn rounds(&self) -> usize {
-        self.lock().rounds
-    }
-
-    /// Waits until a majority was asked so often.
-    pub fn wait_for_rounds(&self, rounds: usize) {
-        drop(self.moved.wait_while(self.lock(), |state| state.rounds < rounds).unwrap());
-    }
-
     /// A node applies its last record of a term as its own, and from then on what it has not.
     pub fn apply_late(&self, number: usize, term: u64) {
         let mut state = self.lock();
@@ -276,6 +256,26 @@ impl SharedLog {
     /// Who decides.
     pub fn leader(&self) -> Option<usize> {
         self.lock().leader
+    }
+
+    /// What becomes of questions to a majority; those that were asked are answered.
+    pub fn set_quorum(&self, quorum: Quorum) {
+        let mut state = self.lock();
+        state.quorum = quorum;
+        let last = state.last();
+        let asked = std::mem::take(&mut state.asked);
+        drop(state);
+        asked.into_iter().for_each(|done| done(answer(quorum, last)));
+    }
+
+    /// How often a majority was asked.
+    pub fn rounds(&self) -> usize {
+        self.lock().rounds
+    }
+
+    /// Waits until a majority was asked so often.
+    pub fn wait_for_rounds(&self, rounds: usize) {
+        drop(self.moved.wait_while(self.lock(), |state| state.rounds < rounds).unwrap());
     }
 
     /// Whether the next loss has happened.

@@ -5,8 +5,8 @@
 //! nothing of it has happened.
 //! Invariant: no thread waits for a password hash: the hash pool computes it, and the request goes
 //! on when it is done.
-//! Invariant: every request is answered, also when the pool is closed before its hash is there: then
-//! nothing of it has happened, and whoever decides next is asked.
+//! Invariant: every request is answered, also when the pool is closed before its hash is there:
+//! then nothing of it has happened, and whoever decides next is asked.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -40,6 +40,8 @@ pub struct ClusterSettings {
 pub(super) const FORM: &str = "members like \"1 192.0.2.1:7636 ldap://192.0.2.1:1389\": a number \
                                from 1, the address for the others, and the URL for clients";
 
+/// What a preferred member is written as.
+pub(super) const PREFERRED_FORM: &str = "numbers of members";
 /// What the level of a naming context is written as.
 pub(super) const LEVEL_FORM: &str = "levels with a name like \"linearizable dc=example,dc=com\" or \
                                      \"bounded 500 dc=example,dc=com\"";
@@ -49,9 +51,6 @@ pub(super) fn level(text: &str) -> Option<(String, DefaultReadLevel)> {
     let (level, name) = DefaultReadLevel::before(text)?;
     Dn::parse(name).ok().filter(|dn| !dn.is_root()).map(|_| (name.to_owned(), level))
 }
-
-/// What a preferred member is written as.
-pub(super) const PREFERRED_FORM: &str = "numbers of members";
 
 /// The longest address or URL, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;

@@ -311,7 +311,7 @@ impl Load {
         let mut changes = vec![replacement(COUNTER, count.to_string())];
         let padding = self.shared.padding.load(Ordering::Relaxed);
         if padding > 0 {
-            changes.push(replacement("description", "x".repeat(padding)));
+            changes.push(replacement("description", self.padding(padding)));
         }
         let outcome = self.call(client, &Request::Modify { dn: dn.clone(), changes });
         if let Some(written) = self.account.written.get_mut(&dn) {
@@ -331,6 +331,15 @@ impl Load {
             self.expect(code, "modify", &dn);
         }
         outcome
+    }
+
+    /// A text of so many octets, without order in it: it must not get smaller on the disk.
+    fn padding(&mut self, length: usize) -> String {
+        let mut text = String::with_capacity(length + 16);
+        while text.len() < length {
+            text.push_str(&format!("{:016x}", self.chance.draw()));
+        }
+        text
     }
 
     /// Reads the number of an entry: it must be one that was written, and not lower than what this

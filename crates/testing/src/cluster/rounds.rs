@@ -66,21 +66,34 @@ impl Run {
         self.shared.padding.store(PADDING_BYTES, Relaxed);
         let (begin, before) = (now(), self.acknowledged());
         while begin.elapsed() < FULL_MAX && self.acknowledged() < before + PADDED_WRITES {
-            self.look(&[])?;
+            self.look(&[which])?;
             pause(LOOK_EVERY);
         }
         let is_stopped = self.acknowledged() < before + PADDED_WRITES;
-        let role = if self.wait_leader()? == which { "the leader" } else { "a follower" };
-        let what = if is_stopped { "stopped or slowed writes" } else { "did not stop writes" };
-        self.totals.count(format!("the full disk of {role} {what}"));
+        let what = if is_stopped { "writes stop or are few" } else { "writes go on" };
         self.read_at(which)?;
         self.shared.padding.store(0, Relaxed);
         self.cluster.disks()?.free(which)?;
         let begin = now();
+        let needs_start = self.cannot_go_on(which)?;
+        if needs_start {
+            self.cluster.kill(which)?;
+            self.cluster.start_again(which)?;
+        }
+        let after = if needs_start { "after a restart" } else { "by itself" };
+        self.totals.count(format!("with a full disk, {what}; the node goes on {after}"));
         self.wait_healthy(false)?;
         self.wait_writes()?;
-        self.totals.took("writes after a full disk has room again, after", begin.elapsed());
+        self.totals.took("all is well after a full disk has room again, after", begin.elapsed());
         Ok(())
+    }
+
+    /// Whether a node has ended or says that it cannot go on.
+    pub(super) fn cannot_go_on(&mut self, which: usize) -> Result<bool, String> {
+        if self.cluster.ended(which)?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.cluster.view(which)?.is_some_and(|view| view.error.is_some()))
     }
 
     /// Lets nodes' syncs take as long as those of a disk that is failing.
@@ -190,10 +203,10 @@ const LONG_MORE_MS: u64 = 1000;
 /// The shortest time for which a node is frozen.
 const PAUSE_MIN_MS: f64 = 1000.0;
 /// What each modification has more while a disk is full.
-const PADDING_BYTES: usize = 16 << 10;
+const PADDING_BYTES: usize = 64 << 10;
 /// So many writes need more than the segments that the journal has ready, about half of them with
 /// much in them.
-const PADDED_WRITES: u64 = 6000;
+const PADDED_WRITES: u64 = 3000;
 /// The longest time for which a disk is full.
 const FULL_MAX: Duration = Duration::from_secs(20);
 /// What the slowest disk writes in a second: a sync takes half a second at least.

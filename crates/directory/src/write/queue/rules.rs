@@ -1,5 +1,5 @@
-//! The rules that a batch changes: the schema, ACIs and password policies, from when it is handed to
-//! the log until it is known what becomes of it.
+//! The rules that a batch changes: the schema, ACIs and password policies, from when it is handed
+//! to the log until it is known what becomes of it.
 //!
 //! Invariant: rules are in force where the batch that changes them is visible, and those of a batch
 //! that is lost are not.

@@ -1,7 +1,7 @@
 //! Bits that change in the files of a node while it is down: it refuses to start, or it catches up
 //! and answers as the others do.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::cluster::fault::Flip;
@@ -15,6 +15,14 @@ enum Start {
     Refused(String),
     /// It serves and follows.
     Follows,
+}
+
+/// What nodes answer that are asked for all they have.
+enum Compared {
+    /// The one that may refuses.
+    Refused,
+    /// How the answers differ.
+    Answers(Vec<String>),
 }
 
 impl Run {
@@ -66,8 +74,21 @@ impl Run {
                 self.cluster.start_again(which)?;
             }
             Start::Follows => {
+                let compared = self.compare(which)?;
+                let Compared::Answers(wrong) = compared else {
+                    self.totals.count(format!("with a bit flipped {where_}, a node refuses reads"));
+                    return Ok(());
+                };
+                // The data file has no checksums: what is not noticed is told.
+                if place == Flip::Base && !wrong.is_empty() {
+                    let what = format!("with a bit flipped {where_}, a node answers WRONGLY");
+                    self.totals.count(what);
+                    return Ok(());
+                }
                 self.totals.count(format!("with a bit flipped {where_}, a node catches up"));
-                self.compare()?;
+                if !wrong.is_empty() {
+                    return Err(format!("wrong answers: {}", wrong.join("; ")));
+                }
             }
         }
         Ok(())
@@ -104,17 +125,27 @@ impl Run {
         Err(format!("it neither refuses nor follows in {} s", HEALTHY_MAX.as_secs()))
     }
 
-    /// Compares what all nodes answer, while nobody writes.
-    fn compare(&mut self) -> Result<(), String> {
+    /// Compares what all nodes answer, while nobody writes; one of them may refuse to.
+    fn compare(&mut self, may_refuse: usize) -> Result<Compared, String> {
         self.shared.hold.store(true, Ordering::Relaxed);
         self.wait_healthy(true)?;
-        let wrong = judge::unlike(&self.trees()?);
+        let mut trees = Vec::new();
+        for which in 0..self.cluster.count() {
+            match self.cluster.tree(which) {
+                Ok(tree) => trees.push(tree),
+                Err(_) if which == may_refuse => {
+                    self.shared.hold.store(false, Ordering::Relaxed);
+                    return Ok(Compared::Refused);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         self.shared.hold.store(false, Ordering::Relaxed);
-        if wrong.is_empty() { Ok(()) } else { Err(format!("wrong answers: {}", wrong.join("; "))) }
+        Ok(Compared::Answers(judge::unlike(&trees)))
     }
 }
 
-fn copy(from: &Path, to: &PathBuf) -> Result<(), String> {
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let (from, to) = (from.display().to_string(), to.display().to_string());
     tools::run("cp", &["--sparse=always", &from, &to]).map(drop)
 }
