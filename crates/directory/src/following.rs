@@ -41,6 +41,7 @@ impl Follower for Following {
     fn dropped(&self, published: &Mark) {
         self.acis.drop_after(published.lsn);
         self.password_policies.drop_after(published.lsn);
+        self.accounts.drop_after(published.lsn);
     }
 
     fn applied(&self, mark: &Mark, record: &Record, view: &View<'_>) -> Result<(), ApplyError> {
@@ -60,7 +61,7 @@ impl Follower for Following {
         }
         // What binds have left is a change of the server's own account.
         if record.origin.op != OpKind::Internal {
-            self.accounts.heed(changes);
+            self.accounts.heed_another(changes, Timestamp(mark.time_us));
         }
         self.scram_keys.heed(changes);
         Ok(())

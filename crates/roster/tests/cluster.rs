@@ -9,15 +9,23 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use client::{ConnectOptions, Connection, SearchFor};
 use common::{Run, roster};
+use ldap::ber::{Frame, frame};
+use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
 use ldap::filter::Filter;
-use ldap::message::ModifyOperation;
+use ldap::message::{
+    Authentication, BindRequest, Control, ControlsBuf, DecodeLimits, DerefAliases, Message,
+    MessageId, Modification, ModificationsBuf, ModifyOperation, ModifyRequest, PartialAttribute,
+    Request, Response, Scope, SearchRequest, StringsBuf, ValuesBuf,
+};
+use ldap::result::ResultCode;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use testing::crash::server::{now, pause};
 
@@ -299,3 +307,168 @@ fn a_server_alone_is_told_apart_from_a_cluster_that_is_not_shown() {
     let run = roster(&["demo", "--nodes", "2"]);
     assert!(run.code == 2 && run.errors.contains("it is 1, 3 or 5"), "{run:?}");
 }
+
+/// A connection that sends controls and shows those of responses.
+struct Raw {
+    stream: TcpStream,
+    id: i32,
+}
+
+/// What came back for one request.
+#[derive(Debug, Default)]
+struct Answer {
+    code: Option<ResultCode>,
+    diagnostic: String,
+    titles: Vec<String>,
+    position: Vec<u8>,
+}
+
+impl Raw {
+    fn open(demo: &Demo, node: &Node) -> Self {
+        let stream = TcpStream::connect(&node.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut raw = Self { stream, id: 0 };
+        let authentication = Authentication::Simple(demo.password.as_bytes());
+        let bind = BindRequest { version: 3, name: "cn=Directory Manager", authentication };
+        let answer = raw.ask(Request::Bind(bind), None);
+        assert_eq!(answer.code, Some(ResultCode::Success), "{answer:?}");
+        raw
+    }
+
+    /// With a critical control: its OID and value.
+    fn ask(&mut self, op: Request<'_>, control: Option<(&str, Option<&[u8]>)>) -> Answer {
+        self.id += 1;
+        let mut controls = ControlsBuf::new();
+        if let Some((oid, value)) = control {
+            controls.push(Control { oid, critical: true, value });
+        }
+        let mut out = Vec::new();
+        Message { id: MessageId(self.id), op, controls: controls.as_ref() }.encode(&mut out);
+        self.stream.write_all(&out).unwrap();
+        let (mut answer, mut received) = (Answer::default(), Vec::new());
+        while answer.code.is_none() {
+            let length = loop {
+                if let Frame::Complete(length) = frame(&received, usize::MAX).unwrap() {
+                    break length;
+                }
+                let mut octets = [0; 4096];
+                let read = self.stream.read(&mut octets).unwrap();
+                assert!(read > 0, "the server has closed the connection");
+                received.extend_from_slice(&octets[..read]);
+            };
+            answer.take(&received.drain(..length).collect::<Vec<_>>());
+        }
+        answer
+    }
+
+    /// Gives somebody a title; the position of that.
+    fn set_title(&mut self, name: &str, title: &str) -> Vec<u8> {
+        let values = [title.as_bytes()].into_iter().collect::<ValuesBuf>();
+        let attribute = PartialAttribute { description: "title", values: values.as_ref() };
+        let mut changes = ModificationsBuf::new();
+        changes.push(Modification { operation: ModifyOperation::Replace, attribute });
+        let modify = ModifyRequest { name, changes: changes.as_ref() };
+        let answer = self.ask(Request::Modify(modify), Some((POSITION, None)));
+        assert_eq!(answer.code, Some(ResultCode::Success), "{answer:?}");
+        answer.position
+    }
+
+    /// Reads somebody's title.
+    fn title(&mut self, name: &str, level: AskedLevel<'_>) -> Answer {
+        let value = ReadLevelRequest::new(level).encode();
+        let attributes = ["title"].into_iter().collect::<StringsBuf>();
+        let search = SearchRequest {
+            base: name,
+            scope: Scope::Base,
+            deref: DerefAliases::Never,
+            size_limit_entries: 0,
+            time_limit_s: 0,
+            types_only: false,
+            filter: Filter::Present("objectClass"),
+            attributes: attributes.as_ref(),
+        };
+        self.ask(Request::Search(search), Some((READ_LEVEL, Some(&value))))
+    }
+}
+
+impl Answer {
+    fn take(&mut self, octets: &[u8]) {
+        let message = Message::<Response<'_>>::decode(octets, &DecodeLimits::default()).unwrap();
+        match message.op {
+            Response::SearchEntry { attributes, .. } => {
+                let values = attributes.iter().flat_map(|one| one.values.iter());
+                self.titles.extend(values.map(|one| String::from_utf8_lossy(one).into_owned()));
+            }
+            Response::Bind { result, .. }
+            | Response::Modify(result)
+            | Response::SearchDone(result) => {
+                self.code = Some(result.code);
+                self.diagnostic = result.diagnostic.to_owned();
+            }
+            other => panic!("{other:?}"),
+        }
+        for control in message.controls.iter().filter(|control| control.oid == POSITION) {
+            self.position = control.value.unwrap_or_default().to_vec();
+        }
+    }
+}
+
+/// Nodes that stand still until this is dropped.
+struct Paused([Pid; 2]);
+
+impl Paused {
+    fn new(nodes: [&Node; 2]) -> Self {
+        let pids = nodes.map(|node| Pid::from_raw(node.pid).unwrap());
+        pids.iter().for_each(|pid| kill_process(*pid, Signal::STOP).unwrap());
+        Self(pids)
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        for pid in self.0 {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+}
+
+#[test]
+fn reads_are_as_fresh_as_they_ask_for_or_refused() {
+    let demo = Demo::start(3);
+    let nodes = demo.nodes.iter().cloned();
+    let (leaders, followers): (Vec<_>, Vec<_>) = nodes.partition(|node| node.role == "leader");
+    let [mut leader, mut one, mut two] =
+        [&leaders[0], &followers[0], &followers[1]].map(|node| Raw::open(&demo, node));
+
+    // What was written by one is read at all others.
+    for round in 0..20 {
+        let title = format!("Title {round}");
+        let cookie = [&mut leader, &mut one][round % 2].set_title(PERSON, &title);
+        let level = AskedLevel::AtLeast { cookie: &cookie };
+        for reader in [&mut leader, &mut one, &mut two] {
+            let found = reader.title(PERSON, level);
+            assert_eq!(found.titles, [&*title], "{found:?}");
+            let found = reader.title(PERSON, AskedLevel::Linearizable);
+            assert_eq!(found.titles, [&*title], "{found:?}");
+        }
+    }
+
+    // A follower whose others stand still knows that it cannot know.
+    let paused = Paused::new([&leaders[0], &followers[1]]);
+    let local = one.title(PERSON, AskedLevel::Local);
+    assert_eq!(local.titles, ["Title 19"], "{local:?}");
+    for level in [AskedLevel::Bounded { bound_ms: 1 }, AskedLevel::Linearizable] {
+        let refused = one.title(PERSON, level);
+        assert_eq!(refused.code, Some(ResultCode::Unavailable), "{refused:?}");
+        assert!(refused.diagnostic.contains("it heard from a leader "), "{refused:?}");
+        assert!(refused.titles.is_empty());
+    }
+    drop(paused);
+    wait_for("a majority again", || {
+        let found = one.title(PERSON, AskedLevel::Linearizable);
+        (found.titles == ["Title 19"]).then_some(())
+    });
+}
+
+const READ_LEVEL: &str = "2.25.240622864993748405525653984067480598434.4.1";
+const POSITION: &str = "2.25.240622864993748405525653984067480598434.4.2";

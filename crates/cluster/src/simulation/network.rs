@@ -6,7 +6,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use history::log::{CommitLog as _, ReadLevel};
 use history::record::Record;
 use openraft::alias::VoteOf;
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
@@ -212,7 +211,7 @@ impl Link {
                 // Who asked may have gone.
                 let _ = answer.send(read.ok());
             };
-            log.barrier(ReadLevel::Linearizable, Box::new(done));
+            log.0.read_index(Box::new(done));
             drop(log);
             heard.await.ok().flatten()
         };

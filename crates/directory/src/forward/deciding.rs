@@ -117,6 +117,11 @@ impl Worker {
                 let update = self.forwarded_update(session, messages, ticket, applied)?;
                 self.go_on_forwarded(update)
             }
+            ForwardedWork::Events(_) if applied.is_some() => {
+                let which = (MessageId(0), OperationKind::Modify);
+                ticket.answer(&self.answered_with(which, WriteResponse::success()));
+                None
+            }
             ForwardedWork::Events(accounts) => {
                 let op = WriteOp::AccountEvents(SentEvents { accounts, is_elsewhere: true });
                 submit_of_server(&directory, op, true, ticket);

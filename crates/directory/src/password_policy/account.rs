@@ -246,6 +246,11 @@ impl AccountState {
         self.temporary_uses.saturating_add(u32::from(is_counted))
     }
 
+    /// The state after a bind of which only counts that it was one.
+    pub(super) fn after_use(self, policy: &PasswordPolicy) -> Self {
+        Self { temporary_uses: self.uses_after(policy), ..self }
+    }
+
     /// Nobody has signed in for too long. An account that never was used counts from its password.
     fn is_idle(&self, policy: &PasswordPolicy, now: Timestamp) -> bool {
         let last = self.last_success.max(self.changed);
@@ -263,7 +268,8 @@ impl AccountState {
         between(now, after(*last, delay))
     }
 
-    /// A bind with the right password (§7.2 to §7.5).
+    /// A bind with the right password (§7.2 to §7.5). Failures after it, and their lock, stay:
+    /// another node may have noted them first.
     ///
     /// # Errors
     /// When the password has expired and no grace is left.
@@ -272,8 +278,12 @@ impl AccountState {
         policy: &PasswordPolicy,
         now: Timestamp,
     ) -> Result<SuccessfulLogin, Rejected> {
-        let mut state =
-            Self { failures: Vec::new(), locked: None, last_success: Some(now), ..self.clone() };
+        let mut state = Self { last_success: Some(now), ..self.clone() };
+        state.failures.retain(|failure| *failure > now);
+        state.locked = match state.locked {
+            Some(Locked::Since(moment)) if moment > now => state.locked,
+            _ => None,
+        };
         state.temporary_uses = self.uses_after(policy);
         let must_change = policy.forces_change() && self.is_reset;
         let mut warning = None;
@@ -301,12 +311,9 @@ impl AccountState {
         Some(after(self.changed?, policy.max_age?))
     }
 
-    /// A bind with a wrong password (§7.6).
+    /// A bind with a wrong password (§7.6); it may be earlier than others that are known.
     pub fn after_failure(&self, policy: &PasswordPolicy, now: Timestamp) -> Self {
         let mut state = Self { temporary_uses: self.uses_after(policy), ..self.clone() };
-        if let Some(length) = policy.failure_interval {
-            state.failures.retain(|failure| between(*failure, now) < length);
-        }
         // A lock that was over is no reason to keep the failures that led to it.
         if let (Some(Locked::Since(moment)), Some(length)) = (state.locked, policy.lockout_duration)
             && now >= after(moment, length)
@@ -314,10 +321,16 @@ impl AccountState {
             state.locked = None;
             state.failures.retain(|failure| *failure > moment);
         }
-        state.failures.push(now);
+        let place = state.failures.partition_point(|failure| *failure <= now);
+        state.failures.insert(place, now);
+        let latest = state.failures.last().copied().unwrap_or(now);
+        if let Some(length) = policy.failure_interval {
+            let is_recent = |failure| failure == latest || between(failure, latest) < length;
+            state.failures.retain(|failure| is_recent(*failure));
+        }
         let most = usize::try_from(policy.max_failures).unwrap_or(usize::MAX);
         if policy.lockout && most > 0 && state.failures.len() >= most && state.locked.is_none() {
-            state.locked = Some(Locked::Since(now));
+            state.locked = Some(Locked::Since(latest));
         }
         let too_many = state.failures.len().saturating_sub(policy.failures_kept());
         state.failures.drain(..too_many);

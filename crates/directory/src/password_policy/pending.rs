@@ -49,6 +49,9 @@ struct Shard {
     under_way: UnderWay,
     /// The last change of which the events are not here any more: older views lack them.
     forgotten: Lsn,
+    /// In a cluster, when clients last set the state of accounts: events of other nodes up to then
+    /// count no more, also those that come later.
+    resets: FxHashMap<EntryId, Timestamp>,
 }
 
 /// What is known of accounts beyond their entries.
@@ -60,6 +63,8 @@ pub(crate) struct Accounts {
     accounts_max: usize,
     last_login: bool,
     last_login_precision: Duration,
+    /// Whether other nodes send what binds left there.
+    has_others: bool,
     /// Guesses that have a number so far.
     guesses: AtomicU64,
 }
@@ -96,7 +101,7 @@ pub(crate) enum NotNow {
 
 impl Accounts {
     /// Prepares the table; its thread is started with [`AccountWriter::start`].
-    pub(crate) fn new(options: &PasswordPolicyOptions) -> (Self, AccountWriter) {
+    pub(crate) fn new(options: &PasswordPolicyOptions, has_others: bool) -> (Self, AccountWriter) {
         let (calls, heard) = bounded(CALLS_MAX);
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let accounts = Self {
@@ -106,6 +111,7 @@ impl Accounts {
             accounts_max: options.accounts_max,
             last_login: options.last_login,
             last_login_precision: options.last_login_precision,
+            has_others,
             guesses: AtomicU64::new(0),
         };
         (accounts, AccountWriter { heard, delay: options.state_delay })
@@ -228,7 +234,7 @@ impl Accounts {
             };
         }
         // The guesses of others are theirs: a success clears what was noted.
-        let now = later_than_all(&known, shard.accounts.get(&account.id), now);
+        let now = shard.later_than_all(account.id, &known, now);
         let login = known.after_success(policy, now).map_err(NotNow::Rejected)?;
         if self.is_worth(policy, &known, &login.state, now) {
             let is_counted = account.stored.differs_in_uses(&login.state);
@@ -250,7 +256,7 @@ impl Accounts {
         if !counts_failures(policy) && !counts_uses(policy, state) {
             return false;
         }
-        let now = later_than_all(state, shard.accounts.get(&account.id), now);
+        let now = shard.later_than_all(account.id, state, now);
         let locked = state.after_failure(policy, now).locked;
         let changes = locked != state.locked;
         let is_counted = counts_uses(policy, state);
@@ -303,25 +309,50 @@ impl Accounts {
         }
     }
 
-    /// A client's changes are decided: the events of accounts whose state they set count no more.
-    pub(crate) fn heed<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) {
-        if self.is_idle() {
-            return;
-        }
-        for change in changes {
-            let id = match change {
-                Change::Modify(change) if sets_state(change) => change.id,
-                Change::Delete(change) => change.id,
-                _ => continue,
-            };
-            self.forget(id);
+    /// A client's changes are decided here, at this moment: the events of accounts whose state
+    /// they set count no more.
+    pub(crate) fn heed<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c Change>,
+        decided: Timestamp,
+    ) {
+        if self.has_others || !self.is_idle() {
+            changes.into_iter().filter_map(set_by).for_each(|id| self.forget(id, decided));
         }
     }
 
-    /// What binds left so far counts no more for an account: it was undone.
-    pub(crate) fn forget(&self, id: EntryId) {
-        if let Some(pending) = self.shard(id).accounts.get_mut(&id) {
-            pending.dead_through = pending.events.last().map(|event| event.at);
+    /// A client's changes were decided by another node: what was noted here later than that still
+    /// counts.
+    pub(crate) fn heed_another<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c Change>,
+        decided: Timestamp,
+    ) {
+        for id in changes.into_iter().filter_map(set_by) {
+            self.shard(id).reset(id, decided);
+        }
+    }
+
+    /// What was decided here after `last` never comes: the events in it are to be written yet.
+    pub(crate) fn drop_after(&self, last: Lsn) {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let pending = shard.accounts.values_mut();
+            for one in pending.filter(|one| one.decided.is_some_and(|decided| decided > last)) {
+                one.decided = None;
+            }
+        }
+    }
+
+    /// What binds left so far counts no more for an account: it was undone at this moment.
+    pub(crate) fn forget(&self, id: EntryId, decided: Timestamp) {
+        let mut shard = self.shard(id);
+        if self.has_others {
+            let last = shard.accounts.get(&id).and_then(Pending::last);
+            shard.reset(id, last.map_or(decided, |last| last.max(decided)));
+        }
+        if let Some(pending) = shard.accounts.get_mut(&id) {
+            pending.dead_through = pending.last();
         }
     }
 
@@ -356,6 +387,11 @@ impl Accounts {
             accounts.retain(|id, pending| {
                 if forgets && pending.is_written {
                     *forgotten = (*forgotten).max(pending.forget_sent());
+                }
+                if pending.sent == 0 {
+                    // Whoever decides elsewhere does not know that they count no more.
+                    let dead = pending.dead_through;
+                    pending.events.retain(|event| dead.is_none_or(|dead| event.at > dead));
                 }
                 if pending.sent == 0 && !pending.events.is_empty() {
                     pending.sent = pending.events.len();
@@ -401,9 +437,8 @@ impl Accounts {
 
     /// Of events of another node, those that still count.
     pub(crate) fn counted(&self, id: EntryId, events: &[Event]) -> Vec<Event> {
-        let shard = self.shard(id);
-        let Some(pending) = shard.accounts.get(&id) else { return events.to_vec() };
-        events.iter().copied().filter(|event| pending.counts(*event)).collect()
+        let reset = self.shard(id).resets.get(&id).copied();
+        events.iter().copied().filter(|event| reset.is_none_or(|reset| event.at > reset)).collect()
     }
 
     /// Whether all is written.
@@ -415,7 +450,44 @@ impl Accounts {
     }
 }
 
+impl Shard {
+    /// A client has set the state of an account: what binds left up to then counts no more.
+    fn reset(&mut self, id: EntryId, moment: Timestamp) {
+        if self.resets.len() >= RESETS_MAX && !self.resets.contains_key(&id) {
+            let oldest = self.resets.iter().min_by_key(|(_, moment)| **moment);
+            if let Some(oldest) = oldest.map(|(id, _)| *id) {
+                self.resets.remove(&oldest);
+            }
+        }
+        let known = self.resets.entry(id).or_insert(moment);
+        *known = moment.max(*known);
+        if let Some(pending) = self.accounts.get_mut(&id) {
+            pending.dead_through = pending.dead_through.max(Some(moment));
+        }
+    }
+
+    /// `now`, or a moment after everything that was noted when the clock, or that of another node,
+    /// was ahead: or else it would be taken for something that was cleared.
+    fn later_than_all(&self, id: EntryId, state: &AccountState, now: Timestamp) -> Timestamp {
+        let pending = self.accounts.get(&id);
+        let noted = pending.and_then(Pending::last);
+        let dead = pending.and_then(|one| one.dead_through).max(self.resets.get(&id).copied());
+        let near = later(now, NEAR * 2);
+        let clears = [state.last_success, state.changed].map(|at| at.filter(|at| *at <= near));
+        let [success, changed] = clears;
+        let [failure, grace] = [&state.failures, &state.grace_uses].map(|all| all.last().copied());
+        let last = [noted, dead, failure, grace, success, changed].into_iter().flatten().max();
+        let tick = Duration::from_micros(1);
+        last.map_or(now, |last| now.max(later(last, tick)))
+    }
+}
+
 impl Pending {
+    /// When the last event was.
+    fn last(&self) -> Option<Timestamp> {
+        self.events.last().map(|event| event.at)
+    }
+
     fn counts(&self, event: Event) -> bool {
         self.dead_through.is_none_or(|dead| event.at > dead)
     }
@@ -483,18 +555,11 @@ impl FoundAccount<'_> {
         let Some(pending) = pending else { return Cow::Borrowed(self.stored) };
         let is_there = pending.decided.is_some_and(|decided| self.lsn >= decided);
         let unwritten = pending.events.iter().skip(if is_there { pending.sent } else { 0 });
-        let events = unwritten.copied().filter(|event| pending.counts(*event));
+        // They are there also where nobody knows whether they were written.
+        let is_new = |event: &Event| !self.stored.failures.contains(&event.at);
+        let events = unwritten.copied().filter(|event| pending.counts(*event) && is_new(event));
         Cow::Owned(replay(self.stored.clone(), events, self.policy))
     }
-}
-
-/// `now`, or a moment after everything that was noted when the clock was ahead.
-fn later_than_all(state: &AccountState, pending: Option<&Pending>, now: Timestamp) -> Timestamp {
-    let noted = pending.and_then(|one| one.events.last().map(|event| event.at));
-    let dead = pending.and_then(|one| one.dead_through);
-    let last = [noted, dead, state.failures.last().copied(), state.grace_uses.last().copied()];
-    let tick = Duration::from_micros(1);
-    last.into_iter().flatten().max().map_or(now, |last| now.max(later(last, tick)))
 }
 
 /// The state after these events.
@@ -513,6 +578,41 @@ pub(crate) fn replay(
     })
 }
 
+/// The state after events that were noted here or at another node, at `now` of the node that
+/// decides. What was noted already is not noted twice, and what a later success or a new password
+/// clears is cleared, in whatever order they come.
+pub(crate) fn merge(
+    state: AccountState,
+    events: impl Iterator<Item = Event>,
+    policy: &PasswordPolicy,
+    now: Timestamp,
+) -> AccountState {
+    // A time that is far ahead is that of a wrong clock, or was imported: it clears nothing.
+    let near = later(now, NEAR);
+    events.fold(state, |state, event| {
+        let at = event.at;
+        let clears = |moment: Option<Timestamp>| moment.filter(|moment| *moment <= near);
+        let (success, changed) = (clears(state.last_success), clears(state.changed));
+        if changed.is_some_and(|changed| at <= changed) {
+            return state;
+        }
+        let is_before = success.is_some_and(|success| at <= success);
+        let is_known = state.failures.contains(&at)
+            || state.grace_uses.contains(&at)
+            || event.what == What::Success && state.last_success == Some(at);
+        match event.what {
+            _ if is_known => state,
+            What::Failure if is_before => state.after_use(policy),
+            What::Failure | What::Success => {
+                let last = state.last_success.filter(|_| is_before);
+                let mut after = replay(state, std::iter::once(event), policy);
+                after.last_success = last.or(after.last_success);
+                after
+            }
+        }
+    })
+}
+
 /// Whether a rule needs to know of wrong passwords.
 fn counts_failures(policy: &PasswordPolicy) -> bool {
     (policy.lockout && policy.max_failures > 0) || policy.min_delay.is_some()
@@ -521,6 +621,15 @@ fn counts_failures(policy: &PasswordPolicy) -> bool {
 /// Whether the number of binds counts, right or wrong: of a password that is good for a few.
 fn counts_uses(policy: &PasswordPolicy, state: &AccountState) -> bool {
     state.is_reset && policy.temporary.max_uses.is_some()
+}
+
+/// The account of which a change sets what events are about.
+fn set_by(change: &Change) -> Option<EntryId> {
+    match change {
+        Change::Modify(change) if sets_state(change) => Some(change.id),
+        Change::Delete(change) => Some(change.id),
+        _ => None,
+    }
 }
 
 /// Whether a change sets what events are about.
@@ -549,6 +658,13 @@ const STATE: &[&str] = &[
 
 /// Events of one account that wait.
 const EVENTS_MAX: usize = 256;
+
+/// Accounts whose last reset is remembered, in each part of the table; the oldest give way.
+const RESETS_MAX: usize = 256;
+
+/// How far the clocks of nodes may be apart for the order of what they note: more than the 10
+/// seconds that a node may be off and still lead.
+const NEAR: Duration = Duration::from_secs(60);
 
 /// Accounts in one change.
 const ACCOUNTS_PER_WRITE: usize = 250;

@@ -51,7 +51,7 @@ impl Default for PasswordPolicyOptions {
             state_delay: Duration::from_secs(1),
             accounts_max: 100_000,
             last_login: false,
-            last_login_precision: Duration::from_secs(3_600),
+            last_login_precision: Duration::from_secs(86_400),
         }
     }
 }

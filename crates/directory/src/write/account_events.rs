@@ -8,7 +8,7 @@ use schema::{Change, DnKey, EntryId, EntryRead as _, Schema};
 use store::Lsn;
 
 use crate::password_policy::account_event::{AccountEvents, Event, What};
-use crate::password_policy::pending::replay;
+use crate::password_policy::pending::merge;
 use crate::password_policy::{AccountState, PasswordPolicy};
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
@@ -65,7 +65,7 @@ fn change(
     let events = events.iter().copied();
     // Where no rule asks for it any more, only the last bind is of interest.
     let events = events.filter(|one| governing.is_some() || one.what == What::Success);
-    let now = replay(state.clone(), events, policy);
+    let now = merge(state.clone(), events, policy, decide.stamp.moment.time);
     let before = stored.to_entry()?;
     let mut after = before.clone();
     for ((name, old), (_, new)) in state.attributes().into_iter().zip(now.attributes()) {

@@ -67,11 +67,12 @@ impl WriteOutcome {
     /// The changes stay in the batch: what is remembered of accounts beside their entries follows
     /// them, before the next decision. Of changes that are given up nothing is to be forgotten.
     pub(crate) fn keep(&self, directory: &Directory, request: &WriteRequest) {
+        let decided = self.stamp.moment.time;
         if !matches!(request.op, WriteOp::AccountEvents(_) | WriteOp::Rehash(_)) {
-            directory.accounts.heed(self.changes.iter().map(Permitted::get));
+            directory.accounts.heed(self.changes.iter().map(Permitted::get), decided);
         }
         directory.credentials.scram_keys.heed(self.changes.iter().map(Permitted::get));
-        self.settled.iter().for_each(|account| directory.accounts.forget(*account));
+        self.settled.iter().for_each(|account| directory.accounts.forget(*account, decided));
     }
 }
 

@@ -42,6 +42,7 @@ mod search_work;
 mod session_monitor;
 mod sessions;
 mod sign_ins;
+mod sign_ins_of_a_cluster;
 mod sorting;
 mod stopping;
 mod subtree_delete;

@@ -587,13 +587,10 @@ impl<'s> Open<'s> {
         &mut self,
         directory: &Directory,
         queued: Queued,
-        mut answer: WriteResponse,
+        answer: WriteResponse,
         is_logged: bool,
     ) {
-        if queued.request.controls.position {
-            let lsn = self.batch.last().lsn;
-            answer.controls.push(directory.position(lsn, &mut *directory.chance()));
-        }
+        let answer = answer.telling(directory, &queued.request, self.batch.last().lsn);
         let waiting = Waiting::new(queued, answer, is_logged);
         self.answer_bytes += waiting.octets();
         self.waiting.push(waiting);
@@ -711,7 +708,11 @@ fn refuse_for_room(directory: &Directory, all: impl Iterator<Item = Queued>) {
     let (mut known, mut refused) = (Vec::new(), Vec::new());
     for queued in all {
         match carried_out(directory, &queued.request) {
-            Some(answer) => known.push(Waiting::new(queued, answer, false)),
+            Some(answer) => {
+                let lsn = directory.storage.store.published().lsn;
+                let answer = answer.telling(directory, &queued.request, lsn);
+                known.push(Waiting::new(queued, answer, false));
+            }
             None => refused.push(queued),
         }
     }

@@ -209,7 +209,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: Kind::number(0..=31_536_000, "seconds", |s, n| {
             s.password_policy.options.last_login_precision = Duration::from_secs(n);
         }),
-        default: "3600",
+        default: "86400",
         sentence: "How old pwdLastSuccess may be: it is written at most this often.",
     },
 ];
