@@ -1,5 +1,5 @@
-//! `cargo xtask cluster`: has the nodes of a real cluster fail under load, and their network, disks,
-//! clocks and files, many times, and compares what each holds afterwards with what was
+//! `cargo xtask cluster`: has the nodes of a real cluster fail under load, and their network,
+//! disks, clocks and files, many times, and compares what each holds afterwards with what was
 //! acknowledged.
 
 use std::path::PathBuf;

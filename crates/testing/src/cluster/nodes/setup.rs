@@ -61,6 +61,8 @@ impl Cluster {
         let log = log_file(&self.place.folder.join("log"))?;
         let count_text = count.to_string();
         let mut command = self.place.command(&["demo", "-n", ENTRIES, "--nodes", &count_text]);
+        // Others may run one, too: any ports that are free.
+        command.args(["--ldap", ANY, "--ldaps", ANY]);
         command.arg("--ready-file").arg(&ready).stdout(Stdio::null()).stderr(log);
         let demo = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         self.demo = Some(demo);
@@ -189,6 +191,8 @@ fn nodes(text: &str) -> Option<Vec<Node>> {
     Some(found)
 }
 
+/// Any port of this machine.
+const ANY: &str = "127.0.0.1:0";
 /// People that are there from the start, of the demo.
 const ENTRIES: &str = "500";
 /// People that are there from the start, in namespaces.
