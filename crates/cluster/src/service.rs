@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::asks::ASK_READ;
+use crate::comparing::{ASK_DIGESTS, Comparing, encode};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
@@ -117,19 +118,33 @@ impl Service {
             peers.know(*member, &node.address);
         }
         let asks = Some(peers.clone());
+        let every = options.compare_every;
+        let (digests, kept) = (Arc::clone(&state), errands.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
         let Started { log, receiver, driver, engine } = started;
         let log = Arc::new(log);
-        let asks = MemberAsks { log: log.0.clone(), asked_here: Arc::clone(&asked_here) };
+        let comparing = Comparing {
+            id,
+            every,
+            peers: peers.clone(),
+            state: Arc::clone(&digests),
+            errands: kept,
+            log: log.0.clone(),
+            engine: engine.clone(),
+        };
+        let asked = Arc::clone(&asked_here);
+        let asks = MemberAsks { log: log.0.clone(), state: digests, asked_here: asked };
         let handler = EngineHandler::new(receiver, Box::new(move |_, octets| asks.ask(octets)));
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
         let listener =
             tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
         let server = serve(listener, credentials, Arc::new(handler), ServerLimits::default());
         caught_up(&engine, CATCH_UP_WAIT).await?;
+        let comparing = tokio::spawn(comparing.run());
         let until_closed = async move {
             let _ = driver.await;
+            comparing.abort();
             drop(server);
         };
         let service = Arc::new(Self { log, peers, runtime, id, asked_here });
@@ -249,6 +264,7 @@ impl MemberReport {
 /// Answers what the other members ask.
 struct MemberAsks {
     log: LogHandle,
+    state: Arc<dyn StateMachine>,
     asked_here: Arc<OnceLock<AskedHere>>,
 }
 
@@ -271,6 +287,7 @@ impl MemberAsks {
                 };
                 self.log.barrier(ReadLevel::Linearizable, Box::new(done));
             }
+            Some(ASK_DIGESTS) => drop(answer.send(encode(&self.state.digests()))),
             Some(ASK_STATUS) => {
                 drop(answer.send(MemberReport::of(&self.log.status()).encode()));
             }

@@ -147,9 +147,12 @@ impl Directory {
             scram_keys: Arc::clone(&scram_keys),
             schema_times: Mutex::default(),
         });
+        if options.log.is_some() {
+            quarantine.prepare()?;
+        }
         let machine = machine_of(&following, known.as_ref(), &options, &quarantine);
         let log = open_log(machine, &store, &journal, &options, &clock)?;
-        let forwarding = forwarding(&options, known, &log, &clock);
+        let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -257,6 +260,10 @@ fn open_journal(
         return recover(store, disk, options);
     }
     let journal = recovery::open_unapplied(store, disk, options.journal_options(store.id()))?;
+    if !store.keeps_digest() {
+        tracing::info!("the digest of the data is computed, once");
+        store.keep_digest()?;
+    }
     Ok(Arc::new(journal))
 }
 
@@ -264,14 +271,16 @@ fn open_journal(
 fn forwarding(
     options: &DirectoryOptions,
     known: Option<Arc<KnownRequests>>,
+    store: &Store,
     log: &Arc<dyn CommitLog>,
     clock: &Arc<dyn Clock>,
-) -> Option<Arc<Forwarding>> {
-    let (forwarder, known) = options.forwarder.as_ref().zip(known)?;
-    known.fill(&**log);
+) -> Result<Option<Arc<Forwarding>>, DirectoryError> {
+    let both = options.forwarder.as_ref().zip(known);
+    let Some((forwarder, known)) = both else { return Ok(None) };
+    known.fill(store)?;
     let (limits, refers) = (&options.limits, options.refers_writes);
     let options = ForwardingOptions { limits, refers, known };
-    Some(Forwarding::start(Arc::clone(forwarder), log, clock, options))
+    Ok(Some(Forwarding::start(Arc::clone(forwarder), log, clock, options)))
 }
 
 /// Opens the commit log over the journal.
