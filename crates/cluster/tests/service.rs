@@ -357,12 +357,12 @@ fn copies(of: &std::path::Path, count: u64) -> BTreeMap<u64, Arc<Compared>> {
 /// Waits until `look` finds something.
 #[track_caller]
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = std::time::Instant::now();
-    while begin.elapsed() < PATIENCE {
+    let step = Duration::from_millis(5);
+    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
         if let Some(found) = look() {
             return found;
         }
-        std::thread::park_timeout(Duration::from_millis(5));
+        std::thread::park_timeout(step);
     }
     panic!("waited in vain: {what}");
 }

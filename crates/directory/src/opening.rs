@@ -147,10 +147,7 @@ impl Directory {
             scram_keys: Arc::clone(&scram_keys),
             schema_times: Mutex::default(),
         });
-        if options.log.is_some() {
-            quarantine.prepare()?;
-        }
-        let machine = machine_of(&following, known.as_ref(), &options, &quarantine);
+        let machine = machine_of(&following, known.as_ref(), &options, &quarantine)?;
         let log = open_log(machine, &store, &journal, &options, &clock)?;
         let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
@@ -233,10 +230,11 @@ fn machine_of(
     known: Option<&Arc<KnownRequests>>,
     options: &DirectoryOptions,
     quarantine: &Arc<Quarantine>,
-) -> Arc<dyn StateMachine> {
+) -> Result<Arc<dyn StateMachine>, DirectoryError> {
     let machine = StoreMachine::new(Arc::clone(&following.store));
     let machine: Arc<dyn StateMachine> = match &options.log {
         Some(_) => {
+            quarantine.prepare()?;
             let follower = Arc::clone(following) as Arc<dyn Follower>;
             let machine = Arc::new(machine.followed_by(follower));
             Arc::new(QuarantineMachine::new(machine, &following.store, quarantine))
@@ -244,10 +242,10 @@ fn machine_of(
         // All is decided here.
         None => Arc::new(machine),
     };
-    match known {
+    Ok(match known {
         Some(known) => Arc::new(NotedMachine::new(machine, known)),
         None => machine,
-    }
+    })
 }
 
 /// Opens the journal; that of one server with all that is in it applied.

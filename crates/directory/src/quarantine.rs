@@ -5,8 +5,8 @@
 //! be wrong, so it answers nothing, keeps what was found in a file, and does not start while the
 //! file is there.
 //!
-//! Invariant: the file is there, durably, before the log hears that it failed. A member of a cluster
-//! has it under another name from its start on, so that a full disk does not prevent it.
+//! Invariant: the file is there, durably, before the log hears that it failed. A member of a
+//! cluster has it under another name from its start on, so that a full disk does not prevent it.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

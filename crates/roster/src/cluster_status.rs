@@ -178,7 +178,8 @@ impl ClusterView {
     fn differing(&self) -> Option<String> {
         let difference = self.difference.as_ref()?;
         Some(format!(
-            "{difference}; a member in quarantine is made anew from a copy of another, and where              none is, stop all of them and compare"
+            "{difference}; a member in quarantine is made anew from a copy of another, and where \
+             none is, stop all of them and compare"
         ))
     }
 
