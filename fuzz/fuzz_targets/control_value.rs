@@ -2,6 +2,7 @@
 #![no_main]
 
 use ldap::control_value::policy_state::PolicyState;
+use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
 use ldap::control_value::usability::Usability;
 use ldap::control_value::vlv::{VlvRequest, VlvResponse};
@@ -27,6 +28,9 @@ fuzz_target!(|value: &[u8]| {
     }
     if let Ok(result) = SortResult::decode(value) {
         assert_eq!(SortResult::decode(&result.encode()), Ok(result));
+    }
+    if let Ok(request) = ReadLevelRequest::decode(value) {
+        assert_eq!(ReadLevelRequest::decode(&request.encode()), Ok(request));
     }
     if let Ok(request) = VlvRequest::decode(value) {
         assert_eq!(VlvRequest::decode(&request.encode()), Ok(request));

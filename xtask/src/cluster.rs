@@ -1,12 +1,14 @@
-//! `cargo xtask cluster`: kills and freezes the nodes of a real cluster under load, many times, and
-//! compares what each holds afterwards with what was acknowledged.
+//! `cargo xtask cluster`: has the nodes of a real cluster fail under load, and their network, disks,
+//! clocks and files, many times, and compares what each holds afterwards with what was
+//! acknowledged.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use testing::cluster::{Fault, Options, clean, run as run_rounds};
+use testing::cluster::{Fault, KINDS, Kind, Options, clean, missing, run as run_rounds};
 use testing::crash::server::{Place, scratch};
 
-use crate::shell::{self, roster};
+use crate::shell::{self, roster, roster_debug};
 use crate::{Error, options};
 
 /// Rounds unless told otherwise; about three seconds each.
@@ -15,6 +17,10 @@ const DEFAULT_ROUNDS: u64 = 30;
 const DEFAULT_NODES: u64 = 3;
 /// Concurrent clients unless told otherwise.
 const DEFAULT_CLIENTS: u64 = 6;
+/// The longest time for which a node is frozen, in seconds.
+const DEFAULT_PAUSE_S: u64 = 60;
+/// What takes turns unless told otherwise: it takes neither root nor a tool.
+const DEFAULT_FAULTS: &str = "kill,pause";
 /// How many nodes there may be.
 const NODES: [u64; 2] = [3, 5];
 
@@ -25,15 +31,36 @@ struct Asked {
     rounds: u64,
     seed: u64,
     clients: u64,
+    pause_s: u64,
+    /// The release build instead of the debug build.
+    release: bool,
     roster: Option<PathBuf>,
     folder: PathBuf,
-    faults: Vec<Fault>,
+    kinds: Vec<Kind>,
+    /// Only faults whose names have this in them.
+    only: String,
+}
+
+impl Asked {
+    fn faults(&self) -> Vec<Fault> {
+        let all = self.kinds.iter().flat_map(|kind| kind.with_nodes(self.nodes as usize));
+        all.filter(|fault| fault.to_string().contains(&self.only)).collect()
+    }
 }
 
 /// Runs the rounds that `arguments` ask for.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let asked = parse(arguments)?;
-    let program = asked.roster.clone().map_or_else(roster, Ok)?;
+    let faults = asked.faults();
+    if faults.is_empty() {
+        return Err(Error::usage(format!("none of these faults has '{}' in its name", asked.only)));
+    }
+    if let Some(reason) = missing(&faults) {
+        let hint = format!("--faults {DEFAULT_FAULTS} takes nothing");
+        return Err(Error::Unable { reason, hint });
+    }
+    let build = if asked.release { roster } else { roster_debug };
+    let program = asked.roster.clone().map_or_else(build, Ok)?;
     let place = Place { roster: program, folder: asked.folder.clone(), environment: Vec::new() };
     let options = Options {
         place,
@@ -41,7 +68,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
         rounds: asked.rounds,
         seed: asked.seed,
         clients: asked.clients as usize,
-        faults: asked.faults,
+        pause_max: Duration::from_secs(asked.pause_s),
+        faults,
     };
     println!("xtask: cluster: seed {}, data in {}", asked.seed, asked.folder.display());
     let mut done = None;
@@ -59,7 +87,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
             println!("{failure}");
             Err(Error::Wrong(format!(
                 "cluster: seed {}: not as it must be; the data and the logs of the nodes are kept \
-                 in {}/data",
+                 in {}; images of disks can be mounted with 'mount -o loop'",
                 asked.seed,
                 asked.folder.display()
             )))
@@ -74,9 +102,12 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
         rounds: DEFAULT_ROUNDS,
         seed: u64::from(std::process::id()),
         clients: DEFAULT_CLIENTS,
+        pause_s: DEFAULT_PAUSE_S,
+        release: false,
         roster: None,
         folder: scratch("cluster"),
-        faults: Fault::KINDS.iter().flat_map(|(_, faults)| faults.iter().copied()).collect(),
+        kinds: kinds(DEFAULT_FAULTS)?,
+        only: String::new(),
     };
     options::read(arguments, |name, value| {
         match name {
@@ -86,10 +117,13 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
                 asked.nodes =
                     Some(nodes).filter(|nodes| NODES.contains(nodes)).ok_or_else(usage)?;
             }
-            "--faults" => asked.faults = kinds(&value.text()?)?,
+            "--faults" => asked.kinds = kinds(&value.text()?)?,
+            "--only" => asked.only = value.text()?,
             "--rounds" => asked.rounds = value.number()?,
             "--seed" => asked.seed = value.number()?,
             "--clients" => asked.clients = value.number()?,
+            "--pause-max" => asked.pause_s = value.number()?,
+            "--release" => asked.release = true,
             "--roster" => asked.roster = Some(value.path()?),
             "--folder" => asked.folder = value.path()?,
             _ => return Ok(false),
@@ -99,16 +133,11 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
     Ok(asked)
 }
 
-/// The faults of the kinds that a list names.
-fn kinds(text: &str) -> Result<Vec<Fault>, Error> {
-    let mut faults = Vec::new();
-    for name in text.split(',') {
-        let kind = Fault::KINDS.iter().find(|(known, _)| *known == name);
-        let names: Vec<&str> = Fault::KINDS.iter().map(|(name, _)| *name).collect();
-        let usage = || Error::usage(format!("--faults takes some of {}", names.join(",")));
-        faults.extend_from_slice(kind.ok_or_else(usage)?.1);
-    }
-    Ok(faults)
+/// The kinds that a list names.
+fn kinds(text: &str) -> Result<Vec<Kind>, Error> {
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let usage = || Error::usage(format!("--faults takes some of {}", names.join(",")));
+    text.split(',').map(|name| Kind::named(name).ok_or_else(usage)).collect()
 }
 
 #[cfg(test)]
@@ -119,8 +148,11 @@ mod tests {
     fn options_have_values() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let asked = parse(&words("--nodes 5 --faults pause --rounds 7 --seed 3")).unwrap();
-        assert_eq!((asked.nodes, asked.rounds, asked.seed, asked.faults.len()), (5, 7, 3, 2));
-        assert_eq!(parse(&words("--faults kill,pause")).unwrap().faults.len(), 8);
+        assert_eq!((asked.nodes, asked.rounds, asked.seed, asked.faults().len()), (5, 7, 3, 3));
+        let one = parse(&["--only".to_owned(), "kill all, long".to_owned()]).unwrap();
+        assert_eq!(one.faults().len(), 1);
+        assert_eq!(parse(&[]).unwrap().faults().len(), 8);
+        assert_eq!(parse(&words("--faults partition,disk")).unwrap().faults().len(), 11);
         for wrong in ["--nodes 4", "--rounds x", "--faults none", "--faults kill,", "more 1"] {
             assert!(parse(&words(wrong)).is_err(), "{wrong}");
         }

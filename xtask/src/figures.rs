@@ -16,7 +16,7 @@ pub(crate) fn ends(figures: &[f64]) -> (f64, f64) {
 }
 
 /// What so large a share of the figures does not exceed; between two of them, a part of the way.
-fn quantile(figures: &[f64], share: f64) -> f64 {
+pub(crate) fn quantile(figures: &[f64], share: f64) -> f64 {
     let mut figures = figures.to_vec();
     figures.sort_by(f64::total_cmp);
     let place = share * figures.len().saturating_sub(1) as f64;

@@ -27,6 +27,10 @@ pub(crate) struct Running<'a> {
     what: String,
 }
 
+/// A load whose figures nobody wants; dropping it ends its process.
+#[derive(Debug)]
+pub(crate) struct Started(Child);
+
 /// What came of a load: the record of `roster bench`.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures(Value);
@@ -77,6 +81,11 @@ impl Running<'_> {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Leaves it to itself: its server may end before it.
+    pub(crate) fn alone(self) -> Started {
+        Started(self.child)
+    }
+
     /// Waits for its end.
     pub(crate) fn end(self) -> Result<Figures, String> {
         let (what, name) = (&self.what, self.server.name);
@@ -88,6 +97,13 @@ impl Running<'_> {
             return Err(format!("{what} on {name}: {why}\n{}", self.server.log_tail()));
         }
         Figures::parse(&stdout).map_err(|error| format!("{what} on {name}: {error}: {stdout}"))
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

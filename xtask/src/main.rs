@@ -7,6 +7,7 @@
 mod attack;
 mod bench;
 mod bench_access;
+mod bench_cluster;
 mod bench_import;
 mod bench_stopping;
 mod bench_writes;
@@ -28,6 +29,7 @@ mod options;
 mod scaling;
 mod servers;
 mod shell;
+mod simulate;
 mod test;
 mod threads;
 mod tidy;
@@ -85,6 +87,12 @@ const VERBS: &[Verb] = &[
         run: bench_access::run,
     },
     Verb {
+        name: "bench-cluster",
+        arguments: "[--quick] [--only PART] [--nodes LIST] [--connections LIST]",
+        purpose: "several nodes with one log: writes, reads, lag, and other servers' replicas",
+        run: bench_cluster::run,
+    },
+    Verb {
         name: "bench-stopping",
         arguments: "[--entries N] [--tries N]",
         purpose: "how soon searches end that nobody waits for",
@@ -105,8 +113,9 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "cluster",
-        arguments: "[--nodes N] [--faults kill,pause] [--rounds N] [--seed S]",
-        purpose: "kill and freeze the nodes of a cluster under load, see that all hold the same",
+        arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip] [--rounds N] \
+                    [--seed S] [--only TEXT] [--release]",
+        purpose: "have nodes, network, disks and clocks fail, see that all nodes hold the same",
         run: cluster::run,
     },
     Verb {
@@ -157,6 +166,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--turns N]",
         purpose: "what a second worker costs, and what follows for more",
         run: scaling::run,
+    },
+    Verb {
+        name: "simulate",
+        arguments: "[--nodes N] [--seeds A..B] [--seed N --trace]",
+        purpose: "clusters in one thread, with faults by chance, for many seeds",
+        run: simulate::run,
     },
     Verb {
         name: "test",

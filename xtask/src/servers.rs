@@ -4,7 +4,9 @@
 
 pub(crate) mod guard;
 mod ldif;
+pub(crate) mod members;
 pub(crate) mod peers;
+pub(crate) mod replicas;
 
 use std::fs;
 use std::io::Write as _;
@@ -13,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use testing::client::Client;
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, now, pause};
 
 use self::guard::Guard;
@@ -39,7 +42,14 @@ pub(crate) struct Server {
 #[derive(Debug)]
 enum Process {
     Roster(Roster),
-    Other(Child),
+    Other(Other),
+}
+
+/// Another server as a process that can be started again.
+#[derive(Debug)]
+struct Other {
+    serve: Command,
+    child: Child,
 }
 
 /// roster as a process that can be started again.
@@ -63,7 +73,7 @@ impl Server {
     pub(crate) fn id(&self) -> u32 {
         match &self.process {
             Process::Roster(roster) => roster.running.as_ref().map_or(0, Running::id),
-            Process::Other(child) => child.id(),
+            Process::Other(other) => other.child.id(),
         }
     }
 
@@ -85,6 +95,14 @@ impl Server {
             pause(SAMPLE_PAUSE);
         }
         Ok(())
+    }
+
+    /// A connection as its administrator.
+    pub(crate) fn enter(&self) -> Result<Client, String> {
+        let failed = |error| format!("{} at {}: {error}", self.name, self.address);
+        let mut client = Client::connect(self.address).map_err(failed)?;
+        client.bind(self.dn, self.password).map_err(failed)?;
+        Ok(client)
     }
 
     /// Memory that is not backed by files; 0 when it cannot be read.
@@ -124,6 +142,38 @@ impl Server {
         }
     }
 
+    /// Ends it at once, as a power cut would; `start_again` serves the same data.
+    pub(crate) fn kill(&mut self) -> Result<(), String> {
+        let killed = match &mut self.process {
+            Process::Roster(roster) => roster.running.as_mut().map_or(Ok(()), Running::strike),
+            Process::Other(other) => other.child.kill().map_err(|error| error.to_string()),
+        };
+        // Nothing comes before the signal. The number is this process's until it is waited for.
+        self.guard.dismiss();
+        let ended = match &mut self.process {
+            Process::Roster(roster) => roster.running.take().map_or(Ok(()), Running::kill),
+            Process::Other(other) => other.child.wait().map(drop).map_err(|one| one.to_string()),
+        };
+        killed.and(ended)
+    }
+
+    /// Starts it after it was killed, and waits until it serves.
+    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+        match &mut self.process {
+            Process::Roster(roster) => {
+                let running = roster.place.start()?;
+                self.address = running.address;
+                roster.running = Some(running);
+            }
+            Process::Other(other) => {
+                let failed = |error: std::io::Error| format!("{}: {error}", self.name);
+                other.child = other.serve.spawn().map_err(failed)?;
+            }
+        }
+        self.guard = Guard::process(self.id());
+        self.wait()
+    }
+
     /// Stops roster as an administrator would.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         self.guard.dismiss();
@@ -157,9 +207,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Before its number can be another process's.
         self.guard.dismiss();
-        if let Process::Other(child) = &mut self.process {
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Process::Other(other) = &mut self.process {
+            let _ = other.child.kill();
+            let _ = other.child.wait();
         }
     }
 }
@@ -200,20 +250,12 @@ pub(crate) fn started(place: Place, options: &[&str]) -> Result<Server, String> 
     })
 }
 
-/// Kills roster and starts it again.
+/// Kills roster and starts it again on its data.
 pub(crate) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
-    let Process::Roster(roster) = &mut server.process else {
-        return Err("only roster is killed".to_owned());
-    };
-    server.guard.dismiss();
-    roster.running.take().map_or(Ok(()), Running::kill)?;
-    let journal_bytes = disk_bytes(&roster.place.data().join("journal"));
-    let running = roster.place.start()?;
-    let start = running.start;
-    server.address = running.address;
-    server.guard = Guard::process(running.id());
-    roster.running = Some(running);
-    Ok(Recovered { journal_bytes, start })
+    server.kill()?;
+    let journal_bytes = disk_bytes(&server.folder.join("journal"));
+    server.start_again()?;
+    Ok(Recovered { journal_bytes, start: server.start() })
 }
 
 /// An address on this machine that nobody listens at.

@@ -35,6 +35,12 @@ pub(crate) fn roster() -> Result<PathBuf, Error> {
     Ok(target().join("release/roster"))
 }
 
+/// The server, built as for tests.
+pub(crate) fn roster_debug() -> Result<PathBuf, Error> {
+    step("the server", cargo(&["build", "--quiet", "--package", "roster"]))?;
+    Ok(target().join("debug/roster"))
+}
+
 /// Where cargo puts what it builds.
 pub(crate) fn target() -> PathBuf {
     let target =

@@ -15,6 +15,7 @@ mod command;
 mod driver;
 mod members;
 mod retention;
+mod watchdog;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,6 @@ use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Difference, Gone, LogBatch, Membership,
     NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
-use history::record::RECORD_LENGTH_MAX_BYTES;
 use openraft::Raft;
 use openraft::alias::JoinHandleOf;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
@@ -40,14 +40,16 @@ pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
 use self::retention::Retention;
+use self::watchdog::Watchdog;
+pub use self::watchdog::{CLOCK_SKEW_MAX, SLOW_DISK_AFTER, SLOW_SYNC, WELL_AFTER};
+use crate::asks::Asks;
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::{Engine, RaftMachine};
 use crate::options::Options;
 use crate::receiver::MemberReceiver;
-use crate::shared::Shared;
+use crate::shared::{Shared, Watched};
 use crate::tail::RaftTail;
-use crate::transport::Peers;
 use crate::types::{Runtime, SnapshotFile, Types};
 
 /// How many batches are worth having in flight: while one travels, the next are decided.
@@ -71,8 +73,8 @@ pub(crate) struct Parts {
     pub(crate) log: LogStore,
     pub(crate) options: Options,
     pub(crate) errands: Errands,
-    /// Where the leader is asked; none in simulations.
-    pub(crate) asks: Option<Peers>,
+    /// Where the leader is asked.
+    pub(crate) asks: Asks,
 }
 
 /// A node that runs.
@@ -113,6 +115,8 @@ where
     let acknowledger = Runtime::spawn(acknowledger.run());
     let members = Members { commands: commands.clone(), metrics: raft.metrics() };
     let retention = Retention::new(options.log_keep_bytes);
+    let preferred = options.preferred.clone();
+    let watchdog = Watchdog::new(options.id, preferred, options.failover_after, Instant::now());
     let driver = Driver {
         raft: raft.clone(),
         metrics: raft.metrics(),
@@ -125,6 +129,7 @@ where
         purge_upto: 0,
         retention,
         renewed: None,
+        watchdog,
         asks,
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
@@ -161,18 +166,34 @@ impl LogHandle {
         self.shared.compared(None, Some(difference.to_string()));
     }
 
+    /// What speaks against a server's leading, as it was found out.
+    pub(crate) fn set_watched(&self, watched: Watched) {
+        self.shared.set_watched(watched);
+    }
+
     pub(crate) fn barrier(&self, level: ReadLevel, done: BarrierDone) {
         match level {
             ReadLevel::Local => done(Ok(self.shared.progress.applied())),
             ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
-            ReadLevel::Bounded { staleness_ms } => done(self.shared.bounded(staleness_ms)),
-            ReadLevel::Linearizable => {
-                if let Err(mpsc::error::SendError(Command::Linearizable(done))) =
-                    self.commands.send(Command::Linearizable(done))
-                {
-                    done(Err(NotNow::Closed));
-                }
-            }
+            ReadLevel::Bounded { staleness_ms } => match self.shared.bounded(staleness_ms) {
+                Some(applied) => done(Ok(applied)),
+                None => self.ask(Command::Linearizable(done)),
+            },
+            ReadLevel::Linearizable => self.ask(Command::Linearizable(done)),
+        }
+    }
+
+    /// Which record one must have to see everything that was acknowledged; told only if this
+    /// server leads, so that members do not ask each other in turns.
+    pub(crate) fn read_index(&self, done: BarrierDone) {
+        self.ask(Command::ReadIndex(done));
+    }
+
+    fn ask(&self, command: Command) {
+        if let Err(mpsc::error::SendError(Command::Linearizable(done) | Command::ReadIndex(done))) =
+            self.commands.send(command)
+        {
+            done(Err(NotNow::Closed));
         }
     }
 
@@ -187,19 +208,7 @@ impl LogHandle {
                 return Err(CommitError::NotDeciding { leader: None });
             }
         }
-        let pairs = batch.records.iter().zip(batch.records.iter().skip(1));
-        for (before, record) in pairs {
-            if record.lsn.0 != before.lsn.0 + 1 {
-                return Err(CommitError::Stale { expected: Lsn(before.lsn.0 + 1) });
-            }
-        }
-        match batch.records.iter().map(|record| record.bytes.len()).max() {
-            None => Err(CommitError::Fatal("a batch without records".to_owned())),
-            Some(bytes) if bytes > RECORD_LENGTH_MAX_BYTES => {
-                Err(CommitError::TooLarge { bytes, limit_bytes: RECORD_LENGTH_MAX_BYTES })
-            }
-            Some(_) => Ok(()),
-        }
+        batch.check()
     }
 }
 

@@ -26,8 +26,11 @@ mod tail;
 pub mod test_support;
 pub mod transport;
 mod types;
+mod watcher;
 
-pub use engine::{MemberStatus, RaftLog, Status};
+pub use engine::{
+    CLOCK_SKEW_MAX, MemberStatus, RaftLog, SLOW_DISK_AFTER, SLOW_SYNC, Status, WELL_AFTER,
+};
 #[cfg(any(test, feature = "test-support"))]
 pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
@@ -38,3 +41,4 @@ pub use options::{
 pub use receiver::MemberReceiver;
 pub use service::{AnswerDone, AskedHere, LeaderAnswered, MemberReport, Service, ServiceParts};
 pub use types::{Node, RecordOutcome, Runtime, SnapshotFile, Types};
+pub use watcher::Impediment;

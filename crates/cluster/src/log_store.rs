@@ -9,6 +9,7 @@
 
 mod medium;
 mod recent;
+mod sync_times;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use std::fmt::{Debug, Display};
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::stream;
 use futures_util::{Stream, TryStreamExt};
@@ -23,9 +25,11 @@ use journal::{Appended, JournalError, JournalPosition, LogEntry};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use self::recent::Recent;
 pub(crate) use self::recent::size;
+use self::sync_times::SyncTimes;
 use crate::entry::{self, Malformed};
 use crate::types::{Entry, LogId, Types, Vote};
 pub use medium::{LogMedium, Waiting};
@@ -51,6 +55,7 @@ struct Memory {
     recent: Mutex<Recent>,
     /// The outcome of an append became known.
     known: Notify,
+    syncs: SyncTimes,
 }
 
 impl Memory {
@@ -154,6 +159,12 @@ impl LogStore {
     /// Bytes written since the medium was opened.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.medium.status().written_bytes
+    }
+
+    /// The longest that making an append durable took since this was last asked, or has been
+    /// taking.
+    pub(crate) fn take_slowest_sync(&self) -> Duration {
+        self.memory.syncs.take_slowest(Instant::now())
     }
 
     /// Index, as the engine counts, of the first entry that can be read, purged or not.
@@ -336,7 +347,9 @@ impl RaftLogStorage<Types> for LogStore {
         self.room().await;
         let bytes = self.recent().push(entries);
         let memory = Arc::clone(&self.memory);
+        self.memory.syncs.begin(Instant::now());
         let done = move |outcome: Result<JournalPosition, JournalError>| {
+            memory.syncs.end(Instant::now());
             let mut recent = memory.recent();
             match &outcome {
                 Ok(place) => recent.written(bytes, place.index),

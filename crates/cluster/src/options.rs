@@ -3,7 +3,7 @@
 //! Invariant: the settings on which safety rests are checked after they are made, so that neither
 //! a later edit nor another release of the engine changes them unnoticed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
@@ -45,6 +45,8 @@ pub struct Options {
     pub seed: u64,
     /// How much of the log is kept for members that fall behind, in bytes.
     pub log_keep_bytes: u64,
+    /// Who should lead as long as one of them can; empty: all alike.
+    pub preferred: BTreeSet<u64>,
     /// A node that was leader goes on as that after a restart, in the same term. That loses
     /// acknowledged writes, and tests show that they would see it.
     #[cfg(any(test, feature = "test-support"))]
@@ -66,6 +68,7 @@ impl Options {
             compare_every: COMPARE_EVERY,
             seed,
             log_keep_bytes: LOG_KEEP_BYTES,
+            preferred: BTreeSet::new(),
             #[cfg(any(test, feature = "test-support"))]
             restores_leader: false,
         }
@@ -75,6 +78,13 @@ impl Options {
     #[must_use]
     pub fn heartbeat(&self) -> Duration {
         self.failover_after / HEARTBEATS
+    }
+
+    /// How long a question to a majority may take: a leader that is silent for so long has been
+    /// replaced, and another one can be asked.
+    #[must_use]
+    pub fn read_wait(&self) -> Duration {
+        2 * self.failover_after
     }
 
     /// The engine's settings.
@@ -132,6 +142,9 @@ impl Options {
         }
         if !self.members.is_empty() && !self.members.contains_key(&self.id) {
             return Err(format!("server {} is not among the members", self.id));
+        }
+        if let Some(id) = self.preferred.iter().find(|id| !self.members.contains_key(id)) {
+            return Err(format!("server {id} is preferred, but not among the members"));
         }
         Ok(())
     }

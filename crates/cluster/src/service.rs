@@ -7,26 +7,33 @@
 use std::fmt;
 use std::future::Future;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use history::log::{ReadLevel, StateMachine};
+use environment::Clock;
+use history::log::StateMachine;
 use journal::Journal;
+use openraft::RaftMetrics;
+use openraft::alias::WatchReceiverOf;
+use openraft::async_runtime::WatchReceiver;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
-use crate::asks::ASK_READ;
+use crate::asks::{ASK_READ, Asks};
 use crate::comparing::{ASK_DIGESTS, Comparing, encode};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
+use crate::machine::Engine;
 use crate::options::Options;
 use crate::transport::{
     AskError, Credentials, EngineHandler, Peers, Responding, ServerLimits, serve,
 };
-use crate::types::Runtime;
+use crate::types::{Runtime, Types};
+use crate::watcher::{Impediment, Watcher};
 
 /// How long a start waits for what was committed while this member was not there: clients are
 /// served after it. Alone, or among too few, a member serves what it has.
@@ -35,17 +42,17 @@ const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
 /// What others ask of the directory.
 const ASK_DIRECTORY: u8 = 0;
 /// How this member is doing.
-const ASK_STATUS: u8 = 2;
+pub(crate) const ASK_STATUS: u8 = 2;
 
 /// Answers what other members ask of the directory: gets the octets, and what takes the answer.
 /// It must not wait.
-pub type AskedHere = Arc<dyn Fn(Vec<u8>, AnswerDone) + Send + Sync>;
+pub type AskedHere = Arc<dyn Fn(Zeroizing<Vec<u8>>, AnswerDone) + Send + Sync>;
 
 /// Takes the octets of an answer.
-pub type AnswerDone = Box<dyn FnOnce(Vec<u8>) + Send>;
+pub type AnswerDone = Box<dyn FnOnce(Zeroizing<Vec<u8>>) + Send>;
 
 /// Takes the octets of the leader's answer.
-pub type LeaderAnswered = Box<dyn FnOnce(Result<Vec<u8>, AskError>) + Send>;
+pub type LeaderAnswered = Box<dyn FnOnce(Result<Zeroizing<Vec<u8>>, AskError>) + Send>;
 
 /// What a member is made of.
 pub struct ServiceParts {
@@ -59,8 +66,12 @@ pub struct ServiceParts {
     pub credentials: Credentials,
     /// Where the others reach it.
     pub listener: TcpListener,
-    /// What answers the others, once it is set.
-    pub asked_here: Arc<OnceLock<AskedHere>>,
+    /// What answers the others.
+    pub asked_here: AskedHere,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// What speaks against this member's leading.
+    pub impediment: Impediment,
 }
 
 /// A member that runs. It ends when its log is closed.
@@ -69,7 +80,8 @@ pub struct Service {
     peers: Peers,
     runtime: Handle,
     id: u64,
-    asked_here: Arc<OnceLock<AskedHere>>,
+    asked_here: AskedHere,
+    engine: Engine,
 }
 
 impl Service {
@@ -110,14 +122,15 @@ impl Service {
         parts: ServiceParts,
         runtime: Handle,
     ) -> Result<(Arc<Self>, impl Future<Output = ()>), String> {
-        let ServiceParts { options, state, journal, credentials, listener, asked_here } = parts;
+        let ServiceParts { options, state, journal, credentials, listener, .. } = parts;
+        let ServiceParts { asked_here, clock, impediment, .. } = parts;
         let (errands, _) = Errands::on_thread("raft-apply").map_err(|error| error.to_string())?;
         let id = options.id;
         let peers = Peers::new(credentials.clone());
         for (member, node) in options.members.iter().filter(|(member, _)| **member != id) {
             peers.know(*member, &node.address);
         }
-        let asks = Some(peers.clone());
+        let asks = Asks::Peers(peers.clone());
         let every = options.compare_every;
         let (digests, kept) = (Arc::clone(&state), errands.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
@@ -133,21 +146,36 @@ impl Service {
             log: log.0.clone(),
             engine: engine.clone(),
         };
-        let asked = Arc::clone(&asked_here);
-        let asks = MemberAsks { log: log.0.clone(), state: digests, asked_here: asked };
+        let asks = MemberAsks {
+            log: log.0.clone(),
+            state: digests,
+            asked_here: Arc::clone(&asked_here),
+            clock: Arc::clone(&clock),
+        };
+        let watcher = Watcher {
+            id,
+            log: log.0.clone(),
+            peers: peers.clone(),
+            credentials: credentials.clone(),
+            clock,
+            impediment,
+        };
         let handler = EngineHandler::new(receiver, Box::new(move |_, octets| asks.ask(octets)));
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
         let listener =
             tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
-        let server = serve(listener, credentials, Arc::new(handler), ServerLimits::default());
+        let server =
+            serve(listener, credentials, Arc::new(handler), ServerLimits::default(), &peers);
         caught_up(&engine, CATCH_UP_WAIT).await?;
+        let watcher = tokio::spawn(watcher.run());
         let comparing = tokio::spawn(comparing.run());
         let until_closed = async move {
             let _ = driver.await;
+            watcher.abort();
             comparing.abort();
             drop(server);
         };
-        let service = Arc::new(Self { log, peers, runtime, id, asked_here });
+        let service = Arc::new(Self { log, peers, runtime, id, asked_here, engine });
         Ok((service, until_closed))
     }
 
@@ -163,19 +191,32 @@ impl Service {
         self.log.status()
     }
 
-    /// Has whoever leads answer octets, no longer than `limit`; where that is this member, they are
-    /// answered here. `done` must not wait.
-    pub fn ask_leader(self: &Arc<Self>, octets: Vec<u8>, limit: Duration, done: LeaderAnswered) {
+    /// Has whoever leads answer octets, no longer than `limit` and no longer than it leads; where
+    /// that is this member, they are answered here. `done` must not wait.
+    pub fn ask_leader(
+        self: &Arc<Self>,
+        octets: Zeroizing<Vec<u8>>,
+        limit: Duration,
+        done: LeaderAnswered,
+    ) {
         match self.status().leader {
             None => done(Err(AskError::NotSent("nobody leads".to_owned()))),
-            Some(leader) if leader == self.id => match self.asked_here.get() {
-                Some(asked) => asked(octets, Box::new(|answer| done(Ok(answer)))),
-                None => done(Err(AskError::NotSent(STARTING.to_owned()))),
-            },
+            Some(leader) if leader == self.id => {
+                (self.asked_here)(octets, Box::new(|answer| done(Ok(answer))));
+            }
             Some(leader) => {
                 let peers = self.peers.clone();
-                let asked = [[ASK_DIRECTORY].as_slice(), &octets].concat();
-                self.runtime.spawn(async move { done(peers.ask(leader, asked, limit).await) });
+                // At once: no other copy is left behind.
+                let mut asked = Vec::with_capacity(1 + octets.len());
+                asked.push(ASK_DIRECTORY);
+                asked.extend_from_slice(&octets);
+                let replaced = another_leads(self.engine.metrics(), leader);
+                self.runtime.spawn(async move {
+                    done(tokio::select! {
+                        answer = peers.ask(leader, asked, limit) => answer.map(Zeroizing::new),
+                        () = replaced => Err(AskError::Unknown(REPLACED.to_owned())),
+                    });
+                });
             }
         }
     }
@@ -208,7 +249,18 @@ impl fmt::Debug for Service {
     }
 }
 
-const STARTING: &str = "the server is starting";
+/// Waits until another member than `leader` leads.
+async fn another_leads(mut metrics: WatchReceiverOf<Types, RaftMetrics<Types>>, leader: u64) {
+    loop {
+        let now = metrics.borrow_watched().current_leader;
+        // The engine may end.
+        if now.is_some_and(|now| now != leader) || metrics.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+const REPLACED: &str = "another member leads";
 
 /// What a member says of itself.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -223,6 +275,10 @@ pub struct MemberReport {
     pub committed_index: u64,
     /// Whether its log failed.
     pub is_failed: bool,
+    /// Whether it should not lead.
+    pub is_unfit: bool,
+    /// The time there, in microseconds since 1970.
+    pub clock_us: u64,
 }
 
 impl MemberReport {
@@ -235,19 +291,24 @@ impl MemberReport {
             last_index: status.last_index,
             committed_index: status.committed_index,
             is_failed: matches!(status.role, history::log::Role::Failed(_)),
+            is_unfit: status.unfit.is_some(),
+            clock_us: 0,
         }
     }
 
-    fn encode(self) -> Vec<u8> {
+    pub(crate) fn encode(self) -> Vec<u8> {
         let numbers = [self.term, self.applied_lsn, self.last_index, self.committed_index];
         let mut out: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        out.push(u8::from(self.is_failed));
+        out.extend([u8::from(self.is_failed), u8::from(self.is_unfit)]);
+        out.extend_from_slice(&self.clock_us.to_le_bytes());
         out
     }
 
     /// Later releases may say more.
-    fn decode(octets: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
         let (numbers, rest) = octets.split_at_checked(32)?;
+        let ([is_failed, is_unfit], rest) = rest.split_first_chunk()?;
+        let (is_failed, is_unfit) = (*is_failed != 0, *is_unfit != 0);
         let mut numbers = numbers
             .chunks_exact(8)
             .map(|octets| octets.first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets)));
@@ -256,7 +317,9 @@ impl MemberReport {
             applied_lsn: numbers.next()?,
             last_index: numbers.next()?,
             committed_index: numbers.next()?,
-            is_failed: *rest.first()? != 0,
+            is_failed,
+            is_unfit,
+            clock_us: u64::from_le_bytes(*rest.first_chunk()?),
         })
     }
 }
@@ -265,7 +328,8 @@ impl MemberReport {
 struct MemberAsks {
     log: LogHandle,
     state: Arc<dyn StateMachine>,
-    asked_here: Arc<OnceLock<AskedHere>>,
+    asked_here: AskedHere,
+    clock: Arc<dyn Clock>,
 }
 
 impl MemberAsks {
@@ -273,23 +337,25 @@ impl MemberAsks {
         let (answer, heard) = oneshot::channel();
         match octets.first().copied() {
             Some(ASK_DIRECTORY) => {
-                let Some(asked) = self.asked_here.get() else {
-                    return Box::pin(async { Err(STARTING.to_owned()) });
-                };
                 octets.remove(0);
                 // Who asked may have gone.
-                asked(octets, Box::new(|octets| drop(answer.send(octets))));
+                let answered = |mut octets: Zeroizing<Vec<u8>>| {
+                    drop(answer.send(std::mem::take(&mut *octets)));
+                };
+                (self.asked_here)(Zeroizing::new(octets), Box::new(answered));
             }
             Some(ASK_READ) => {
                 let done = move |read: Result<store::Lsn, _>| {
                     let lsn = read.map_or(0, |lsn| lsn.0 + 1);
                     drop(answer.send(lsn.to_le_bytes().to_vec()));
                 };
-                self.log.barrier(ReadLevel::Linearizable, Box::new(done));
+                self.log.read_index(Box::new(done));
             }
             Some(ASK_DIGESTS) => drop(answer.send(encode(&self.state.digests()))),
             Some(ASK_STATUS) => {
-                drop(answer.send(MemberReport::of(&self.log.status()).encode()));
+                let report = MemberReport::of(&self.log.status());
+                let report = MemberReport { clock_us: self.clock.now().0, ..report };
+                drop(answer.send(report.encode()));
             }
             Some(_) | None => return Box::pin(async { Err("nobody knows that".to_owned()) }),
         }

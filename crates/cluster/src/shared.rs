@@ -1,5 +1,6 @@
 //! What the engine's thread shares with the rest of the server.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,9 +24,15 @@ pub(crate) struct Shared {
     flushed: Mutex<LogPosition>,
     /// When whoever leads was heard last.
     heard: Mutex<Option<Instant>>,
+    /// When the last question to a majority began that was answered, with all applied here that was
+    /// acknowledged then.
+    confirmed: Mutex<Option<Instant>>,
     /// Records that had no effect.
     voids: AtomicU64,
     compared: Mutex<Compared>,
+    watched: Mutex<Watched>,
+    /// Why this server should not lead, as it was last judged.
+    unfit: Mutex<Option<String>>,
 }
 
 /// What came of comparing this member's state with those of the others.
@@ -37,6 +44,15 @@ pub(crate) struct Compared {
     pub(crate) difference: Option<String>,
 }
 
+/// What speaks against a server's leading, as far as it takes long to find out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    /// Against this one.
+    pub(crate) impediment: Option<String>,
+    /// The others that say so of themselves.
+    pub(crate) unfit: BTreeSet<u64>,
+}
+
 impl Shared {
     pub(crate) fn new(applied: Lsn, flushed: LogPosition) -> Arc<Self> {
         Arc::new(Self {
@@ -46,8 +62,11 @@ impl Shared {
             given_up: AtomicU64::new(0),
             flushed: Mutex::new(flushed),
             heard: Mutex::new(None),
+            confirmed: Mutex::new(None),
             voids: AtomicU64::new(0),
             compared: Mutex::default(),
+            watched: Mutex::default(),
+            unfit: Mutex::default(),
         })
     }
 
@@ -97,15 +116,46 @@ impl Shared {
         heard.map(|at| at.elapsed())
     }
 
-    /// What is visible, if whoever leads was heard within `staleness_ms`.
-    pub(crate) fn bounded(&self, staleness_ms: u64) -> Result<Lsn, NotNow> {
-        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        match heard {
-            Some(at) if at.elapsed() <= Duration::from_millis(staleness_ms) => {
-                Ok(self.progress.applied())
-            }
-            Some(_) | None => Err(NotNow::NoQuorum),
-        }
+    /// A question to a majority was answered that began at `began`, and all is applied here that
+    /// was acknowledged then. What the leader sends by itself tells no such thing: it may be long
+    /// under way, and come from one that leads nobody any more.
+    pub(crate) fn confirm(&self, began: Instant) {
+        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        *confirmed = (*confirmed).max(Some(began));
+    }
+
+    /// What is visible, if that is all that was acknowledged `staleness_ms` ago.
+    pub(crate) fn bounded(&self, staleness_ms: u64) -> Option<Lsn> {
+        let confirmed = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let bound = Duration::from_millis(staleness_ms);
+        confirmed.filter(|at| at.elapsed() <= bound).map(|_| self.progress.applied())
+    }
+
+    /// Nobody can tell what was acknowledged.
+    pub(crate) fn no_quorum(&self) -> NotNow {
+        NotNow::NoQuorum { heard: self.heard_age() }
+    }
+
+    /// What was found out last.
+    pub(crate) fn watched(&self) -> Watched {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_watched(&self, watched: Watched) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+    }
+
+    /// Why this server should not lead; none if nothing speaks against it.
+    pub(crate) fn unfit(&self) -> Option<String> {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether that is news: that it should not, or that it may again.
+    pub(crate) fn set_unfit(&self, reason: Option<String>) -> bool {
+        let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = unfit.is_some() != reason.is_some();
+        *unfit = reason;
+        is_news
     }
 
     /// A record has no effect. The same holds on every server, so it is no failure.

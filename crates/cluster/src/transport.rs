@@ -13,6 +13,7 @@ mod error;
 mod frame;
 mod greeting;
 mod handler;
+mod limits;
 mod link;
 mod network;
 mod peers;
@@ -31,15 +32,16 @@ pub use error::TransportError;
 pub use frame::{APPEND_MAX_BYTES, ASK_MAX_BYTES, Purpose, SMALL_MAX_BYTES};
 pub use greeting::{GreetingError, NodeIdentity, PROTOCOL};
 pub use handler::{Asks, EngineHandler, Handler, Responding};
+pub use limits::{
+    HANDSHAKE_MAX_MS, STRANGERS_PER_SECOND_MAX, ServerLimits, UNAUTHENTICATED_MAX,
+    UNAUTHENTICATED_PER_ADDRESS_MAX,
+};
 pub use link::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
 pub use network::{
     APPENDS_IN_FLIGHT_MAX, APPENDS_IN_FLIGHT_MAX_BYTES, LOG_RESPONSE_MAX_MS, PeerNetwork,
 };
 pub use peers::{AskError, Peers};
-pub use server::{
-    CONNECTIONS_PER_PURPOSE_MAX, HANDSHAKE_MAX_MS, PeerServer, ServerLimits, UNAUTHENTICATED_MAX,
-    UNAUTHENTICATED_PER_ADDRESS_MAX, serve,
-};
+pub use server::{CONNECTIONS_PER_PURPOSE_MAX, PeerServer, serve};
 pub use socket::UNACKNOWLEDGED_MAX_MS;
 pub use tls::Credentials;
 

@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-use cluster::transport::{Authority, Credentials, NodeIdentity};
+use cluster::transport::{AskError, Authority, Credentials, NodeIdentity};
 use cluster::{Node, Options, RaftLog, Service, ServiceParts};
-use environment::Timestamp;
+use environment::{SystemClock, Timestamp};
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
     ApplyError, CommitError, CommitLog, Decided, Difference, Durability, EncodedRecord, LogBatch,
-    ReadLevel, Reign, Role, StateMachine,
+    MemberChange, NotNow, ReadLevel, Reign, Role, StateMachine,
 };
 use history::record::{OpKind, Origin, Who};
 use history::recovery::StoreMachine;
@@ -83,7 +84,9 @@ impl Cluster {
             journal: open_journal(disk),
             credentials: Credentials::load(&directory, identity).unwrap(),
             listener,
-            asked_here: Arc::default(),
+            asked_here: Arc::new(|octets, done| done(octets)),
+            clock: Arc::new(SystemClock::new()),
+            impediment: Arc::new(|| None),
         }
     }
 }
@@ -246,24 +249,81 @@ fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
     service.log().close();
 }
 
-#[test]
-fn a_leader_that_retires_hands_the_lead_over() {
-    let mut cluster = Cluster::new(3);
+/// Members of a new cluster, whose parts are as `change` makes them.
+fn all_of(
+    cluster: &mut Cluster,
+    change: impl Fn(&mut ServiceParts),
+) -> BTreeMap<u64, Arc<Service>> {
     let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
     let parts: Vec<_> = (1..=3)
         .map(|id| {
             let ledger = Arc::new(Ledger::default());
             ledger.begin_at(LogPosition { term: 1, index: 1 });
-            (id, cluster.parts(id, &disks[&id], ledger as _))
+            let mut parts = cluster.parts(id, &disks[&id], ledger as _);
+            change(&mut parts);
+            (id, parts)
         })
         .collect();
-    let services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let started: Vec<_> = parts
             .into_iter()
             .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
             .collect();
         started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+    })
+}
+
+#[test]
+fn a_leader_against_which_something_speaks_hands_the_lead_over() {
+    let mut cluster = Cluster::new(3);
+    // Whose disk is full; 0 nobody's.
+    let full = Arc::new(AtomicU64::new(0));
+    let services = all_of(&mut cluster, |parts| {
+        let (full, id) = (Arc::clone(&full), parts.options.id);
+        parts.impediment = Arc::new(move || {
+            (full.load(Ordering::SeqCst) == id).then(|| "the disk is full".to_owned())
+        });
     });
+    let (first, reign) = leader(&services);
+    full.store(first, Ordering::SeqCst);
+    let others: Vec<_> = services
+        .iter()
+        .filter(|(id, _)| **id != first)
+        .map(|(id, service)| (*id, service.log()))
+        .collect();
+    let (next, later) = deciding(&others.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>());
+    assert!(next != first && later > reign, "{next} leads in {later:?}");
+    assert_eq!(services[&first].status().unfit.as_deref(), Some("the disk is full"));
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn what_is_asked_of_a_leader_ends_with_its_lead() {
+    let mut cluster = Cluster::new(3);
+    let (told, heard) = mpsc::channel();
+    let services = all_of(&mut cluster, |parts| {
+        let told = told.clone();
+        // It never answers.
+        parts.asked_here = Arc::new(move |_, done| told.send(done).unwrap());
+    });
+    let (first, _) = leader(&services);
+    let (&other, follower) = services.iter().find(|(id, _)| **id != first).unwrap();
+    // It hears who leads.
+    barrier(&*follower.log(), ReadLevel::Linearizable);
+    let (answered, answer) = mpsc::channel();
+    let done = Box::new(move |outcome| answered.send(outcome).unwrap());
+    follower.ask_leader(b"x".to_vec().into(), 10 * PATIENCE, done);
+    let _kept = heard.recv_timeout(PATIENCE).unwrap();
+    services[&first].log().members().change(MemberChange::Transfer { id: other }, Box::new(drop));
+    let answer = answer.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(answer, Err(AskError::Unknown(_))), "{answer:?}");
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn a_leader_that_retires_hands_the_lead_over() {
+    let mut cluster = Cluster::new(3);
+    let services = all_of(&mut cluster, |_| ());
     let (first, reign) = leader(&services);
     services[&first].log().retire();
     let others: Vec<_> = services
@@ -274,6 +334,113 @@ fn a_leader_that_retires_hands_the_lead_over() {
     let (next, later) = deciding(&others.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>());
     assert!(next != first && later > reign, "{next} leads in {later:?}");
     services.values().for_each(|service| service.log().close());
+}
+
+fn ask(log: &dyn CommitLog, level: ReadLevel) -> Result<Lsn, NotNow> {
+    let (told, heard) = mpsc::channel();
+    log.barrier(level, Box::new(move |answer| told.send(answer).unwrap()));
+    heard.recv_timeout(PATIENCE).expect("a barrier is answered in time")
+}
+
+/// Applies nothing while it is shut.
+#[derive(Default)]
+struct Gate {
+    ledger: Ledger,
+    is_shut: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn set_shut(&self, is_shut: bool) {
+        *self.is_shut.lock().unwrap() = is_shut;
+        self.opened.notify_all();
+    }
+}
+
+impl StateMachine for Gate {
+    fn apply(
+        &self,
+        decided: Decided,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        let guard = self.is_shut.lock().unwrap();
+        drop(self.opened.wait_while(guard, |is_shut| *is_shut).unwrap());
+        self.ledger.apply(decided, records, position)
+    }
+
+    fn applied(&self) -> Lsn {
+        self.ledger.applied()
+    }
+
+    fn position(&self) -> LogPosition {
+        self.ledger.position()
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        self.ledger.membership()
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.ledger.set_membership(octets);
+    }
+}
+
+#[test]
+fn a_barrier_is_answered_in_time_whatever_the_others_do() {
+    let mut cluster = Cluster::new(3);
+    let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
+    let gates: BTreeMap<u64, Arc<Gate>> = (1..=3).map(|id| (id, Arc::default())).collect();
+    let parts: Vec<_> = gates
+        .iter()
+        .map(|(id, gate)| {
+            gate.ledger.begin_at(LogPosition { term: 1, index: 1 });
+            (*id, cluster.parts(*id, &disks[id], Arc::clone(gate) as _))
+        })
+        .collect();
+    let mut services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
+        let started: Vec<_> = parts
+            .into_iter()
+            .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
+            .collect();
+        started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+    });
+    let (id, reign) = leader(&services);
+    let follower = services.keys().copied().find(|other| *other != id).unwrap();
+    let log = services[&follower].log();
+    // It may not know yet who leads.
+    while ask(&*log, ReadLevel::Linearizable).is_err() {}
+
+    // It hears of a change, and does not apply it.
+    gates[&follower].set_shut(true);
+    let origin = Origin {
+        request: [7; 16],
+        who: Who::server(),
+        message: 1,
+        op: OpKind::Internal,
+        controls: Vec::new(),
+    };
+    let record = record_after(Lsn(0), 0, reign, &origin, "a change".to_owned());
+    assert_eq!(commit(&*services[&id].log(), reign, record), Ok(Lsn(1)));
+    assert!(matches!(
+        ask(&*log, ReadLevel::Linearizable),
+        Err(NotNow::NoQuorum { heard: Some(_) })
+    ));
+    gates[&follower].set_shut(false);
+    assert_eq!(barrier(&*log, ReadLevel::AtLeast(Lsn(1))), Lsn(1));
+    while ask(&*log, ReadLevel::Linearizable) != Ok(Lsn(1)) {}
+
+    // Nobody else is there any more.
+    for other in (1..=3).filter(|other| *other != follower) {
+        services.remove(&other).unwrap().log().close();
+    }
+    assert_eq!(ask(&*log, ReadLevel::Bounded { staleness_ms: 3_600_000 }), Ok(Lsn(1)));
+    for level in [ReadLevel::Bounded { staleness_ms: 0 }, ReadLevel::Linearizable] {
+        let answer = ask(&*log, level);
+        assert!(matches!(answer, Err(NotNow::NoQuorum { heard: Some(_) })), "{answer:?}");
+    }
+    assert_eq!(ask(&*log, ReadLevel::Local), Ok(Lsn(1)));
+    log.close();
 }
 
 /// A store as the state machine, which remembers what it was told of the others.

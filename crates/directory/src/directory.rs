@@ -1,6 +1,7 @@
 //! A directory as a whole: what is opened once and shared by all threads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use environment::{Chance, Clock, MakeChance, Timestamp};
@@ -8,7 +9,7 @@ use history::log::CommitLog;
 use journal::Journal;
 use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema};
-use store::Store;
+use store::{Lsn, Store};
 
 use crate::access::grants::GrantTypes;
 use crate::bind::credentials::Credentials;
@@ -22,17 +23,26 @@ use crate::config::schema_times::SchemaTimes;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::quarantine::Quarantine;
+use crate::read::fresh::FreshReads;
 use crate::read::search_counters::SearchCounts;
 use crate::read::subentry::Subentries;
 use crate::read::subschema;
 use crate::read::virtual_tree::names::VirtualTrees;
 use crate::request::budgets::Budgets;
+use crate::request::controls::position::PositionKey;
+use crate::request::controls::response::ResponseControl;
 use crate::request::cookie::CookieKey;
 use crate::request::limits::Limits;
 use crate::request::seldom::SeldomLines;
 use crate::rules::RulesInForce;
 use crate::storage::{JournalHold, Storage};
 use crate::write::queue::WriteQueue;
+
+/// With so much of its memory taken, in hundredths, and a change in it for [`OVERLAY_OLD`], the
+/// overlay does not get rid of what comes.
+const OVERLAY_FULL_PERCENT: u64 = 90;
+/// Flushes are far more frequent.
+const OVERLAY_OLD: Duration = Duration::from_secs(30);
 
 /// An open directory: its parts, each of which is handed to whoever needs it alone.
 pub struct Directory {
@@ -51,6 +61,9 @@ pub struct Directory {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) make_chance: MakeChance,
     pub(crate) cookie_key: CookieKey,
+    pub(crate) position_key: PositionKey,
+    /// Reads that must be fresh; none in a server that is alone.
+    pub(crate) fresh_reads: Option<FreshReads>,
     pub(crate) offers_tls: bool,
     pub(crate) quarantine: Arc<Quarantine>,
 }
@@ -109,6 +122,16 @@ impl Directory {
     /// A source of unpredictable octets, for whoever has no worker's.
     pub(crate) fn chance(&self) -> Box<dyn Chance> {
         (self.make_chance)()
+    }
+
+    /// The response control that tells a position.
+    pub(crate) fn position(&self, lsn: Lsn, chance: &mut dyn Chance) -> ResponseControl {
+        self.position_key.response(lsn, chance)
+    }
+
+    /// How many reads wait for fresh data, and how many may; none in a server that is alone.
+    pub fn waiting_reads(&self) -> Option<(usize, usize)> {
+        self.fresh_reads.as_ref().map(FreshReads::depth)
     }
 
     /// The store, for export and check while the directory is open.
@@ -181,6 +204,22 @@ impl Directory {
         self.storage.space.free_bytes().ok()
     }
 
+    /// Why this server should not be the one that decides, as far as its directory knows. It asks
+    /// the file system, which may take a while.
+    pub fn lead_impediment(&self) -> Option<String> {
+        let low_bytes = self.storage.space_limits.low_bytes;
+        if let Some(free_bytes) = self.disk_free_bytes().filter(|free| *free < low_bytes) {
+            let (free, low) = (free_bytes >> 20, low_bytes >> 20);
+            return Some(format!("its disk has {free} MiB left, and {low} MiB are needed"));
+        }
+        let overlay = self.storage.store.overlay();
+        let is_full = overlay.bytes >= overlay.bytes_max / 100 * OVERLAY_FULL_PERCENT;
+        (is_full && overlay.oldest_change > OVERLAY_OLD).then(|| {
+            let (bytes, bytes_max) = (overlay.bytes >> 20, overlay.bytes_max >> 20);
+            format!("changes not in its database take {bytes} MiB of {bytes_max} MiB")
+        })
+    }
+
     /// How many access rules are in force.
     pub fn aci_count(&self) -> usize {
         self.rules.acis.newest().len()
@@ -203,7 +242,14 @@ impl Directory {
 
     /// This server is about to end: another member of its cluster is to decide. Returns at once.
     pub fn retire(&self) {
+        self.close_reads();
         self.storage.log.retire();
+    }
+
+    fn close_reads(&self) {
+        if let Some(fresh) = &self.fresh_reads {
+            fresh.close();
+        }
     }
 
     /// Writes what binds have left and what is queued, and ends the writer; later writes are
@@ -251,6 +297,7 @@ impl Directory {
 /// the database stay in the journal, for the next start to recover.
 impl Drop for Directory {
     fn drop(&mut self) {
+        self.close_reads();
         self.queue.shutdown();
         self.storage.close();
     }

@@ -35,14 +35,17 @@ use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
 use crate::following::Following;
-use crate::forward::known_requests::{KnownRequests, NotedMachine};
+use crate::forward::known_requests::KnownRequests;
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
+use crate::member_machine::MemberMachine;
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
-use crate::quarantine::{Quarantine, QuarantineMachine};
+use crate::quarantine::Quarantine;
+use crate::read::fresh::FreshReads;
 use crate::request::budgets::Budgets;
+use crate::request::controls::position::PositionKey;
 use crate::request::cookie::CookieKey;
 use crate::request::policy::Policies;
 use crate::request::seldom::SeldomLines;
@@ -114,11 +117,7 @@ impl Directory {
         let quarantine = Quarantine::open(&options.data, &clock)?;
         let schema = schema_of(&options.data)?;
         let store = Arc::new(Store::open(&options.data, &options.store, schema)?);
-        let disk = match &options.disk {
-            Some(disk) => Arc::clone(disk),
-            None => journal_disk(&options.data)?,
-        };
-        let journal = open_journal(&store, disk, &options)?;
+        let journal = open_journal(&store, disk_of(&options)?, &options)?;
         let known = options.forwarder.is_some().then(|| KnownRequests::new(&clock));
         let space =
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
@@ -150,6 +149,8 @@ impl Directory {
         let machine = machine_of(&following, known.as_ref(), &options, &quarantine)?;
         let log = open_log(machine, &store, &journal, &options, &clock)?;
         let forwarding = forwarding(&options, known, &store, &log, &clock)?;
+        let position_key = PositionKey::of(&store.id());
+        let fresh_reads = FreshReads::of(&options, &log, &following.state.load().schema, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -198,6 +199,8 @@ impl Directory {
             clock,
             make_chance: options.chance,
             cookie_key: CookieKey::new(&mut *(options.chance)()),
+            position_key,
+            fresh_reads,
             offers_tls: options.offers_tls,
             quarantine,
         });
@@ -224,6 +227,14 @@ impl Directory {
     }
 }
 
+/// What the journal is on.
+fn disk_of(options: &DirectoryOptions) -> Result<Arc<dyn Disk>, DirectoryError> {
+    match &options.disk {
+        Some(disk) => Ok(Arc::clone(disk)),
+        None => Ok(journal_disk(&options.data)?),
+    }
+}
+
 /// What the log applies records to; what is known of requests hears of them.
 fn machine_of(
     following: &Arc<Following>,
@@ -231,21 +242,20 @@ fn machine_of(
     options: &DirectoryOptions,
     quarantine: &Arc<Quarantine>,
 ) -> Result<Arc<dyn StateMachine>, DirectoryError> {
-    let machine = StoreMachine::new(Arc::clone(&following.store));
-    let machine: Arc<dyn StateMachine> = match &options.log {
-        Some(_) => {
-            quarantine.prepare()?;
-            let follower = Arc::clone(following) as Arc<dyn Follower>;
-            let machine = Arc::new(machine.followed_by(follower));
-            Arc::new(QuarantineMachine::new(machine, &following.store, quarantine))
-        }
-        // All is decided here.
-        None => Arc::new(machine),
-    };
-    Ok(match known {
-        Some(known) => Arc::new(NotedMachine::new(machine, known)),
-        None => machine,
-    })
+    let mut machine = StoreMachine::new(Arc::clone(&following.store));
+    // Else all is decided here.
+    if options.log.is_some() {
+        quarantine.prepare()?;
+        machine = machine.followed_by(Arc::clone(following) as Arc<dyn Follower>);
+    } else if known.is_none() {
+        return Ok(Arc::new(machine));
+    }
+    Ok(Arc::new(MemberMachine {
+        machine,
+        store: Arc::clone(&following.store),
+        quarantine: Arc::clone(quarantine),
+        known: known.cloned(),
+    }))
 }
 
 /// Opens the journal; that of one server with all that is in it applied.

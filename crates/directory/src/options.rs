@@ -15,6 +15,7 @@ use crate::bind::hashing::PasswordOptions;
 use crate::error::DirectoryError;
 use crate::forward::forwarder::Forwarder;
 use crate::password_policy::set::PasswordPolicyOptions;
+use crate::read::fresh::DefaultReadLevel;
 use crate::request::limits::Limits;
 use crate::request::policy::Policy;
 use crate::storage::JournalHold;
@@ -60,6 +61,9 @@ pub struct DirectoryOptions {
     /// What hands updates to the node that decides, where another one may; none: this server is
     /// alone.
     pub forwarder: Option<Arc<dyn Forwarder>>,
+    /// How fresh reads are in naming contexts, or parts of them, where their requests do not say;
+    /// of no account where the log is that of one server.
+    pub read_levels: Vec<(String, DefaultReadLevel)>,
     /// Whether clients are told by a referral who decides, instead of handing on what they ask for.
     pub refers_writes: bool,
     /// Where salts, keys and identifiers come from.
@@ -134,6 +138,7 @@ impl DirectoryOptions {
             journal_hold: None,
             authentication: AuthenticationOptions::default(),
             forwarder: None,
+            read_levels: Vec::new(),
             refers_writes: false,
             chance: os_chance,
             log: None,

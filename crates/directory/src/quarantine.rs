@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use environment::Clock;
-use history::log::{ApplyError, Decided, Difference, EncodedRecord, StateMachine};
+use history::log::{ApplyError, Difference, EncodedRecord};
 use history::record::RecordHead;
-use store::{DigestPoint, LogPosition, Lsn, Store};
+use store::{LogPosition, Lsn, Store};
 
 use crate::error::DirectoryError;
 
@@ -104,33 +104,39 @@ impl Quarantine {
         fs::rename(self.data.join(NEW_FILE), self.data.join(QUARANTINE_FILE))?;
         File::open(&self.data)?.sync_all()
     }
-}
 
-/// A state machine that begins the quarantine when a record does not follow.
-pub(crate) struct QuarantineMachine {
-    machine: Arc<dyn StateMachine>,
-    store: Arc<Store>,
-    quarantine: Arc<Quarantine>,
-}
-
-impl QuarantineMachine {
-    pub(crate) fn new(
-        machine: Arc<dyn StateMachine>,
-        store: &Arc<Store>,
-        quarantine: &Arc<Quarantine>,
-    ) -> Self {
-        Self { machine, store: Arc::clone(store), quarantine: Arc::clone(quarantine) }
+    /// Records cannot be applied; the last of them is at `position`. Begins where that says that
+    /// the data here are not those of the cluster.
+    pub(crate) fn note(
+        &self,
+        error: &ApplyError,
+        store: &Store,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) {
+        let lsn = match error {
+            ApplyError::Store(_) => return,
+            ApplyError::Record { lsn, .. } | ApplyError::Diverged { lsn, .. } => *lsn,
+        };
+        let last = records.last().map_or(0, |last| last.lsn.0);
+        let record = records.iter().find(|record| record.lsn == lsn).map(|record| {
+            let index = position.index.saturating_sub(last - record.lsn.0);
+            (record, LogPosition { index, ..position })
+        });
+        let (reason, evidence) = self.evidence(error, store, lsn, record);
+        self.begin(reason, &evidence);
     }
 
     /// What is to be known of a record that does not follow.
     fn evidence(
         &self,
         error: &ApplyError,
+        store: &Store,
         lsn: Lsn,
         record: Option<(&EncodedRecord, LogPosition)>,
     ) -> (String, serde_json::Value) {
         let reason = format!("{IN_QUARANTINE}: {error}");
-        let here = self.store.published();
+        let here = store.published();
         let head = record.and_then(|(record, _)| RecordHead::read(&record.bytes).ok());
         let position = record.map_or(here.position, |(_, position)| position);
         let hash = |hash: u64| format!("{hash:016x}");
@@ -143,67 +149,15 @@ impl QuarantineMachine {
             "hash_after_in_record": head.map(|head| hash(head.hash)),
             "hash_here": hash(here.hash),
             "last_record_here": here.lsn.0,
-            "store": self.quarantined_store(),
-            "time": self.quarantine.clock.now().generalized_time(),
+            "store": id_text(store),
+            "time": self.clock.now().generalized_time(),
         });
         (reason, evidence)
     }
 
-    /// The store's id, as text.
-    fn quarantined_store(&self) -> String {
-        self.store.id().map(|octet| format!("{octet:02x}")).concat()
-    }
-}
-
-impl StateMachine for QuarantineMachine {
-    fn apply(
-        &self,
-        decided: Decided,
-        records: &[EncodedRecord],
-        position: LogPosition,
-    ) -> Result<(), ApplyError> {
-        if let Some(reason) = self.quarantine.reason() {
-            let lsn = Lsn(self.store.published().lsn.0 + 1);
-            return Err(ApplyError::Diverged { lsn, reason: reason.to_owned() });
-        }
-        let applied = self.machine.apply(decided, records, position);
-        match &applied {
-            Ok(()) | Err(ApplyError::Store(_)) => {}
-            Err(error @ (ApplyError::Record { lsn, .. } | ApplyError::Diverged { lsn, .. })) => {
-                let last = records.last().map_or(0, |last| last.lsn.0);
-                let record = records.iter().find(|record| record.lsn == *lsn).map(|record| {
-                    let index = position.index.saturating_sub(last - record.lsn.0);
-                    (record, LogPosition { index, ..position })
-                });
-                let (reason, evidence) = self.evidence(error, *lsn, record);
-                self.quarantine.begin(reason, &evidence);
-            }
-        }
-        applied
-    }
-
-    fn applied(&self) -> Lsn {
-        self.machine.applied()
-    }
-
-    fn position(&self) -> LogPosition {
-        self.machine.position()
-    }
-
-    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
-        self.machine.membership()
-    }
-
-    fn set_membership(&self, octets: Vec<u8>) {
-        self.machine.set_membership(octets);
-    }
-
-    fn digests(&self) -> Vec<DigestPoint> {
-        self.machine.digests()
-    }
-
-    fn differs(&self, difference: &Difference) {
-        if self.quarantine.reason().is_some() {
+    /// The data of `store` are not those of the other members. The first reason stays.
+    pub(crate) fn note_difference(&self, difference: &Difference, store: &Store) {
+        if self.reason().is_some() {
             return;
         }
         let reason = format!("{IN_QUARANTINE}: {difference}");
@@ -214,7 +168,7 @@ impl StateMachine for QuarantineMachine {
                 "hash": format!("{:016x}", point.hash),
             })
         });
-        let here = self.store.published();
+        let here = store.published();
         let evidence = serde_json::json!({
             "reason": reason,
             "record": difference.lsn.0,
@@ -222,11 +176,16 @@ impl StateMachine for QuarantineMachine {
             "members": points.collect::<Vec<_>>(),
             "hash_here": format!("{:016x}", here.hash),
             "last_record_here": here.lsn.0,
-            "store": self.quarantined_store(),
-            "time": self.quarantine.clock.now().generalized_time(),
+            "store": id_text(store),
+            "time": self.clock.now().generalized_time(),
         });
-        self.quarantine.begin(reason, &evidence);
+        self.begin(reason, &evidence);
     }
+}
+
+/// A store's id, as text.
+fn id_text(store: &Store) -> String {
+    store.id().map(|octet| format!("{octet:02x}")).concat()
 }
 
 /// What every reason begins with.

@@ -25,6 +25,8 @@ use std::time::Duration;
 
 use store::{DigestPoint, LogPosition, Lsn, StoreError};
 
+use crate::record::RECORD_LENGTH_MAX_BYTES;
+
 pub use journal::Durability;
 pub use local::Local;
 pub use members::{
@@ -72,6 +74,28 @@ pub struct LogBatch {
     pub records: Vec<EncodedRecord>,
     /// How safe they are before `done`.
     pub durability: Durability,
+}
+
+impl LogBatch {
+    /// Whether it is one that a log may take, whatever the log has.
+    ///
+    /// # Errors
+    /// When it is empty, its numbers do not follow each other, or a record is too long.
+    pub fn check(&self) -> Result<(), CommitError> {
+        let pairs = self.records.iter().zip(self.records.iter().skip(1));
+        for (before, record) in pairs {
+            if record.lsn.0 != before.lsn.0 + 1 {
+                return Err(CommitError::Stale { expected: Lsn(before.lsn.0 + 1) });
+            }
+        }
+        match self.records.iter().map(|record| record.bytes.len()).max() {
+            None => Err(CommitError::Fatal("a batch without records".to_owned())),
+            Some(bytes) if bytes > RECORD_LENGTH_MAX_BYTES => {
+                Err(CommitError::TooLarge { bytes, limit_bytes: RECORD_LENGTH_MAX_BYTES })
+            }
+            Some(_) => Ok(()),
+        }
+    }
 }
 
 /// Takes the outcome of a batch: the number of its last record, or why it did not happen.
@@ -229,7 +253,7 @@ pub enum ReadLevel {
     Local,
     /// What was acknowledged with this number, wherever.
     AtLeast(Lsn),
-    /// Heard from whoever decides within so many milliseconds.
+    /// Everything that was acknowledged anywhere so many milliseconds before the question.
     Bounded {
         /// The bound.
         staleness_ms: u64,
@@ -242,7 +266,10 @@ pub enum ReadLevel {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotNow {
     /// Nobody knows what the others acknowledged.
-    NoQuorum,
+    NoQuorum {
+        /// How long ago whoever decides was heard last; none if that never was.
+        heard: Option<Duration>,
+    },
     /// The log is closed or failed before it got there.
     Closed,
 }

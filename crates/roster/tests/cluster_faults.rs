@@ -2,22 +2,35 @@
 //! was acknowledged.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use testing::cluster::{Fault, Options, run};
+use testing::cluster::{Fault, Kind, Options, run};
 use testing::crash::server::Place;
 
 /// Tells the order of the faults.
 const SEED: u64 = 1;
+/// The nodes.
+const NODES: usize = 3;
+/// The longest time for which one is frozen.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
 
 #[test]
 fn what_a_cluster_acknowledged_survives_faults() {
     let folder = tempfile::tempdir().unwrap();
-    let faults: Vec<Fault> =
-        Fault::KINDS.iter().flat_map(|(_, faults)| faults.iter().copied()).collect();
+    let kinds = ["kill", "pause"].map(|name| Kind::named(name).unwrap());
+    let faults: Vec<Fault> = kinds.into_iter().flat_map(|kind| kind.with_nodes(NODES)).collect();
     let roster = PathBuf::from(env!("CARGO_BIN_EXE_roster"));
     let place = Place { roster, folder: folder.path().to_owned(), environment: Vec::new() };
     let rounds = faults.len() as u64;
-    let options = Options { place, nodes: 3, rounds, seed: SEED, clients: 4, faults };
+    let options = Options {
+        place,
+        nodes: NODES,
+        rounds,
+        seed: SEED,
+        clients: 4,
+        pause_max: PAUSE_MAX,
+        faults,
+    };
     let mut story = String::new();
     let mut told = |line: &str| story.extend([line, "\n"]);
     let totals = match run(&options, &mut told) {

@@ -7,17 +7,20 @@ mod monitor;
 
 use std::fmt;
 use std::net::TcpListener;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use ::cluster::transport::{AskError, Credentials, NodeIdentity};
-use ::cluster::{AskedHere, Options, Service, ServiceParts, Status};
+use ::cluster::{AskedHere, Impediment, Options, Service, ServiceParts, Status};
+use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
 use directory::{ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::CommitLog;
+use zeroize::Zeroizing;
 
 use self::monitor::Reports;
 use crate::error::ServerError;
+use crate::pools::forwarded_pool::ForwardedPool;
 use crate::server::Server;
 use crate::settings::{ClusterSettings, Settings};
 
@@ -31,7 +34,8 @@ pub struct ClusterMember {
 struct Way {
     service: OnceLock<Arc<Service>>,
     /// What answers the others, once the directory is open.
-    asked_here: Arc<OnceLock<AskedHere>>,
+    pool: OnceLock<ForwardedPool>,
+    directory: OnceLock<Weak<Directory>>,
     wait: Duration,
     /// For longer than this nobody leads without being heard.
     silence_max: Duration,
@@ -55,12 +59,17 @@ impl ClusterMember {
             TcpListener::bind(address).map_err(|source| ServerError::Listen { address, source })?;
         let way = Arc::new(Way {
             service: OnceLock::new(),
-            asked_here: Arc::default(),
+            pool: OnceLock::new(),
+            directory: OnceLock::new(),
             wait: settings.write_wait,
             silence_max: SILENCES * settings.failover_after,
         });
         options.limits.forward_wait_max = settings.write_wait;
         options.refers_writes = settings.refers_writes;
+        options.read_levels.clone_from(&settings.read_levels);
+        options.limits.read_wait_max = settings.read_wait;
+        options.limits.waiting_reads_max = settings.waiting_reads_max;
+        options.limits.waiting_reads_asker_max = settings.waiting_reads_max.div_ceil(4);
         options.forwarder = Some(Arc::clone(&way) as Arc<dyn Forwarder>);
         let (kept, settings) = (Arc::clone(&way), settings.clone());
         options.log = Some(MakeLog::new(move |parts| {
@@ -73,10 +82,10 @@ impl ClusterMember {
     }
 
     /// Carries out from now on what the others hand on, and has `cn=monitor` show the cluster.
-    pub fn serve(&self, directory: &Directory, server: &Server) {
+    pub fn serve(&self, directory: &Arc<Directory>, server: &Server) {
+        let _ = self.way.directory.set(Arc::downgrade(directory));
         if let Some(pool) = server.forwarded_pool() {
-            let asked: AskedHere = Arc::new(move |octets, done| pool.carry_out(octets, done));
-            let _ = self.way.asked_here.set(asked);
+            let _ = self.way.pool.set(pool);
         }
         let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
         let reports = Reports::new(Arc::clone(directory.clock()), self.way.silence_max);
@@ -103,30 +112,44 @@ fn start(
     settings: &ClusterSettings,
     parts: LogParts,
     listener: TcpListener,
-    way: &Way,
+    way: &Arc<Way>,
 ) -> Result<Arc<Service>, String> {
     let mut seed = [0; 8];
     (parts.chance)().fill(&mut seed);
     let mut options = Options::new(settings.id, settings.members.clone(), u64::from_le_bytes(seed));
     options.failover_after = settings.failover_after;
     options.outcome_wait = settings.write_wait;
+    options.preferred = settings.preferred.clone();
     let identity = NodeIdentity { cluster: parts.store, node: settings.id };
     let files = parts.data.join(&settings.certificates);
     let credentials = Credentials::load(&files, identity).map_err(|error| error.to_string())?;
+    let (way, kept) = (Arc::downgrade(way), Arc::downgrade(way));
+    let impediment: Impediment =
+        Arc::new(move || kept.upgrade()?.directory.get()?.upgrade()?.lead_impediment());
+    let clock = parts.clock;
+    let asked_here: AskedHere = Arc::new(move |octets, done| {
+        match way.upgrade().as_ref().and_then(|way| way.pool.get()) {
+            Some(pool) => pool.carry_out(octets, done),
+            // Nothing of it has happened: it is asked again.
+            None => done(ForwardedAnswer::NotDeciding { leader: None }.encode()),
+        }
+    });
     Service::start(ServiceParts {
         options,
         state: parts.machine,
         journal: parts.journal,
         credentials,
         listener,
-        asked_here: Arc::clone(&way.asked_here),
+        asked_here,
+        clock,
+        impediment,
     })
 }
 
 impl Forwarder for Way {
-    fn forward(&self, request: Vec<u8>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
         let Some(service) = self.service.get() else { return done(Err(ForwardError::NotSent)) };
-        let answered = move |answer: Result<Vec<u8>, AskError>| {
+        let answered = move |answer: Result<Zeroizing<Vec<u8>>, AskError>| {
             done(answer.map_err(|error| match error {
                 AskError::NotSent(_) => ForwardError::NotSent,
                 AskError::Unknown(_) => ForwardError::Unknown,

@@ -21,6 +21,7 @@ pub(crate) mod mailbox;
 mod output;
 pub(crate) mod presence;
 pub(crate) mod read_buffer;
+mod reads;
 pub(crate) mod send_queue;
 pub(crate) mod sessions;
 mod state;
@@ -381,8 +382,11 @@ impl Connection {
         let completion = match next {
             Next::Answered(completion) => completion,
             Next::Write(pending) => {
-                let is_wrong = pending.is_wrong_guess();
-                self.bind_throttle.ends(is_wrong, &worker.shared.client_addresses, || worker.now());
+                let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
+                if pending.is_elsewhere() {
+                    self.bind_throttle.hand_on(pending.id(), addresses, now);
+                }
+                self.bind_throttle.ends(pending.is_wrong_guess(), addresses, now);
                 // Before it is submitted: the answer may come at once.
                 self.record_begun(worker, attempt, so_far);
                 return pending.submit_to(&worker.outbox, self.id.0);
@@ -413,6 +417,13 @@ impl Connection {
                     self.session.forget(job.id());
                     self.unanswered(worker, &job);
                     job.refuse(out, ResultCode::Busy, format!("{why}; try again"))
+                }
+            },
+            Next::Wait(read) => match self.begin_read(worker, read) {
+                Ok(()) => return self.record_begun(worker, attempt, so_far),
+                Err((read, why)) => {
+                    self.session.forget(read.id());
+                    read.refuse(out, ResultCode::Busy, format!("{why}; try again"))
                 }
             },
             Next::StartTls(completion) => {

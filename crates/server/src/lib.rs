@@ -28,6 +28,7 @@ pub use error::ServerError;
 pub use limits::memory::on_release;
 pub use listen::listeners::Addresses;
 pub use listen::proxy_header::{NoProxyHeader, ProxyHeader};
+pub use listen::read_levels::{ListenerLevel, ListenerLevels};
 pub use listen::tls::generate_self_signed;
 pub use log::{is_hidden, journal_hold};
 pub use metrics::counters::Counts;

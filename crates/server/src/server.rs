@@ -207,11 +207,12 @@ impl Server {
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
         self.admin = None;
-        self.workers.iter().for_each(|worker| worker.send(Order::Kill));
-        self.workers.drain(..).for_each(WorkerThread::join);
+        // Before the pool that hashes for it, which ends with the workers.
         if let Some(pool) = &self.forwarded_pool {
             pool.close();
         }
+        self.workers.iter().for_each(|worker| worker.send(Order::Kill));
+        self.workers.drain(..).for_each(WorkerThread::join);
         for thread in self.pool_threads.drain(..) {
             let _ = thread.join();
         }
@@ -253,6 +254,7 @@ pub(crate) fn share(
         shutdown_timeout: settings.server.shutdown_timeout,
         tls,
         proxies: settings.listen.proxies.clone(),
+        read_levels: settings.listen.read_levels.clone(),
         scan_pool,
         hash_pool,
         counters,

@@ -30,6 +30,8 @@ pub use error::SettingsError;
 
 use directory::{Network, PasswordOptions, PasswordPolicyOptions, Policy};
 
+use crate::listen::read_levels::ListenerLevels;
+
 /// All settings of a node, in the sections of `roster.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -101,6 +103,8 @@ pub struct ListenSettings {
     pub ldapi_mode: u32,
     /// Networks of proxies that say where their clients are.
     pub proxies: Vec<Network>,
+    /// How fresh reads are on each listener, where they do not say.
+    pub read_levels: ListenerLevels,
 }
 
 /// `[tls]`.

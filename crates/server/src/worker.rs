@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use directory::{
-    Completion, Directory, HashDone, Network, Next, Outbox, Received, Session, WriteDone,
+    Completion, Directory, HashDone, Network, Next, Outbox, ReadReady, Received, Session, WriteDone,
 };
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
@@ -31,6 +31,7 @@ use crate::limits::client_addresses::ClientAddresses;
 use crate::limits::connection_slots::ConnectionSlots;
 use crate::limits::memory::Releases;
 use crate::listen::host_names::HostNames;
+use crate::listen::read_levels::ListenerLevels;
 use crate::listen::tls::Tls;
 use crate::log::AccessRecorder;
 use crate::metrics::counters::Counters;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) tls: Arc<Tls>,
     /// Proxies whose word counts for where a connection comes from.
     pub(crate) proxies: Vec<Network>,
+    /// How fresh reads are on each listener, where they do not say.
+    pub(crate) read_levels: ListenerLevels,
     pub(crate) scan_pool: ScanPool,
     pub(crate) hash_pool: HashPool,
     pub(crate) counters: Arc<Counters>,
@@ -171,6 +174,16 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Option<Next> {
         self.guarded(|directory| directory.resume(session, done, out))
+    }
+
+    /// Goes on with a read that has waited for fresh data; `None` when that panicked.
+    pub(crate) fn resume_read(
+        &self,
+        session: &mut Session,
+        ready: ReadReady,
+        out: &mut Vec<u8>,
+    ) -> Option<Next> {
+        self.guarded(|directory| directory.resume_read(session, ready, out))
     }
 
     fn guarded<T>(&self, work: impl FnOnce(&mut directory::Worker) -> T) -> Option<T> {

@@ -1,28 +1,42 @@
-//! Fault rounds with a cluster: nodes are killed or frozen under real clients, and in the end all
-//! of them must hold exactly what was acknowledged, and the same.
+//! Fault rounds with a cluster: its nodes, their network, disks and clocks fail under real clients,
+//! and in the end all of them must hold exactly what was acknowledged, and the same.
 //!
-//! Each round: clients write at every node; the leader, a follower or all are killed and started
-//! again, or one of them is frozen for a while; then all must serve and follow one leader, and
-//! writes must be acknowledged again. After the last round the trees of all nodes are compared with
-//! the answers and with each other, and `roster check` looks at the files of each.
+//! Each round: clients write at every node; something fails, as `fault` lists it; then all must
+//! serve and follow one leader, and writes must be acknowledged again. No two nodes ever lead in
+//! one term, and no node and no connection shows less than it has shown. After the last round the
+//! trees of all nodes are compared with the answers and with each other, and `roster check` looks
+//! at the files of each.
 //! Start at [`run`]; the processes are in `nodes`, the clients in `load`, what is right in `judge`.
 //!
-//! Invariant: no wait is without a limit; a node that does not come back fails the run.
+//! Invariant: no wait is without a limit; a node that does not come back fails the run. What must
+//! be right is asserted; how long it takes is told.
 
+mod clock;
+mod disks;
+mod fault;
+mod flip;
 mod judge;
 mod load;
+mod network;
 mod nodes;
+mod report;
+mod rounds;
+mod tools;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use self::load::{Account, BUSY, Fate, Gap, OTHER, Shared, UNAVAILABLE};
-use self::nodes::{Cluster, View};
+use self::fault::Order;
+pub use self::fault::{Fault, Flip, KINDS, Kind, Partition, Rest, Victim};
+use self::load::{Account, BUSY, Fate, Gap, Load, NO_ROOM, OTHER, Shared, UNAVAILABLE};
+use self::nodes::{Cluster, View, Wanted};
+pub use self::report::Totals;
+pub use self::tools::missing;
 use crate::chance::Chance;
+use crate::client::Tree;
 pub use crate::crash::Failure;
 use crate::crash::server::{Place, now, pause};
 
@@ -39,117 +53,10 @@ pub struct Options {
     pub seed: u64,
     /// Concurrent clients.
     pub clients: usize,
-    /// The kinds that take turns.
+    /// The longest time for which a node is frozen.
+    pub pause_max: Duration,
+    /// The faults that take turns.
     pub faults: Vec<Fault>,
-}
-
-/// What is done to a cluster in one round.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Fault {
-    /// `kill -9`, and a start after a time.
-    Kill(Victim, Rest),
-    /// SIGSTOP, and SIGCONT after a second or more.
-    Pause(Victim),
-}
-
-/// To whom.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Victim {
-    /// The one that leads.
-    Leader,
-    /// One that does not.
-    Follower,
-    /// All nodes.
-    All,
-}
-
-/// How long a killed node stays down.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Rest {
-    /// Less than an election takes.
-    Short,
-    /// Longer than that.
-    Long,
-}
-
-impl Fault {
-    /// The faults of each kind that has a name.
-    pub const KINDS: [(&'static str, &'static [Self]); 2] = [
-        (
-            "kill",
-            &[
-                Self::Kill(Victim::Leader, Rest::Short),
-                Self::Kill(Victim::Leader, Rest::Long),
-                Self::Kill(Victim::Follower, Rest::Short),
-                Self::Kill(Victim::Follower, Rest::Long),
-                Self::Kill(Victim::All, Rest::Short),
-                Self::Kill(Victim::All, Rest::Long),
-            ],
-        ),
-        ("pause", &[Self::Pause(Victim::Leader), Self::Pause(Victim::Follower)]),
-    ];
-
-    const fn victim(self) -> Victim {
-        match self {
-            Self::Kill(victim, _) | Self::Pause(victim) => victim,
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let victim = match self.victim() {
-            Victim::Leader => "leader",
-            Victim::Follower => "follower",
-            Victim::All => "all",
-        };
-        match self {
-            Self::Kill(_, Rest::Short) => write!(f, "kill {victim}, short rest"),
-            Self::Kill(_, Rest::Long) => write!(f, "kill {victim}, long rest"),
-            Self::Pause(_) => write!(f, "pause {victim}"),
-        }
-    }
-}
-
-/// Sums over all rounds.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    /// Rounds that went well.
-    pub rounds: u64,
-    /// Writes acknowledged, all of which were found.
-    pub acknowledged: u64,
-    /// Writes without an answer, or with one that does not tell what became of them.
-    pub unknown: u64,
-    /// Writes that were answered with unavailable or busy.
-    pub unavailable: u64,
-    /// Writes that were refused for another reason, all on purpose.
-    pub refused: u64,
-    /// Entries that each node has of the clients.
-    pub entries: u64,
-    /// The longest times without an acknowledged write, one of each round.
-    pub gaps: BTreeMap<Fault, Vec<Duration>>,
-}
-
-impl fmt::Display for Totals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, acknowledged, unknown, unavailable, refused, entries, gaps } = self;
-        write!(
-            f,
-            "{rounds} rounds: {acknowledged} writes acknowledged and all on every node, {unknown} \
-             unknown, {unavailable} unavailable or busy, {refused} refused, {entries} entries"
-        )?;
-        for (fault, gaps) in gaps {
-            let mut sorted = gaps.clone();
-            sorted.sort();
-            let ms = |gap: Option<&Duration>| gap.map_or(0, Duration::as_millis);
-            let (median, longest) = (ms(sorted.get(sorted.len() / 2)), ms(sorted.last()));
-            let times = sorted.len();
-            write!(f, "\n  {:<28}", fault.to_string())?;
-            write!(f, "{times:>4} times, without a write: median {median:>6} ms, longest ")?;
-            write!(f, "{longest:>6} ms")?;
-        }
-        Ok(())
-    }
 }
 
 /// Runs all rounds; `progress` gets a line for each.
@@ -162,23 +69,24 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Totals, 
         story: story.to_owned(),
         faults: vec![error],
     };
-    let cluster = Cluster::start(&options.place, options.nodes);
+    let cluster = Cluster::start(&options.place, wanted(options));
     let mut run = Run::new(cluster.map_err(|error| failed(0, "at first", error))?, options);
     run.wait_healthy(false).map_err(|error| failed(0, "at first", error))?;
     let clients = run.start_clients(options);
-    let mut faults = Faults::new(options);
+    let mut order = Order::new(&options.faults, Chance::new(options.seed, ORDER_STREAM));
     for round in 1..=options.rounds {
-        let fault = faults.next();
-        let begin = now();
+        let fault = order.next();
+        let (begin, before) = (now(), run.acknowledged());
         let done = run.round(fault);
         let gap = done.map_err(|error| failed(round, &fault.to_string(), error))?;
         run.totals.rounds += 1;
         run.totals.gaps.entry(fault).or_default().push(gap);
+        *run.totals.written.entry(fault).or_default() += run.acknowledged() - before;
         progress(&format!(
             "round {round}: {fault}: {} ms without a write, {} ms in all, {} acknowledged so far",
             gap.as_millis(),
             begin.elapsed().as_millis(),
-            run.shared.acknowledged.load(Ordering::Relaxed)
+            run.acknowledged()
         ));
     }
     let wrong = run.finish(clients).unwrap_or_else(|error| vec![error]);
@@ -188,26 +96,14 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Totals, 
     Err(Failure { round: options.rounds, story: "after the last".to_owned(), faults: wrong })
 }
 
-/// Which fault comes next: all take turns, in an order that the seed tells.
-struct Faults {
-    all: Vec<Fault>,
-    left: Vec<Fault>,
-    chance: Chance,
-}
-
-impl Faults {
-    fn new(options: &Options) -> Self {
-        let chance = Chance::new(options.seed, ORDER_STREAM);
-        Self { all: options.faults.clone(), left: Vec::new(), chance }
-    }
-
-    fn next(&mut self) -> Fault {
-        if self.left.is_empty() {
-            self.left.clone_from(&self.all);
-        }
-        let drawn = self.chance.below(self.left.len() as u64) as usize;
-        // A run without any kind is one of the mildest.
-        if self.left.is_empty() { Fault::Pause(Victim::Follower) } else { self.left.remove(drawn) }
+/// What the faults take.
+fn wanted(options: &Options) -> Wanted {
+    let has = |is_it: fn(&Fault) -> bool| options.faults.iter().any(is_it);
+    Wanted {
+        count: options.nodes,
+        networks: has(|fault| tools::takes_root(*fault)),
+        disks: has(|fault| matches!(fault, Fault::FullDisk(_) | Fault::SlowDisk(_))),
+        clocks: has(|fault| matches!(fault, Fault::Clock(_))),
     }
 }
 
@@ -216,13 +112,28 @@ struct Run {
     shared: Arc<Shared>,
     chance: Chance,
     totals: Totals,
+    /// Asks single nodes for a write.
+    probe: Load,
+    /// Who led in each term.
+    leaders: BTreeMap<u64, usize>,
+    pause_max: Duration,
 }
 
 impl Run {
     fn new(cluster: Cluster, options: &Options) -> Self {
-        let shared = Arc::new(Shared::new(cluster.doors()));
-        let chance = Chance::new(options.seed, FAULT_STREAM);
-        Self { cluster, shared, chance, totals: Totals::default() }
+        let may_be_full = options.faults.iter().any(|fault| matches!(fault, Fault::FullDisk(_)));
+        let shared = Arc::new(Shared::new(cluster.doors(), may_be_full));
+        let chance = |stream: u64| Chance::new(options.seed, stream);
+        let probe = Load::new(options.clients, Arc::clone(&shared), chance(PROBE_STREAM));
+        Self {
+            cluster,
+            shared,
+            chance: chance(FAULT_STREAM),
+            totals: Totals::default(),
+            probe,
+            leaders: BTreeMap::new(),
+            pause_max: options.pause_max,
+        }
     }
 
     fn start_clients(&self, options: &Options) -> Vec<JoinHandle<Account>> {
@@ -238,54 +149,91 @@ impl Run {
         self.shared.gap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn acknowledged(&self) -> u64 {
+        self.shared.acknowledged.load(Ordering::Relaxed)
+    }
+
     /// One fault, until everything works again; the longest time without an acknowledged write.
     fn round(&mut self, fault: Fault) -> Result<Duration, String> {
         self.wait_writes()?;
         pause(Duration::from_millis(self.chance.below(LOAD_MAX_MS)));
-        let victims = self.victims(fault.victim())?;
+        let victims = match fault.victim() {
+            Some(victim) => self.victims(victim)?,
+            None => Vec::new(),
+        };
         self.gap().restart();
-        match fault {
-            Fault::Kill(_, rest) => self.kill(&victims, rest)?,
-            Fault::Pause(_) => {
-                for which in &victims {
-                    self.cluster.freeze(*which)?;
-                }
-                pause(Duration::from_millis(LONG_MS + self.chance.below(FREEZE_MORE_MS)));
-                for which in &victims {
-                    self.cluster.thaw(*which)?;
-                }
-            }
-        }
+        self.strike(fault, &victims)?;
         self.wait_healthy(false)?;
         self.wait_writes()?;
         Ok(self.gap().longest())
     }
 
-    fn kill(&mut self, victims: &[usize], rest: Rest) -> Result<(), String> {
-        for which in victims {
-            self.cluster.kill(*which)?;
-        }
-        pause(Duration::from_millis(match rest {
-            Rest::Short => self.chance.below(SHORT_MAX_MS + 1),
-            Rest::Long => LONG_MS + self.chance.below(LONG_MORE_MS),
-        }));
-        for which in victims {
-            self.cluster.start_again(*which)?;
-        }
-        Ok(())
-    }
-
     fn victims(&mut self, victim: Victim) -> Result<Vec<usize>, String> {
         let count = self.cluster.count();
-        let leader = match victim {
-            Victim::All => return Ok((0..count).collect()),
-            Victim::Leader | Victim::Follower => self.wait_healthy(false)?,
-        };
-        let followers: Vec<usize> = (0..count).filter(|which| *which != leader).collect();
+        let leader = self.wait_healthy(false)?;
+        let mut nodes: Vec<usize> = (0..count).collect();
         Ok(match victim {
-            Victim::Follower => self.chance.pick(&followers).copied().into_iter().collect(),
-            Victim::Leader | Victim::All => vec![leader],
+            Victim::All => nodes,
+            Victim::Leader => vec![leader],
+            Victim::Follower => {
+                nodes.retain(|which| *which != leader);
+                self.draw(nodes, 1)
+            }
+            Victim::Minority => self.draw(nodes, (count - 1) / 2),
         })
+    }
+
+    /// So many of these, by chance.
+    fn draw(&mut self, mut nodes: Vec<usize>, count: usize) -> Vec<usize> {
+        let mut drawn = Vec::new();
+        while drawn.len() < count && !nodes.is_empty() {
+            drawn.push(nodes.swap_remove(self.chance.below(nodes.len() as u64) as usize));
+        }
+        drawn
+    }
+
+    /// What all nodes say of themselves but those that are not asked. An error when one of them
+    /// ended unasked, cannot go on, or leads in a term in which another led.
+    fn look(&mut self, unasked: &[usize]) -> Result<Vec<Option<View>>, String> {
+        let mut views = Vec::new();
+        for which in 0..self.cluster.count() {
+            if unasked.contains(&which) {
+                views.push(None);
+                continue;
+            }
+            let view = self.cluster.view(which)?;
+            if let Some(view) = &view {
+                if let Some(error) = &view.error {
+                    return Err(format!("node {} cannot go on: {error}", which + 1));
+                }
+                self.note_leader(which, view)?;
+            }
+            views.push(view);
+        }
+        Ok(views)
+    }
+
+    fn note_leader(&mut self, which: usize, view: &View) -> Result<(), String> {
+        if view.role != "leader" {
+            return Ok(());
+        }
+        match self.leaders.insert(view.term, which) {
+            Some(other) if other != which => {
+                let (term, one, other) = (view.term, other + 1, which + 1);
+                Err(format!("nodes {one} and {other} both lead in term {term}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at the nodes for a while.
+    fn watch(&mut self, time: Duration, unasked: &[usize]) -> Result<(), String> {
+        let begin = now();
+        loop {
+            self.look(unasked)?;
+            let Some(left) = time.checked_sub(begin.elapsed()) else { return Ok(()) };
+            pause(left.min(LOOK_EVERY));
+        }
     }
 
     /// Waits until all nodes serve and follow one that leads; with `still`, until they have all
@@ -294,14 +242,7 @@ impl Run {
         let begin = now();
         let mut goal = None;
         loop {
-            let mut views = Vec::new();
-            for which in 0..self.cluster.count() {
-                let view = self.cluster.view(which)?;
-                if let Some(error) = view.as_ref().and_then(|view| view.error.clone()) {
-                    return Err(format!("node {} cannot go on: {error}", which + 1));
-                }
-                views.push(view);
-            }
+            let views = self.look(&[])?;
             if let Some(leader) = healthy(&views, still, &mut goal) {
                 return Ok(leader);
             }
@@ -315,9 +256,8 @@ impl Run {
 
     /// Waits until more writes are acknowledged.
     fn wait_writes(&self) -> Result<(), String> {
-        let count = || self.shared.acknowledged.load(Ordering::Relaxed);
-        let (begin, before) = (now(), count());
-        while count() < before + WRITES_MIN {
+        let (begin, before) = (now(), self.acknowledged());
+        while self.acknowledged() < before + WRITES_MIN {
             if begin.elapsed() > HEALTHY_MAX {
                 let limit = HEALTHY_MAX.as_secs();
                 return Err(format!("no writes are acknowledged in {limit} s"));
@@ -338,17 +278,20 @@ impl Run {
             pause(LOOK_EVERY);
         }
         let joined: Result<Vec<Account>, _> = clients.into_iter().map(JoinHandle::join).collect();
-        let accounts = joined.map_err(|_| "a client panicked".to_owned())?;
+        let mut accounts = joined.map_err(|_| "a client panicked".to_owned())?;
+        accounts.push(std::mem::take(&mut self.probe.account));
         self.sum(&accounts);
         self.wait_healthy(true)?;
-        let trees: Result<Vec<_>, String> =
-            (0..self.cluster.count()).map(|which| self.cluster.tree(which)).collect();
-        let faults = judge::judge(&accounts, &trees?);
+        let faults = judge::judge(&accounts, &self.trees()?);
         if faults.is_empty() {
             self.cluster.stop()?;
             self.cluster.check()?;
         }
         Ok(faults)
+    }
+
+    fn trees(&mut self) -> Result<Vec<Tree>, String> {
+        (0..self.cluster.count()).map(|which| self.cluster.tree(which)).collect()
     }
 
     fn sum(&mut self, accounts: &[Account]) {
@@ -358,7 +301,7 @@ impl Run {
             let certain = account.codes.iter().filter(|(code, _)| !NOT_REFUSED.contains(code));
             totals.acknowledged += with(0);
             totals.unknown += with(OTHER) + account.unanswered;
-            totals.unavailable += with(BUSY) + with(UNAVAILABLE);
+            totals.unavailable += with(BUSY) + with(UNAVAILABLE) + with(NO_ROOM);
             totals.refused += certain.map(|(_, count)| count).sum::<u64>();
             let added = account.written.values();
             totals.entries +=
@@ -401,19 +344,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const WRITES_MIN: u64 = 20;
 /// The longest time under load before a fault.
 const LOAD_MAX_MS: u64 = 300;
-/// The longest of short rests.
-const SHORT_MAX_MS: u64 = 50;
-/// The shortest of long rests, and of the times for which a node is frozen.
-const LONG_MS: u64 = 1000;
-/// How much longer a long rest may be.
-const LONG_MORE_MS: u64 = 1000;
-/// How much longer a node may be frozen.
-const FREEZE_MORE_MS: u64 = 2000;
 /// Answers that do not refuse a request by what it asks for.
-const NOT_REFUSED: [i64; 4] = [0, BUSY, UNAVAILABLE, OTHER];
+const NOT_REFUSED: [i64; 5] = [0, BUSY, UNAVAILABLE, NO_ROOM, OTHER];
 /// Streams of chance beside those of the clients.
 const ORDER_STREAM: u64 = 1 << 20;
 const FAULT_STREAM: u64 = ORDER_STREAM + 1;
+const PROBE_STREAM: u64 = ORDER_STREAM + 2;
 
 #[cfg(test)]
 mod tests {
@@ -437,18 +373,5 @@ mod tests {
         let behind = [view("follower", 3, 8), leader.clone(), follower.clone()];
         assert_eq!((works(&behind, false), works(&behind, true)), (None, None));
         assert_eq!(healthy(&behind, false, &mut Some(8)), Some(1));
-    }
-
-    #[test]
-    fn all_faults_take_turns() {
-        let place = Place { roster: "".into(), folder: "".into(), environment: Vec::new() };
-        let all: Vec<Fault> =
-            Fault::KINDS.iter().flat_map(|(_, kind)| kind.iter().copied()).collect();
-        let (nodes, rounds, seed, clients) = (3, 8, 1, 1);
-        let options = Options { place, nodes, rounds, seed, clients, faults: all.clone() };
-        let mut faults = Faults::new(&options);
-        let mut drawn: Vec<Fault> = all.iter().map(|_| faults.next()).collect();
-        drawn.sort();
-        assert_eq!(drawn, all);
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,14 +14,14 @@ use testing::crash::server::SUFFIX;
 
 use super::guard::Guard;
 use super::ldif::{fill, merge};
-use super::{Process, Server, free_address};
+use super::{Other, Process, Server, free_address};
 use crate::shell::{command, source, succeeds, target};
 use crate::test::Package;
 
 const SLAPD: &str = "/usr/sbin/slapd";
-const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
-const ROOT_DN: &str = "cn=Directory Manager";
-const PASSWORD: &str = "secret";
+pub(super) const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
+pub(super) const ROOT_DN: &str = "cn=Directory Manager";
+pub(super) const PASSWORD: &str = "secret";
 /// The same as 389 Directory Server stores it.
 const PASSWORD_STORED: &str = "{SSHA}rQLoE6yTIHzm7Wrt2s8xzLKbjzTXq/5S";
 const NS_SLAPD: &str = "/usr/sbin/ns-slapd";
@@ -49,12 +50,10 @@ pub(crate) const OPENDJ_PACKAGES: &[Package] = &[
 /// The floor: answers a search with so many octets, whatever was asked for.
 pub(crate) fn echo(program: &Path, answer_bytes: usize) -> Result<Server, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", program.display());
-    let mut child = Command::new(program)
-        .args(["--answer-bytes", &answer_bytes.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+    let mut serve = Command::new(program);
+    serve.args(["--answer-bytes", &answer_bytes.to_string()]);
+    serve.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = serve.spawn().map_err(failed)?;
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
@@ -62,7 +61,7 @@ pub(crate) fn echo(program: &Path, answer_bytes: usize) -> Result<Server, String
     let address = line.trim().rsplit(' ').next().and_then(|address| address.parse().ok());
     let address = address.ok_or_else(|| format!("the echo server says {line:?}"))?;
     let guard = Guard::process(child.id());
-    let (folder, process) = (PathBuf::new(), Process::Other(child));
+    let (folder, process) = (PathBuf::new(), Process::Other(Other { serve, child }));
     Ok(Server { name: "echo", address, dn: ROOT_DN, password: PASSWORD, folder, process, guard })
 }
 
@@ -75,16 +74,18 @@ pub(crate) struct Slapd<'a> {
     pub(crate) has_rules: bool,
     /// A line for each operation, in the file `access`.
     pub(crate) has_log: bool,
+    /// Further options of what loads it.
+    pub(crate) loading: &'a [&'a str],
 }
 
 impl Default for Slapd<'_> {
     fn default() -> Self {
-        Self { modules: "", indexes: SLAPD_INDEXES, has_rules: false, has_log: false }
+        Self { modules: "", indexes: SLAPD_INDEXES, has_rules: false, has_log: false, loading: &[] }
     }
 }
 
 /// Those that all servers have.
-const SLAPD_INDEXES: &str = "index objectClass,entryUUID eq
+pub(super) const SLAPD_INDEXES: &str = "index objectClass,entryUUID eq
 index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub";
 
 impl Slapd<'_> {
@@ -107,12 +108,13 @@ impl Slapd<'_> {
         let config = folder.join("slapd.conf");
         write(&config, &fill(&script("slapd.conf")?, &places))?;
         let mut load = Command::new(SLAPD);
-        load.args(["-T", "add", "-q", "-f"]).arg(&config).arg("-l").arg(people);
+        load.args(["-T", "add", "-q"]).args(self.loading);
+        load.arg("-f").arg(&config).arg("-l").arg(people);
         Ok(load)
     }
 
-    /// Loads it, unless it is loaded, and starts it.
-    pub(crate) fn start(&self, folder: &Path, people: &Path) -> Result<Server, String> {
+    /// Configures it, and loads it unless it is loaded.
+    pub(super) fn load(&self, folder: &Path, people: &Path) -> Result<(), String> {
         let load = self.loading(folder, people)?;
         // A load that was broken off is begun again.
         let loaded = folder.join("loaded");
@@ -121,7 +123,22 @@ impl Slapd<'_> {
             done(load)?;
             write(&loaded, "")?;
         }
-        let address = free_address()?;
+        Ok(())
+    }
+
+    /// Loads it, unless it is loaded, and starts it.
+    pub(crate) fn start(&self, folder: &Path, people: &Path) -> Result<Server, String> {
+        self.start_at(free_address()?, folder, people)
+    }
+
+    /// Likewise, at an address that others know already.
+    pub(super) fn start_at(
+        &self,
+        address: SocketAddr,
+        folder: &Path,
+        people: &Path,
+    ) -> Result<Server, String> {
+        self.load(folder, people)?;
         let mut serve = Command::new(SLAPD);
         serve.args(["-h", &format!("ldap://{address}/"), "-f"]).arg(folder.join("slapd.conf"));
         serve.args(["-d", if self.has_log { "stats" } else { "0" }]);
@@ -191,30 +208,55 @@ pub(crate) fn ds389(folder: &Path, people: &Path) -> Result<Server, String> {
 
 /// OpenDJ: its own setup, with our changes.
 pub(crate) fn opendj(folder: &Path, people: &Path) -> Result<Server, String> {
-    let archive = opendj_archive()?;
-    let mut unpack = Command::new("unzip");
-    unpack.arg("-q").arg(archive).arg("-d").arg(folder);
-    done(unpack)?;
-    let home = folder.join("opendj");
-    let (address, admin, jmx) = (free_address()?, free_address()?, free_address()?);
-    let port = |address: std::net::SocketAddr| address.port().to_string();
-    let mut setup = Command::new(home.join("setup"));
-    setup.args(["--cli", "--no-prompt", "--quiet", "--doNotStart", "--acceptLicense"]);
-    setup.args(["--hostname", "localhost", "--ldapPort", &port(address)]);
-    setup.args(["--adminConnectorPort", &port(admin), "--jmxPort", &port(jmx), "--skipPortCheck"]);
-    setup.args(["--rootUserDN", ROOT_DN, "--rootUserPassword", PASSWORD, "--baseDN", SUFFIX]);
-    done(setup)?;
-    let config = home.join("config/config.ldif");
-    let base = fs::read_to_string(&config).map_err(|error| error.to_string())?;
-    write(&config, &merge(&base, &script("opendj.ldif")?))?;
-    let mut load = Command::new(home.join("bin/import-ldif"));
-    load.env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA).args(["--offline", "--backendID", "userRoot"]);
-    load.arg("--ldifFile").arg(people);
-    done(load)?;
-    let mut serve = Command::new(home.join("bin/start-ds"));
-    // The script becomes the server: the process id stays.
-    serve.arg("--nodetach").env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA).stderr(Stdio::null());
-    start("OpenDJ", folder, address, ROOT_DN, serve)
+    let set_up = OpenDj::set_up(folder)?;
+    set_up.load(people)?;
+    set_up.start()
+}
+
+/// A set-up OpenDJ.
+pub(super) struct OpenDj {
+    folder: PathBuf,
+    pub(super) home: PathBuf,
+    pub(super) address: SocketAddr,
+    /// Where its own tools ask it.
+    pub(super) admin: SocketAddr,
+}
+
+impl OpenDj {
+    pub(super) fn set_up(folder: &Path) -> Result<Self, String> {
+        let archive = opendj_archive()?;
+        let mut unpack = Command::new("unzip");
+        unpack.arg("-q").arg(archive).arg("-d").arg(folder);
+        done(unpack)?;
+        let home = folder.join("opendj");
+        let (address, admin, jmx) = (free_address()?, free_address()?, free_address()?);
+        let port = |address: SocketAddr| address.port().to_string();
+        let mut setup = Command::new(home.join("setup"));
+        setup.args(["--cli", "--no-prompt", "--quiet", "--doNotStart", "--acceptLicense"]);
+        setup.args(["--hostname", "localhost", "--ldapPort", &port(address)]);
+        setup.args(["--adminConnectorPort", &port(admin), "--jmxPort", &port(jmx)]);
+        setup.args(["--skipPortCheck", "--rootUserDN", ROOT_DN, "--rootUserPassword", PASSWORD]);
+        setup.args(["--baseDN", SUFFIX]);
+        done(setup)?;
+        let config = home.join("config/config.ldif");
+        let base = fs::read_to_string(&config).map_err(|error| error.to_string())?;
+        write(&config, &merge(&base, &script("opendj.ldif")?))?;
+        Ok(Self { folder: folder.to_owned(), home, address, admin })
+    }
+
+    pub(super) fn load(&self, people: &Path) -> Result<(), String> {
+        let mut load = Command::new(self.home.join("bin/import-ldif"));
+        load.env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA).args(["--offline", "--backendID", "userRoot"]);
+        load.arg("--ldifFile").arg(people);
+        done(load)
+    }
+
+    pub(super) fn start(&self) -> Result<Server, String> {
+        let mut serve = Command::new(self.home.join("bin/start-ds"));
+        // The script becomes the server: the process id stays.
+        serve.arg("--nodetach").env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA).stderr(Stdio::null());
+        start("OpenDJ", &self.folder, self.address, ROOT_DN, serve)
+    }
 }
 
 /// The archive, as Maven Central has it; kept for the next time.
@@ -236,20 +278,20 @@ fn opendj_archive() -> Result<PathBuf, String> {
 fn start(
     name: &'static str,
     folder: &Path,
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     dn: &'static str,
     mut serve: Command,
 ) -> Result<Server, String> {
     serve.stdin(Stdio::null()).stdout(Stdio::null());
     let child = serve.spawn().map_err(|error| format!("{name}: {error}"))?;
     let guard = Guard::process(child.id());
-    let (folder, process) = (folder.to_owned(), Process::Other(child));
+    let (folder, process) = (folder.to_owned(), Process::Other(Other { serve, child }));
     let server = Server { name, address, dn, password: PASSWORD, folder, process, guard };
     server.wait()?;
     Ok(server)
 }
 
-fn done(mut command: Command) -> Result<(), String> {
+pub(super) fn done(mut command: Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;

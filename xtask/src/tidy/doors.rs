@@ -31,6 +31,8 @@ const WAYS: &[Way] = &[
             "crates/directory/src/forward/outgoing.rs",
             // Sweeps out passwords that are too old.
             "crates/directory/src/bind/password_cache.rs",
+            // Asks whoever leads how fresh the data are, for reads that wait.
+            "crates/directory/src/read/fresh/waiting.rs",
             // Looks for SCRAM keys of accounts after the start.
             "crates/directory/src/bind/sasl/scram/known.rs",
             // Writes what binds left in accounts.

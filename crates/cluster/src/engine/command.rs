@@ -11,6 +11,8 @@ pub(super) enum Command {
     Commit { reign: Reign, batch: LogBatch, done: CommitDone },
     /// A state that has everything that was acknowledged before.
     Linearizable(BarrierDone),
+    /// The same, of this server or not at all: another one asks.
+    ReadIndex(BarrierDone),
     /// This server is about to end: another is to lead.
     Retire,
     /// More of the state is durable without the log.

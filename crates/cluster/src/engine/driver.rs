@@ -2,6 +2,7 @@
 //!
 //! Invariant: batches go to the engine in the order in which they were committed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,18 +16,18 @@ use openraft::raft::ReadPolicy;
 use openraft::rt::AsyncRuntime;
 use openraft::{Instant as _, RaftMetrics, ServerState};
 use store::Lsn;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::acknowledger::Pending;
 use super::command::{Command, Standing, closed};
 use super::retention::Retention;
-use crate::asks::ask_read;
+use super::watchdog::{Sight, Voter, Watchdog};
+use crate::asks::Asks;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
 use crate::options::Options;
-use crate::shared::Shared;
-use crate::transport::Peers;
+use crate::shared::{Shared, Watched};
 use crate::types::{RecordBytes, Runtime, Types};
 
 /// How long the end of the log waits for batches in flight.
@@ -47,8 +48,9 @@ pub(super) struct Driver {
     pub(super) retention: Retention,
     /// When a new term was asked for.
     pub(super) renewed: Option<Instant>,
-    /// Where the leader is asked; none in simulations.
-    pub(super) asks: Option<Peers>,
+    pub(super) watchdog: Watchdog,
+    /// Where the leader is asked.
+    pub(super) asks: Asks,
 }
 
 impl Driver {
@@ -81,6 +83,7 @@ impl Driver {
         match command {
             Command::Commit { reign, batch, done } => self.commit(reign, batch, done).await,
             Command::Linearizable(done) => self.linearizable(done),
+            Command::ReadIndex(done) => self.read_index(done),
             Command::Forget => self.forget().await,
             Command::Retire => self.retire().await,
             Command::Change { change, done } => self.change(change, done).await,
@@ -103,7 +106,8 @@ impl Driver {
     }
 
     /// Hands the lead over, and does not stand for election any more.
-    async fn retire(&self) {
+    async fn retire(&mut self) {
+        self.watchdog.retire();
         self.raft.runtime_config().elect(false);
         let metrics = self.metrics.borrow_watched().clone();
         if metrics.state == ServerState::Leader
@@ -114,28 +118,47 @@ impl Driver {
         }
     }
 
-    /// Asks a majority whether this server still leads, and answers when all is applied that was
-    /// committed then.
+    /// Has whoever leads ask a majority, and answers when all is applied here that was committed
+    /// then; after [`Options::read_wait`] at the latest.
     fn linearizable(&self, done: BarrierDone) {
-        let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
-        let wait = self.options.outcome_wait;
+        let shared = Arc::clone(&self.shared);
+        let (began, wait) = (Instant::now(), self.options.read_wait());
         let leader = self.metrics.borrow_watched().current_leader;
-        if let (Some(leader), Some(peers)) = (leader, self.asks.clone())
-            && leader != self.options.id
-        {
+        if let Some(leader) = leader.filter(|leader| *leader != self.options.id) {
+            let asks = self.asks.clone();
             Runtime::spawn(async move {
-                match ask_read(&peers, leader, wait).await {
-                    Some(lsn) => shared.progress.when_applied(lsn, done),
-                    None => done(Err(NotNow::NoQuorum)),
+                let applied = async {
+                    let lsn = asks.read(leader, wait).await?;
+                    let (told, heard) = oneshot::channel();
+                    let applied = move |outcome| drop(told.send(outcome));
+                    shared.progress.when_applied(lsn, Box::new(applied));
+                    heard.await.ok()
+                };
+                let outcome = timeout(wait, applied).await.ok().flatten();
+                let outcome = outcome.unwrap_or_else(|| Err(shared.no_quorum()));
+                if outcome.is_ok() {
+                    shared.confirm(began);
                 }
+                done(outcome);
             });
             return;
         }
+        self.read_index(done);
+    }
+
+    /// Asks a majority whether this server still leads, and answers when all is applied that was
+    /// committed then.
+    fn read_index(&self, done: BarrierDone) {
+        let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
+        let (began, wait) = (Instant::now(), self.options.read_wait());
         Runtime::spawn(async move {
             let confirmed = timeout(wait, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await;
             done(match confirmed {
-                Ok(Ok(_)) => Ok(shared.progress.applied()),
-                Ok(Err(_)) | Err(_) => Err(NotNow::NoQuorum),
+                Ok(Ok(_)) => {
+                    shared.confirm(began);
+                    Ok(shared.progress.applied())
+                }
+                Ok(Err(_)) | Err(_) => Err(shared.no_quorum()),
             });
         });
     }
@@ -183,6 +206,7 @@ impl Driver {
             is_new
         });
         self.renew(&metrics).await;
+        self.judge(&metrics).await;
         let snapshot = metrics.snapshot.map_or(0, |id| id.index + 1);
         let purged = metrics.purged.map_or(0, |id| id.index + 1);
         if self.purge_upto > purged && snapshot >= self.purge_upto {
@@ -207,6 +231,40 @@ impl Driver {
                 Some(other) => self.raft.trigger().transfer_leader(other).await,
                 None => self.raft.trigger().elect(false).await,
             };
+        }
+    }
+
+    /// Whether this server should lead, and what follows.
+    async fn judge(&mut self, metrics: &RaftMetrics<Types>) {
+        let failover_after = self.options.failover_after;
+        let is_leader = metrics.state == ServerState::Leader;
+        let heard = match is_leader {
+            true => metrics.last_quorum_acked.map(|at| at.elapsed()),
+            false => self.shared.heard_age(),
+        };
+        let Watched { impediment, unfit } = self.shared.watched();
+        let others = voters(metrics, &unfit, failover_after);
+        let verdict = self.watchdog.look(&Sight {
+            now: Instant::now(),
+            slowest_sync: self.log.take_slowest_sync(),
+            impediment,
+            is_leader,
+            is_led: heard.is_some_and(|age| age <= failover_after),
+            last_index: metrics.last_log_index.unwrap_or(0),
+            others: &others,
+        });
+        let said = verdict.unfit.clone();
+        if self.shared.set_unfit(verdict.unfit) {
+            match said {
+                Some(reason) => tracing::warn!(%reason, "this server should not lead"),
+                None => tracing::info!("nothing speaks against this server's leading any more"),
+            }
+        }
+        self.raft.runtime_config().elect(verdict.stands);
+        if let Some(successor) = verdict.successor {
+            tracing::info!(successor, "the lead is handed over");
+            // A failure shows in the metrics.
+            let _ = self.raft.trigger().transfer_leader(successor).await;
         }
     }
 
@@ -252,7 +310,9 @@ impl Driver {
                     let outcomes = Err(closed());
                     let _ = pending.send(Pending { reign, last: Lsn(0), outcomes, done });
                 }
-                Command::Linearizable(done) => done(Err(NotNow::Closed)),
+                Command::Linearizable(done) | Command::ReadIndex(done) => {
+                    done(Err(NotNow::Closed));
+                }
                 Command::Change { done, .. } => {
                     done(Err(MembersError::Refused("the server is shutting down".to_owned())));
                 }
@@ -300,6 +360,26 @@ pub(crate) async fn caught_up(raft: &Engine, limit: Duration) -> Result<(), Stri
     };
     // Alone, or among too few, it serves what it has.
     timeout(limit, caught_up).await.unwrap_or(Ok(()))
+}
+
+/// The other voters, as the leader knows them.
+fn voters(
+    metrics: &RaftMetrics<Types>,
+    unfit: &BTreeSet<u64>,
+    silence_max: Duration,
+) -> Vec<Voter> {
+    let ids = metrics.membership_config.membership().voter_ids();
+    let others = ids.filter(|id| *id != metrics.id).map(|id| {
+        let matched = metrics.replication.as_ref().and_then(|all| all.get(&id)).copied().flatten();
+        let heard = metrics.heartbeat.as_ref().and_then(|all| all.get(&id)).copied().flatten();
+        Voter {
+            id,
+            matched: matched.map_or(0, |id| id.index),
+            is_heard: heard.is_some_and(|at| at.elapsed() <= silence_max),
+            is_unfit: unfit.contains(&id),
+        }
+    });
+    others.collect()
 }
 
 /// The other voter that has most of the log, as far as the leader knows; none where there is none.

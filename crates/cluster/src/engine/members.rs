@@ -43,6 +43,8 @@ pub struct Status {
     pub alike: Option<Lsn>,
     /// How the states of the members differ, if they do.
     pub difference: Option<String>,
+    /// Why it should not lead; none if nothing speaks against it.
+    pub unfit: Option<String>,
     /// All that take part, by number.
     pub members: Vec<MemberStatus>,
 }
@@ -88,6 +90,7 @@ impl Members {
             voids: shared.voids(),
             alike,
             difference,
+            unfit: shared.unfit(),
             members: self.members(&metrics),
         }
     }

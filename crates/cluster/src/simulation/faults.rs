@@ -1,52 +1,36 @@
 //! What goes wrong, by chance.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use history::log::{CommitLog as _, MemberChange, Role};
+use openraft::rt::AsyncRuntime as _;
 use tokio::time::sleep;
 
 use super::world::World;
+use crate::types::Runtime;
+
+/// How many kinds there are.
+const KINDS: u64 = 26;
 
 /// Lets one thing go wrong, or get well again.
 pub(super) async fn one(world: &mut World) {
-    let nodes = world.kind.nodes;
-    let any = 1 + world.dice.below(nodes);
+    let any = 1 + world.dice.below(world.kind.nodes);
     let leader = leader(world).unwrap_or(any);
-    match world.dice.below(16) {
-        0 | 1 => restart(world, &[leader], Duration::from_millis(50)).await,
-        2 => restart(world, &[leader], Duration::from_secs(3)).await,
-        3 => restart(world, &[any], Duration::from_secs(2)).await,
-        4 => restart(world, &(1..=nodes).collect::<Vec<_>>(), Duration::from_millis(500)).await,
-        5 => isolate(world, leader, true, true),
-        6 => isolate(world, leader, true, false),
-        7 => isolate(world, any, false, true),
-        8 => {
-            // Two that do not see each other; the others see both.
-            let other = 1 + world.dice.below(nodes);
-            world.network.cut(leader, other);
-            world.network.cut(other, leader);
-        }
-        9 => halves(world),
-        10 => {
-            let delay = world.dice.duration(Duration::from_millis(5), Duration::from_millis(200));
-            let lost = world.dice.below(30);
-            world.network.worsen(delay, lost);
-        }
-        11 => {
-            let who = if world.dice.percent(50) { leader } else { any };
-            world.members[&who].disk.stall(true);
-            let pause = world.dice.duration(Duration::from_millis(100), Duration::from_secs(4));
-            sleep(pause).await;
-            world.members[&who].disk.stall(false);
-        }
-        12 => world.members[&any].disk.fail_next_sync(),
-        13 => {
+    let kind = world.dice.below(KINDS);
+    world.seen.note(&format!("fault {kind}, leader {leader}, any {any}"));
+    match kind {
+        0..6 => restarts(world, kind, leader, any).await,
+        6..15 => network(world, kind, leader, any),
+        15..19 => disk(world, kind, if world.dice.percent(50) { leader } else { any }),
+        19 => {
             if let Some(log) = world.members[&leader].log() {
                 let change = MemberChange::Transfer { id: any };
                 log.members().change(change, Box::new(|_| ()));
             }
         }
-        14 => flush(world),
+        20 => step_clock(world, any),
+        21 | 22 => stall_and_restart(world, leader, any).await,
         _ => {
             world.network.heal();
             world.revive().await;
@@ -62,6 +46,17 @@ fn leader(world: &World) -> Option<u64> {
     world.members.keys().copied().find(leads)
 }
 
+async fn restarts(world: &mut World, kind: u64, leader: u64, any: u64) {
+    let all: Vec<_> = world.members.keys().copied().collect();
+    match kind {
+        0 | 1 => restart(world, &[leader], Duration::from_millis(50)).await,
+        2 => restart(world, &[leader], Duration::from_secs(3)).await,
+        3 => restart(world, &[any], Duration::from_secs(2)).await,
+        4 => restart(world, &[leader, any], Duration::from_millis(200)).await,
+        _ => restart(world, &all, Duration::from_millis(500)).await,
+    }
+}
+
 /// Crashes nodes and starts them after a while of `most` at the most.
 async fn restart(world: &mut World, ids: &[u64], most: Duration) {
     ids.iter().for_each(|id| world.crash(*id));
@@ -69,6 +64,31 @@ async fn restart(world: &mut World, ids: &[u64], most: Duration) {
     sleep(pause).await;
     for id in ids {
         world.start(*id).await;
+    }
+}
+
+fn network(world: &World, kind: u64, leader: u64, any: u64) {
+    let nodes = world.kind.nodes;
+    match kind {
+        6 => isolate(world, leader, true, true),
+        7 => isolate(world, leader, true, false),
+        8 => isolate(world, any, false, true),
+        9 => cut_both(world, leader, any),
+        10 => halves(world, None),
+        // Two halves, and one that sees both.
+        11 => halves(world, Some(any)),
+        12 => {
+            // The leader reaches one other alone, and that one all of them.
+            isolate(world, leader, true, true);
+            world.network.mend(leader, 1 + leader % nodes);
+            world.network.mend(1 + leader % nodes, leader);
+        }
+        13 => flap(world, leader, any),
+        _ => {
+            let delay = world.dice.duration(Duration::from_millis(5), Duration::from_millis(200));
+            let lost = world.dice.below(30);
+            world.network.worsen(delay, lost);
+        }
     }
 }
 
@@ -84,22 +104,75 @@ fn isolate(world: &World, id: u64, outgoing: bool, incoming: bool) {
     }
 }
 
-fn halves(world: &World) {
+fn cut_both(world: &World, one: u64, other: u64) {
+    world.network.cut(one, other);
+    world.network.cut(other, one);
+}
+
+/// Cuts all between two halves, but what `bridge` sends and is sent.
+fn halves(world: &World, bridge: Option<u64>) {
     let border = 1 + world.dice.below(world.kind.nodes);
-    for from in world.members.keys() {
-        for to in world.members.keys().filter(|to| (**to <= border) != (*from <= border)) {
-            world.network.cut(*from, *to);
+    let parted = |id: &u64| Some(*id) != bridge;
+    for from in world.members.keys().copied().filter(parted) {
+        let across = |to: &u64| (*to <= border) != (from <= border);
+        for to in world.members.keys().copied().filter(across).filter(parted) {
+            world.network.cut(from, to);
         }
     }
 }
 
-/// Makes what some nodes have applied durable without the log.
-fn flush(world: &World) {
-    for member in world.members.values() {
-        if world.dice.percent(60)
-            && let Some(log) = member.log()
-        {
-            log.forget(member.ledger().flush());
+/// A connection that comes and goes for two seconds.
+fn flap(world: &World, one: u64, other: u64) {
+    let network = world.network.clone();
+    let pause = world.dice.duration(Duration::from_millis(20), Duration::from_millis(400));
+    Runtime::spawn(async move {
+        for _ in 0..Duration::from_secs(1).as_millis() / pause.as_millis() {
+            network.cut(one, other);
+            network.cut(other, one);
+            sleep(pause).await;
+            network.mend(one, other);
+            network.mend(other, one);
+            sleep(pause).await;
+        }
+    });
+}
+
+fn disk(world: &World, kind: u64, id: u64) {
+    let disk = world.members[&id].disk.clone();
+    let stall = world.dice.duration(Duration::from_millis(100), Duration::from_secs(15));
+    let full = world.dice.duration(Duration::from_millis(50), Duration::from_secs(3));
+    match kind {
+        15 | 16 => {
+            disk.stall(true);
+            Runtime::spawn(async move {
+                sleep(stall).await;
+                disk.stall(false);
+            });
+        }
+        17 => disk.fail_next_sync(),
+        _ => {
+            disk.fill(true);
+            Runtime::spawn(async move {
+                sleep(full).await;
+                disk.fill(false);
+            });
         }
     }
+}
+
+/// A disk stands still while the others go on; then the power of its node fails, and that of the
+/// leader.
+async fn stall_and_restart(world: &mut World, leader: u64, any: u64) {
+    world.members[&any].disk.stall(true);
+    let pause = world.dice.duration(Duration::from_millis(50), Duration::from_secs(1));
+    sleep(pause).await;
+    restart(world, &[leader, any], Duration::from_millis(100)).await;
+}
+
+/// The time of day of a node is another by up to an hour.
+fn step_clock(world: &World, id: u64) {
+    let span = Duration::from_secs(2 * 3600);
+    let ahead = world.dice.duration(Duration::ZERO, span);
+    let member = Arc::clone(&world.members[&id]);
+    *member.ahead.lock().unwrap() = ahead;
 }

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use openraft::RaftNetworkFactory;
+use history::log::{CommitLog as _, ReadLevel};
+use history::record::Record;
 use openraft::alias::VoteOf;
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkV2};
@@ -15,18 +16,31 @@ use openraft::raft::{
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::rt::AsyncRuntime;
+use openraft::{EntryPayload, RaftNetworkFactory};
+use store::Lsn;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::world::Dice;
+use super::runtime::Clock;
+use super::world::{Dice, Plant};
+use crate::engine::RaftLog;
 use crate::receiver::MemberReceiver;
-use crate::types::{Node, Runtime, Snapshot, SnapshotFile, Types};
+use crate::types::{Node, RecordBytes, Runtime, Snapshot, SnapshotFile, Types};
 
 #[derive(Clone)]
-pub(super) struct Network(Arc<Mutex<Links>>);
+pub(crate) struct Network(Arc<Mutex<Links>>);
+
+/// A node that can be reached.
+#[derive(Clone)]
+struct Reached {
+    receiver: MemberReceiver,
+    log: Weak<RaftLog>,
+}
 
 struct Links {
-    nodes: BTreeMap<u64, MemberReceiver>,
+    nodes: BTreeMap<u64, Reached>,
+    clocks: BTreeMap<u64, Clock>,
+    plant: Option<Plant>,
     /// In which of its lives each is, if it lives.
     lives: BTreeMap<u64, u64>,
     /// From whom to whom nothing gets through.
@@ -37,9 +51,11 @@ struct Links {
 }
 
 impl Network {
-    pub(super) fn new(dice: Dice) -> Self {
+    pub(super) fn new(dice: Dice, clocks: BTreeMap<u64, Clock>, plant: Option<Plant>) -> Self {
         Self(Arc::new(Mutex::new(Links {
             nodes: BTreeMap::new(),
+            clocks,
+            plant,
             lives: BTreeMap::new(),
             cut: BTreeSet::new(),
             delay_max: Duration::from_millis(5),
@@ -48,8 +64,9 @@ impl Network {
         })))
     }
 
-    pub(super) fn join(&self, id: u64, receiver: MemberReceiver) {
-        self.links().nodes.insert(id, receiver);
+    pub(super) fn join(&self, id: u64, receiver: MemberReceiver, log: &Arc<RaftLog>) {
+        let reached = Reached { receiver, log: Arc::downgrade(log) };
+        self.links().nodes.insert(id, reached);
     }
 
     pub(super) fn begin(&self, id: u64, life: u64) {
@@ -64,6 +81,10 @@ impl Network {
 
     pub(super) fn cut(&self, from: u64, to: u64) {
         self.links().cut.insert((from, to));
+    }
+
+    pub(super) fn mend(&self, from: u64, to: u64) {
+        self.links().cut.remove(&(from, to));
     }
 
     pub(super) fn worsen(&self, delay_max: Duration, lost_percent: u64) {
@@ -92,8 +113,26 @@ impl Network {
         self.links().lives.get(&id) == Some(&life)
     }
 
-    fn at(&self, id: u64) -> Option<MemberReceiver> {
-        self.links().nodes.get(&id).cloned()
+    fn at(&self, id: u64) -> Option<(Reached, Clock)> {
+        let links = self.links();
+        links.nodes.get(&id).map(|reached| (reached.clone(), links.clocks[&id]))
+    }
+
+    /// Alters what is sent to node 2, if that is to be so: the message number of a record, which
+    /// the running hash does not cover.
+    fn alter(&self, to: u64, request: &mut AppendEntriesRequest<Types>) {
+        if to != 2 || self.links().plant != Some(Plant::AltersInTransit) {
+            return;
+        }
+        for entry in &mut request.entries {
+            if let EntryPayload::Normal(bytes) = &mut entry.payload {
+                let mut record = Record::decode(&bytes.0, &schema::Schema::builtin()).unwrap();
+                record.origin.message += 1;
+                let mut altered = Vec::new();
+                record.encode(&mut altered).unwrap();
+                *bytes = RecordBytes(altered.into());
+            }
+        }
     }
 
     fn links(&self) -> MutexGuard<'_, Links> {
@@ -111,7 +150,7 @@ impl RaftNetworkFactory<Types> for Link {
 
 /// The way from one node to another.
 #[derive(Clone)]
-pub(super) struct Link {
+pub(crate) struct Link {
     pub(super) network: Network,
     pub(super) from: u64,
     pub(super) life: u64,
@@ -119,6 +158,34 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// Sends something and waits for the answer, no longer than `limit`; none if there was none.
+    async fn send<T, F>(
+        &self,
+        limit: Duration,
+        ask: impl FnOnce(Reached) -> F + Send + 'static,
+    ) -> Option<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Option<T>> + Send,
+    {
+        let (answer, heard) = oneshot::channel();
+        let link = self.clone();
+        // It arrives whether or not somebody still waits for the answer.
+        Runtime::spawn(async move {
+            if !link.network.is_alive(link.from, link.life) {
+                return;
+            }
+            let Some(takes) = link.network.travel(link.from, link.to) else { return };
+            sleep(takes).await;
+            let Some((reached, clock)) = link.network.at(link.to) else { return };
+            let Some(answered) = clock.scope(ask(reached)).await else { return };
+            let Some(takes) = link.network.travel(link.to, link.from) else { return };
+            sleep(takes).await;
+            let _ = answer.send(answered);
+        });
+        timeout(limit, heard).await.ok()?.ok()
+    }
+
     async fn call<T, F>(
         &self,
         option: RPCOption,
@@ -129,26 +196,27 @@ impl Link {
         F: Future<Output = Option<T>> + Send,
     {
         let ends = Instant::now() + option.hard_ttl();
-        let (answer, heard) = oneshot::channel();
-        let link = self.clone();
-        // It arrives whether or not somebody still waits for the answer.
-        Runtime::spawn(async move {
-            if !link.network.is_alive(link.from, link.life) {
-                return;
-            }
-            let Some(takes) = link.network.travel(link.from, link.to) else { return };
-            sleep(takes).await;
-            let Some(receiver) = link.network.at(link.to) else { return };
-            let Some(answered) = ask(receiver).await else { return };
-            let Some(takes) = link.network.travel(link.to, link.from) else { return };
-            sleep(takes).await;
-            let _ = answer.send(answered);
-        });
-        if let Ok(Ok(answered)) = timeout(option.hard_ttl(), heard).await {
+        if let Some(answered) = self.send(option.hard_ttl(), |to| ask(to.receiver)).await {
             return Ok(answered);
         }
         sleep_until(ends).await;
         Err(RPCError::Unreachable(Unreachable::from_string("no answer came")))
+    }
+
+    /// Asks whoever leads what one must have to see everything that was acknowledged.
+    pub(crate) async fn ask_read(&self, leader: u64, limit: Duration) -> Option<Lsn> {
+        let asked = |to: Reached| async move {
+            let (answer, heard) = oneshot::channel();
+            let log = to.log.upgrade()?;
+            let done = move |read: Result<Lsn, _>| {
+                // Who asked may have gone.
+                let _ = answer.send(read.ok());
+            };
+            log.barrier(ReadLevel::Linearizable, Box::new(done));
+            drop(log);
+            heard.await.ok().flatten()
+        };
+        Self { to: leader, ..self.clone() }.send(limit, asked).await
     }
 }
 
@@ -157,9 +225,10 @@ impl RaftNetworkV2<Types> for Link {
 
     async fn append_entries(
         &mut self,
-        request: AppendEntriesRequest<Types>,
+        mut request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        self.network.alter(self.to, &mut request);
         self.call(option, |to| async move { to.append(request).await.ok() }).await
     }
 

@@ -1,14 +1,16 @@
-//! The runtime of the engine in simulations: that of the product, but whoever waits for a watched
-//! value is woken in the order of the waiting. The product's wakes in an order by chance, which no
-//! seed reaches.
+//! The runtime of the engine in simulations: that of the product, with two differences. Whoever
+//! waits for a watched value is woken in the order of the waiting; the product's wakes in an order
+//! by chance, which no seed reaches. And each node may have a clock that is too fast or too slow.
 
 use std::future::Future;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::rt::watch::{RecvError, SendError, Watch, WatchReceiver, WatchSender};
 use openraft::rt::{AsyncRuntime, OptionalSend, OptionalSync};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::types::SeededRuntime as Inner;
 
@@ -27,7 +29,7 @@ impl AsyncRuntime for Simulated {
     type JoinError = <Inner as AsyncRuntime>::JoinError;
     type JoinHandle<T: OptionalSend + 'static> = <Inner as AsyncRuntime>::JoinHandle<T>;
     type Sleep = <Inner as AsyncRuntime>::Sleep;
-    type Instant = <Inner as AsyncRuntime>::Instant;
+    type Instant = Shown;
     type TimeoutError = <Inner as AsyncRuntime>::TimeoutError;
     type Timeout<R, T: Future<Output = R> + OptionalSend> = <Inner as AsyncRuntime>::Timeout<R, T>;
     type ThreadLocalRng = <Inner as AsyncRuntime>::ThreadLocalRng;
@@ -41,29 +43,32 @@ impl AsyncRuntime for Simulated {
         T: Future + OptionalSend + 'static,
         T::Output: OptionalSend + 'static,
     {
-        Inner::spawn(future)
+        match CLOCK.try_with(|clock| *clock) {
+            Ok(clock) => Inner::spawn(clock.scope(future)),
+            Err(_) => Inner::spawn(future),
+        }
     }
 
     fn sleep(duration: Duration) -> Self::Sleep {
-        Inner::sleep(duration)
+        Inner::sleep(Clock::until(Shown::now_here() + duration))
     }
 
     fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
-        Inner::sleep_until(deadline)
+        Inner::sleep(Clock::until(deadline))
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(
         duration: Duration,
         future: F,
     ) -> Self::Timeout<R, F> {
-        Inner::timeout(duration, future)
+        Inner::timeout(Clock::until(Shown::now_here() + duration), future)
     }
 
     fn timeout_at<R, F: Future<Output = R> + OptionalSend>(
         deadline: Self::Instant,
         future: F,
     ) -> Self::Timeout<R, F> {
-        Inner::timeout_at(deadline, future)
+        Inner::timeout(Clock::until(deadline), future)
     }
 
     fn is_panic(join_error: &Self::JoinError) -> bool {
@@ -83,6 +88,98 @@ impl AsyncRuntime for Simulated {
         F: Future<Output = T>,
     {
         self.0.block_on(future)
+    }
+}
+
+tokio::task_local! {
+    /// That of the node on whose behalf something runs.
+    static CLOCK: Clock;
+}
+
+/// A clock that is too fast or too slow by the same factor all the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// When it showed what was the case.
+    began: Instant,
+    permille: u64,
+}
+
+impl Clock {
+    /// It shows `permille` thousandths of the time that passes from now on.
+    pub(super) fn new(permille: u64) -> Self {
+        Self { began: Instant::now(), permille }
+    }
+
+    /// Runs a future that sees the time that this clock shows.
+    pub(super) fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+        CLOCK.scope(self, future)
+    }
+
+    /// How long it is until the clock shows `shown`.
+    fn until(Shown(shown): Shown) -> Duration {
+        let real = |clock: &Self| {
+            let passed = shown.saturating_duration_since(clock.began).as_nanos() as u64;
+            clock.began + Duration::from_nanos((passed * 1000).div_ceil(clock.permille))
+        };
+        let at = CLOCK.try_with(real).unwrap_or(shown);
+        at.saturating_duration_since(Instant::now())
+    }
+}
+
+/// A moment, as a clock shows it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Shown(Instant);
+
+impl Shown {
+    fn now_here() -> Self {
+        let now = Instant::now();
+        let shown = |clock: &Clock| {
+            let passed = now.saturating_duration_since(clock.began).as_nanos() as u64;
+            clock.began + Duration::from_nanos(passed * clock.permille / 1000)
+        };
+        Self(CLOCK.try_with(shown).unwrap_or(now))
+    }
+}
+
+impl openraft::Instant for Shown {
+    fn now() -> Self {
+        Self::now_here()
+    }
+}
+
+impl Add<Duration> for Shown {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0 + duration)
+    }
+}
+
+impl AddAssign<Duration> for Shown {
+    fn add_assign(&mut self, duration: Duration) {
+        self.0 += duration;
+    }
+}
+
+impl Sub<Duration> for Shown {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0 - duration)
+    }
+}
+
+impl SubAssign<Duration> for Shown {
+    fn sub_assign(&mut self, duration: Duration) {
+        self.0 -= duration;
+    }
+}
+
+impl Sub for Shown {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.0 - earlier.0
     }
 }
 

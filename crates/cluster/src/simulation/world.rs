@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use environment::Chance as _;
 use environment::SeededChance;
-use history::log::conformance::Ledger;
 use history::log::{CommitLog as _, Role, StateMachine as _};
 use openraft::rt::AsyncRuntime as _;
-use store::LogPosition;
+use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::Summary;
@@ -17,7 +16,10 @@ use super::checks::Seen;
 use super::clients;
 use super::faults;
 use super::network::{Link, Network};
-use crate::engine::{self, Parts, RaftLog};
+use super::runtime::Clock;
+use super::state::{self, BEGINNING, State};
+use crate::asks::Asks;
+use crate::engine::{self, Parts, RaftLog, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::options::Options;
@@ -28,15 +30,38 @@ use crate::types::{Node, Runtime};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) nodes: u64,
-    pub(super) restores_leader: bool,
     /// How many faults there are before everything heals.
     pub(super) faults: usize,
+    pub(super) plant: Option<Plant>,
 }
 
 impl Kind {
     pub(super) const fn nodes(nodes: u64) -> Self {
-        Self { nodes, restores_leader: false, faults: 12 }
+        Self { nodes, faults: 10, plant: None }
     }
+}
+
+/// Something that is wrong on purpose: the checks must find it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Plant {
+    /// A leader goes on as that after a restart, in the same term.
+    RestoresLeader,
+    /// The writer acknowledges before the log does.
+    AcknowledgesEarly,
+    /// The client is told that nothing happened where that is not known.
+    UnknownAsRefused,
+    /// Reads do not ask the others.
+    ReadsUnasked,
+    /// A node is read before it has what it had before it crashed.
+    ServesAtOnce,
+    /// A request is decided again that has happened.
+    RetriesBlindly,
+    /// Node 1 leaves out the last change of records that another decided.
+    SkipsChanges,
+    /// The first records that node 2 is sent are altered on the way.
+    AltersInTransit,
+    /// The journal of node 1 is without its end.
+    LosesEndOfLog,
 }
 
 /// Chance that repeats.
@@ -69,20 +94,51 @@ impl Dice {
 pub(super) struct Member {
     pub(super) id: u64,
     pub(super) disk: SimulatedLog,
+    pub(super) plant: Option<Plant>,
+    /// How far its time of day is ahead of an hour ago.
+    pub(super) ahead: Mutex<Duration>,
+    began: Instant,
     /// Another one in each life.
-    pub(super) ledger: Mutex<Arc<Ledger>>,
-    pub(super) running: Mutex<Option<Arc<RaftLog>>>,
+    state: Mutex<Arc<State>>,
+    running: Mutex<Option<Arc<RaftLog>>>,
     /// How often it was started.
-    pub(super) life: Mutex<u64>,
+    life: Mutex<u64>,
+    /// The last life in which it served clients.
+    served: Mutex<u64>,
 }
 
 impl Member {
-    pub(super) fn ledger(&self) -> Arc<Ledger> {
-        Arc::clone(&self.ledger.lock().unwrap())
+    pub(super) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.lock().unwrap())
     }
 
     pub(super) fn log(&self) -> Option<Arc<RaftLog>> {
         self.running.lock().unwrap().clone()
+    }
+
+    pub(super) fn life(&self) -> u64 {
+        *self.life.lock().unwrap()
+    }
+
+    /// Its log, if it serves clients, and in which life it does.
+    pub(super) fn serving(&self) -> Option<(Arc<RaftLog>, u64)> {
+        let life = self.life();
+        let serves = *self.served.lock().unwrap() == life;
+        self.log().filter(|_| serves).map(|log| (log, life))
+    }
+
+    /// What its clock shows, in µs since 1970.
+    pub(super) fn wall_clock_us(&self) -> u64 {
+        let ahead = *self.ahead.lock().unwrap() + self.began.elapsed();
+        1_700_000_000_000_000 + u64::try_from(ahead.as_micros()).unwrap()
+    }
+
+    /// It serves clients from now on, one of which has waited for that.
+    fn serve(&self, life: u64, seen: &Seen) {
+        if self.life() == life && self.log().is_some() {
+            *self.served.lock().unwrap() = life;
+            seen.local_read(self.id, self.state().last().lsn);
+        }
     }
 }
 
@@ -94,24 +150,44 @@ pub(super) struct World {
     pub(super) seen: Arc<Seen>,
     pub(super) crashes: usize,
     seed: u64,
+    clocks: BTreeMap<u64, Clock>,
+    _folder: TempDir,
 }
 
 impl World {
     pub(super) fn new(seed: u64, kind: Kind) -> Self {
         let dice = Dice::new(seed.wrapping_mul(0x9E37_79B9).wrapping_add(kind.nodes));
-        let network = Network::new(dice.clone());
+        let (template, folder) = (state::template(), state::folder());
+        // In half of the runs the clocks are up to a tenth too slow or too fast.
+        let drift = if dice.percent(50) { 100 } else { 0 };
+        let clocks: BTreeMap<_, _> = (1..=kind.nodes)
+            .map(|id| (id, Clock::new(1000 - drift + dice.below(2 * drift + 1))))
+            .collect();
+        let network = Network::new(dice.clone(), clocks.clone(), kind.plant);
         let syncs = Duration::from_micros(200)..=Duration::from_millis(8);
-        let member = |id| {
-            let ledger = Ledger::default();
-            ledger.begin_at(LogPosition { term: 1, index: 3 });
-            let disk = SimulatedLog::new(dice.below(u64::MAX), syncs.clone());
-            let ledger = Mutex::new(Arc::new(ledger));
-            let (running, life) = (Mutex::new(None), Mutex::new(0));
-            (id, Arc::new(Member { id, disk, ledger, running, life }))
+        let began = Instant::now();
+        let member = |id: u64| {
+            let place = folder.path().join(id.to_string());
+            std::fs::create_dir(&place).unwrap();
+            let skips = kind.plant == Some(Plant::SkipsChanges) && id == 1;
+            let state = State::first(&template.path().join("data"), &place, skips);
+            let member = Member {
+                id,
+                disk: SimulatedLog::new(dice.below(u64::MAX), syncs.clone()),
+                plant: kind.plant,
+                ahead: Mutex::new(Duration::from_secs(3600)),
+                began,
+                state: Mutex::new(Arc::new(state)),
+                running: Mutex::default(),
+                life: Mutex::default(),
+                served: Mutex::default(),
+            };
+            (id, Arc::new(member))
         };
         let members = (1..=kind.nodes).map(member).collect();
-        let seen = Arc::new(Seen::new());
-        Self { kind, dice, network, members, seen, crashes: 0, seed }
+        let seen = Arc::new(Seen::new(kind.plant));
+        let crashes = 0;
+        Self { kind, dice, network, members, seen, crashes, seed, clocks, _folder: folder }
     }
 
     pub(super) async fn run(mut self) -> Summary {
@@ -119,27 +195,31 @@ impl World {
             self.prepare(id).await;
             self.start(id).await;
         }
-        let clients: Vec<_> = self
-            .members
-            .values()
-            .flat_map(|member| {
+        let mut tasks = Vec::new();
+        for member in self.members.values() {
+            let parts = || {
                 let dice = Dice::new(self.dice.below(u64::MAX));
-                let reads = Dice::new(self.dice.below(u64::MAX));
-                let follow = clients::follow(Arc::clone(member), Arc::clone(&self.seen), reads);
-                let write = clients::write(Arc::clone(member), Arc::clone(&self.seen), dice);
-                [Runtime::spawn(follow), Runtime::spawn(write)]
-            })
-            .collect();
+                (Arc::clone(member), Arc::clone(&self.seen), dice)
+            };
+            let (one, seen, dice) = parts();
+            tasks.push(Runtime::spawn(clients::write(one, seen, dice)));
+            let (one, seen, dice) = parts();
+            tasks.push(Runtime::spawn(clients::read(one, seen, dice)));
+            let (one, seen, dice) = parts();
+            tasks.push(Runtime::spawn(clients::follow(one, seen, dice)));
+            let (one, seen, dice) = parts();
+            tasks.push(Runtime::spawn(clients::flush(one, seen, dice)));
+        }
         for _ in 0..self.kind.faults {
-            let pause = self.dice.duration(Duration::from_millis(100), Duration::from_millis(2500));
+            let pause = self.dice.duration(Duration::from_millis(100), Duration::from_millis(1800));
             sleep(pause).await;
             faults::one(&mut self).await;
             self.seen.check_logs(&self.members);
         }
         self.heal().await;
         self.seen.stop();
-        for client in clients {
-            client.await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
         }
         self.settle().await;
         self.seen.check(&self.members);
@@ -153,12 +233,15 @@ impl World {
     /// The log begins behind what all nodes have from the start.
     async fn prepare(&self, id: u64) {
         let member = &self.members[&id];
-        let place = journal::JournalPosition { term: 1, index: 3 };
-        member.disk.open().reset_after(place).await.unwrap();
+        member.disk.open().reset_after(BEGINNING).await.unwrap();
     }
 
     pub(super) async fn start(&self, id: u64) {
         let member = &self.members[&id];
+        // It may be crashed twice at a time.
+        if member.log().is_some() {
+            return;
+        }
         let life = {
             let mut life = member.life.lock().unwrap();
             *life += 1;
@@ -170,33 +253,48 @@ impl World {
         });
         let seed = self.seed.wrapping_mul(1009).wrapping_add(id * 31 + life);
         let mut options = Options::new(id, members.collect(), seed);
-        options.restores_leader = self.kind.restores_leader;
+        options.restores_leader = self.kind.plant == Some(Plant::RestoresLeader);
         options.outcome_wait = Duration::from_secs(3);
         self.network.begin(id, life);
+        let link = Link { network: self.network.clone(), from: id, life, to: 0 };
         let parts = Parts {
-            state: member.ledger(),
+            state: member.state(),
             log: LogStore::new(member.disk.open()),
             options,
             errands: Errands::inline(),
-            asks: None,
+            asks: Asks::Simulated(link.clone()),
         };
-        let link = Link { network: self.network.clone(), from: id, life, to: 0 };
-        let started = Runtime::scope(seed, engine::start(parts, link)).await;
-        let engine::Started { log, receiver, .. } =
+        let clock = self.clocks[&id];
+        let started = clock.scope(Runtime::scope(seed, engine::start(parts, link))).await;
+        let engine::Started { log, receiver, engine, .. } =
             started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
-        self.network.join(id, receiver);
-        *member.running.lock().unwrap() = Some(Arc::new(log));
+        let log = Arc::new(log);
+        self.network.join(id, receiver, &log);
+        *member.running.lock().unwrap() = Some(log);
+        if self.kind.plant == Some(Plant::ServesAtOnce) {
+            member.serve(life, &self.seen);
+        }
+        let (member, seen) = (Arc::clone(member), Arc::clone(&self.seen));
+        Runtime::spawn(async move {
+            if caught_up(&engine, Duration::from_secs(3600)).await.is_ok() {
+                member.serve(life, &seen);
+            }
+        });
     }
 
     /// Takes the power from a node.
     pub(super) fn crash(&mut self, id: u64) {
         let member = &self.members[&id];
+        if member.serving().is_some() {
+            // The last that a client sees of it.
+            self.seen.local_read(id, member.state().last().lsn);
+        }
         let Some(log) = member.running.lock().unwrap().take() else { return };
         self.crashes += 1;
         self.network.leave(id);
         member.disk.crash();
-        let next = Arc::new(member.ledger().after_crash());
-        *member.ledger.lock().unwrap() = next;
+        let next = member.state().after_crash(member.life() + 1, self.dice.percent(50));
+        *member.state.lock().unwrap() = Arc::new(next);
         self.seen.crashed(id);
         // It runs on without knowing, and reaches nothing any more.
         drop(log);
@@ -210,7 +308,7 @@ impl World {
             member.disk.fill(false);
         }
         self.revive().await;
-        sleep(Duration::from_secs(8)).await;
+        sleep(Duration::from_secs(3)).await;
     }
 
     /// Starts what failed anew.
@@ -235,7 +333,7 @@ impl World {
             let deciding = logs.iter().filter(|log| matches!(log.role(), Role::Deciding(_)));
             let is_led = deciding.count() == 1;
             let applied: Vec<_> =
-                self.members.values().map(|member| member.ledger().applied()).collect();
+                self.members.values().map(|member| member.state().applied()).collect();
             let is_idle = logs.iter().all(|log| log.in_flight() == 0);
             if is_led && is_idle && applied.windows(2).all(|pair| pair[0] == pair[1]) {
                 return;

@@ -21,6 +21,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::authority::node_name;
+use super::door::{MemberAddresses, Side};
 use super::frame::{Frame, FrameReader, Kind, Purpose};
 use super::greeting::{Greeting, WELCOME_BYTES, Welcome};
 use super::tls::Credentials;
@@ -40,11 +41,14 @@ const UNIT_BYTES: usize = 1 << 10;
 const WRITE_BYTES: usize = 16 << 10;
 
 /// Whom to dial, and as whom.
+#[derive(Clone)]
 pub(crate) struct Dialing {
     pub(crate) credentials: Credentials,
     pub(crate) wanted: u64,
     pub(crate) address: String,
     pub(crate) purpose: Purpose,
+    /// Learns where the node is.
+    pub(crate) addresses: MemberAddresses,
 }
 
 /// Why there is no connection.
@@ -272,12 +276,14 @@ impl Shared {
 /// TCP, TLS and the greeting.
 async fn connect(dialing: &Dialing) -> Result<TlsStream<TcpStream>, DialError> {
     let stream = TcpStream::connect(&dialing.address).await.map_err(DialError::Io)?;
+    let there = stream.peer_addr().map_err(DialError::Io)?;
+    dialing.addresses.note(dialing.wanted, Side::Here, there.ip());
     socket::prepare(&stream).map_err(DialError::Io)?;
     let own = dialing.credentials.identity();
     let wanted = NodeIdentity { node: dialing.wanted, ..own };
     let name = ServerName::try_from(node_name(wanted))
         .map_err(|error| DialError::Io(io::Error::other(error)))?;
-    let connector = TlsConnector::from(Arc::clone(&dialing.credentials.client));
+    let connector = TlsConnector::from(dialing.credentials.client());
     let mut stream = connector.connect(name, stream).await.map_err(DialError::Io)?;
     let purpose = dialing.purpose as u8;
     let greeting = Greeting { protocol: PROTOCOL, from: own, wanted: dialing.wanted, purpose };

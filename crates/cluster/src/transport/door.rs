@@ -2,6 +2,8 @@
 //!
 //! Invariant: what is counted in is counted out, on every path.
 //! Invariant: whoever waits here keeps nobody out.
+//! Invariant: what strangers make this side compute is bounded by the second; members are not
+//! counted among them.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -13,17 +15,61 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::frame::Purpose;
+use super::limits::ServerLimits;
 
 /// The log says at most once in this time that connections were refused, in seconds.
 const LOG_EVERY_S: u64 = 60;
 
+/// Where the members are: where this side reached them, and where they came from.
+#[derive(Clone, Default)]
+pub(crate) struct MemberAddresses(Arc<Mutex<HashMap<(u64, Side), IpAddr>>>);
+
+/// Who dialed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Side {
+    /// This side.
+    Here,
+    /// The other.
+    There,
+}
+
+impl MemberAddresses {
+    /// A member is there; what was known of it before is forgotten.
+    pub(crate) fn note(&self, node: u64, side: Side, address: IpAddr) {
+        lock(&self.0).insert((node, side), address.to_canonical());
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        lock(&self.0).values().any(|known| *known == address.to_canonical())
+    }
+}
+
 /// The connections that are not authenticated. A new one takes the place of the oldest where there
 /// are too many: a member says who it is in milliseconds, whoever sits there says nothing.
 pub(crate) struct Door {
-    max: usize,
-    max_per_address: usize,
+    limits: ServerLimits,
+    members: MemberAddresses,
     /// Oldest first.
     inside: Arc<Mutex<VecDeque<Standing>>>,
+    /// Strangers of the current second.
+    budget: Mutex<Budget>,
+}
+
+#[derive(Default)]
+struct Budget {
+    since: Option<Instant>,
+    spent: u32,
+}
+
+impl Budget {
+    fn takes(&mut self, max: u32, now: Instant) -> bool {
+        let second = Duration::from_secs(1);
+        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= second) {
+            *self = Self { since: Some(now), spent: 0 };
+        }
+        self.spent = self.spent.saturating_add(1);
+        self.spent <= max
+    }
 }
 
 #[derive(Clone)]
@@ -39,18 +85,28 @@ pub(crate) struct Entered {
 }
 
 impl Door {
-    pub(crate) fn new(max: usize, max_per_address: usize) -> Self {
-        Self { max, max_per_address, inside: Arc::default() }
+    pub(crate) fn new(limits: ServerLimits, members: MemberAddresses) -> Self {
+        Self { limits, members, inside: Arc::default(), budget: Mutex::default() }
     }
 
-    /// Lets one in; the oldest of its address, or of all, must go where there are too many.
-    pub(crate) fn enter(&self, from: IpAddr) -> Entered {
+    /// Lets one in; the oldest of its address, or of all, must go where there are too many. None if
+    /// it comes from where no member is, and too many of those came this second.
+    pub(crate) fn enter(&self, from: IpAddr, now: Instant) -> Option<Entered> {
+        if !self.members.contains(from)
+            && !lock(&self.budget).takes(self.limits.strangers_per_second, now)
+        {
+            return None;
+        }
+        Some(self.admit(from))
+    }
+
+    fn admit(&self, from: IpAddr) -> Entered {
         let end = Arc::new(Notify::new());
         let mut inside = lock(&self.inside);
         let here = inside.iter().filter(|one| one.from == from).count();
-        let oldest = if here >= self.max_per_address {
+        let oldest = if here >= self.limits.unauthenticated_per_address {
             inside.iter().position(|one| one.from == from)
-        } else if inside.len() >= self.max {
+        } else if inside.len() >= self.limits.unauthenticated {
             Some(0)
         } else {
             None
@@ -200,18 +256,42 @@ mod tests {
     }
 
     #[test]
+    fn strangers_are_counted_by_the_second_and_members_are_not() {
+        let members = MemberAddresses::default();
+        let limits = ServerLimits { strangers_per_second: 3, ..ServerLimits::default() };
+        let door = Door::new(limits, members.clone());
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let enters = |last, ms| door.enter(address(last), at(ms)).is_some();
+        assert_eq!([1, 2, 3, 4, 1].map(|last| enters(last, 0)), [true, true, true, false, false]);
+        members.note(2, Side::Here, address(7));
+        members.note(3, Side::There, Ipv4Addr::new(192, 0, 2, 8).to_ipv6_mapped().into());
+        assert_eq!([7, 8, 9].map(|last| enters(last, 999)), [true, true, false]);
+        assert!(enters(9, 1_000));
+        // It has moved.
+        members.note(2, Side::Here, address(10));
+        assert_eq!([1, 2, 7, 10].map(|last| enters(last, 1_001)), [true, true, false, true]);
+    }
+
+    #[test]
     fn a_few_are_inside_at_a_time_and_the_oldest_goes_for_a_new_one() {
-        let door = Door::new(3, 2);
-        let first = door.enter(address(1));
-        let second = door.enter(address(1));
-        let third = door.enter(address(1));
+        let limits = ServerLimits {
+            unauthenticated: 3,
+            unauthenticated_per_address: 2,
+            ..ServerLimits::default()
+        };
+        let door = Door::new(limits, MemberAddresses::default());
+        let enter = |last| door.enter(address(last), Instant::now()).unwrap();
+        let first = enter(1);
+        let second = enter(1);
+        let third = enter(1);
         assert_eq!(
             [&first, &second, &third].map(|it| must_go(it.superseded())),
             [true, false, false]
         );
         assert_eq!(door.inside(), 2, "two from there are inside");
-        let fourth = door.enter(address(2));
-        let fifth = door.enter(address(3));
+        let fourth = enter(2);
+        let fifth = enter(3);
         assert_eq!(door.inside(), 3, "three are inside");
         let all = [&second, &third, &fourth, &fifth].map(|it| must_go(it.superseded()));
         assert_eq!(all, [true, false, false, false]);

@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::connection::{Connection, DialError, Dialing};
 use super::frame::Purpose;
-use super::tls::Credentials;
 
 /// The wait after the first failure, in milliseconds; each further one doubles it.
 pub const BACKOFF_MIN_MS: u64 = 25;
@@ -25,9 +24,8 @@ const SHORT_LIVED_MS: u64 = 1_000;
 
 /// The way to one node for one purpose.
 pub(crate) struct Link {
-    credentials: Credentials,
-    node: u64,
-    purpose: Purpose,
+    /// Where the node was at first.
+    first: Dialing,
     state: Mutex<State>,
     /// Told after every attempt.
     attempts: watch::Sender<u64>,
@@ -51,14 +49,9 @@ enum Phase {
 }
 
 impl Link {
-    pub(crate) fn new(
-        credentials: Credentials,
-        node: u64,
-        purpose: Purpose,
-        address: String,
-    ) -> Self {
+    pub(crate) fn new(first: Dialing) -> Self {
         let state = State {
-            address,
+            address: first.address.clone(),
             phase: Phase::Idle,
             failures: 0,
             next: Instant::now(),
@@ -66,11 +59,11 @@ impl Link {
             is_reported: false,
         };
         let attempts = watch::Sender::new(0);
-        Self { credentials, node, purpose, state: Mutex::new(state), attempts }
+        Self { first, state: Mutex::new(state), attempts }
     }
 
     pub(crate) fn purpose(&self) -> Purpose {
-        self.purpose
+        self.first.purpose
     }
 
     /// The node has moved; a connection to where it was is closed.
@@ -128,12 +121,7 @@ impl Link {
             Phase::Idle => {}
         }
         state.phase = Phase::Connecting;
-        let dialing = Dialing {
-            credentials: self.credentials.clone(),
-            wanted: self.node,
-            address: state.address.clone(),
-            purpose: self.purpose,
-        };
+        let dialing = Dialing { address: state.address.clone(), ..self.first.clone() };
         tokio::spawn(Arc::clone(self).attempt(dialing, state.next));
         None
     }
@@ -153,7 +141,8 @@ impl Link {
     }
 
     fn conclude(&self, state: &mut State, outcome: Result<Connection, DialError>) {
-        let (node, address, purpose) = (self.node, state.address.as_str(), self.purpose);
+        let (node, purpose) = (self.first.wanted, self.first.purpose);
+        let address = state.address.as_str();
         match outcome {
             Ok(connection) => {
                 if state.is_reported {

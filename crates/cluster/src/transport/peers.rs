@@ -10,7 +10,8 @@ use std::time::Duration;
 use openraft::RaftNetworkFactory;
 use tokio::time::Instant;
 
-use super::connection::CallError;
+use super::connection::{CallError, Dialing};
+use super::door::MemberAddresses;
 use super::frame::{ASK_MAX_BYTES, Kind, Purpose};
 use super::link::Link;
 use super::network::PeerNetwork;
@@ -22,6 +23,7 @@ use crate::types::{Node, Types};
 pub struct Peers {
     credentials: Credentials,
     links: Arc<Mutex<HashMap<u64, Links>>>,
+    addresses: MemberAddresses,
 }
 
 /// The ways to one node.
@@ -45,7 +47,7 @@ impl Peers {
     /// Nobody yet.
     #[must_use]
     pub fn new(credentials: Credentials) -> Self {
-        Self { credentials, links: Arc::default() }
+        Self { credentials, links: Arc::default(), addresses: MemberAddresses::default() }
     }
 
     /// A node is found at `address` (`HOST:PORT`) from now on.
@@ -80,6 +82,11 @@ impl Peers {
         Ok(call.response(deadline).await?)
     }
 
+    /// Where the nodes are.
+    pub(crate) const fn addresses(&self) -> &MemberAddresses {
+        &self.addresses
+    }
+
     pub(crate) fn own_node(&self) -> u64 {
         self.credentials.identity().node
     }
@@ -88,8 +95,14 @@ impl Peers {
         let mut all = self.links();
         let links = all.entry(node).or_insert_with(|| {
             let to = |purpose| {
-                let credentials = self.credentials.clone();
-                Arc::new(Link::new(credentials, node, purpose, address.to_owned()))
+                let dialing = Dialing {
+                    credentials: self.credentials.clone(),
+                    wanted: node,
+                    address: address.to_owned(),
+                    purpose,
+                    addresses: self.addresses.clone(),
+                };
+                Arc::new(Link::new(dialing))
             };
             Links { votes: to(Purpose::Votes), log: to(Purpose::Log), asks: to(Purpose::Asks) }
         });

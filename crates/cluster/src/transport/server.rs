@@ -14,50 +14,25 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::conversation::Conversation;
-use super::door::{Door, Peer, Strangers, Visitors};
+use super::door::{Door, MemberAddresses, Peer, Side, Strangers, Visitors};
 use super::frame::Purpose;
 use super::greeting::{GREETING_BYTES, Greeting};
 use super::handler::Handler;
+use super::limits::ServerLimits;
+use super::peers::Peers;
 use super::socket;
 use super::tls::{Credentials, is_node};
 
-/// How long a connection may take until it is authenticated, in milliseconds.
-pub const HANDSHAKE_MAX_MS: u64 = 5_000;
-/// The most connections at a time that are not authenticated yet.
-pub const UNAUTHENTICATED_MAX: usize = 64;
-/// The most of those from one address.
-pub const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 4;
 /// The most connections of one node for one purpose; a further one ends the oldest, which the node
 /// may have lost without this side's knowing.
 pub const CONNECTIONS_PER_PURPOSE_MAX: usize = 2;
 /// The pause after the system could not accept a connection, in milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 50;
-
-/// What strangers may take.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerLimits {
-    /// How long a connection may take until it is authenticated.
-    pub handshake: Duration,
-    /// The most connections at a time that are not authenticated yet.
-    pub unauthenticated: usize,
-    /// The most of those from one address.
-    pub unauthenticated_per_address: usize,
-}
-
-impl Default for ServerLimits {
-    fn default() -> Self {
-        Self {
-            handshake: Duration::from_millis(HANDSHAKE_MAX_MS),
-            unauthenticated: UNAUTHENTICATED_MAX,
-            unauthenticated_per_address: UNAUTHENTICATED_PER_ADDRESS_MAX,
-        }
-    }
-}
 
 /// The accepting side; dropping it ends it with all its connections.
 pub struct PeerServer {
@@ -69,23 +44,28 @@ struct Shared {
     credentials: Credentials,
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
+    members: MemberAddresses,
     door: Door,
     strangers: Strangers,
     visitors: Visitors,
 }
 
-/// Serves other nodes over `listener`, as tasks of the current runtime.
+/// Serves other nodes over `listener`, as tasks of the current runtime; `peers` are those that it
+/// reaches itself.
 pub fn serve(
     listener: TcpListener,
     credentials: Credentials,
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
+    peers: &Peers,
 ) -> PeerServer {
+    let members = peers.addresses().clone();
     let shared = Arc::new(Shared {
         credentials,
         handler,
         limits,
-        door: Door::new(limits.unauthenticated, limits.unauthenticated_per_address),
+        door: Door::new(limits, members.clone()),
+        members,
         strangers: Strangers::default(),
         visitors: Visitors::default(),
     });
@@ -136,12 +116,14 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Has one say who it is, and then what it wants.
 fn begin(connections: &mut JoinSet<()>, stream: TcpStream, from: IpAddr, shared: &Arc<Shared>) {
-    let entered = shared.door.enter(from);
+    // A stranger that is ended is reset, so that nothing of it stays here.
+    let linger = |stream: &TcpStream, time| drop(SockRef::from(stream).set_linger(time));
+    linger(&stream, Some(Duration::ZERO));
+    let Some(entered) = shared.door.enter(from, Instant::now()) else {
+        return shared.strangers.refuse(from, "too many come at a time");
+    };
     let shared = Arc::clone(shared);
     connections.spawn(async move {
-        // A stranger that is ended is reset, so that nothing of it stays here.
-        let linger = |stream: &TcpStream, time| drop(SockRef::from(stream).set_linger(time));
-        linger(&stream, Some(Duration::ZERO));
         let admitted = tokio::select! {
             admitted = timeout(shared.limits.handshake, admit(stream, &shared)) => {
                 admitted.unwrap_or_else(|_| Err("it took too long to say who it is".to_owned()))
@@ -152,6 +134,7 @@ fn begin(connections: &mut JoinSet<()>, stream: TcpStream, from: IpAddr, shared:
         match admitted {
             Ok(admitted) => {
                 linger(admitted.stream.get_ref().0, None);
+                shared.members.note(admitted.node, Side::There, from);
                 converse(admitted, &shared).await;
             }
             Err(reason) => shared.strangers.refuse(from, &reason),
@@ -169,7 +152,7 @@ struct Admitted {
 async fn admit(stream: TcpStream, shared: &Shared) -> Result<Admitted, String> {
     let text = |error: io::Error| error.to_string();
     socket::prepare(&stream).map_err(text)?;
-    let acceptor = TlsAcceptor::from(Arc::clone(&shared.credentials.server));
+    let acceptor = TlsAcceptor::from(shared.credentials.server());
     let mut stream = acceptor.accept(stream).await.map_err(text)?;
     let mut octets = [0; GREETING_BYTES];
     stream.read_exact(&mut octets).await.map_err(text)?;

@@ -6,7 +6,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use rustls::client::{Resumption, verify_server_name};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
@@ -21,8 +23,27 @@ use super::{NodeIdentity, TransportError};
 #[derive(Clone)]
 pub struct Credentials {
     identity: NodeIdentity,
-    pub(crate) client: Arc<ClientConfig>,
-    pub(crate) server: Arc<ServerConfig>,
+    directory: Arc<Path>,
+    current: Arc<ArcSwap<Loaded>>,
+}
+
+/// The files as they were read.
+struct Loaded {
+    stamps: [Stamp; 3],
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+}
+
+/// What distinguishes one version of a file from another: when it was written, and its length; none
+/// when it cannot be looked at.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// The stamps of the files of `directory`.
+fn stamps(directory: &Path) -> [Stamp; 3] {
+    [AUTHORITY_FILE, NODE_FILE, NODE_KEY_FILE].map(|name| {
+        let found = std::fs::metadata(directory.join(name)).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    })
 }
 
 impl Credentials {
@@ -31,6 +52,55 @@ impl Credentials {
     /// # Errors
     /// A file cannot be used, or the certificate is that of another node.
     pub fn load(directory: &Path, identity: NodeIdentity) -> Result<Self, TransportError> {
+        let current = Arc::new(ArcSwap::from_pointee(Loaded::read(directory, identity)?));
+        Ok(Self { identity, directory: directory.into(), current })
+    }
+
+    /// Reads the files again if one of them has changed; whether they are in use now. Connections
+    /// that are open stay.
+    ///
+    /// # Errors
+    /// As [`Self::load`]; what was read before stays in use, and the same files are not read again.
+    pub fn reload(&self) -> Result<bool, TransportError> {
+        let before = self.current.load();
+        let stamps = stamps(&self.directory);
+        if before.stamps == stamps {
+            return Ok(false);
+        }
+        let read = Loaded::read(&self.directory, self.identity);
+        let kept = |_: &TransportError| {
+            let (client, server) = (Arc::clone(&before.client), Arc::clone(&before.server));
+            self.current.store(Arc::new(Loaded { stamps, client, server }));
+        };
+        self.current.store(Arc::new(read.inspect_err(kept)?));
+        Ok(true)
+    }
+
+    /// The node that these are for.
+    #[must_use]
+    pub fn identity(&self) -> NodeIdentity {
+        self.identity
+    }
+
+    pub(crate) fn client(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.current.load().client)
+    }
+
+    pub(crate) fn server(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.current.load().server)
+    }
+
+    /// The same, for a node that says that it is another one.
+    #[cfg(test)]
+    pub(crate) fn pretending(self, identity: NodeIdentity) -> Self {
+        Self { identity, ..self }
+    }
+}
+
+impl Loaded {
+    fn read(directory: &Path, identity: NodeIdentity) -> Result<Self, TransportError> {
+        // Before they are read: what changes meanwhile is found the next time.
+        let stamps = stamps(directory);
         let (authority, node) = (directory.join(AUTHORITY_FILE), directory.join(NODE_FILE));
         let key = directory.join(NODE_KEY_FILE);
         let chain = certificates(&node)?;
@@ -50,19 +120,7 @@ impl Credentials {
         let client = client(&roots, chain.clone(), private()?)
             .map_err(|error| unusable(&node, error.to_string()))?;
         let server = server(roots, chain, private()?).map_err(|reason| unusable(&node, reason))?;
-        Ok(Self { identity, client: Arc::new(client), server: Arc::new(server) })
-    }
-
-    /// The node that these are for.
-    #[must_use]
-    pub fn identity(&self) -> NodeIdentity {
-        self.identity
-    }
-
-    /// The same, for a node that says that it is another one.
-    #[cfg(test)]
-    pub(crate) fn pretending(self, identity: NodeIdentity) -> Self {
-        Self { identity, ..self }
+        Ok(Self { stamps, client: Arc::new(client), server: Arc::new(server) })
     }
 }
 

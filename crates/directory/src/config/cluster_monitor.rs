@@ -49,6 +49,8 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-alike-lsn", state.alike_lsn.map(|lsn| lsn.to_string()))
         .value("roster-cluster-data-differ", if state.difference.is_some() { "1" } else { "0" })
         .values("roster-cluster-difference", state.difference)
+        .value("roster-cluster-unfit", if state.unfit.is_some() { "1" } else { "0" })
+        .values("roster-cluster-unfit-reason", state.unfit)
         .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-cluster-error", state.error)
         .done()

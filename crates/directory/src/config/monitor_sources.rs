@@ -162,6 +162,8 @@ pub struct ClusterState {
     pub alike_lsn: Option<u64>,
     /// How the data of the members differ, if they do.
     pub difference: Option<String>,
+    /// Why it should not lead; none if nothing speaks against it.
+    pub unfit: Option<String>,
     /// Why its log has failed.
     pub error: Option<String>,
 }

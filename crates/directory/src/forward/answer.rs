@@ -15,6 +15,7 @@
 
 use ldap::result::ResultCode;
 use store::Lsn;
+use zeroize::Zeroizing;
 
 use super::forwarder::{ANSWER_MAX_BYTES, PROTOCOL_VERSION};
 use super::octets::{OctetReader, Unreadable, put_octets};
@@ -59,9 +60,23 @@ pub struct Answered {
 }
 
 impl ForwardedAnswer {
+    /// Octets that it takes at the most.
+    fn room_bytes(&self) -> usize {
+        const OTHERS_BYTES: usize = 64;
+        OTHERS_BYTES
+            + match self {
+                Self::Answered(answered) => answered.diagnostic.len() + answered.response.len(),
+                Self::NotDeciding { leader } => leader.as_ref().map_or(0, String::len),
+                Self::Unknown => 0,
+                Self::Refused { diagnostic, .. } => diagnostic.len(),
+            }
+    }
+
     /// It as octets.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = PROTOCOL_VERSION.to_le_bytes().to_vec();
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        // At once, or a password in it would be left where the octets were before.
+        let mut out = Zeroizing::new(Vec::with_capacity(self.room_bytes()));
+        out.extend_from_slice(&PROTOCOL_VERSION.to_le_bytes());
         match self {
             Self::Answered(answered) => {
                 let Answered { lsn, is_wrong_guess, policy, code, diagnostic, response } = answered;

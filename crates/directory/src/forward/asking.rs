@@ -27,6 +27,7 @@ pub(crate) fn update(
     controls: &RequestControls<'_>,
     envelope: Envelope<'_>,
 ) -> Result<Option<Next>, Refusal> {
+    let Some(forwarding) = taking(worker, session) else { return Ok(None) };
     let name = match &message.op {
         Request::Add(add) => add.name,
         Request::Modify(modify) => modify.name,
@@ -46,7 +47,7 @@ pub(crate) fn update(
         | Request::Abandon(_)
         | Request::Extended(_) => return Ok(None),
     };
-    extended(worker, session, controls, envelope, Some(name))
+    one(worker, session, controls, envelope, &forwarding, Some(name))
 }
 
 /// Hands on the update that a message asks for, if another node decides it; `name` is that of the
@@ -59,6 +60,18 @@ pub(crate) fn extended(
     name: Option<&str>,
 ) -> Result<Option<Next>, Refusal> {
     let Some(forwarding) = taking(worker, session) else { return Ok(None) };
+    one(worker, session, controls, envelope, &forwarding, name)
+}
+
+/// Hands on an update, unless it is one of a transaction.
+fn one(
+    worker: &mut Worker,
+    session: &mut Session,
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
+    forwarding: &Forwarding,
+    name: Option<&str>,
+) -> Result<Option<Next>, Refusal> {
     if controls.transaction.is_some() {
         // It is kept until the transaction ends.
         return Ok(None);

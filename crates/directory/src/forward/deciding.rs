@@ -12,12 +12,14 @@ use ldap::dn::{Dn, DnText};
 use ldap::message::{ExtendedRequest, Message, MessageId, OperationKind, Request};
 use ldap::result::ResultCode;
 use schema::DnKey;
+use store::Lsn;
 use zeroize::Zeroizing;
 
 use super::answer::{Answered, ForwardedAnswer};
 use super::known_requests::{Begun, ForwardedDone, Ticket};
 use super::outgoing::Forwarding;
 use super::request::{ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork};
+use super::told_again::{self, Reads};
 use crate::bind::hashing::{HashDone, HashJob};
 use crate::bind::identity_mapper;
 use crate::bind::sasl;
@@ -25,6 +27,7 @@ use crate::bind::user_name::Found;
 use crate::directory::Directory;
 use crate::request::asker_queues::Asker;
 use crate::request::completion::{Completion, WriteDone};
+use crate::request::controls::position;
 use crate::request::controls::transaction::SPECIFICATION;
 use crate::request::outbox::LostUpdate;
 use crate::request::refusal::Refusal;
@@ -72,6 +75,13 @@ impl ForwardedUpdate {
     }
 }
 
+impl ForwardedUpdate {
+    /// Nothing of it happens here: whoever asked asks whoever decides next.
+    pub fn give_back(self) {
+        self.ticket.answer(&ForwardedAnswer::NotDeciding { leader: None });
+    }
+}
+
 impl Worker {
     /// Carries out a request of another node, in the octets that its forwarder was given; `done`
     /// gets the octets of the answer. Returns what waits for a password hash, if anything does.
@@ -93,9 +103,9 @@ impl Worker {
                 return None;
             }
         };
-        let (ticket, is_applied) = match forwarding.known().begin(request.id, done) {
-            Begun::New(ticket) => (ticket, false),
-            Begun::Applied(ticket) => (ticket, true),
+        let (ticket, applied) = match forwarding.known().begin(request.id, done) {
+            Begun::New(ticket) => (ticket, None),
+            Begun::Applied(ticket, last) => (ticket, Some(last)),
             Begun::Known => return None,
         };
         if let Some(leader) = elsewhere(forwarding) {
@@ -104,7 +114,7 @@ impl Worker {
         }
         match request.work {
             ForwardedWork::Messages { session, messages } => {
-                let update = self.forwarded_update(session, messages, ticket, is_applied)?;
+                let update = self.forwarded_update(session, messages, ticket, applied)?;
                 self.go_on_forwarded(update)
             }
             ForwardedWork::Events(accounts) => {
@@ -146,7 +156,7 @@ impl Worker {
         told: Box<ForwardedSession>,
         messages: Vec<Zeroizing<Vec<u8>>>,
         ticket: Ticket,
-        is_applied: bool,
+        applied: Option<Lsn>,
     ) -> Option<ForwardedUpdate> {
         let checked = check_messages(&self.directory, &messages);
         let (which, kind) = match checked {
@@ -157,9 +167,11 @@ impl Worker {
             }
         };
         // A deletion of a tree may have come to a part of it; the writer finds out.
-        if is_applied && !kind.may_go_on {
-            let answer = already(&kind);
-            ticket.answer(&self.answered(which, answer));
+        let applied = applied.filter(|_| !kind.may_go_on);
+        if let Some(lsn) = applied {
+            let mut answer = self.already(*told, &messages, &kind, lsn);
+            answer.controls.extend(kind.wants_position.then(|| self.position()));
+            ticket.answer(&self.answered_with(which, answer));
             return None;
         }
         let Some(mechanism) = known_mechanism(&told.who.mechanism) else {
@@ -181,6 +193,31 @@ impl Worker {
             session.transactions().open_as(&identifier, all, asker, now);
         }
         Some(ForwardedUpdate { session, messages: messages.into(), which, ticket })
+    }
+
+    /// What is answered to a request that was carried out before, and whose answer was lost.
+    fn already(
+        &mut self,
+        told: ForwardedSession,
+        messages: &[Zeroizing<Vec<u8>>],
+        kind: &Kind,
+        lsn: Lsn,
+    ) -> WriteResponse {
+        if kind.has_value || kind.reads == Reads::Before {
+            return Refusal::value_lost().into();
+        }
+        if kind.reads == Reads::Nothing {
+            return WriteResponse::success();
+        }
+        let directory = Arc::clone(&self.directory);
+        let message = messages.last().and_then(|message| decode(&directory, message).ok());
+        let mechanism = known_mechanism(&told.who.mechanism);
+        let access = access_now(self, &told.identity);
+        let (Some(message), Some(mechanism), Ok(access)) = (message, mechanism, access) else {
+            return Refusal::value_lost().into();
+        };
+        let session = Session::of_another(told, access, mechanism);
+        told_again::read_after(self, &session, &message, lsn)
     }
 
     fn go_on_forwarded(&mut self, mut update: ForwardedUpdate) -> Option<ForwardedHash> {
@@ -225,7 +262,11 @@ impl Worker {
                 Followed::Over
             }
             Next::Hash(job) => Followed::Hash(Box::new(ForwardedHash { job, rest: update })),
-            Next::Write(_) | Next::Later(_) | Next::StartTls(_) | Next::Close(_) => {
+            Next::Write(_)
+            | Next::Later(_)
+            | Next::Wait(_)
+            | Next::StartTls(_)
+            | Next::Close(_) => {
                 let why = "another node may ask for nothing but updates";
                 update.ticket.answer(&refusal(ResultCode::ProtocolError, why));
                 Followed::Over
@@ -271,6 +312,10 @@ struct Kind {
     may_go_on: bool,
     /// Its response has a value that was made when it was carried out.
     has_value: bool,
+    /// What is to be told of its entry; of a transaction only whether anything is.
+    reads: Reads,
+    /// Its response tells a position.
+    wants_position: bool,
 }
 
 /// Refuses messages that are no update; else the one that is answered, and what they are.
@@ -279,15 +324,27 @@ fn check_messages(
     messages: &[Zeroizing<Vec<u8>>],
 ) -> Result<((MessageId, OperationKind), Kind), &'static str> {
     let Some((last, updates)) = messages.split_last() else { return Err("there is no message") };
-    let mut kind = Kind { transaction: None, may_go_on: false, has_value: false };
+    let mut kind = Kind {
+        transaction: None,
+        may_go_on: false,
+        has_value: false,
+        reads: Reads::Nothing,
+        wants_position: false,
+    };
     for update in updates {
         let message = decode(directory, update)?;
         let Some(identifier) = transaction_of(&message).filter(|_| is_update(&message.op)) else {
             return Err("a message before the last is no update of a transaction");
         };
         kind.transaction.get_or_insert_with(|| identifier.to_vec());
+        if Reads::of(&message) != Reads::Nothing {
+            kind.reads = Reads::Before;
+        }
     }
     let last = decode(directory, last)?;
+    if updates.is_empty() {
+        kind.reads = Reads::of(&last);
+    }
     let is_end = |request: &ExtendedRequest<'_>| request.oid == transactions::END;
     let is_right = match &last.op {
         Request::Extended(request) if !updates.is_empty() => is_end(request),
@@ -298,6 +355,7 @@ fn check_messages(
     }
     kind.may_go_on = matches!(last.op, Request::Delete(_))
         && last.controls.iter().any(|control| control.oid == SUBTREE_DELETE);
+    kind.wants_position = last.controls.iter().any(|control| control.oid == position::OID);
     kind.has_value = match &last.op {
         Request::Extended(request) if request.oid == password_modify::value::OID => {
             password_modify::value::wants_generated(request.value)
@@ -335,11 +393,6 @@ fn is_update(request: &Request<'_>) -> bool {
         | Request::Compare(_)
         | Request::Abandon(_) => false,
     }
-}
-
-/// What is answered to a request that was carried out before, and whose answer was lost.
-fn already(kind: &Kind) -> Refusal {
-    if kind.has_value { Refusal::value_lost() } else { Refusal::new(ResultCode::Success, "") }
 }
 
 /// Where the node is found that decides, if it is another one.

@@ -1,6 +1,10 @@
 //! What carries requests from node to node, and how large they may be.
+//!
+//! Invariant: both may hold passwords, and are wiped when they are done with.
 
 use std::fmt::Debug;
+
+use zeroize::Zeroizing;
 
 /// Hands updates to the node that decides. It finds out itself which that is; where it is this one,
 /// it has the request carried out here.
@@ -8,11 +12,11 @@ pub trait Forwarder: Debug + Send + Sync {
     /// Sends a request, and gives `done` the octets that the other node answers. Returns at once;
     /// `done` is called once, from a thread that must not wait, and may be called before this
     /// returns.
-    fn forward(&self, request: Vec<u8>, done: ForwarderDone);
+    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone);
 }
 
 /// Takes the octets of the answer, or why there is none.
-pub type ForwarderDone = Box<dyn FnOnce(Result<Vec<u8>, ForwardError>) + Send>;
+pub type ForwarderDone = Box<dyn FnOnce(Result<Zeroizing<Vec<u8>>, ForwardError>) + Send>;
 
 /// Why an update was not handed on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -12,18 +12,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use environment::Clock;
-use history::log::{ApplyError, Decided, Difference, EncodedRecord, StateMachine};
+use history::log::EncodedRecord;
 use history::record::RecordHead;
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
-use store::{DigestPoint, KeptRequest, LogPosition, Lsn, REQUESTS_KEPT_FOR, Store, StoreError};
+use store::{KeptRequest, Lsn, REQUESTS_KEPT_FOR, Store, StoreError};
+use zeroize::Zeroizing;
 
 use super::answer::ForwardedAnswer;
 use super::request::RequestId;
 
 /// Takes the octets of the answer to a request of another node; called once, from a thread that
 /// must not wait.
-pub type ForwardedDone = Box<dyn FnOnce(Vec<u8>) + Send>;
+pub type ForwardedDone = Box<dyn FnOnce(Zeroizing<Vec<u8>>) + Send>;
 
 /// The requests.
 pub(crate) struct KnownRequests {
@@ -40,7 +41,7 @@ struct Known {
     /// Those of other nodes that are being carried out, with all who wait for the answer.
     underway: FxHashMap<RequestId, Vec<ForwardedDone>>,
     /// What was answered to other nodes.
-    answered: FxHashMap<RequestId, Arc<[u8]>>,
+    answered: FxHashMap<RequestId, Arc<Zeroizing<Vec<u8>>>>,
     answered_order: VecDeque<(Duration, RequestId)>,
     answered_bytes: usize,
 }
@@ -49,8 +50,8 @@ struct Known {
 pub(crate) enum Begun {
     /// Nothing: it is to be carried out.
     New(Ticket),
-    /// It has a record at least.
-    Applied(Ticket),
+    /// It has a record at least, the last of which is this one.
+    Applied(Ticket, Lsn),
     /// It is being carried out, or was answered; whoever asked is told.
     Known,
 }
@@ -100,19 +101,19 @@ impl KnownRequests {
         }
         if let Some(answer) = known.answered.get(&id).map(Arc::clone) {
             drop(known);
-            done(answer.to_vec());
+            done(Zeroizing::clone(&answer));
             return Begun::Known;
         }
         known.underway.insert(id, vec![done]);
         let ticket = Ticket { known: Arc::clone(self), id, is_answered: false };
         match known.applied.get(&id) {
-            Some(_) => Begun::Applied(ticket),
+            Some(last) => Begun::Applied(ticket, *last),
             None => Begun::New(ticket),
         }
     }
 
     /// Records became visible.
-    fn note(&self, records: &[EncodedRecord]) {
+    pub(crate) fn note(&self, records: &[EncodedRecord]) {
         let mut known = self.lock();
         for record in records {
             if let Ok(head) = RecordHead::read(&record.bytes) {
@@ -127,7 +128,7 @@ impl KnownRequests {
         let mut known = self.lock();
         let waiting = known.underway.remove(id).unwrap_or_default();
         if is_final(answer) && octets.len() <= ANSWER_KEPT_MAX_BYTES {
-            known.keep(self.clock.elapsed(), *id, &octets);
+            known.keep(self.clock.elapsed(), *id, octets.clone());
         }
         drop(known);
         waiting.into_iter().for_each(|done| done(octets.clone()));
@@ -170,7 +171,7 @@ impl Known {
         }
     }
 
-    fn keep(&mut self, now: Duration, id: RequestId, answer: &[u8]) {
+    fn keep(&mut self, now: Duration, id: RequestId, answer: Zeroizing<Vec<u8>>) {
         let is_old = |at: Duration| now.saturating_sub(at) > REQUESTS_KEPT_FOR;
         while let Some((at, oldest)) = self.answered_order.front().copied()
             && (is_old(at)
@@ -183,7 +184,7 @@ impl Known {
             }
         }
         self.answered_bytes += answer.len();
-        if let Some(before) = self.answered.insert(id, answer.into()) {
+        if let Some(before) = self.answered.insert(id, Arc::new(answer)) {
             self.answered_bytes -= before.len();
         }
         self.answered_order.push_back((now, id));
@@ -210,55 +211,6 @@ impl Drop for Ticket {
             let code = ResultCode::Unavailable;
             self.known.end(&self.id, &ForwardedAnswer::Refused { code, diagnostic });
         }
-    }
-}
-
-/// A state machine, whose records are noted.
-pub(crate) struct NotedMachine {
-    machine: Arc<dyn StateMachine>,
-    known: Arc<KnownRequests>,
-}
-
-impl NotedMachine {
-    pub(crate) fn new(machine: Arc<dyn StateMachine>, known: &Arc<KnownRequests>) -> Self {
-        Self { machine, known: Arc::clone(known) }
-    }
-}
-
-impl StateMachine for NotedMachine {
-    fn apply(
-        &self,
-        decided: Decided,
-        records: &[EncodedRecord],
-        position: LogPosition,
-    ) -> Result<(), ApplyError> {
-        self.machine.apply(decided, records, position)?;
-        self.known.note(records);
-        Ok(())
-    }
-
-    fn applied(&self) -> Lsn {
-        self.machine.applied()
-    }
-
-    fn position(&self) -> LogPosition {
-        self.machine.position()
-    }
-
-    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
-        self.machine.membership()
-    }
-
-    fn set_membership(&self, octets: Vec<u8>) {
-        self.machine.set_membership(octets);
-    }
-
-    fn digests(&self) -> Vec<DigestPoint> {
-        self.machine.digests()
-    }
-
-    fn differs(&self, difference: &Difference) {
-        self.machine.differs(difference);
     }
 }
 

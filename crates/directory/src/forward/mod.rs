@@ -15,9 +15,11 @@ pub(crate) mod asking;
 pub(crate) mod deciding;
 pub(crate) mod forwarder;
 pub(crate) mod known_requests;
+mod line;
 mod octets;
 pub(crate) mod outgoing;
 pub mod request;
+mod told_again;
 
 pub use deciding::{ForwardedHash, ForwardedUpdate};
 pub use forwarder::{

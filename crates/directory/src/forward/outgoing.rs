@@ -4,10 +4,11 @@
 //! one leaves when it is answered. Where nobody decides, or the answer was lost, an update is sent
 //! again with the same id, until the time for it is over.
 //!
+//! Invariant: none overtakes an update of the same connection that came before it, also not one
+//! that this node was to decide, and gives up with the lead.
 //! Invariant: each is answered exactly once, and what may have happened is never called a failure.
 //! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,16 +19,19 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use environment::Clock;
 use history::log::{CommitError, CommitLog, ReadLevel, Role};
+use history::record::RecordHead;
 use ldap::dn::Dn;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use ldap::url::LdapUrl;
 use rustc_hash::FxHashMap;
 use store::Lsn;
+use zeroize::Zeroizing;
 
 use super::answer::{Answered, ForwardedAnswer};
 use super::forwarder::{ForwardError, Forwarder, REQUEST_MAX_BYTES};
 use super::known_requests::KnownRequests;
+use super::line::{Line, Place};
 use super::request::Forwardable;
 use crate::request::asker_bytes::{AskerBytes, SMALL_BYTES};
 use crate::request::asker_queues::Asker;
@@ -49,6 +53,9 @@ pub(crate) struct Outgoing {
     /// Whoever was asked first may have carried it out.
     pub(crate) may_have_happened: bool,
 }
+
+/// What the other node has answered, if anything.
+type Heard = Result<Zeroizing<Vec<u8>>, ForwardError>;
 
 /// An update under way, and how long it is tried.
 struct Underway {
@@ -87,8 +94,8 @@ pub(crate) struct Forwarding {
 }
 
 struct Waiting {
-    /// Those behind the one that is under way, of each connection that has one.
-    lines: FxHashMap<u64, VecDeque<Underway>>,
+    /// Of each connection that has updates, those decided here included.
+    lines: FxHashMap<u64, Line<Underway>>,
     of_askers: FxHashMap<Asker, usize>,
     bytes: AskerBytes,
     /// To be sent by the thread: they were behind others.
@@ -176,6 +183,12 @@ impl Forwarding {
         self.log.applied()
     }
 
+    /// What a record says that is visible here; none where it is not kept any more.
+    pub(crate) fn record(&self, lsn: Lsn) -> Option<RecordHead> {
+        let record = self.log.tail(lsn).ok()?.next_within(Duration::ZERO).ok()??;
+        RecordHead::read(&record.bytes).ok()
+    }
+
     /// What this node is to its log.
     pub(crate) fn role(&self) -> Arc<Role> {
         self.role.load_full()
@@ -188,9 +201,17 @@ impl Forwarding {
             Role::Following { .. } | Role::Alone => true,
             // A log that failed is for its operator: the reason is told.
             Role::Deciding(_) | Role::Failed(_) => {
-                self.count.load(Ordering::Acquire) > 0 && self.lock().lines.contains_key(&session)
+                self.count.load(Ordering::Acquire) > 0
+                    && self.lock().lines.get(&session).is_some_and(Line::is_handed_on)
             }
         }
+    }
+
+    /// An update of this connection is decided here: what comes after it and is handed on waits for
+    /// it.
+    pub(crate) fn turn(self: &Arc<Self>, session: u64) -> Turn {
+        let place = self.lock().lines.entry(session).or_default().enter();
+        Turn { forwarding: Arc::clone(self), session, place, is_over: false }
     }
 
     /// What a client is told instead of handing on its update of the entry `name`, where settings
@@ -219,14 +240,16 @@ impl Forwarding {
             return answer(outgoing, &Refusal::new(ResultCode::AdminLimitExceeded, why));
         }
         let held_bytes = if octets > SMALL_BYTES { octets } else { 0 };
-        if let Err(refusal) = self.lock().admit(self, outgoing.forwardable.asker, held_bytes) {
+        let admitted = self.lock().admit(self, outgoing.forwardable.asker, held_bytes);
+        if let Err(refusal) = admitted {
             return answer(outgoing, &refusal);
         }
-        self.begin(outgoing, held_bytes);
+        self.begin(outgoing, held_bytes, None);
     }
 
     /// Hands on an update that was taken already, and is not decided here after all.
-    pub(crate) fn take_over(self: &Arc<Self>, outgoing: Outgoing) {
+    pub(crate) fn take_over(self: &Arc<Self>, mut outgoing: Outgoing) {
+        let turn = outgoing.forwardable.turn.take();
         let mut waiting = self.lock();
         if waiting.is_closed {
             drop(waiting);
@@ -234,27 +257,30 @@ impl Forwarding {
         }
         waiting.count(outgoing.forwardable.asker);
         drop(waiting);
-        self.begin(outgoing, 0);
+        self.begin(outgoing, 0, turn);
     }
 
-    fn begin(self: &Arc<Self>, outgoing: Outgoing, held_bytes: usize) {
+    fn begin(self: &Arc<Self>, outgoing: Outgoing, held_bytes: usize, turn: Option<Turn>) {
         self.count.fetch_add(1, Ordering::AcqRel);
         let until = self.clock.elapsed() + self.wait_max;
         let session = outgoing.forwardable.session;
         let underway = Underway { outgoing, until, held_bytes };
         let mut waiting = self.lock();
-        if let Some(line) = waiting.lines.get_mut(&session) {
-            return line.push_back(underway);
-        }
-        waiting.lines.insert(session, VecDeque::new());
+        let line = waiting.lines.entry(session).or_default();
+        let next = match turn {
+            Some(turn) => line.give_up(turn.over(), underway),
+            None => line.join(underway),
+        };
         drop(waiting);
-        self.send(underway);
+        if let Some(next) = next {
+            self.send(next);
+        }
     }
 
     /// Sends one, unless its client has given it up.
     fn send(self: &Arc<Self>, underway: Underway) {
         let Some(underway) = self.wanted(underway) else { return };
-        let request = underway.outgoing.forwardable.request.to_vec();
+        let request = underway.outgoing.forwardable.request.clone();
         let this = Arc::clone(self);
         self.forwarder.forward(request, Box::new(move |heard| this.heard(underway, heard)));
     }
@@ -281,7 +307,7 @@ impl Forwarding {
     }
 
     /// Takes what the other node says, or that it says nothing.
-    fn heard(self: &Arc<Self>, mut underway: Underway, heard: Result<Vec<u8>, ForwardError>) {
+    fn heard(self: &Arc<Self>, mut underway: Underway, heard: Heard) {
         let said = match heard {
             Ok(octets) => ForwardedAnswer::decode(&octets).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the node that decides has sent an answer that is none");
@@ -373,16 +399,27 @@ impl Forwarding {
         let mut waiting = self.lock();
         waiting.release(asker, held_bytes);
         self.count.fetch_sub(1, Ordering::AcqRel);
-        let next = waiting.lines.get_mut(&session).and_then(VecDeque::pop_front);
-        match next {
-            // Not from here: many in a line would each be sent by the one before.
-            Some(next) => waiting.ready.push(next),
-            None => {
-                waiting.lines.remove(&session);
-                return;
-            }
+        self.go_on(waiting, session, Line::answered);
+    }
+
+    /// One of a connection is answered: the next one may leave.
+    fn go_on(
+        &self,
+        mut waiting: MutexGuard<'_, Waiting>,
+        session: u64,
+        next: impl FnOnce(&mut Line<Underway>) -> Option<Underway>,
+    ) {
+        let Some(line) = waiting.lines.get_mut(&session) else { return };
+        let next = next(line);
+        if line.is_empty() {
+            waiting.lines.remove(&session);
         }
-        self.ring();
+        // Not from here: many in a line would each be sent by the one before.
+        if let Some(next) = next {
+            waiting.ready.push(next);
+            drop(waiting);
+            self.ring();
+        }
     }
 
     fn ring(&self) {
@@ -425,6 +462,38 @@ impl Forwarding {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An update that this node decides, until it is answered or handed on.
+pub(crate) struct Turn {
+    forwarding: Arc<Forwarding>,
+    session: u64,
+    place: Place,
+    is_over: bool,
+}
+
+impl Turn {
+    /// Whether an update of the same connection that came before it is handed on: it has to follow.
+    pub(crate) fn is_behind(&self) -> bool {
+        let Self { forwarding, session, place, .. } = self;
+        forwarding.count.load(Ordering::Acquire) > 0
+            && forwarding.lock().lines.get(session).is_some_and(|line| line.is_behind(*place))
+    }
+
+    /// It is handed on in this place.
+    fn over(mut self) -> Place {
+        self.is_over = true;
+        self.place
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let Self { forwarding, session, place, .. } = &*self;
+            forwarding.go_on(forwarding.lock(), *session, |line| line.answered_here(*place));
+        }
     }
 }
 

@@ -26,7 +26,9 @@ use zeroize::Zeroizing;
 
 use super::forwarder::{MESSAGES_MAX, PROTOCOL_VERSION, REQUEST_MAX_BYTES};
 use super::octets::{OctetReader, Unreadable, put_count, put_octets};
+use super::outgoing::Turn;
 use crate::password_policy::account_event::{AccountEvents, Event, What};
+use crate::read::fresh::DefaultReadLevel;
 use crate::request::asker_queues::Asker;
 use crate::request::session::{LocalUser, Peer, Session};
 
@@ -44,6 +46,8 @@ pub(crate) struct Forwardable {
     /// The number of the connection.
     pub(crate) session: u64,
     pub(crate) asker: Asker,
+    /// Its place among the updates of the connection, while it is to be decided here.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Forwardable {
@@ -55,6 +59,7 @@ impl Forwardable {
             request: ForwardedRequest { id, work }.encode(),
             session: session.number(),
             asker: Asker::of(session),
+            turn: None,
         }
     }
 }
@@ -133,6 +138,7 @@ impl ForwardedRequest {
                 accounts.iter().for_each(|one| put_events(&mut out, one));
             }
             ForwardedWork::Rehash { name, old, new } => {
+                out.reserve_exact(REHASH_ROOM_BYTES + name.len() + old.len() + new.len());
                 out.push(REHASH);
                 put_octets(&mut out, name.as_bytes());
                 put_octets(&mut out, old);
@@ -266,7 +272,10 @@ impl ForwardedSession {
         let host_name = reader.text(HOST_NAME_MAX_BYTES)?;
         let host_name = (!host_name.is_empty()).then(|| host_name.to_owned());
         let must_change = read_entry(reader)?;
-        let peer = Peer { address: who.address.clone(), ip, is_proxied, local_user, secure };
+        let address = who.address.clone();
+        // It reads nothing here.
+        let read_level = DefaultReadLevel::Local;
+        let peer = Peer { address, ip, is_proxied, local_user, secure, read_level };
         Ok(Self { identity, who, peer, key_bits, host_name, must_change })
     }
 }
@@ -319,6 +328,8 @@ const ENTRY: u8 = 2;
 const LENGTH_BYTES: usize = 4;
 /// Most sessions take no more.
 const SESSION_ROOM_BYTES: usize = 512;
+/// Of a rehash beside its texts.
+const REHASH_ROOM_BYTES: usize = 1 + 3 * LENGTH_BYTES;
 /// An account without events.
 const ACCOUNT_MIN_BYTES: usize = 12;
 const EVENT_BYTES: usize = 10;

@@ -31,6 +31,7 @@ fn session(identity: ForwardedIdentity) -> ForwardedSession {
             is_proxied: true,
             local_user: Some(LocalUser { uid: 1, gid: 2 }),
             secure: true,
+            ..Peer::default()
         },
         key_bits: 256,
         host_name: Some("host.example".to_owned()),

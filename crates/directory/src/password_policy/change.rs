@@ -479,6 +479,15 @@ pub(crate) fn shut() -> Refusal {
     Refusal::new(code, why).because(Rejected::Locked.error())
 }
 
+/// What an update is told whose passwords were not hashed because there was no right to set them,
+/// when there is one by the time of the decision.
+pub(crate) fn allowed_meanwhile() -> Refusal {
+    Refusal::new(
+        ResultCode::Busy,
+        "the right to set the password was given at the same time; try again",
+    )
+}
+
 fn changed_meanwhile() -> Refusal {
     Refusal::new(
         ResultCode::Busy,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aci::{Access, Rights};
 use auth::password;
-use ldap::message::{CompareRequest, ControlsBuf, Scope, Values};
+use ldap::message::{CompareRequest, Control, ControlsBuf, Scope, Values};
 use ldap::result::ResultCode;
 use schema::{
     Assertion, AssertionError, AttributeDescription, EntryRead, Meter, Schema, Selection, Truth,
@@ -26,6 +26,7 @@ use crate::read::target;
 use crate::read::virtual_tree::{self, TreeEntries, TreeSearch};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
+use crate::request::controls::response::ResponseControl;
 use crate::request::decoded::JobRequest;
 use crate::request::job::Job;
 use crate::request::received::Envelope;
@@ -64,7 +65,7 @@ pub(crate) fn start(
     match outcome {
         Outcome::Done(code) => {
             let result = Refusal::new(code, "");
-            Ok(Next::Answered(respond(sink, result, controls.password_policy)))
+            Ok(Next::Answered(respond(worker, sink, result, controls)))
         }
         Outcome::TooMuch => Ok(Next::Later(Job {
             id: envelope.id,
@@ -111,13 +112,22 @@ pub(crate) fn run_job(
         Ok(Outcome::TooMuch) => too_much_work(),
         Err(refusal) => refusal,
     };
-    respond(sink, result, controls.password_policy)
+    respond(worker, sink, result, controls)
 }
 
 /// Writes the answer. A password policy has nothing to say of compares.
-fn respond(sink: &mut ResponseSink<'_>, result: Refusal, asks_policy: bool) -> Completion {
+fn respond(
+    worker: &mut Worker,
+    sink: &mut ResponseSink<'_>,
+    result: Refusal,
+    controls: &RequestControls<'_>,
+) -> Completion {
     let mut list = ControlsBuf::new();
-    if asks_policy {
+    if controls.position.is_some() {
+        let ResponseControl { oid, value } = worker.position();
+        list.push(Control { oid, critical: false, value: value.as_deref() });
+    }
+    if controls.password_policy {
         password_policy::add_to(&mut list, true, None);
     }
     sink.end(result, list.as_ref())

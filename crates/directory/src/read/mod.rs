@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod effective_rights;
 pub(crate) mod excerpt;
 pub mod explanation;
+pub(crate) mod fresh;
 pub(crate) mod live_entry;
 pub(crate) mod lookup;
 pub(crate) mod root_dse;

@@ -73,7 +73,7 @@ pub(crate) fn start(
     envelope: Envelope<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    let Worker { directory, snapshot, names, recorder, .. } = worker;
+    let Worker { directory, snapshot, names, recorder, chance, .. } = worker;
     let note = Note::default();
     let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, &*directory.clock));
     let limits = &directory.limits;
@@ -120,7 +120,13 @@ pub(crate) fn start(
     };
     sink.note(&note);
     match outcome? {
-        SearchOutcome::Done(done) => Ok(Next::Answered(done.send(sink))),
+        SearchOutcome::Done(mut done) => {
+            if controls.position.is_some() {
+                let lsn = directory.storage.store.published().lsn;
+                done = done.with(directory.position(lsn, &mut **chance));
+            }
+            Ok(Next::Answered(done.send(sink)))
+        }
         SearchOutcome::Abandoned => Ok(Next::Answered(sink.nothing())),
         // Nothing parks here: the answer is kept, up to a limit.
         SearchOutcome::TooMuch | SearchOutcome::Parked(_) => {
@@ -162,7 +168,12 @@ pub(crate) fn run_job(
     let outcome = answer(worker, job, request, controls, before, &note, sink);
     sink.note(&note);
     match outcome {
-        Ok((SearchOutcome::Done(done), _)) => Ok(done.send(sink)),
+        Ok((SearchOutcome::Done(mut done), _)) => {
+            if controls.position.is_some() {
+                done = done.with(worker.position());
+            }
+            Ok(done.send(sink))
+        }
         Err(refusal) => Ok(sink.end(refusal, Controls::EMPTY)),
         Ok((SearchOutcome::Parked(parked), resolved)) => {
             job.resolved = Some(resolved);

@@ -1,7 +1,7 @@
 //! Cookies: what a client keeps for the server and sends back, encrypted and authenticated.
 //!
 //! Invariants: a cookie tells nothing but its kind. Its octets are those of AES-256-GCM-SIV under a
-//! key of this process, with a nonce drawn for it alone; its length is that of its kind, whatever
+//! key of this process, or one of this directory, with a nonce drawn for it alone; its length is that of its kind, whatever
 //! it holds.
 //! Invariant: a cookie opens only as the kind it was sealed as, and for what it was bound to.
 
@@ -68,7 +68,12 @@ impl CookieKey {
     pub(crate) fn new(chance: &mut dyn Chance) -> Self {
         let mut octets = Zeroizing::new([0; KEY_BYTES]);
         chance.fill(&mut *octets);
-        let key = UnboundKey::new(&AES_256_GCM_SIV, &*octets);
+        Self::of(&*octets)
+    }
+
+    /// The key with these octets, which are as many as those of one have to be.
+    pub(crate) fn of(octets: &[u8]) -> Self {
+        let key = UnboundKey::new(&AES_256_GCM_SIV, octets);
         Self(LessSafeKey::new(key.expect("it has the length of the algorithm's keys")))
     }
 
@@ -145,13 +150,16 @@ pub(crate) const fn sorted_page(key_max_bytes: usize) -> CookieKind {
 pub(crate) const LIST_VIEW: CookieKind =
     CookieKind { name: "virtual list view", content_max_bytes: 32 };
 
+/// The number of a change.
+pub(crate) const POSITION: CookieKind = CookieKind { name: "position", content_max_bytes: 8 };
+
 /// Whether any octets open as a cookie of any kind, under a key that nobody has.
 ///
 /// For fuzzing: it never does, and never panics.
 #[cfg(any(test, feature = "test-support"))]
 pub fn opens_as_cookie(octets: &[u8]) -> bool {
     let key = CookieKey::new(&mut *environment::os_chance());
-    [PAGE, sorted_page(1_024), LIST_VIEW].into_iter().any(|kind| {
+    [PAGE, sorted_page(1_024), LIST_VIEW, POSITION].into_iter().any(|kind| {
         let mut sized = octets.to_vec();
         sized.resize(kind.cookie_bytes(), 0);
         key.open(kind, octets, octets).is_ok() || key.open(kind, &sized, octets).is_ok()
@@ -173,8 +181,8 @@ mod tests {
 
     const SORTED: CookieKind = sorted_page(1_027);
 
-    fn kinds() -> [CookieKind; 3] {
-        [PAGE, SORTED, LIST_VIEW]
+    fn kinds() -> [CookieKind; 4] {
+        [PAGE, SORTED, LIST_VIEW, POSITION]
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::bind::hashing::{HashDone, RequestHashes};
 use crate::bind::{self, must_change, proxied, recheck};
 use crate::config::close_session;
 use crate::forward::asking;
+use crate::read::fresh;
+use crate::read::fresh::waiting::{ReadReady, Resumed};
 use crate::read::search::parked::Parked;
 use crate::request::cancel::{self, Ending};
 use crate::request::completion::Completion;
@@ -118,7 +120,24 @@ impl Worker {
             return Next::Answered(Completion::of(id, Some(operation)));
         }
         let hashing = RequestHashes::resumed(answered, attempt);
-        self.request = RequestState { hashing, ..RequestState::default() };
+        // It was, before it asked for hashes.
+        self.request = RequestState { hashing, is_fresh: true, ..RequestState::default() };
+        let received = Received::decode(&message, &self.directory.decode_limits);
+        self.carry_out(session, &received, out)
+    }
+
+    /// Goes on with a read that has waited until the data are fresh enough, or in vain.
+    pub fn resume_read(
+        &mut self,
+        session: &mut Session,
+        ready: ReadReady,
+        out: &mut Vec<u8>,
+    ) -> Next {
+        let message = match ready.resume(session, out) {
+            Resumed::Message(message) => message,
+            Resumed::Over(completion) => return Next::Answered(completion),
+        };
+        self.request = RequestState { is_fresh: true, ..RequestState::default() };
         let received = Received::decode(&message, &self.directory.decode_limits);
         self.carry_out(session, &received, out)
     }
@@ -292,6 +311,12 @@ fn carry_out(
     if !is_read
         && worker.directory.queue.forwarding().is_some()
         && let Some(next) = asking::update(worker, session, message, controls, envelope)?
+    {
+        return Ok(next);
+    }
+    if is_read
+        && (controls.read_level.is_some() || worker.directory.fresh_reads.is_some())
+        && let Some(next) = fresh::wait(worker, session, &message.op, controls, envelope)?
     {
         return Ok(next);
     }

@@ -87,6 +87,13 @@ pub struct Limits {
     /// How long an update is tried that another node is to decide, while nobody takes it: then it
     /// is answered `unavailable`, or `other` where nobody knows whether it has happened.
     pub forward_wait_max: Duration,
+    /// How long a read waits until the data of this node are fresh enough; then it is answered
+    /// `unavailable`.
+    pub read_wait_max: Duration,
+    /// Reads that wait for that; one more is answered `busy`.
+    pub waiting_reads_max: usize,
+    /// Reads among them of one who asks.
+    pub waiting_reads_asker_max: usize,
     /// How long the last flush may take when the directory is shut down; what is not flushed by
     /// then is in the journal.
     pub shutdown_flush_max: Duration,
@@ -137,6 +144,9 @@ impl Default for Limits {
             write_batch_max_time: Duration::from_millis(50),
             write_wait_max: Duration::from_secs(5),
             forward_wait_max: Duration::from_secs(10),
+            read_wait_max: Duration::from_secs(5),
+            waiting_reads_max: 10_000,
+            waiting_reads_asker_max: 2_500,
             shutdown_flush_max: Duration::from_secs(60),
             chunk_bytes: 64 * 1024,
         }

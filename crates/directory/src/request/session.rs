@@ -13,6 +13,7 @@ use schema::EntryId;
 use crate::bind::authentication::{AuthenticationOptions, Confidentiality, EXTERNAL};
 use crate::bind::sasl::exchange::Pending;
 use crate::forward::request::{ForwardedIdentity, ForwardedSession};
+use crate::read::fresh::DefaultReadLevel;
 use crate::request::asker_queues::{Asker, network};
 use crate::request::cancel::{self, Cancel};
 use crate::request::identity_limits::{CountedConnection, CountedOperation};
@@ -34,6 +35,8 @@ pub struct Peer {
     pub local_user: Option<LocalUser>,
     /// Whether the connection is protected by TLS from its first octet (LDAPS).
     pub secure: bool,
+    /// How fresh its reads are where they do not say.
+    pub read_level: DefaultReadLevel,
 }
 
 /// A user of this machine, as the kernel vouches for.

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use auth::password::Scheme;
+use auth::password::{PasswordStorage, Scheme};
 use environment::Chance;
 
 use crate::bind::hashing::{Behind, HashJob, Hashed, RequestHashes};
 use crate::bind::remark::BindRemark;
 use crate::directory::Directory;
 use crate::read::analyser::Recorder;
+use crate::read::fresh::waiting::WaitingRead;
 use crate::request::completion::Completion;
+use crate::request::controls::response::ResponseControl;
 use crate::request::job::Job;
 use crate::request::name_memo::NameMemo;
 use crate::request::refusal::Refusal;
@@ -37,6 +39,8 @@ pub(crate) struct RequestState {
     pub(crate) remark: BindRemark,
     /// An old password that it sends is not right.
     pub(crate) is_wrong_guess: bool,
+    /// The data are as fresh as it asked for.
+    pub(crate) is_fresh: bool,
 }
 
 /// What the connection has to do after a message was handled.
@@ -53,6 +57,9 @@ pub enum Next {
     /// decides who the following requests come from (RFC 4511 §4.2.1), and an update may be what
     /// they build upon.
     Hash(Box<HashJob>),
+    /// Submit it, and give what comes of it to `Worker::resume_read`. Nothing was answered yet;
+    /// further messages of the connection may be handled meanwhile.
+    Wait(Box<WaitingRead>),
     /// Send the buffer, discard what was received already, then begin the TLS handshake.
     StartTls(Completion),
     /// Send the buffer, then close.
@@ -73,6 +80,13 @@ impl Worker {
         self.request.hashing.which(self.directory.hash_rules(), clear, stored)
     }
 
+    /// Whether the stored form of a new password takes long to make, in this scheme or that of the
+    /// settings.
+    pub(crate) fn hashes_slowly(&self, scheme: Option<Scheme>) -> bool {
+        let PasswordStorage { scheme: usual, costs } = self.directory.credentials.passwords.storage;
+        PasswordStorage { scheme: scheme.unwrap_or(usual), costs }.is_slow()
+    }
+
     /// The stored form of a new password.
     pub(crate) fn stored_form(
         &mut self,
@@ -83,6 +97,12 @@ impl Worker {
         let Self { directory, request, chance, .. } = self;
         let (known, options) = (request.hashing.known(), &directory.credentials.passwords);
         known.stored_form(options, clear, scheme, is_generated, &mut **chance)
+    }
+
+    /// The response control that tells up to which change the data are that are visible here.
+    pub(crate) fn position(&mut self) -> ResponseControl {
+        let lsn = self.directory.storage.store.published().lsn;
+        self.directory.position(lsn, &mut *self.chance)
     }
 
     /// The thread has nothing to do: gives up its snapshot, so that old pages can be reused.

@@ -24,7 +24,7 @@ use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
 use crate::write::request::{Add, WriteOp};
 use crate::write::submit::Resolution;
-use crate::write::{delta, passwords, relax, stamp, stored_form};
+use crate::write::{before_hashing, delta, passwords, relax, stamp, stored_form};
 
 /// Resolves the request.
 pub(crate) fn resolve(
@@ -51,9 +51,15 @@ pub(crate) fn resolve(
     passwords::check_password_count(passwords.map(|one| one.values.len()).sum())?;
     entry.add_naming_values(schema)?;
     let access = session.access();
-    let verdict =
+    let mut verdict =
         sent_passwords(&entry).map(|sent| change::judge_new(worker, access, &key, &entry, &sent));
-    let storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
+    let mut storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
+    if verdict.is_some()
+        && storing.as_ref().is_some_and(|storing| worker.hashes_slowly(storing.scheme))
+        && !before_hashing::may_add(worker, access, &entry)?
+    {
+        (verdict, storing) = (Some(Err(change::allowed_meanwhile())), None);
+    }
     match &storing {
         Some(storing) => {
             stored_form::hash_passwords(worker, session, &mut entry, schema, Some(storing))?;

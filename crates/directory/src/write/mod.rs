@@ -4,6 +4,7 @@
 pub(crate) mod account_events;
 pub(crate) mod account_state;
 pub(crate) mod add;
+pub(crate) mod before_hashing;
 pub(crate) mod checks;
 pub(crate) mod decide;
 pub(crate) mod decision;

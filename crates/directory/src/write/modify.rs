@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use aci::{Denied, Privilege};
+use aci::{Denied, Privilege, Rights, ValueChange};
 use auth::password;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, EntryId, Schema, Structure,
-    check_name, validate_touched,
+    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, EntryId, EntryRead, Schema,
+    Structure, check_name, validate_touched,
 };
 
 use crate::access::guard;
@@ -33,7 +33,9 @@ use crate::write::passes::Passes;
 use crate::write::rehash::queue::current_form;
 use crate::write::request::{Modification, Modify, RefusedPasswords, WriteOp};
 use crate::write::submit::Resolution;
-use crate::write::{delta, old_password, passwords, relax, stamp, stored_form};
+use crate::write::{
+    before_hashing, delta, old_password, passwords, permit, relax, stamp, stored_form,
+};
 
 /// Resolves the request.
 pub(crate) fn resolve(
@@ -58,11 +60,21 @@ pub(crate) fn resolve(
         .map(|sent| SentPasswords { is_trial: controls.is_trial(), ..sent });
     let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
     let is_own = access.key() == Some(&key) && access.prover().is_none();
-    let may_try = checks::may_change_password(access, &key);
     let is_privileged = access.has(Privilege::PasswordReset);
     check_count(request, &state.schema, is_privileged)?;
-    let mut verdict = sent.map(|sent| change::judge(worker, access, &key, &sent));
-    if guesses && is_own && old_password::is_shut(worker, &key, &state)? {
+    let is_stranger = !checks::may_change_password(access, &key);
+    // Beside the privilege, which is there.
+    let is_denied = !is_stranger
+        && sent.is_some()
+        && !before_hashing::may_change(worker, access, &key, |entry, rights| {
+            may_set_passwords(request, &state.schema, entry, rights)
+        })?;
+    let may_try = !is_stranger && !is_denied;
+    let mut verdict = match is_denied {
+        true => Some(Err(change::allowed_meanwhile())),
+        false => sent.map(|sent| change::judge(worker, access, &key, &sent)),
+    };
+    if guesses && is_own && may_try && old_password::is_shut(worker, &key, &state)? {
         verdict = Some(Err(change::shut()));
     }
     let storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
@@ -134,6 +146,31 @@ fn check_count(
         ));
     }
     passwords::check_password_count(new)
+}
+
+/// Whether the rules let the passwords of a request come and go, whatever their stored forms are.
+fn may_set_passwords(
+    request: &ModifyRequest<'_>,
+    schema: &Schema,
+    entry: &dyn EntryRead,
+    rights: &Rights<'_>,
+) -> bool {
+    request.changes.iter().all(|modification| {
+        let attribute = &modification.attribute;
+        let Ok(description) = schema.describe(attribute.description) else { return true };
+        let is_any = passwords::is_hashable(&description) && !attribute.values.is_empty();
+        let operation = modification.operation;
+        !is_any
+            || match operation {
+                ModifyOperation::Add | ModifyOperation::Replace => {
+                    permit::may_set(rights, entry, &RefusedPasswords { operation, description })
+                }
+                ModifyOperation::Delete => {
+                    rights.may_value(ValueChange::Delete, &description, passwords::UNKNOWN)
+                }
+                ModifyOperation::Increment => true,
+            }
+    })
 }
 
 /// The passwords of a request; none when it is not about any.

@@ -25,7 +25,7 @@ use crate::write::decision::{Decide, Decision};
 use crate::write::rehash::queue::current_form;
 use crate::write::request::{AcceptedPassword, OldPassword, PasswordModify, WriteOp};
 use crate::write::submit::{self, Resolution};
-use crate::write::{delta, named, old_password, stamp};
+use crate::write::{before_hashing, delta, named, old_password, passwords, permit, stamp};
 
 /// Resolves the request and hands it to the writer.
 pub(crate) fn start(
@@ -56,9 +56,13 @@ pub(crate) fn start(
             return Ok(next);
         }
     }
+    let known = state.schema.well_known();
+    let may_set = before_hashing::may_change(worker, session.access(), &key, |entry, rights| {
+        permit::may_put(rights, entry, &known.user_password, passwords::UNKNOWN)
+    })?;
     let old = match value.old {
-        Some(old) => old_password::behind(worker, &key, &state, old)?,
-        None => OldPassword::NotSent,
+        Some(old) if may_set => old_password::behind(worker, &key, &state, old)?,
+        Some(_) | None => OldPassword::NotSent,
     };
     if value.new.is_some_and(<[u8]>::is_empty) {
         return Err(Refusal::new(
@@ -69,7 +73,11 @@ pub(crate) fn start(
     let (clear, is_trial) = (value.new.into_iter().collect(), call.controls.is_trial());
     let sent = SentPasswords { clear, old: value.old, is_trial, ..SentPasswords::default() };
     // Nothing is hashed for a password that the policy refuses; the writer tells why.
-    let new = match change::judge(worker, session.access(), &key, &sent) {
+    let verdict = match may_set {
+        true => change::judge(worker, session.access(), &key, &sent),
+        false => Err(change::allowed_meanwhile()),
+    };
+    let new = match verdict {
         Ok(verdict) => new_password(worker, verdict, value.new)?.map(Ok),
         Err(refusal) => Some(Err(refusal)),
     };
@@ -156,11 +164,11 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let before = stored.to_entry()?;
     let schema = &decide.state.schema;
     let known = schema.well_known();
-    let passwords = before.values(&known.user_password);
+    let stored_now = before.values(&known.user_password);
     let proves_old = match &op.old {
         OldPassword::NotSent => false,
         OldPassword::Right(old)
-            if current_form(decide.directory.credentials.rehasher.as_ref(), passwords, old)
+            if current_form(decide.directory.credentials.rehasher.as_ref(), stored_now, old)
                 .is_some() =>
         {
             true

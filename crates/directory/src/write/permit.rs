@@ -67,8 +67,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
             let password = &decide.state.schema.well_known().user_password;
             let new = op.new.as_ref().map_or(passwords::UNKNOWN, |new| new.stored.as_slice());
             on_target(decide, &op.dn, &op.key, |stored, rights| {
-                may_take_each(rights, stored, password)
-                    && rights.may_value(ValueChange::Add, password, new)
+                may_put(rights, stored, password, new)
             })
         }
         // Its values are decided on when they are known.
@@ -212,11 +211,25 @@ fn may(rights: &Rights<'_>, entry: Option<&dyn EntryRead>, modification: &Modifi
 }
 
 /// Whether passwords that are refused could be set, were they not.
-fn may_set(rights: &Rights<'_>, entry: &dyn EntryRead, refused: &RefusedPasswords) -> bool {
+pub(crate) fn may_set(
+    rights: &Rights<'_>,
+    entry: &dyn EntryRead,
+    refused: &RefusedPasswords,
+) -> bool {
     let RefusedPasswords { operation, description } = refused;
     rights.has_privilege_for(description)
         && (*operation != ModifyOperation::Replace || may_take_each(rights, entry, description))
         && rights.may_value(ValueChange::Add, description, passwords::UNKNOWN)
+}
+
+/// Whether a password may come in the place of all that an entry has.
+pub(crate) fn may_put(
+    rights: &Rights<'_>,
+    entry: &dyn EntryRead,
+    password: &AttributeDescription,
+    new: &[u8],
+) -> bool {
+    may_take_each(rights, entry, password) && rights.may_value(ValueChange::Add, password, new)
 }
 
 /// Whether an attribute may lose all its values; where it has none, whether it may be written.

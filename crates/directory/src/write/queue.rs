@@ -4,8 +4,10 @@
 //! Invariant: what waits is bounded, in requests and in octets, over all and for each who asks.
 
 mod answers;
+mod carried_out;
 mod group_commit;
 pub(crate) mod pipeline;
+mod rules;
 mod waiting;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -145,6 +147,11 @@ impl PendingWrite {
         self.is_wrong_guess
     }
 
+    /// Whether another node decides it: what it says of an old password is known with the answer.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.work, Work::Elsewhere { .. })
+    }
+
     /// Queues the write. `reply` gets the answer after the change is durable and visible; at once
     /// when the queue is full (`busy`) or the directory is shutting down (`unavailable`).
     pub fn submit(self, reply: Reply) {
@@ -169,7 +176,12 @@ impl PendingWrite {
     fn send(self, to: To) {
         let Self { queue, work, .. } = self;
         match work {
-            Work::Here { request, asker, octets } => {
+            Work::Here { mut request, asker, octets } => {
+                if let (Some(forwarding), Some(forwardable)) =
+                    (&queue.forwarding, &mut request.forwardable)
+                {
+                    forwardable.turn = Some(forwarding.turn(forwardable.session));
+                }
                 let large_bytes = match request.held_bytes(octets) {
                     ..=SMALL_BYTES => 0,
                     octets => octets,
@@ -219,7 +231,8 @@ fn of_server(id: RequestId, op: &WriteOp) -> Option<Forwardable> {
         WriteOp::Rehash(op) => op.to_another(id),
         _ => return None,
     };
-    Some(Forwardable { request, session: Who::default().session, asker: Asker::Root })
+    let session = Who::default().session;
+    Some(Forwardable { request, session, asker: Asker::Root, turn: None })
 }
 
 /// The queue before the writer, and its thread.

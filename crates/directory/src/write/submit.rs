@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use crate::bind::hashing::Questions;
 use crate::forward::request::Forwardable;
 use crate::request::cancel::Cancel;
+use crate::request::controls::position::PositionRequest;
 use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
@@ -68,11 +69,14 @@ pub(crate) fn submit(
     };
     let has_forwarding = worker.directory.queue.forwarding().is_some();
     if let Some(identifier) = controls.transaction {
+        check_position(controls)?;
         // It counts as done when it is accepted; whether it is, the end of the transaction tells.
         let accepted = WriteResponse { value: request.op.value(), ..WriteResponse::success() };
         let now = worker.directory.clock.elapsed();
         let asks_policy = request.asks_policy();
-        let message = UpdateMessage { bytes, is_kept: has_forwarding };
+        // That of another node is sent again by that one.
+        let is_kept = has_forwarding && !session.is_elsewhere();
+        let message = UpdateMessage { bytes, is_kept };
         session.transactions().add(identifier, request, message, now)?;
         return Ok(Next::Answered(accepted.send(asks_policy, sink)));
     }
@@ -82,6 +86,17 @@ pub(crate) fn submit(
     request.cancel = session.begin(id);
     let pending = PendingWrite::here(&worker.directory.queue, request, session, bytes.len());
     Ok(Next::Write(pending.guessing(worker.request.is_wrong_guess)))
+}
+
+/// What an update of a transaction leaves has a position when the transaction has ended.
+fn check_position(controls: &RequestControls<'_>) -> Result<(), Refusal> {
+    match controls.position {
+        Some(PositionRequest { critical: true }) => Err(Refusal::new(
+            ResultCode::UnavailableCriticalExtension,
+            "the position of a transaction is told at its end",
+        )),
+        Some(PositionRequest { critical: false }) | None => Ok(()),
+    }
 }
 
 /// What another node has to be sent, should it be the one to decide.

@@ -78,7 +78,7 @@ impl CommitLog for Told {
     }
 
     fn barrier(&self, _: ReadLevel, done: BarrierDone) {
-        done(Err(NotNow::NoQuorum));
+        done(Err(NotNow::NoQuorum { heard: None }));
     }
 
     fn tail(&self, _: Lsn) -> Result<Box<dyn Tail>, Gone> {

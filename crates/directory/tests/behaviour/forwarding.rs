@@ -1,6 +1,8 @@
 //! Updates on a node that does not decide: they are carried out as if their client were connected
 //! to the one that does, once, and their client sees them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use schema::Schema;
 use store::{DigestPoint, KeptRequest};
 
 use crate::support::cluster::{Cluster, Fault, Loses};
+use crate::support::disk::SetSpace;
 use crate::support::{Answer, Asked, Client, ROOT_DN, SUFFIX, Served, modifications};
 use crate::writes::{code, exists, submit, submit_unit};
 
@@ -128,6 +131,53 @@ fn the_order_of_a_connection_is_kept() {
 }
 
 #[test]
+fn the_order_of_a_connection_is_kept_when_the_lead_is_lost() {
+    // What came after the loss was handed on, and got there before what had been decided in vain.
+    let cluster = Cluster::with(3, |_| {});
+    let mut client = cluster.leader().root();
+    cluster.log.silence(true);
+    cluster.log.lose(Loses { is_committed: false, is_late: None, after: 0, to: 2 });
+    let below = format!("ou=b,{}", ou("a"));
+    let first = submit_unit(&mut client, &ou("a"));
+    while cluster.log.leader() != Some(2) {
+        std::thread::yield_now();
+    }
+    let second = submit_unit(&mut client, &below);
+    assert_eq!(cluster.wire.count(), 0, "nobody knows yet what became of the one above");
+    // Another connection waits for nobody.
+    assert_eq!(cluster.follower().root().add(&ou("c"), UNIT), ResultCode::Success);
+    cluster.log.silence(false);
+    assert_eq!(code(&first), ResultCode::Success);
+    assert_eq!(code(&second), ResultCode::Success);
+    cluster.log.wait_until_lost();
+}
+
+#[test]
+fn strangers_have_nothing_hashed_where_it_is_decided() {
+    let slow = |options: &mut directory::DirectoryOptions| {
+        options.passwords.storage = auth::password::Scheme::Pbkdf2Sha256.into();
+    };
+    let cluster = Cluster::with(2, slow);
+    let anna = person(&mut cluster.leader().root(), "anna");
+    let attributes: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["otto"]),
+        ("sn", &["otto"]),
+        ("userPassword", &["secret"]),
+    ];
+    let otto = format!("uid=otto,{SUFFIX}");
+    let denied = ResultCode::InsufficientAccessRights;
+    let mut stranger = cluster.follower().client();
+    assert_eq!(stranger.add(&otto, attributes), denied);
+    let set = [(ModifyOperation::Replace, "userPassword", &["other"][..])];
+    assert_eq!(stranger.modify(&anna, &set), denied);
+    assert_eq!(cluster.wire.count(), 2);
+    assert_eq!(cluster.wire.hashes.load(Ordering::Relaxed), 0);
+    assert_eq!(cluster.follower().root().add(&otto, attributes), ResultCode::Success);
+    assert_eq!(cluster.wire.hashes.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn a_request_that_is_sent_again_happens_once() {
     let cluster = Cluster::new();
     let mut client = cluster.follower().root();
@@ -159,7 +209,8 @@ fn all_nodes_have_the_same_digest_and_know_the_same_requests() {
             assert_eq!(cluster.nodes[0].root().delete(&dn), ResultCode::Success);
         }
         // Decided by one that is lost with it.
-        cluster.log.lose(Loses { is_committed: number % 2 == 0, after: 0, to: (leader + 1) % 3 });
+        let (is_committed, to) = (number % 2 == 0, (leader + 1) % 3);
+        cluster.log.lose(Loses { is_committed, is_late: None, after: 0, to });
         assert_eq!(cluster.nodes[1].root().add(&ou(&name), UNIT), ResultCode::Success);
         cluster.log.wait_until_lost();
         cluster.nodes[number % 3].directory.store().flush().unwrap();
@@ -213,7 +264,7 @@ fn a_leader_that_is_lost_after_the_record_was_committed_leaves_one_record() {
     for node in [0, 1] {
         let cluster = Cluster::with(3, |_| {});
         let mut client = cluster.nodes[node].root();
-        cluster.log.lose(Loses { is_committed: true, after: 0, to: 2 });
+        cluster.log.lose(Loses { is_committed: true, is_late: None, after: 0, to: 2 });
         assert_eq!(client.add(&ou("a"), UNIT), ResultCode::Success);
         assert_eq!(cluster.log.len(), 1);
         cluster.log.wait_until_lost();
@@ -229,7 +280,7 @@ fn a_leader_that_is_lost_before_anybody_has_the_record_is_followed_by_one_that_d
     for node in [0, 1] {
         let cluster = Cluster::with(3, |_| {});
         let mut client = cluster.nodes[node].root();
-        cluster.log.lose(Loses { is_committed: false, after: 0, to: 2 });
+        cluster.log.lose(Loses { is_committed: false, is_late: None, after: 0, to: 2 });
         assert_eq!(client.add(&ou("a"), UNIT), ResultCode::Success);
         assert_eq!(cluster.log.len(), 1);
         // And the one that was lost goes on.
@@ -426,6 +477,104 @@ fn controls_have_the_effect_that_they_have_there() {
     assert_eq!(last_record(&cluster).origin.who.authz, "dn:cn=Directory Manager");
 }
 
+/// Does what `ask` asks of the second node: it is carried out by the first, whose answer is lost,
+/// and told by the third, after what `meanwhile` does.
+fn told_by_another(
+    cluster: &Cluster,
+    ask: impl FnOnce(&mut Client) -> Answer + Send,
+    meanwhile: impl FnOnce(),
+) -> Answer {
+    let (lost, before) = (std::iter::once(Fault::LoseAnswer), cluster.log.len());
+    cluster.wire.fail(lost.chain(std::iter::repeat_n(Fault::NotSent, 10_000)));
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(&mut cluster.follower().root()));
+        while cluster.log.len() == before {
+            std::thread::yield_now();
+        }
+        cluster.lead(Some(2));
+        meanwhile();
+        cluster.wire.mend();
+        asked.join().unwrap()
+    })
+}
+
+#[test]
+fn what_was_carried_out_is_told_by_a_node_that_is_full() {
+    let space = Arc::new(SetSpace(AtomicU64::new(1 << 40)));
+    let told = Arc::clone(&space);
+    let cluster = Cluster::with(3, |options| {
+        let told: Arc<dyn directory::DiskSpace> = Arc::clone(&told) as _;
+        options.space = Some(told);
+    });
+    let tree = ou("tree");
+    let mut root = cluster.leader().root();
+    assert_eq!(root.add(&tree, UNIT), ResultCode::Success);
+    assert_eq!(root.add(&format!("ou=below,{tree}"), UNIT), ResultCode::Success);
+    let delete = |client: &mut Client| {
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
+        client.request(Request::Delete(DeleteRequest { name: &tree }), controls.as_ref())
+    };
+    let answer = told_by_another(&cluster, delete, || space.0.store(0, Ordering::SeqCst));
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    let refused = cluster.follower().root().try_add(&tree, UNIT);
+    assert_eq!(refused.code(), ResultCode::UnwillingToPerform, "{}", refused.diagnostic);
+}
+
+#[test]
+fn what_an_entry_is_after_a_change_is_told_again_as_long_as_it_is_that() {
+    let selection = [&[0x30, 13, 4, 11][..], b"description"].concat();
+    let cluster = || {
+        let cluster = Cluster::with(3, |_| {});
+        assert_eq!(cluster.leader().root().add(&ou("a"), UNIT), ResultCode::Success);
+        cluster
+    };
+    let one = |controls: &'static [&'static str]| {
+        let selection = &selection;
+        move |client: &mut Client| {
+            let controls: Vec<_> = controls.iter().map(|oid| (*oid, &selection[..])).collect();
+            modify_with(client, &ou("a"), "one", &controls)
+        }
+    };
+    let told = told_by_another(&cluster(), one(&[POST_READ]), || {});
+    assert_eq!(told.code(), ResultCode::Success, "{}", told.diagnostic);
+    let [(oid, value)] = &told.controls[..] else { panic!("{told:?}") };
+    assert!(oid == POST_READ && value.ends_with(b"one"));
+    let lost = |answer: Answer| {
+        assert_eq!(answer.code(), ResultCode::Other);
+        assert!(answer.diagnostic.contains("the change was made"), "{}", answer.diagnostic);
+    };
+    let changed = cluster();
+    let another = || {
+        let mut root = changed.nodes[2].root();
+        assert_eq!(modify_with(&mut root, &ou("a"), "two", &[]).code(), ResultCode::Success);
+    };
+    lost(told_by_another(&changed, one(&[POST_READ]), another));
+    for controls in [&[PRE_READ][..], &[PRE_READ, POST_READ]] {
+        lost(told_by_another(&cluster(), one(controls), || {}));
+    }
+    let plain = told_by_another(&cluster(), one(&[]), || {});
+    assert_eq!(plain.code(), ResultCode::Success);
+    // A deletion, and an update of a transaction.
+    let delete = |client: &mut Client| {
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: PRE_READ, critical: true, value: Some(&selection) });
+        client.request(Request::Delete(DeleteRequest { name: &ou("a") }), controls.as_ref())
+    };
+    lost(told_by_another(&cluster(), delete, || {}));
+    let transaction = |client: &mut Client| {
+        let transaction = begin(client);
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: PRE_READ, critical: true, value: Some(&selection) });
+        controls.push(Control { oid: SPECIFICATION, critical: true, value: Some(&transaction) });
+        let delete = DeleteRequest { name: &ou("a") };
+        let answer = client.request(Request::Delete(delete), controls.as_ref());
+        assert_eq!(answer.code(), ResultCode::Success);
+        end(client, &transaction)
+    };
+    lost(told_by_another(&cluster(), transaction, || {}));
+}
+
 const START: &str = "1.3.6.1.1.21.1";
 const SPECIFICATION: &str = "1.3.6.1.1.21.2";
 const END: &str = "1.3.6.1.1.21.3";
@@ -480,7 +629,7 @@ fn a_transaction_goes_on_when_the_leader_is_lost() {
         let transaction = begin(&mut client);
         assert_eq!(delete_in(&mut client, &transaction, &ou("a")), ResultCode::Success);
         assert_eq!(delete_in(&mut client, &transaction, &ou("b")), ResultCode::Success);
-        cluster.log.lose(Loses { is_committed, after: 0, to: 2 });
+        cluster.log.lose(Loses { is_committed, is_late: None, after: 0, to: 2 });
         assert_eq!(end(&mut client, &transaction).code(), ResultCode::Success);
         assert_eq!(cluster.log.len(), 3);
         assert!(!exists(&cluster.nodes[2], &ou("a")) && !exists(&cluster.nodes[2], &ou("b")));
@@ -498,7 +647,7 @@ fn the_deletion_of_a_tree_goes_on_at_the_next_leader() {
         let answers: Vec<_> = names.map(|name| submit_unit(&mut root, &name)).collect();
         answers.iter().for_each(|answer| assert_eq!(code(answer), ResultCode::Success));
         let mut client = cluster.nodes[1].root();
-        cluster.log.lose(Loses { is_committed, after, to: 2 });
+        cluster.log.lose(Loses { is_committed, is_late: None, after, to: 2 });
         let mut controls = ControlsBuf::new();
         controls.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
         let name = &ou("tree");

@@ -257,6 +257,64 @@ fn strangers_have_nothing_hashed_and_a_request_makes_one_guess() {
     assert_eq!(stranger.connection.hashes, 0);
 }
 
+#[test]
+fn who_may_not_set_a_password_has_none_hashed() {
+    // Whoever had no right to add entries was refused after the server had hashed ten passwords.
+    let served = Served::with(|options| {
+        options.passwords.storage = Scheme::Pbkdf2Sha256.into();
+        options.passwords.check_own = false;
+    });
+    let mut root = served.root();
+    let attributes: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["anna"]),
+        ("sn", &["anna"]),
+        ("userPassword", &["secret"]),
+    ];
+    for uid in ["anna", "help"] {
+        assert_eq!(root.add(&person(uid), attributes), ResultCode::Success);
+    }
+    let reset = [(ModifyOperation::Add, "ds-privilege-name", &["password-reset"][..])];
+    assert_eq!(root.modify(&person("help"), &reset), ResultCode::Success);
+    let deny = "(targetattr=\"userPassword\")(version 3.0; acl \"no\"; deny (write) \
+                userdn=\"ldap:///all\";)";
+    let allow = "(targetattr=\"*\")(version 3.0; acl \"all\"; allow (all) \
+                 userdn=\"ldap:///all\";)";
+    let change = |root: &mut Client, acis: &[&str]| {
+        root.modify(SUFFIX, &[(ModifyOperation::Replace, "aci", acis)])
+    };
+    assert_eq!(change(&mut root, &[deny]), ResultCode::Success);
+    let denied = ResultCode::InsufficientAccessRights;
+    let sign_in = |uid: &str| {
+        let mut client = served.client();
+        assert_eq!(client.bind(&person(uid), "secret"), ResultCode::Success);
+        client
+    };
+    for mut client in [served.client(), sign_in("anna"), sign_in("help")] {
+        let hashes = client.connection.hashes;
+        assert_eq!(client.add(&person("otto"), attributes), denied);
+        for operation in [ModifyOperation::Delete, ModifyOperation::Replace, ModifyOperation::Add] {
+            let change = [(operation, "userPassword", &["secret"][..])];
+            assert_eq!(client.modify(&person("anna"), &change), denied);
+        }
+        let anna = person("anna").into_bytes();
+        let new = [&[0x80, u8::try_from(anna.len()).unwrap()][..], &anna, &[0x82, 1, b'x']];
+        let new = new.concat();
+        let old = [&[0x81, 6][..], b"secret"].concat();
+        for fields in [new.clone(), [&new[..2 + anna.len()], &old, &[0x82, 1, b'x']].concat()] {
+            let value = [&[0x30, u8::try_from(fields.len()).unwrap()][..], &fields].concat();
+            assert_eq!(client.extended(PASSWORD_MODIFY, Some(&value)).code(), denied);
+        }
+        assert_eq!(client.connection.hashes, hashes);
+    }
+    // Who may is served as before.
+    assert_eq!(change(&mut root, &[allow]), ResultCode::Success);
+    let mut help = sign_in("help");
+    assert_eq!(help.add(&person("otto"), attributes), ResultCode::Success);
+    let set = [(ModifyOperation::Replace, "userPassword", &["another"][..])];
+    assert_eq!(help.modify(&person("anna"), &set), ResultCode::Success);
+}
+
 /// Pam may write whatever is below the suffix; Help resets passwords besides. Vip has privileges
 /// that neither has.
 fn with_delegates() -> Served {

@@ -71,9 +71,12 @@ pub(crate) fn start_with(
     let mut out = Vec::new();
     match connection.worker.handle(&mut connection.session, &message, &mut out) {
         Next::Write(pending) => pending,
-        Next::Answered(_) | Next::Later(_) | Next::Hash(_) | Next::StartTls(_) | Next::Close(_) => {
-            panic!("a write goes to the queue, not {out:02x?}")
-        }
+        Next::Answered(_)
+        | Next::Later(_)
+        | Next::Hash(_)
+        | Next::Wait(_)
+        | Next::StartTls(_)
+        | Next::Close(_) => panic!("a write goes to the queue, not {out:02x?}"),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -12,12 +13,14 @@ use std::time::Duration;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
 use directory::{Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
-    Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    BarrierDone, CommitDone, CommitError, CommitLog, Decided, Durability, EncodedRecord, Gone,
+    LogBatch, Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine,
+    Tail,
 };
 use journal::{FileDisk, Journal, JournalOptions, JournalPosition};
 use store::{LogPosition, Lsn};
 use tempfile::TempDir;
+use zeroize::Zeroizing;
 
 use super::{Served, init_with, small};
 
@@ -124,7 +127,7 @@ impl Drop for Cluster {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -151,9 +154,35 @@ struct State {
     /// With the terms that they were decided in.
     records: Vec<(u64, EncodedRecord)>,
     nodes: Vec<NodeState>,
+    /// How safe the last batch was to be.
+    last_durability: Option<Durability>,
     /// What becomes of the next batch.
     loses: Option<Loses>,
+    /// It is becoming that.
+    is_losing: bool,
+    /// A node that has lost the lead does not say so of its batch.
+    is_silent: bool,
+    /// How often a majority was asked.
+    rounds: usize,
+    /// What becomes of such questions.
+    quorum: Quorum,
+    /// Those that are not answered yet.
+    asked: Vec<BarrierDone>,
 }
+
+/// What becomes of questions to a majority.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Quorum {
+    #[default]
+    There,
+    /// It is not there, and whoever led was heard [`HEARD`] ago.
+    Gone,
+    /// It answers later.
+    Slow,
+}
+
+/// See [`Quorum::Gone`].
+pub const HEARD: Duration = Duration::from_millis(1_234);
 
 struct NodeState {
     machine: Arc<dyn StateMachine>,
@@ -168,10 +197,21 @@ struct NodeState {
 pub struct Loses {
     /// Whether the others have the batch.
     pub is_committed: bool,
+    /// Whether the node applies it as its own after it has said that the outcome is not known.
+    pub is_late: Option<Late>,
     /// So many batches are committed before as usual.
     pub after: usize,
     /// Who decides then.
     pub to: usize,
+}
+
+/// When a node applies what it has said of that its outcome is not known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Late {
+    /// Before the writer has heard that.
+    AtOnce,
+    /// When the test says so.
+    Told,
 }
 
 impl SharedLog {
@@ -197,6 +237,11 @@ impl SharedLog {
         self.lock().records.len()
     }
 
+    /// How safe the last batch was to be.
+    pub fn last_durability(&self) -> Option<Durability> {
+        self.lock().last_durability
+    }
+
     /// All records.
     pub fn records(&self) -> Vec<EncodedRecord> {
         self.lock().records.iter().map(|(_, record)| record.clone()).collect()
@@ -212,9 +257,62 @@ impl SharedLog {
         self.lock().loses = Some(loses);
     }
 
+    /// A node applies its last record of a term as its own, and from then on what it has not.
+    pub fn apply_late(&self, number: usize, term: u64) {
+        let mut state = self.lock();
+        let found = state.records.iter().rev().find(|(of, _)| *of == term);
+        let record = found.unwrap().1.clone();
+        let position = LogPosition { term, index: record.lsn.0 };
+        let node = &mut state.nodes[number];
+        node.machine.apply(Decided::Here, &[record], position).unwrap();
+        node.is_held = false;
+        drop(state);
+        self.catch_up();
+    }
+
+    /// In which term somebody decides now.
+    pub fn term(&self) -> u64 {
+        self.lock().term
+    }
+
+    /// A node that has lost the lead says so of its batch when this is over.
+    pub fn silence(&self, is_silent: bool) {
+        self.lock().is_silent = is_silent;
+        self.moved.notify_all();
+    }
+
+    /// Who decides.
+    pub fn leader(&self) -> Option<usize> {
+        self.lock().leader
+    }
+
+    /// What becomes of questions to a majority; those that were asked are answered.
+    pub fn set_quorum(&self, quorum: Quorum) {
+        let mut state = self.lock();
+        state.quorum = quorum;
+        let last = state.last();
+        let asked = std::mem::take(&mut state.asked);
+        drop(state);
+        asked.into_iter().for_each(|done| done(answer(quorum, last)));
+    }
+
+    /// How often a majority was asked.
+    pub fn rounds(&self) -> usize {
+        self.lock().rounds
+    }
+
+    /// Waits until a majority was asked so often.
+    pub fn wait_for_rounds(&self, rounds: usize) {
+        drop(self.moved.wait_while(self.lock(), |state| state.rounds < rounds).unwrap());
+    }
+
     /// Whether the next loss has happened.
     pub fn wait_until_lost(&self) {
-        drop(self.moved.wait_while(self.lock(), |state| state.loses.is_some()).unwrap());
+        drop(
+            self.moved
+                .wait_while(self.lock(), |state| state.loses.is_some() || state.is_losing)
+                .unwrap(),
+        );
     }
 
     fn lead(&self, leader: Option<usize>) {
@@ -263,7 +361,18 @@ impl SharedLog {
     }
 }
 
+fn answer(quorum: Quorum, last: Lsn) -> Result<Lsn, NotNow> {
+    match quorum {
+        Quorum::There | Quorum::Slow => Ok(last),
+        Quorum::Gone => Err(NotNow::NoQuorum { heard: Some(HEARD) }),
+    }
+}
+
 impl State {
+    fn last(&self) -> Lsn {
+        self.records.last().map_or(Lsn(self.first - 1), |(_, record)| record.lsn)
+    }
+
     fn role(&self, number: usize) -> Role {
         match self.leader {
             Some(leader) if leader == number => Role::Deciding(Reign(self.term)),
@@ -286,13 +395,15 @@ impl CommitLog for NodeLog {
             drop(state);
             return done(Err(CommitError::NotDeciding { leader: None }));
         }
+        state.last_durability = Some(batch.durability);
         let lost = match &mut state.loses {
             Some(Loses { after, .. }) if *after > 0 => {
                 *after -= 1;
                 None
             }
-            _ => state.loses,
+            _ => state.loses.take(),
         };
+        state.is_losing |= lost.is_some();
         let last = batch.records.last().unwrap().lsn;
         let is_committed = lost.is_none_or(|lost| lost.is_committed);
         if is_committed {
@@ -307,10 +418,23 @@ impl CommitLog for NodeLog {
             self.shared.catch_up();
             return done(Ok(last));
         };
+        if let Some(late) = lost.and_then(|lost| lost.is_late) {
+            let term = state.term;
+            state.nodes[self.number].is_held = true;
+            drop(state);
+            self.shared.lead(Some(to));
+            done(Err(CommitError::Unknown { reason: "the lead is lost".to_owned() }));
+            if late == Late::AtOnce {
+                self.shared.apply_late(self.number, term);
+            }
+            self.shared.lock().is_losing = false;
+            return self.shared.moved.notify_all();
+        }
         // This node hears of it last.
         let held = std::mem::replace(&mut state.nodes[self.number].is_held, true);
         drop(state);
         self.shared.lead(Some(to));
+        drop(self.shared.moved.wait_while(self.shared.lock(), |state| state.is_silent).unwrap());
         done(Err(CommitError::Unknown { reason: "the lead is lost".to_owned() }));
         let mut state = self.shared.lock();
         let node = &mut state.nodes[self.number];
@@ -318,7 +442,7 @@ impl CommitLog for NodeLog {
         // What it has decided and nobody has is given up.
         let position = node.machine.position();
         node.machine.apply(Decided::Elsewhere, &[], position).unwrap();
-        state.loses = None;
+        state.is_losing = false;
         drop(state);
         self.shared.catch_up();
         self.shared.moved.notify_all();
@@ -344,10 +468,24 @@ impl CommitLog for NodeLog {
 
     fn barrier(&self, level: ReadLevel, done: BarrierDone) {
         let mut state = self.shared.lock();
+        let (quorum, last) = (state.quorum, state.last());
+        let applied = state.nodes[self.number].machine.applied();
+        if level == ReadLevel::Linearizable {
+            state.rounds += 1;
+            self.shared.moved.notify_all();
+            match quorum {
+                Quorum::Slow => return state.asked.push(done),
+                Quorum::Gone => {
+                    drop(state);
+                    return done(answer(quorum, last));
+                }
+                Quorum::There => {}
+            }
+        }
         let node = &mut state.nodes[self.number];
-        let applied = node.machine.applied();
         match level {
             ReadLevel::AtLeast(lsn) if lsn > applied => node.barriers.push((lsn, done)),
+            ReadLevel::Linearizable if last > applied => node.barriers.push((last, done)),
             _ => {
                 drop(state);
                 done(Ok(applied));
@@ -398,6 +536,8 @@ impl Tail for SharedTail {
 pub struct Wire {
     log: Arc<SharedLog>,
     nodes: Mutex<Vec<Sender<Sent>>>,
+    /// How many password hashes were computed for other nodes.
+    pub hashes: Arc<AtomicUsize>,
     faults: Mutex<VecDeque<Fault>>,
     /// The requests that were handed in.
     pub requests: Mutex<Vec<Vec<u8>>>,
@@ -421,6 +561,11 @@ impl Wire {
         self.faults.lock().unwrap().extend(faults);
     }
 
+    /// Nothing more becomes of messages.
+    pub fn mend(&self) {
+        self.faults.lock().unwrap().clear();
+    }
+
     /// How many requests were handed in.
     pub fn count(&self) -> usize {
         self.requests.lock().unwrap().len()
@@ -429,12 +574,14 @@ impl Wire {
     fn serve(&self, directory: &Arc<Directory>) {
         let (sender, receiver) = channel::<Sent>();
         self.nodes.lock().unwrap().push(sender);
-        let directory = Arc::clone(directory);
+        let (directory, hashes) = (Arc::clone(directory), Arc::clone(&self.hashes));
         thread::spawn(move || {
             let mut worker = directory.worker();
             while let Ok((octets, done)) = receiver.recv() {
-                let mut hash = worker.carry_out_forwarded(&octets, done);
+                let mut hash =
+                    worker.carry_out_forwarded(&octets, Box::new(|answer| done(answer.to_vec())));
                 while let Some(waiting) = hash {
+                    hashes.fetch_add(1, Ordering::Relaxed);
                     hash = worker.resume_forwarded(waiting.rest, waiting.job.run());
                 }
                 worker.idle();
@@ -458,7 +605,8 @@ impl std::fmt::Debug for Wire {
 }
 
 impl Forwarder for Wire {
-    fn forward(&self, request: Vec<u8>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
+        let request = request.to_vec();
         self.requests.lock().unwrap().push(request.clone());
         let fault = self.faults.lock().unwrap().pop_front();
         let done = Mutex::new(Some(done));
@@ -466,7 +614,8 @@ impl Forwarder for Wire {
             None => {
                 let done = Arc::new(done);
                 let told = Arc::clone(&done);
-                let answer = move |octets| told.lock().unwrap().take().unwrap()(Ok(octets));
+                let answer =
+                    move |octets: Vec<u8>| told.lock().unwrap().take().unwrap()(Ok(octets.into()));
                 if !self.send(request, Box::new(answer)) {
                     done.lock().unwrap().take().unwrap()(Err(ForwardError::NotSent));
                 }

@@ -188,6 +188,8 @@ pub struct Connection {
     pub overtaken: usize,
     /// How many went to the hash pool.
     pub hashes: usize,
+    /// How many waited for fresh data.
+    pub waited: usize,
     /// Searches on the pool park whenever they may: after each chunk.
     pub parks: bool,
     /// How often they did.
@@ -208,6 +210,7 @@ impl Connection {
             jobs: 0,
             overtaken: 0,
             hashes: 0,
+            waited: 0,
             parks: true,
             parked: 0,
             completion: None,
@@ -283,6 +286,16 @@ impl Connection {
                 self.hashes += 1;
                 let mut out = Vec::new();
                 let next = self.worker.resume(&mut self.session, job.run(), &mut out);
+                self.follow(next, out);
+            }
+            Next::Wait(read) => {
+                assert!(out.is_empty(), "answered before the data were fresh enough");
+                self.waited += 1;
+                let (sender, receiver) = channel();
+                read.submit(Box::new(move |ready| sender.send(ready).unwrap())).unwrap();
+                let ready = receiver.recv().expect("every read goes on");
+                let mut out = Vec::new();
+                let next = self.worker.resume_read(&mut self.session, ready, &mut out);
                 self.follow(next, out);
             }
             Next::StartTls(completion) => {

@@ -25,7 +25,6 @@ use super::{
     BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
     LogProgress, Membership, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
-use crate::record::RECORD_LENGTH_MAX_BYTES;
 
 /// A log that is one journal.
 pub struct Local {
@@ -151,20 +150,7 @@ impl Shared {
         if self.progress.is_closed() {
             return Err(closed());
         }
-        let pairs = batch.records.iter().zip(batch.records.iter().skip(1));
-        for (before, record) in pairs {
-            if record.lsn.0 != before.lsn.0 + 1 {
-                return Err(CommitError::Stale { expected: Lsn(before.lsn.0 + 1) });
-            }
-        }
-        let lengths = batch.records.iter().map(|record| record.bytes.len());
-        match lengths.max() {
-            None => Err(CommitError::Fatal("a batch without records".to_owned())),
-            Some(bytes) if bytes > RECORD_LENGTH_MAX_BYTES => {
-                Err(CommitError::TooLarge { bytes, limit_bytes: RECORD_LENGTH_MAX_BYTES })
-            }
-            Some(_) => Ok(()),
-        }
+        batch.check()
     }
 
     /// The journal is done with a batch.

@@ -79,8 +79,9 @@ impl LogProgress {
         };
         drop(state);
         self.moved.notify_all();
-        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
         watchers.iter().for_each(|watcher| watcher(&role));
+        drop(watchers);
+        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
         true
     }
 

@@ -101,6 +101,7 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         voids: status.voids,
         alike_lsn: status.alike.map(|lsn| lsn.0),
         difference: status.difference,
+        unfit: status.unfit,
         error,
     }
 }
@@ -173,6 +174,7 @@ mod tests {
             voids: 2,
             alike: Some(Lsn(80)),
             difference: None,
+            unfit: None,
             members: vec![
                 member(1, Some(102), MemberState::Voter),
                 member(2, Some(99), MemberState::Voter),

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use directory::{Completion, Received};
+use ldap::message::MessageId;
 use tokio::time::{Sleep, sleep};
 
 use crate::limits::client_addresses::{
@@ -26,6 +27,15 @@ pub(crate) struct BindThrottle {
     /// The last message that was handled is a guess.
     is_guess: bool,
     /// That one is counted as under way.
+    ticket: Option<Ticket>,
+    /// Guesses that another node looks at.
+    elsewhere: Vec<Elsewhere>,
+}
+
+/// A guess that another node looks at, until it is answered.
+struct Elsewhere {
+    id: MessageId,
+    source: Option<Source>,
     ticket: Option<Ticket>,
 }
 
@@ -48,6 +58,7 @@ impl BindThrottle {
             source: None,
             is_guess: false,
             ticket: None,
+            elsewhere: Vec::new(),
         }
     }
 
@@ -152,14 +163,52 @@ impl BindThrottle {
         }
     }
 
-    /// A password that was sent is wrong, and that is known only now.
-    pub(super) fn failed_elsewhere(&self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
-        addresses.bind_failed(addresses.source(self.address, || None), now());
+    /// The message that was handled is handed to another node: a guess is under way until that one
+    /// has answered.
+    pub(super) fn hand_on(
+        &mut self,
+        id: MessageId,
+        addresses: &ClientAddresses,
+        now: impl Fn() -> Duration,
+    ) {
+        if self.is_guess {
+            self.begins(addresses, now);
+            let (source, ticket) = (self.source, self.ticket.take());
+            self.elsewhere.push(Elsewhere { id, source, ticket });
+        }
+    }
+
+    /// An answer came later than its message was handled; `has_failed`, where it says that a
+    /// password is wrong.
+    pub(super) fn answered_later(
+        &mut self,
+        id: MessageId,
+        has_failed: bool,
+        addresses: &ClientAddresses,
+        now: impl Fn() -> Duration,
+    ) {
+        let source = match self.elsewhere.iter().position(|one| one.id == id) {
+            Some(at) => match self.elsewhere.swap_remove(at) {
+                Elsewhere { ticket: Some(ticket), .. } => {
+                    return addresses.end(ticket, has_failed, now());
+                }
+                Elsewhere { source, .. } => source,
+            },
+            None if has_failed => addresses.source(self.address, || None),
+            None => return,
+        };
+        if has_failed {
+            addresses.bind_failed(source, now());
+        }
     }
 
     /// The connection is gone.
     pub(crate) fn leave(&mut self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
         self.ends(false, addresses, &now);
+        // Who does not wait for the answer has guessed all the same.
+        for ticket in self.elsewhere.drain(..).filter_map(|one| one.ticket) {
+            addresses.end(ticket, true, now());
+        }
         self.wait = None;
         self.step_back(addresses, now);
         addresses.disconnect(self.counted.take());
@@ -170,9 +219,7 @@ impl BindThrottle {
 mod tests {
     use std::task::Waker;
 
-    use ldap::message::{
-        Authentication, BindRequest, Controls, DecodeLimits, Message, MessageId, Request,
-    };
+    use ldap::message::{Authentication, BindRequest, Controls, DecodeLimits, Message, Request};
     use tokio::runtime::Builder;
 
     use super::*;

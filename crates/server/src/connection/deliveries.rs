@@ -20,12 +20,9 @@ impl Connection {
         {
             self.touch();
             self.session.forget(completion.id);
-            if completion.is_wrong_guess {
-                // Another node has found that out.
-                let worker = &self.worker;
-                let addresses = &worker.shared.client_addresses;
-                self.bind_throttle.failed_elsewhere(addresses, || worker.now());
-            }
+            let (worker, id, is_wrong) = (&self.worker, completion.id, completion.is_wrong_guess);
+            let addresses = &worker.shared.client_addresses;
+            self.bind_throttle.answered_later(id, is_wrong, addresses, || worker.now());
             let recorder = &self.worker.recorder;
             recorder.answered(&mut self.log, &self.session, completion, Duration::ZERO);
             self.output.append(bytes);
@@ -78,6 +75,12 @@ impl Connection {
                     self.jobs.swap_remove(index);
                     self.touch();
                     self.resume(done);
+                }
+                Poll::Ready(Some(Delivery::Fresh(ready))) => {
+                    self.state.has_delivered();
+                    self.jobs.swap_remove(index);
+                    self.touch();
+                    self.resume_read(ready);
                 }
                 Poll::Ready(Some(Delivery::Displaced(job))) => {
                     self.jobs.swap_remove(index);

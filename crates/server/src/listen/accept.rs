@@ -57,6 +57,8 @@ enum Protection {
 }
 
 async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Protection) {
+    let name = if protection == Protection::Tls { "ldaps" } else { "ldap" };
+    let read_level = worker.shared.read_levels.of(name, listener.local_addr().ok());
     while !worker.is_stopping() {
         let accepted = tokio::select! {
             biased;
@@ -71,9 +73,10 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
                     address: address.to_string(),
                     ip: Some(address.ip()),
                     secure: protection == Protection::Tls,
+                    read_level,
                     ..Peer::default()
                 };
-                let connection_log = ConnectionLog::new(if peer.secure { "ldaps" } else { "ldap" });
+                let connection_log = ConnectionLog::new(name);
                 if worker.shared.proxies.iter().any(|network| network.contains(address.ip())) {
                     begin_proxied(&worker, stream, peer, connection_log);
                 } else {
@@ -86,6 +89,7 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
 }
 
 async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
+    let read_level = worker.shared.read_levels.of("ldapi", None);
     while !worker.is_stopping() {
         let accepted = tokio::select! {
             biased;
@@ -96,7 +100,7 @@ async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
             Ok((stream, _)) => {
                 let local_user = user_of(&stream);
                 let address = "local".to_owned();
-                let peer = Peer { address, local_user, ..Peer::default() };
+                let peer = Peer { address, local_user, read_level, ..Peer::default() };
                 begin(&worker, Stream::Unix(stream), peer, ConnectionLog::new("ldapi"));
             }
             Err(error) => pause_after(&worker, &error).await,

@@ -5,6 +5,8 @@
 //! nothing of it has happened.
 //! Invariant: no thread waits for a password hash: the hash pool computes it, and the request goes
 //! on when it is done.
+//! Invariant: every request is answered, also when the pool is closed before its hash is there:
+//! then nothing of it has happened, and whoever decides next is asked.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,6 +18,7 @@ use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardedDone, ForwardedHash, ForwardedUpdate};
 use directory::{Directory, HashDone, Worker};
 use ldap::result::ResultCode;
+use zeroize::Zeroizing;
 
 use crate::error::ServerError;
 use crate::pools::hash_pool::HashQueue;
@@ -59,7 +62,7 @@ struct Waiting {
 }
 
 enum Item {
-    New(Vec<u8>, ForwardedDone),
+    New(Zeroizing<Vec<u8>>, ForwardedDone),
     /// It goes on; it is never refused.
     Hashed(Box<(ForwardedUpdate, HashDone)>),
 }
@@ -87,7 +90,7 @@ impl ForwardedPool {
     }
 
     /// Has a request carried out; `done` gets the octets of the answer. Returns at once.
-    pub fn carry_out(&self, octets: Vec<u8>, done: ForwardedDone) {
+    pub fn carry_out(&self, octets: Zeroizing<Vec<u8>>, done: ForwardedDone) {
         let queue = &self.0;
         let mut waiting = queue.lock();
         let bytes = waiting.bytes + octets.len();
@@ -150,18 +153,33 @@ impl Queue {
     /// Has the hash pool compute what a request waits for.
     fn hash(self: &Arc<Self>, hash: ForwardedHash) {
         let ForwardedHash { job, rest } = hash;
+        if self.lock().is_closed {
+            // Nothing is hashed any more, or nobody would go on with it.
+            return rest.give_back();
+        }
         let (queue, asker) = (Arc::clone(self), rest.asker());
         let call = move |delivery| match delivery {
-            Delivery::Hashed(done) => queue.go_on(Item::Hashed(Box::new((rest, done)))),
+            Delivery::Hashed(done) => queue.go_on(rest, done),
             Delivery::Displaced(_) => rest.refuse_busy(TOO_MANY_HASHES.to_owned()),
-            Delivery::Chunk(_) | Delivery::Done(..) | Delivery::Released | Delivery::Parked(_) => {}
+            Delivery::Chunk(_)
+            | Delivery::Done(..)
+            | Delivery::Released
+            | Delivery::Parked(_)
+            | Delivery::Fresh(_) => {}
         };
         // A request that is dropped is refused, since nothing of it has happened.
         drop(self.hashes.submit(asker, job, Box::new(call)));
     }
 
-    fn go_on(&self, item: Item) {
-        self.lock().items.push_back(item);
+    /// Has a request go on; where the pool is closed, whoever decides next carries it out.
+    fn go_on(&self, rest: ForwardedUpdate, done: HashDone) {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            drop(waiting);
+            return rest.give_back();
+        }
+        waiting.items.push_back(Item::Hashed(Box::new((rest, done))));
+        drop(waiting);
         self.arrived.notify_one();
     }
 
@@ -196,7 +214,7 @@ fn carry_out(worker: &mut Worker, item: Item) -> Option<ForwardedHash> {
     }
 }
 
-fn busy(why: &str) -> Vec<u8> {
+fn busy(why: &str) -> Zeroizing<Vec<u8>> {
     ForwardedAnswer::Refused { code: ResultCode::Busy, diagnostic: why.to_owned() }.encode()
 }
 

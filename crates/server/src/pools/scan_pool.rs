@@ -22,7 +22,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use directory::{
-    Directory, Flow, HashDone, HashJob, Job, JobDone, Part, Ran, Receiver, Session, Stop, Worker,
+    Directory, Flow, HashDone, HashJob, Job, JobDone, Part, Ran, ReadReady, Receiver, Session,
+    Stop, Worker,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
@@ -50,6 +51,8 @@ pub(crate) enum Delivery {
     Hashed(HashDone),
     /// They are not: the request has made room for another one.
     Displaced(Box<HashJob>),
+    /// A read has waited until the data are fresh enough, or in vain.
+    Fresh(ReadReady),
 }
 
 /// A job without a thread.

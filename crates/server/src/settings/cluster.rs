@@ -1,11 +1,13 @@
 //! `[cluster]`: this server as one of several that have one directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ::cluster::Node;
+use directory::DefaultReadLevel;
+use ldap::dn::Dn;
 
 /// `[cluster]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct ClusterSettings {
     pub listen: Vec<SocketAddr>,
     /// Who takes part, by number.
     pub members: BTreeMap<u64, Node>,
+    /// Who of them should lead as long as one of them can; empty: all alike.
+    pub preferred: BTreeSet<u64>,
     /// Directory with `ca.pem`, `node.pem` and `node.key`; relative to the data directory.
     pub certificates: PathBuf,
     /// How long the others wait for a leader that is silent before they elect another.
@@ -24,11 +28,29 @@ pub struct ClusterSettings {
     pub write_wait: Duration,
     /// Whether clients are referred to whoever decides, instead of handing on what they ask for.
     pub refers_writes: bool,
+    /// How fresh reads are in naming contexts, or parts of them, where they do not say.
+    pub read_levels: Vec<(String, DefaultReadLevel)>,
+    /// How long a read waits until the data are fresh enough.
+    pub read_wait: Duration,
+    /// Reads that wait for that.
+    pub waiting_reads_max: usize,
 }
 
 /// What a member is written as.
 pub(super) const FORM: &str = "members like \"1 192.0.2.1:7636 ldap://192.0.2.1:1389\": a number \
                                from 1, the address for the others, and the URL for clients";
+
+/// What a preferred member is written as.
+pub(super) const PREFERRED_FORM: &str = "numbers of members";
+/// What the level of a naming context is written as.
+pub(super) const LEVEL_FORM: &str = "levels with a name like \"linearizable dc=example,dc=com\" or \
+                                     \"bounded 500 dc=example,dc=com\"";
+
+/// Reads the level of a naming context.
+pub(super) fn level(text: &str) -> Option<(String, DefaultReadLevel)> {
+    let (level, name) = DefaultReadLevel::before(text)?;
+    Dn::parse(name).ok().filter(|dn| !dn.is_root()).map(|_| (name.to_owned(), level))
+}
 
 /// The longest address or URL, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;

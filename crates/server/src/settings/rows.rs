@@ -6,6 +6,7 @@ use directory::Network;
 
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
 use super::row::{Kind, NETWORKS, Row, TIMEOUT_MAX_S, number};
+use crate::listen::read_levels::{FORM as LISTENER_LEVELS, ListenerLevels};
 use crate::listen::tls::{CIPHER_SUITES, VERSIONS};
 use crate::rows::join;
 
@@ -114,6 +115,23 @@ const NODE_ROWS: &[Row] = &[
         sentence: "Proxies that report the address of their client with the PROXY protocol, \
                    version 1 or 2; every TCP connection from these networks must begin with its \
                    header.",
+    },
+    Row {
+        section: "listen",
+        key: "read_levels",
+        kind: Kind::Texts {
+            separator: ';',
+            form: LISTENER_LEVELS,
+            is_well_formed: |text| ListenerLevels::level(text).is_some(),
+            set: |s, texts| {
+                let levels = texts.iter().filter_map(|text| ListenerLevels::level(text));
+                s.listen.read_levels = ListenerLevels::new(levels);
+            },
+        },
+        default: "",
+        sentence: "In a cluster: how fresh searches and compares on these listeners are if the \
+                   request does not say: local, bounded with milliseconds, or linearizable. A \
+                   listener is named by its address, or all of a kind by ldap, ldaps, ldapi.",
     },
     Row {
         section: "tls",

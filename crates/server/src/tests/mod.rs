@@ -15,6 +15,7 @@ mod metrics;
 mod order;
 mod passwords;
 mod proxies;
+mod read_levels;
 mod rechecks;
 mod sasl;
 mod session;

@@ -187,7 +187,9 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
                     None
                 }
                 Ok(Delivery::Released) => Some(one),
-                Ok(Delivery::Hashed(_) | Delivery::Displaced(_)) => panic!("nothing is hashed"),
+                Ok(Delivery::Hashed(_) | Delivery::Displaced(_) | Delivery::Fresh(_)) => {
+                    panic!("nothing is hashed, or waits")
+                }
                 Err(_) => Some(one),
             })
             .collect();

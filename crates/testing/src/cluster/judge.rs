@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::load::{Account, COUNTER, Fate, Written};
+use super::load::{Account, COUNTER, Fate, Span, Written};
 use crate::client::Tree;
 
 /// What is wrong with the trees of all nodes, in words.
@@ -18,6 +18,16 @@ pub(super) fn judge(accounts: &[Account], trees: &[Tree]) -> Vec<String> {
         wrong.extend(unasked(accounts, tree));
         faults.extend(cut(wrong).into_iter().map(|what| format!("node {number}: {what}")));
     }
+    if let Some(first) = trees.first() {
+        faults.extend(cut(misordered(accounts, first)));
+    }
+    faults.extend(unlike(trees));
+    faults
+}
+
+/// How the trees of other nodes differ from that of the first.
+pub(super) fn unlike(trees: &[Tree]) -> Vec<String> {
+    let mut faults = Vec::new();
     if let Some((first, others)) = trees.split_first() {
         for (tree, number) in others.iter().zip(2..) {
             let differing = cut(differences(first, tree));
@@ -69,6 +79,61 @@ fn differences(one: &Tree, other: &Tree) -> Vec<String> {
     differing.map(tell).collect()
 }
 
+/// Additions whose CSNs do not rise as they were decided: one that was asked for after another was
+/// acknowledged has a higher CSN, and no two have the same.
+fn misordered(accounts: &[Account], tree: &Tree) -> Vec<String> {
+    let all = accounts.iter().flat_map(|account| &account.written);
+    let untouched = all.filter(|(_, written)| {
+        written.fate == Fate::Acknowledged && written.count == 0 && written.unknown.is_none()
+    });
+    let mut added: Vec<Added<'_>> =
+        untouched.filter_map(|(dn, written)| Added::of(dn, written.span?, tree)).collect();
+    let mut wrong = Vec::new();
+    added.sort_by(|one, other| one.csn.cmp(other.csn));
+    for pair in added.windows(2) {
+        if let [one, other] = pair
+            && one.csn == other.csn
+        {
+            wrong.push(format!("one CSN, {}: {} and {}", one.csn, one.dn, other.dn));
+        }
+    }
+    let mut answered = added.clone();
+    answered.sort_by_key(|one| one.span.answered);
+    added.sort_by_key(|one| one.span.asked);
+    let mut answered = answered.into_iter().peekable();
+    let mut highest: Option<Added<'_>> = None;
+    for one in added {
+        while let Some(before) = answered.next_if(|before| before.span.answered < one.span.asked) {
+            highest = Some(highest.filter(|highest| highest.csn > before.csn).unwrap_or(before));
+        }
+        if let Some(before) = &highest
+            && before.csn >= one.csn
+        {
+            let (earlier, later) = (before.dn, one.dn);
+            wrong.push(format!("{later} came after {earlier}: {} {}", one.csn, before.csn));
+        }
+    }
+    wrong
+}
+
+/// An entry that nobody changed after it was added.
+#[derive(Clone, Copy)]
+struct Added<'t> {
+    dn: &'t str,
+    csn: &'t str,
+    span: Span,
+}
+
+impl<'t> Added<'t> {
+    /// With the CSN that it has in the tree.
+    fn of(dn: &'t str, span: Span, tree: &'t Tree) -> Option<Self> {
+        let mut attributes = tree.get(dn)?.iter();
+        let (_, values) = attributes.find(|(name, _)| name.eq_ignore_ascii_case(CSN))?;
+        let csn = std::str::from_utf8(values.first()?).ok()?;
+        Some(Self { dn, csn, span })
+    }
+}
+
 fn cut(mut wrong: Vec<String>) -> Vec<String> {
     if wrong.len() > FAULTS_MAX {
         let more = wrong.len() - FAULTS_MAX;
@@ -78,6 +143,8 @@ fn cut(mut wrong: Vec<String>) -> Vec<String> {
     wrong
 }
 
+/// The attribute that says when an entry was changed, in the order of changes.
+const CSN: &str = "entryCSN";
 /// Faults told in full of one node.
 const FAULTS_MAX: usize = 10;
 
@@ -86,7 +153,8 @@ mod tests {
     use super::*;
 
     fn account(fate: Fate, count: u64, unknown: Option<u64>) -> Vec<Account> {
-        let written = [("uid=client0-1".to_owned(), Written { fate, count, unknown })].into();
+        let written =
+            [("uid=client0-1".to_owned(), Written { fate, count, unknown, span: None })].into();
         vec![Account { written, ..Account::default() }]
     }
 
@@ -109,6 +177,30 @@ mod tests {
             let faults = judge(&accounts, &[tree.clone(), tree.clone()]);
             assert!(faults.is_empty(), "{accounts:?} {tree:?}: {faults:?}");
         }
+    }
+
+    #[test]
+    fn csns_rise_as_entries_were_added() {
+        let start = crate::crash::server::now();
+        let at = |seconds: u64| start + std::time::Duration::from_secs(seconds);
+        let check = |csns: [&str; 3]| {
+            // The first two at the same time, the third after both.
+            let spans = [(0, 3), (1, 2), (4, 5)];
+            let mut account = Account::default();
+            let mut tree = Tree::new();
+            for ((number, csn), (asked, answered)) in (0..).zip(csns).zip(spans) {
+                let dn = format!("uid=client0-{number}");
+                let span = Some(Span { asked: at(asked), answered: at(answered) });
+                let (fate, count, unknown) = (Fate::Acknowledged, 0, None);
+                account.written.insert(dn.clone(), Written { fate, count, unknown, span });
+                tree.insert(dn, vec![(CSN.to_owned(), vec![csn.as_bytes().to_vec()])]);
+            }
+            misordered(&[account], &tree)
+        };
+        assert!(check(["1", "2", "3"]).is_empty());
+        assert!(check(["2", "1", "3"]).is_empty());
+        assert!(check(["2", "2", "3"])[0].starts_with("one CSN"));
+        assert_eq!(check(["1", "4", "3"]), ["uid=client0-2 came after uid=client0-1: 3 4"]);
     }
 
     #[test]

@@ -5,13 +5,13 @@
 //! outcome is not written again. So each entry has at most two states that are right.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::nodes::Door;
 use crate::chance::Chance;
-use crate::client::{Attributes, Change, ChangeKind, Client, ClientError, Request};
+use crate::client::{Attributes, Change, ChangeKind, Client, ClientError, Request, Search};
 use crate::crash::server::{SUFFIX, now, pause};
 
 /// What the clients share.
@@ -20,6 +20,12 @@ pub(super) struct Shared {
     pub(super) doors: Vec<Door>,
     /// No more requests are to be sent.
     pub(super) stop: AtomicBool,
+    /// No requests are to be sent for now.
+    pub(super) hold: AtomicBool,
+    /// How many octets more a modification has.
+    pub(super) padding: AtomicUsize,
+    /// Whether a disk may be full, and writes refused for it.
+    pub(super) may_be_full: bool,
     pub(super) acknowledged: AtomicU64,
     pub(super) gap: Mutex<Gap>,
 }
@@ -49,6 +55,15 @@ pub(super) struct Written {
     pub(super) count: u64,
     /// The number of a write without a certain outcome.
     pub(super) unknown: Option<u64>,
+    /// When it was added.
+    pub(super) span: Option<Span>,
+}
+
+/// From when a request was sent until its answer was there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Span {
+    pub(super) asked: Instant,
+    pub(super) answered: Instant,
 }
 
 /// What came of one client.
@@ -85,20 +100,33 @@ impl Gap {
 }
 
 impl Shared {
-    pub(super) fn new(doors: Vec<Door>) -> Self {
-        let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { doors, stop, acknowledged, gap: Mutex::new(Gap::new()) }
+    pub(super) fn new(doors: Vec<Door>, may_be_full: bool) -> Self {
+        Self {
+            doors,
+            stop: AtomicBool::new(false),
+            hold: AtomicBool::new(false),
+            padding: AtomicUsize::new(0),
+            may_be_full,
+            acknowledged: AtomicU64::new(0),
+            gap: Mutex::new(Gap::new()),
+        }
     }
 
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+
+    /// Waits while no requests are to be sent.
+    fn wait_while_held(&self) {
+        while self.hold.load(Ordering::Relaxed) && !self.is_over() {
+            pause(RETRY_AFTER);
+        }
+    }
 }
 
 /// Runs one client until it is told to stop.
-pub(super) fn run(number: usize, shared: &Shared, chance: Chance) -> Account {
-    let account = Account::default();
-    let mut load = Load { number, shared, chance, account, serial: 0, counting: None };
+pub(super) fn run(number: usize, shared: &Arc<Shared>, chance: Chance) -> Account {
+    let mut load = Load::new(number, Arc::clone(shared), chance);
     let mut turn = number;
     while !shared.is_over() {
         let doors = shared.doors.len().max(1);
@@ -123,14 +151,24 @@ pub(super) fn run(number: usize, shared: &Shared, chance: Chance) -> Account {
     load.account
 }
 
-struct Load<'l> {
+/// A client, and what it was answered.
+pub(super) struct Load {
     number: usize,
-    shared: &'l Shared,
+    shared: Arc<Shared>,
     chance: Chance,
-    account: Account,
+    pub(super) account: Account,
     serial: u64,
     /// The entry whose number is raised.
     counting: Option<String>,
+    /// What this connection has shown.
+    seen: Option<Seen>,
+}
+
+/// The highest number of an entry that one connection has acknowledged or shown: it must not show
+/// a lower one any more.
+struct Seen {
+    dn: String,
+    count: u64,
 }
 
 /// What a client asks for, and what must be answered if the cluster decides it.
@@ -141,12 +179,29 @@ enum Step {
     /// An entry that is there.
     AddAgain(String),
     Count(String),
+    Read(String),
 }
 
-impl Load<'_> {
+impl Load {
+    pub(super) fn new(number: usize, shared: Arc<Shared>, chance: Chance) -> Self {
+        let account = Account::default();
+        Self { number, shared, chance, account, serial: 0, counting: None, seen: None }
+    }
+
+    /// Adds an entry; the code of the answer.
+    pub(super) fn probe(&mut self, client: &mut Client) -> Result<i64, ClientError> {
+        let outcome = self.add(client, true);
+        if matches!(outcome, Ok(SUCCESS)) {
+            self.acknowledge();
+        }
+        outcome
+    }
+
     /// Sends so many requests, or until the connection is gone; whether it is still there.
     fn write(&mut self, client: &mut Client, requests: u32) -> bool {
+        self.seen = None;
         for _ in 0..requests {
+            self.shared.wait_while_held();
             if self.shared.is_over() {
                 break;
             }
@@ -156,11 +211,19 @@ impl Load<'_> {
                 Step::AddIncomplete => self.add(client, false),
                 Step::AddAgain(dn) => self.add_again(client, dn),
                 Step::Count(dn) => self.count(client, dn),
+                Step::Read(dn) => {
+                    match self.read(client, &dn) {
+                        Ok(()) => continue,
+                        Err(ClientError::Gone(_) | ClientError::Late) => return false,
+                        Err(error) => self.fault(format!("read of {dn}: {error}")),
+                    }
+                    return false;
+                }
             };
             match done {
                 Ok(SUCCESS) => self.acknowledge(),
                 // Whoever asks again at once only takes time from those that elect.
-                Ok(BUSY | UNAVAILABLE | OTHER) => pause(RETRY_AFTER),
+                Ok(BUSY | UNAVAILABLE | OTHER | NO_ROOM) => pause(RETRY_AFTER),
                 Ok(_) => {}
                 Err(ClientError::Gone(_) | ClientError::Late) => {
                     self.account.unanswered += 1;
@@ -181,6 +244,7 @@ impl Load<'_> {
             (None, _) => Step::Add,
             (Some(dn), 0) => Step::AddAgain(dn),
             (_, 1) => Step::AddIncomplete,
+            (Some(dn), 2 | 3) => Step::Read(dn),
             (Some(dn), drawn) if drawn < STEPS / 2 => Step::Count(dn),
             (Some(_), _) => Step::Add,
         }
@@ -207,7 +271,9 @@ impl Load<'_> {
         self.serial += 1;
         let uid = format!("client{}-{}", self.number, self.serial);
         let dn = format!("uid={uid},ou=people,{SUFFIX}");
+        let asked = now();
         let outcome = self.call(client, &addition(&dn, &uid, complete));
+        let span = Some(Span { asked, answered: now() });
         let fate = match outcome {
             Ok(SUCCESS) => Fate::Acknowledged,
             Ok(OTHER) | Err(_) => Fate::Unknown,
@@ -223,7 +289,7 @@ impl Load<'_> {
             Ok(code) => self.expect(code, "add", &dn),
             Err(_) => {}
         }
-        self.account.written.insert(dn, Written { fate, count: 0, unknown: None });
+        self.account.written.insert(dn, Written { fate, count: 0, unknown: None, span });
         outcome
     }
 
@@ -242,13 +308,18 @@ impl Load<'_> {
 
     fn count(&mut self, client: &mut Client, dn: String) -> Result<i64, ClientError> {
         let count = self.account.written.get(&dn).map_or(0, |written| written.count) + 1;
-        let kind = ChangeKind::Replace;
-        let change =
-            Change { kind, attribute: COUNTER.to_owned(), values: vec![count.to_string()] };
-        let outcome = self.call(client, &Request::Modify { dn: dn.clone(), changes: vec![change] });
+        let mut changes = vec![replacement(COUNTER, count.to_string())];
+        let padding = self.shared.padding.load(Ordering::Relaxed);
+        if padding > 0 {
+            changes.push(replacement("description", self.padding(padding)));
+        }
+        let outcome = self.call(client, &Request::Modify { dn: dn.clone(), changes });
         if let Some(written) = self.account.written.get_mut(&dn) {
             match outcome {
-                Ok(SUCCESS) => written.count = count,
+                Ok(SUCCESS) => {
+                    written.count = count;
+                    self.seen = Some(Seen { dn: dn.clone(), count });
+                }
                 Ok(OTHER) | Err(_) => {
                     written.unknown = Some(count);
                     self.counting = None;
@@ -262,12 +333,54 @@ impl Load<'_> {
         outcome
     }
 
+    /// A text of so many octets, without order in it: it must not get smaller on the disk.
+    fn padding(&mut self, length: usize) -> String {
+        let mut text = String::with_capacity(length + 16);
+        while text.len() < length {
+            text.push_str(&format!("{:016x}", self.chance.draw()));
+        }
+        text
+    }
+
+    /// Reads the number of an entry: it must be one that was written, and not lower than what this
+    /// connection has shown of it.
+    fn read(&mut self, client: &mut Client, dn: &str) -> Result<(), ClientError> {
+        let search = Search {
+            base: dn.to_owned(),
+            scope: 0,
+            filter: "(objectClass=*)".to_owned(),
+            attributes: vec![COUNTER.to_owned()],
+        };
+        let found = client.search(&search)?;
+        let values = found.entries.first().and_then(|(_, attributes)| attributes.get(COUNTER));
+        let read = values.and_then(|values| values.first()?.parse::<u64>().ok());
+        let seen = self.seen.as_ref().filter(|seen| seen.dn == dn).map(|seen| seen.count);
+        let last = self.account.written.get(dn).map_or(0, |written| written.count);
+        match (found.code, read) {
+            (BUSY | UNAVAILABLE, _) => {}
+            (SUCCESS, Some(read)) if read <= last && seen.is_none_or(|seen| read >= seen) => {
+                self.seen = Some(Seen { dn: dn.to_owned(), count: read });
+            }
+            // This node may not have it yet.
+            (NO_SUCH_OBJECT, _) if seen.is_none() => {}
+            (code, read) => self.fault(format!(
+                "read of {dn}: answered {code} with {read:?}; written {last}, seen {seen:?}"
+            )),
+        }
+        Ok(())
+    }
+
     /// Nothing else can be answered to a request that is right.
     fn expect(&mut self, code: i64, what: &str, dn: &str) {
-        if ![SUCCESS, OTHER, BUSY, UNAVAILABLE].contains(&code) {
+        let is_full = code == NO_ROOM && self.shared.may_be_full;
+        if ![SUCCESS, OTHER, BUSY, UNAVAILABLE].contains(&code) && !is_full {
             self.fault(format!("{what}: {dn}: answered {code}"));
         }
     }
+}
+
+fn replacement(attribute: &str, value: String) -> Change {
+    Change { kind: ChangeKind::Replace, attribute: attribute.to_owned(), values: vec![value] }
 }
 
 fn addition(dn: &str, uid: &str, complete: bool) -> Request {
@@ -288,11 +401,15 @@ fn addition(dn: &str, uid: &str, complete: bool) -> Request {
 /// The attribute in which a client counts.
 pub(super) const COUNTER: &str = "employeeNumber";
 /// RFC 4511 §4.1.9: success.
-const SUCCESS: i64 = 0;
+pub(super) const SUCCESS: i64 = 0;
+/// Result code: noSuchObject.
+const NO_SUCH_OBJECT: i64 = 32;
 /// Result code: busy.
 pub(super) const BUSY: i64 = 51;
 /// Result code: unavailable.
 pub(super) const UNAVAILABLE: i64 = 52;
+/// Result code: unwillingToPerform, where there is no room on the disk.
+pub(super) const NO_ROOM: i64 = 53;
 /// Result code: objectClassViolation.
 const CLASS_VIOLATION: i64 = 65;
 /// Result code: entryAlreadyExists.

@@ -1,16 +1,21 @@
-//! The servers of a cluster as processes: `roster demo --nodes` makes and starts them; what was
-//! killed is started again from here.
+//! The servers of a cluster as processes: how they are made and first started is in `setup`; what
+//! was killed is started again from here.
 //!
 //! Invariant: signals go to processes that were started from here, or that the demo's ready file
 //! names and that still serve the data it names. Every wait has a limit.
 
-use std::collections::BTreeMap;
+mod setup;
+
 use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+pub(super) use self::setup::Wanted;
+use super::clock::Clocks;
+use super::disks::Disks;
+use super::network::Network;
 use crate::client::{Client, ClientError, Search, Tree};
 use crate::crash::server::{Place, SUFFIX, now, pause};
 
@@ -38,8 +43,13 @@ pub(super) struct View {
 #[derive(Debug)]
 pub(super) struct Cluster {
     place: Place,
-    demo: Child,
+    /// What started them at first, where that is the demo.
+    demo: Option<Child>,
     nodes: Vec<Node>,
+    clocks: Option<Clocks>,
+    disks: Option<Disks>,
+    /// Where each node is in a namespace of its own.
+    network: Option<Network>,
 }
 
 #[derive(Debug)]
@@ -47,9 +57,13 @@ struct Node {
     id: u64,
     door: Door,
     data: PathBuf,
+    /// Settings of its own.
+    environment: Vec<(String, String)>,
     process: Process,
     /// Kept from one look to the next.
     client: Option<Client>,
+    /// The highest LSN this process has shown as applied.
+    shown_lsn: u64,
 }
 
 #[derive(Debug)]
@@ -69,43 +83,6 @@ impl Door {
 }
 
 impl Cluster {
-    /// Makes a cluster of so many nodes below the place's data, and waits until all serve.
-    pub(super) fn start(place: &Place, count: usize) -> Result<Self, String> {
-        fs::create_dir_all(&place.folder)
-            .map_err(|error| format!("{}: {error}", place.folder.display()))?;
-        let ready = place.folder.join("ready");
-        let log = log_file(&place.folder.join("log"))?;
-        let mut command = place.command(&["demo", "-n", ENTRIES, "--nodes", &count.to_string()]);
-        command.arg("--ready-file").arg(&ready).stdout(Stdio::null()).stderr(log);
-        let demo = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
-        let mut cluster = Self { place: place.clone(), demo, nodes: Vec::new() };
-        let text = cluster.wait_ready(&ready)?;
-        cluster.nodes =
-            nodes(&text).ok_or_else(|| format!("no nodes in the ready file: {text}"))?;
-        match cluster.nodes.len() == count {
-            true => Ok(cluster),
-            false => Err(format!("not {count} nodes: {text}")),
-        }
-    }
-
-    fn wait_ready(&mut self, ready: &Path) -> Result<String, String> {
-        let begin = now();
-        while begin.elapsed() < START_MAX {
-            if let Ok(text) = fs::read_to_string(ready) {
-                return Ok(text);
-            }
-            match self.demo.try_wait() {
-                Ok(None) => pause(LOOK_EVERY),
-                Ok(Some(status)) => {
-                    let tail = self.place.log_tail();
-                    return Err(format!("the demo ended at its start: {status}\n{tail}"));
-                }
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Err(format!("the demo does not serve after {} s", START_MAX.as_secs()))
-    }
-
     pub(super) fn count(&self) -> usize {
         self.nodes.len()
     }
@@ -114,13 +91,55 @@ impl Cluster {
         self.nodes.iter().map(|node| node.door.clone()).collect()
     }
 
+    pub(super) fn door(&self, which: usize) -> Result<&Door, String> {
+        let node = self.nodes.get(which);
+        node.map(|node| &node.door).ok_or_else(|| format!("there is no node at {which}"))
+    }
+
+    /// The data directory of a node.
+    pub(super) fn data(&self, which: usize) -> Result<PathBuf, String> {
+        let node = self.nodes.get(which);
+        node.map(|node| node.data.clone()).ok_or_else(|| format!("there is no node at {which}"))
+    }
+
+    pub(super) fn network(&self) -> Result<&Network, String> {
+        self.network.as_ref().ok_or_else(|| "the nodes are in no namespaces".to_owned())
+    }
+
+    pub(super) fn disks(&self) -> Result<&Disks, String> {
+        self.disks.as_ref().ok_or_else(|| "the nodes have no disks of their own".to_owned())
+    }
+
+    pub(super) fn clocks(&self) -> Result<&Clocks, String> {
+        self.clocks.as_ref().ok_or_else(|| "the nodes have no clocks of their own".to_owned())
+    }
+
     /// What a node says of itself, if it answers; an error when its process ended unasked.
     pub(super) fn view(&mut self, which: usize) -> Result<Option<View>, String> {
         let node = self.node(which)?;
         if node.has_ended()? {
             return Err(format!("node {} ended without being killed; {}", node.id, node.tail()));
         }
-        Ok(node.view())
+        let view = node.view();
+        let applied = view.as_ref().map_or(node.shown_lsn, |view| view.applied_lsn);
+        if applied < node.shown_lsn {
+            let (id, shown) = (node.id, node.shown_lsn);
+            return Err(format!("node {id} went back from LSN {shown} to {applied}"));
+        }
+        node.shown_lsn = applied;
+        Ok(view)
+    }
+
+    /// If the process of a node has ended by itself: the end of its log. From then on it counts as
+    /// one that was killed.
+    pub(super) fn ended(&mut self, which: usize) -> Result<Option<String>, String> {
+        let node = self.node(which)?;
+        if !node.has_ended()? {
+            return Ok(None);
+        }
+        node.wait_end()?;
+        node.process = Process::Killed;
+        Ok(Some(node.tail()))
     }
 
     /// Kills a node and waits until it is gone.
@@ -130,17 +149,26 @@ impl Cluster {
 
     /// Starts a node that was killed, without waiting for it.
     pub(super) fn start_again(&mut self, which: usize) -> Result<(), String> {
-        let mut command = Command::new(&self.place.roster);
+        let mut command = match self.network {
+            Some(_) => Network::command(which, &self.place.roster),
+            None => Command::new(&self.place.roster),
+        };
         command.envs(self.place.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(clocks) = &self.clocks {
+            clocks.give(which, &mut command);
+        }
         let node = self.node(which)?;
         let ready = node.data.with_extension("ready");
         command.args(["serve", "--end-with-parent", "--data"]).arg(&node.data);
         command.arg("--ready-file").arg(ready);
+        command.envs(node.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(log_file(&node.data.with_extension("log"))?);
         let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let pid = child.id();
         node.process = Process::Own(child);
-        Ok(())
+        node.shown_lsn = 0;
+        self.disks.as_ref().map_or(Ok(()), |disks| disks.confine(which, pid))
     }
 
     /// Stops a node's process for a while, as a machine that does not respond.
@@ -182,11 +210,13 @@ impl Cluster {
                 Err(error) => wrong.push(error),
             }
         }
-        send("-TERM", self.demo.id())?;
-        match wait(&mut self.demo) {
-            Ok(status) if status.success() => {}
-            Ok(status) => wrong.push(format!("the demo stopped with {status}")),
-            Err(error) => wrong.push(error),
+        if let Some(demo) = &mut self.demo {
+            send("-TERM", demo.id())?;
+            match wait(demo) {
+                Ok(status) if status.success() => {}
+                Ok(status) => wrong.push(format!("the demo stopped with {status}")),
+                Err(error) => wrong.push(error),
+            }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
@@ -220,8 +250,10 @@ impl Drop for Cluster {
         for node in &mut self.nodes {
             let _ = node.kill();
         }
-        let _ = self.demo.kill();
-        let _ = self.demo.wait();
+        if let Some(demo) = &mut self.demo {
+            let _ = demo.kill();
+            let _ = demo.wait();
+        }
     }
 }
 
@@ -318,29 +350,6 @@ impl Node {
     }
 }
 
-/// The nodes that a ready file names, in lines such as `node 2 ldap 127.0.0.1:1390 pid 4711 data
-/// PATH role follower`.
-fn nodes(text: &str) -> Option<Vec<Node>> {
-    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    let (dn, password) = (value("admin_dn ")?, value("admin_password ")?);
-    let mut found = Vec::new();
-    for line in text.lines().filter_map(|line| line.strip_prefix("node ")) {
-        let (id, rest) = line.split_once(' ')?;
-        let words: Vec<&str> = rest.split(' ').collect();
-        let words: BTreeMap<&str, &str> =
-            words.chunks(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect();
-        let address = words.get("ldap")?.parse().ok()?;
-        found.push(Node {
-            id: id.parse().ok()?,
-            door: Door { address, dn: dn.to_owned(), password: password.to_owned() },
-            data: PathBuf::from(words.get("data")?),
-            process: Process::OfDemo(words.get("pid")?.parse().ok()?),
-            client: None,
-        });
-    }
-    Some(found)
-}
-
 /// Whether a process runs that serves these data: its number may be another's by now.
 fn serves(pid: u32, data: &Path) -> bool {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -391,12 +400,8 @@ fn log_file(path: &Path) -> Result<fs::File, String> {
     file.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// People that are there from the start.
-const ENTRIES: &str = "500";
 /// How long a node may take for one answer; longer than one is frozen.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// How long the demo may take until all its nodes serve.
-const START_MAX: Duration = Duration::from_secs(120);
 /// How long a process may take to end, or to check its files.
 const END_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked whether something has changed.
@@ -405,24 +410,3 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const CHECK_LINES: usize = 10;
 /// How much of a log is told.
 const LOG_TAIL_BYTES: usize = 3000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ready_file_names_the_nodes() {
-        let text = "ldap 127.0.0.1:1\nnode 1 ldap 127.0.0.1:1 pid 5 data /a/node1 role leader\n\
-                    node 2 ldap 127.0.0.1:2 pid 6 data /a/node2 role follower\n\
-                    admin_dn cn=Directory Manager\nadmin_password x y\n";
-        let found = nodes(text).unwrap();
-        assert_eq!(found.len(), 2);
-        assert_eq!((found[1].id, found[1].pid()), (2, Some(6)));
-        assert_eq!(found[1].data, Path::new("/a/node2"));
-        assert_eq!(found[1].door.password, "x y");
-        assert!(nodes("node 1 ldap 127.0.0.1:1\nadmin_dn a\nadmin_password b\n").is_none());
-        // This process serves nothing, whatever its number.
-        assert!(!serves(std::process::id(), &found[0].data));
-        assert!(is_gone(std::process::id(), &found[0].data));
-    }
-}

@@ -196,6 +196,11 @@ impl Running {
         self.child.id()
     }
 
+    /// Sends it the signal that ends it without a warning, and does not wait for its end.
+    pub fn strike(&mut self) -> Result<(), String> {
+        self.child.kill().map_err(|error| error.to_string())
+    }
+
     /// Ends it without a warning, as a crash would.
     pub fn kill(mut self) -> Result<(), String> {
         kill(&mut self.child)

@@ -145,7 +145,7 @@ async fn node_2(handler: Scripted, limits: ServerLimits) -> Node2 {
     let address = listener.local_addr().unwrap();
     let handler = Arc::new(handler);
     let serving = Arc::clone(&handler) as Arc<dyn Handler>;
-    let server = serve(listener, credentials(2), serving, limits);
+    let server = serve(listener, credentials(2), serving, limits, &Peers::new(credentials(2)));
     Node2 { handler, address, server }
 }
 

@@ -84,3 +84,23 @@ fn an_authority_that_was_written_issues_again() {
     verifier.build().unwrap().verify_client_cert(&certificate, &[], when).unwrap();
     assert!(is_node(&certificate, credentials.identity()));
 }
+
+#[test]
+fn changed_files_are_read_again_and_wrong_ones_change_nothing() {
+    let (_directory, path) = written(7);
+    let credentials = Credentials::load(&path, identity(7)).unwrap();
+    let is_same = |before: &Arc<ClientConfig>| Arc::ptr_eq(before, &credentials.client());
+    let first = credentials.client();
+    assert!(!credentials.reload().unwrap());
+    assert!(is_same(&first));
+    std::fs::write(path.join(NODE_FILE), "no certificate").unwrap();
+    assert!(credentials.reload().is_err());
+    assert!(is_same(&first));
+    assert!(!credentials.reload().unwrap(), "it was said once");
+    let (_other, renewed) = written(7);
+    for name in [AUTHORITY_FILE, NODE_FILE, NODE_KEY_FILE] {
+        std::fs::copy(renewed.join(name), path.join(name)).unwrap();
+    }
+    assert!(credentials.clone().reload().unwrap());
+    assert!(!is_same(&first), "clones are the same");
+}

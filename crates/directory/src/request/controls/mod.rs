@@ -7,8 +7,10 @@ mod effective_rights;
 pub(crate) mod entry_count;
 pub(crate) mod matched_values;
 pub(crate) mod paged;
+pub(crate) mod position;
 pub(crate) mod proxied;
 pub(crate) mod read_entry;
+mod read_level;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod sort;
@@ -161,6 +163,18 @@ const OF_TRANSACTIONS: &[Operation] = &[ADD, DELETE, MODIFY, MODIFY_DN, Operatio
 const DURABLE: &[Operation] =
     &[ADD, DELETE, MODIFY, MODIFY_DN, Operation::PasswordModify, Operation::EndTransaction];
 
+/// What is answered with the state of the data that it read or left.
+const WITH_POSITION: &[Operation] = &[
+    SEARCH,
+    COMPARE,
+    ADD,
+    DELETE,
+    MODIFY,
+    MODIFY_DN,
+    Operation::PasswordModify,
+    Operation::EndTransaction,
+];
+
 /// All supported controls, in the order of the root DSE.
 const CONTROLS: &[ControlRow] = &[
     // ManageDsaIT. RFC 3296 §3 has no value; one that is sent carries no meaning.
@@ -233,6 +247,12 @@ const CONTROLS: &[ControlRow] = &[
     ControlRow::value("1.3.6.1.1.22", &[SEARCH, COMPARE], |_, control| match control.critical {
         true => check_no_value(control),
         false => Err(malformed("the don't use copy control must be critical")),
+    }),
+    ControlRow::value(read_level::OID, &[SEARCH, COMPARE], |controls, control| {
+        once(&mut controls.read_level, read_level::NAME, || read_level::read(control))
+    }),
+    ControlRow::value(position::OID, WITH_POSITION, |controls, control| {
+        once(&mut controls.position, position::NAME, || position::read(control))
     }),
     // Session tracking (draft-wahl-ldap-session): for the access log alone.
     ControlRow::value("1.3.6.1.4.1.21008.108.63.1", ALL, |_, _| Ok(())),

@@ -2,11 +2,14 @@
 //!
 //! Invariant: what stands here borrows from the message and means nothing of a schema yet.
 
+use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::SortKey;
 use ldap::control_value::vlv::VlvRequest;
 use ldap::filter::Filter;
 use ldap::message::Strings;
 use ldap::search_control::EntryCountRequest;
+
+use super::position::PositionRequest;
 
 /// The controls of one request that this server acts on.
 #[derive(Debug, Default)]
@@ -57,6 +60,10 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) account_usability: bool,
     /// What a password policy says is wanted.
     pub(crate) password_policy: bool,
+    /// How fresh the data must be.
+    pub(crate) read_level: Option<Box<ReadLevelRequest<'a>>>,
+    /// Up to which change the response speaks of the data is wanted.
+    pub(crate) position: Option<PositionRequest>,
     /// OIDs of those that the asker may not use and that were left out.
     pub(crate) denied: Vec<&'static str>,
     /// OIDs of those that the change records note.

@@ -19,6 +19,8 @@ pub(crate) struct WriteControls {
     pub(crate) relax: bool,
     /// What a password policy says is wanted.
     pub(crate) password_policy: bool,
+    /// The position of the change is wanted.
+    pub(crate) position: bool,
     /// OIDs of those that the change records note.
     pub(crate) recorded: Vec<&'static str>,
 }
@@ -49,6 +51,7 @@ impl RequestControls<'_> {
             no_op: self.no_op,
             relax: self.relax,
             password_policy: self.password_policy,
+            position: self.position.is_some(),
             recorded: self.recorded.clone(),
         }
     }

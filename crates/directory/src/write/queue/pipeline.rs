@@ -15,9 +15,7 @@ use std::time::Duration;
 use std::{iter, process, thread};
 
 use aci::AciSet;
-use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
-use environment::Timestamp;
 use history::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
 use history::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
 use history::recovery::BATCH_ROWS_MAX_BYTES;
@@ -25,12 +23,12 @@ use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
 use super::answers::{Failed, Waiting, answer_all, fail_all, give_up, refuse_all};
+use super::carried_out::carried_out;
 use super::group_commit::{GroupCommit, Wait};
+use super::rules::{InForce, RulesOfBatch};
 use super::waiting::{Found, Queued, WaitingWrites};
-use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
-use crate::forward::outgoing::Forwarding;
-use crate::password_policy::in_force::PoliciesInForce;
+use crate::forward::outgoing::{Forwarding, Turn};
 use crate::password_policy::set::PasswordPolicies;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::budgets::Budgets;
@@ -41,7 +39,6 @@ use crate::write::decide::{Decider, WriteOutcome};
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::response::WriteResponse;
 use crate::write::space::SpaceWatch;
-use crate::write::subtree_delete::deleted_tree;
 
 /// Starts the writer of `directory`.
 pub(crate) fn start(directory: &Arc<Directory>) {
@@ -80,6 +77,7 @@ impl Drop for AbortOnPanic {
 
 /// The writer's state between batches.
 struct Pipeline {
+    store: Arc<Store>,
     decider: Decider,
     space: SpaceWatch,
     group_commit: GroupCommit,
@@ -99,6 +97,8 @@ struct Pipeline {
     reign: Option<Reign>,
     /// Requests that were carried out in part; they go on behind those that came meanwhile.
     unfinished: VecDeque<Queued>,
+    /// Those who wait until the rules are what they are now.
+    given_up: Option<GivenUp>,
     /// Where records are encoded.
     scratch: Vec<u8>,
 }
@@ -138,25 +138,15 @@ struct Done {
     took: Duration,
     lost: Option<CommitError>,
     unfinished: Vec<Queued>,
+    /// Whom the writer answers: those who have asked for other rules, which are lost.
+    waiting: Vec<Waiting>,
 }
 
-/// What a change of the schema replaces.
-struct InForce {
-    state: Arc<ArcSwap<State>>,
-    acis: Arc<AcisInForce>,
-    password_policies: Arc<PoliciesInForce>,
-    store: Arc<Store>,
-}
-
-impl InForce {
-    fn of(directory: &Directory) -> Self {
-        Self {
-            state: Arc::clone(&directory.state),
-            acis: Arc::clone(&directory.rules.acis),
-            password_policies: Arc::clone(&directory.rules.password_policies),
-            store: Arc::clone(&directory.storage.store),
-        }
-    }
+/// Requests of a batch that was lost with the rules in it.
+struct GivenUp {
+    waiting: Vec<Waiting>,
+    unfinished: Vec<Queued>,
+    failed: Failed,
 }
 
 impl Pipeline {
@@ -164,6 +154,7 @@ impl Pipeline {
         let (to_writer, heard) = unbounded();
         watch_lead(directory, to_writer.clone());
         Self {
+            store: Arc::clone(&directory.storage.store),
             decider: Decider::after(directory.storage.store.published(), directory.chance()),
             space: directory.storage.space_watch(),
             group_commit: GroupCommit::default(),
@@ -175,6 +166,7 @@ impl Pipeline {
             stopped: None,
             reign: None,
             unfinished: VecDeque::new(),
+            given_up: None,
             scratch: Vec::new(),
         }
     }
@@ -219,7 +211,7 @@ impl Pipeline {
         };
         if !directory.storage.store.wait_for_room(directory.limits.write_wait_max) {
             let all = iter::once(first).chain(iter::from_fn(|| waiting.try_take()));
-            return refuse_all(all, &no_room(&directory.storage.store));
+            return refuse_for_room(directory, all);
         }
         let mut open = match directory.storage.store.begin() {
             Ok(batch) => Open::new(batch, reign, directory),
@@ -335,17 +327,24 @@ impl Pipeline {
     /// Decides one request on what its predecessors left; its effects and its record become part
     /// of the batch.
     fn decide(&mut self, directory: &Directory, open: &mut Open<'_>, mut queued: Queued) {
+        // One before it was given up with the lead, which came back.
+        let turn = queued.request.forwardable.as_ref().and_then(|one| one.turn.as_ref());
+        if turn.is_some_and(Turn::is_behind) {
+            let failed = Failed::new(&CommitError::NotDeciding { leader: None });
+            return give_up([queued], &failed, directory.queue.forwarding());
+        }
         // From here on it is too late to cancel it; one that goes on in steps may be abandoned.
         if queued.request.cancel.decide() != Ending::Own {
             return refuse_all([queued], &Refusal::new(ResultCode::Canceled, ""));
+        }
+        // What has happened needs no room.
+        if let Some(answer) = carried_out(directory, &queued.request) {
+            return open.answer(directory, queued, answer, false);
         }
         let owed_bytes = || directory.storage.store.overlay_bytes() as u64;
         self.space.look(directory.clock.elapsed(), owed_bytes);
         if let Some(refusal) = self.space.refusal(queued.request.access.is_root()) {
             return refuse_all([queued], &refusal);
-        }
-        if let Some(answer) = carried_out(directory, &queued.request) {
-            return open.wait(Waiting::new(queued, answer, false));
         }
         let Open { batch, state, .. } = open;
         let outcome = match self.decider.one(directory, batch, state, &mut queued.request) {
@@ -353,16 +352,16 @@ impl Pipeline {
             Err(error) => {
                 batch.rollback();
                 let answer = Refusal::from(error).into();
-                return open.wait(Waiting::new(queued, answer, false));
+                return open.answer(directory, queued, answer, false);
             }
         };
         if outcome.changes.is_empty() {
             batch.rollback();
-            return open.push(queued, outcome, false);
+            return open.push(directory, queued, outcome, false);
         }
         if !outcome.is_over && !may_keep(&directory.budgets, &mut queued) {
             batch.rollback();
-            return open.wait(Waiting::new(queued, keeps_too_much().into(), false));
+            return open.answer(directory, queued, keeps_too_much().into(), false);
         }
         match self.record(open.reign, batch, &queued.request, &outcome) {
             Ok(record) => {
@@ -379,11 +378,11 @@ impl Pipeline {
                 if outcome.password_policies.is_some() {
                     open.password_policies.clone_from(&outcome.password_policies);
                 }
-                open.push(queued, outcome, true);
+                open.push(directory, queued, outcome, true);
             }
             Err(refusal) => {
                 batch.rollback();
-                open.wait(Waiting::new(queued, refusal.into(), false));
+                open.answer(directory, queued, refusal.into(), false);
             }
         }
     }
@@ -449,6 +448,7 @@ impl Pipeline {
             if let Some(policies) = password_policies {
                 directory.rules.password_policies.put(policies, last);
             }
+            let rules = RulesOfBatch { last, changes_schema, acis, changes_policies };
             batch.seal();
             self.in_flight += 1;
             let to_writer = self.to_writer.clone();
@@ -461,20 +461,24 @@ impl Pipeline {
             let done = Box::new(move |outcome: Result<Lsn, CommitError>| {
                 let _abort = AbortOnPanic;
                 let took = clock.elapsed().saturating_sub(began);
-                let told = Done { took, lost: outcome.err(), unfinished };
-                finish(told, waiting, schema, &to_writer, forwarding.as_ref());
+                let told = Done { took, lost: outcome.err(), unfinished, waiting: Vec::new() };
+                if told.lost.is_some() && changes_rules {
+                    let _ = to_writer.send(Heard::Done(Done { waiting, ..told }));
+                } else {
+                    finish(told, waiting, schema, &to_writer, forwarding.as_ref());
+                }
             });
             directory.storage.log.commit(reign, LogBatch { records, durability }, done);
             while changes_rules && self.in_flight > 0 {
                 self.wait_for_log();
             }
-            if let Some(acis) = &acis
-                && self.has_lost
-            {
-                directory.rules.acis.take_back(acis);
+            if changes_rules && self.has_lost {
+                rules.forget(directory);
             }
-            if changes_policies && self.has_lost {
-                directory.rules.password_policies.take_back(last);
+            if let Some(GivenUp { waiting, unfinished, failed }) = self.given_up.take() {
+                let forwarding = directory.queue.forwarding();
+                fail_all(waiting, &failed, forwarding);
+                give_up(unfinished, &failed, forwarding);
             }
             return;
         }
@@ -514,11 +518,17 @@ impl Pipeline {
                 return;
             }
         };
+        let Done { took, lost, unfinished, waiting } = done;
         self.in_flight -= 1;
-        self.group_commit.committed(done.took);
-        self.unfinished.extend(done.unfinished);
-        let Some(error) = done.lost else { return };
+        self.group_commit.committed(took);
+        let Some(error) = lost else { return self.unfinished.extend(unfinished) };
+        if !waiting.is_empty() || !unfinished.is_empty() {
+            self.given_up = Some(GivenUp { waiting, unfinished, failed: Failed::new(&error) });
+        }
         self.has_lost = true;
+        // At once: should it be committed after all, it is applied from its octets, and whoever
+        // follows those is told of the rules in it.
+        self.store.drop_tentative();
         match &error {
             CommitError::Unknown { .. } | CommitError::Fatal(_) => {
                 self.stopped = Some((&error).into());
@@ -557,15 +567,34 @@ impl<'s> Open<'s> {
         self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
     }
 
-    fn push(&mut self, queued: Queued, outcome: WriteOutcome, is_logged: bool) {
+    fn push(
+        &mut self,
+        directory: &Directory,
+        queued: Queued,
+        outcome: WriteOutcome,
+        is_logged: bool,
+    ) {
         if outcome.is_over {
-            self.wait(Waiting::new(queued, outcome.answer, is_logged));
+            self.answer(directory, queued, outcome.answer, is_logged);
         } else {
             self.unfinished.push(queued);
         }
     }
 
-    fn wait(&mut self, waiting: Waiting) {
+    /// Has a request answered when the batch is durable; with the position of what it was decided
+    /// on and has left, if that is asked for.
+    fn answer(
+        &mut self,
+        directory: &Directory,
+        queued: Queued,
+        mut answer: WriteResponse,
+        is_logged: bool,
+    ) {
+        if queued.request.controls.position {
+            let lsn = self.batch.last().lsn;
+            answer.controls.push(directory.position(lsn, &mut *directory.chance()));
+        }
+        let waiting = Waiting::new(queued, answer, is_logged);
         self.answer_bytes += waiting.octets();
         self.waiting.push(waiting);
     }
@@ -600,11 +629,8 @@ fn finish(
     // First the writer, which goes on while these are answered; and none of them may ask again
     // before it knows that a batch is lost.
     let Some(error) = &told.lost else {
-        if let Some(InForce { state, acis, password_policies, store }) = schema {
-            let (schema, published) = (store.schema(), store.published());
-            password_policies.resolve_against(&schema);
-            acis.resolve_against(&schema, published.lsn);
-            State::replace(&state, schema, Timestamp(published.time_us));
+        if let Some(in_force) = schema {
+            in_force.begin();
         }
         let _ = to_writer.send(Heard::Done(told));
         return answer_all(waiting);
@@ -643,27 +669,6 @@ enum NotNow {
     Lost(CommitError),
 }
 
-/// The answer to a request of another node that was carried out before, under the same name. What
-/// was begun of the deletion of a tree has to go on.
-fn carried_out(directory: &Directory, request: &WriteRequest) -> Option<WriteResponse> {
-    if !request.is_forwarded {
-        return None;
-    }
-    let last = directory.queue.forwarding()?.known().applied(&request.request)?;
-    let refusal = match &request.op {
-        WriteOp::SubtreeDelete(op) if op.is_begun() => return None,
-        WriteOp::SubtreeDelete(op) => match deleted_tree(directory, op, last) {
-            Ok(true) => Refusal::new(ResultCode::Success, ""),
-            Ok(false) => return None,
-            Err(refusal) => refusal,
-        },
-        WriteOp::StateChange(_) => Refusal::value_lost(),
-        op if op.value().is_some() => Refusal::value_lost(),
-        _ => Refusal::new(ResultCode::Success, ""),
-    };
-    Some(refusal.into())
-}
-
 /// The next of those the batch waits for; None when it is to leave.
 fn next_in_company(
     directory: &Directory,
@@ -699,6 +704,19 @@ fn keeps_too_much() -> Refusal {
         "too many large answers are kept for deletions of trees; delete without pre-read, or try \
          again later",
     )
+}
+
+/// Refuses requests for which there is no room in the overlay. What has happened needs none.
+fn refuse_for_room(directory: &Directory, all: impl Iterator<Item = Queued>) {
+    let (mut known, mut refused) = (Vec::new(), Vec::new());
+    for queued in all {
+        match carried_out(directory, &queued.request) {
+            Some(answer) => known.push(Waiting::new(queued, answer, false)),
+            None => refused.push(queued),
+        }
+    }
+    answer_all(known);
+    refuse_all(refused, &no_room(&directory.storage.store));
 }
 
 /// Why the overlay has no room although it was waited for.

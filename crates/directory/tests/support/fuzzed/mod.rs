@@ -323,6 +323,7 @@ impl Speaker {
                 assert!(code.is_none(), "answered before the password was looked at");
                 assert!(self.hash.replace(job).is_none(), "two at once");
             }
+            Next::Wait(_) => panic!("a server that is alone has nothing to wait for"),
             Next::StartTls(_) => self.session.set_tls(Tls::default()),
             Next::Close(_) => self.is_closed = true,
         }

@@ -11,6 +11,7 @@ use store::LogPosition;
 use super::super::conformance::{Bench, Ledger, check, check_faults};
 use super::super::{Durability, EncodedRecord, ReadLevel};
 use super::*;
+use crate::record::RECORD_LENGTH_MAX_BYTES;
 
 /// A journal on a simulated disk.
 struct JournalBench {

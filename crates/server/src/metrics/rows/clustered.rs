@@ -103,6 +103,13 @@ pub(super) const ROWS: &[Metric] = &[
         |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.difference.is_some()))),
     ),
     Metric::new(
+        "roster_cluster_unfit",
+        "cn=cluster",
+        "roster-cluster-unfit",
+        "1 if something speaks against this member's leading: its disk, its overlay or its clock.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.unfit.is_some()))),
+    ),
+    Metric::new(
         "roster_cluster_failed",
         "cn=cluster",
         "roster-cluster-failed",

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::settings::cluster::{FORM, ID_MAX, member};
-use crate::settings::row::{Kind, Row};
+use crate::settings::cluster::{FORM, ID_MAX, LEVEL_FORM, PREFERRED_FORM, level, member};
+use crate::settings::row::{Kind, Row, size};
 
 /// `[cluster]`.
 pub(super) const ROWS: &[Row] = &[
@@ -35,6 +35,22 @@ pub(super) const ROWS: &[Row] = &[
         default: "",
         sentence: "All members with which the cluster begins, this server included: number, \
                    address for the others, URL for clients. The same on every server.",
+    },
+    Row {
+        section: "cluster",
+        key: "preferred",
+        kind: Kind::Texts {
+            separator: ',',
+            form: PREFERRED_FORM,
+            is_well_formed: |text| text.trim().parse::<u64>().is_ok(),
+            set: |s, texts| {
+                let ids = texts.iter().filter_map(|text| text.trim().parse().ok());
+                s.cluster.preferred = ids.collect();
+            },
+        },
+        default: "",
+        sentence: "Numbers of the members that should lead as long as one of them can, those of \
+                   the main site for example; empty: all alike. The same on every server.",
     },
     Row {
         section: "cluster",
@@ -70,5 +86,39 @@ pub(super) const ROWS: &[Row] = &[
         default: "off",
         sentence: "Whether clients get a referral to the member that decides, instead of having \
                    their updates forwarded.",
+    },
+    Row {
+        section: "cluster",
+        key: "read_levels",
+        kind: Kind::Texts {
+            separator: ';',
+            form: LEVEL_FORM,
+            is_well_formed: |text| level(text).is_some(),
+            set: |s, texts| {
+                s.cluster.read_levels = texts.iter().filter_map(|text| level(text)).collect();
+            },
+        },
+        default: "",
+        sentence: "How fresh searches and compares in these naming contexts, or parts of them, \
+                   are if the request does not say: local, bounded with milliseconds, or \
+                   linearizable. If the listener has a level too, the stricter one applies.",
+    },
+    Row {
+        section: "cluster",
+        key: "read_wait_ms",
+        kind: Kind::number(10..=60_000, "milliseconds", |s, n| {
+            s.cluster.read_wait = Duration::from_millis(n)
+        }),
+        default: "5000",
+        sentence: "How long a search or compare waits until the data are as fresh as they have to \
+                   be, before it is answered unavailable.",
+    },
+    Row {
+        section: "cluster",
+        key: "waiting_reads_max",
+        kind: Kind::number(1..=1_000_000, "requests", |s, n| s.cluster.waiting_reads_max = size(n)),
+        default: "10000",
+        sentence: "Searches and compares that may wait for that, a quarter of them of one identity, \
+                   or of the anonymous clients of one address; the next one gets busy.",
     },
 ];

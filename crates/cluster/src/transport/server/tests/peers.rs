@@ -238,7 +238,8 @@ async fn a_node_that_comes_back_is_reached_again() {
     }
     let handler = Arc::new(Scripted::default());
     let limits = ServerLimits::default();
-    let _server = serve(listener.unwrap(), credentials(2), handler, limits);
+    let own = Peers::new(credentials(2));
+    let _server = serve(listener.unwrap(), credentials(2), handler, limits, &own);
     while peers.ask(2, b"x".to_vec(), LONG).await.is_err() {}
 }
 
@@ -268,7 +269,7 @@ where
     peers.know(2, &listener.local_addr().unwrap().to_string());
     tokio::spawn(async move {
         let stream = listener.accept().await.unwrap().0;
-        let acceptor = TlsAcceptor::from(Arc::clone(&credentials(2).server));
+        let acceptor = TlsAcceptor::from(credentials(2).server());
         let mut stream = acceptor.accept(stream).await.unwrap();
         let mut octets = [0; GREETING_BYTES];
         stream.read_exact(&mut octets).await.unwrap();

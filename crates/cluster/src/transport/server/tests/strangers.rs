@@ -10,6 +10,7 @@ use tokio_rustls::client::TlsStream as ClientStream;
 
 use super::super::super::frame::HEAD_BYTES;
 use super::super::super::greeting::{WELCOME_BYTES, Welcome};
+use super::super::super::limits::UNAUTHENTICATED_PER_ADDRESS_MAX;
 use super::super::super::{AskError, GreetingError, PROTOCOL, node_name};
 use super::*;
 
@@ -67,7 +68,10 @@ async fn who_has_no_certificate_of_the_authority_is_refused() {
 
     // A certificate of an authority of the same name with another key.
     let stranger = issued_by(&Authority::new(CLUSTER, now()).unwrap(), 1);
-    assert!(tls(&stranger.client, &node).await.is_err(), "nor does the stranger believe the node");
+    assert!(
+        tls(&stranger.client(), &node).await.is_err(),
+        "nor does the stranger believe the node"
+    );
     until("refused", || node.server.refused() == 2).await;
 
     // As a node would see it.
@@ -83,8 +87,8 @@ async fn a_certificate_of_another_authority_is_not_believed_by_the_node() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
     // It believes the node, but has a certificate that the node's authority did not issue.
     let stranger = issued_by(&Authority::new(CLUSTER, now()).unwrap(), 1);
-    let resolver = Arc::clone(&stranger.client.client_auth_cert_resolver);
-    let mut config = rustls::ClientConfig::clone(&credentials(1).client);
+    let resolver = Arc::clone(&stranger.client().client_auth_cert_resolver);
+    let mut config = rustls::ClientConfig::clone(&credentials(1).client());
     config.client_auth_cert_resolver = resolver;
     let mut stream = tls(&Arc::new(config), &node).await.unwrap();
     drop(stream.write_all(&greeting(PROTOCOL, identity(1), 2).encode()).await);
@@ -96,7 +100,7 @@ async fn a_certificate_of_another_authority_is_not_believed_by_the_node() {
 #[tokio::test]
 async fn a_node_that_says_it_is_another_one_is_refused() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
-    let mut liar = tls(&credentials(3).client, &node).await.unwrap();
+    let mut liar = tls(&credentials(3).client(), &node).await.unwrap();
     greet(&mut liar, greeting(PROTOCOL, identity(1), 2)).await;
     assert_eq!(last_words(&mut liar).await, b"");
     until("refused", || node.server.refused() == 1).await;
@@ -127,7 +131,7 @@ async fn disagreements_in_the_greeting_are_answered_and_closed() {
         (greeting(PROTOCOL, identity(1), 3), GreetingError::Node { reached: 2 }),
         (greeting(PROTOCOL, other_cluster, 2), GreetingError::Cluster),
     ] {
-        let mut stream = tls(&credentials(1).client, &node).await.unwrap();
+        let mut stream = tls(&credentials(1).client(), &node).await.unwrap();
         greet(&mut stream, greeting).await;
         let welcome = welcome(&mut stream).await;
         assert_eq!((welcome.protocol, welcome.from), (PROTOCOL, identity(2)));
@@ -137,7 +141,7 @@ async fn disagreements_in_the_greeting_are_answered_and_closed() {
     }
     until("refused", || node.server.refused() == 3).await;
     // What is no greeting gets no answer.
-    let mut stream = tls(&credentials(1).client, &node).await.unwrap();
+    let mut stream = tls(&credentials(1).client(), &node).await.unwrap();
     stream.write_all(&[b'x'; GREETING_BYTES]).await.unwrap();
     assert_eq!(last_words(&mut stream).await, b"");
 }
@@ -158,7 +162,7 @@ async fn silence_slowness_plain_text_and_resets_end() {
         until("refused", || node.server.refused() == refused).await;
     }
     // Authenticated, but without a greeting.
-    let mut silent = tls(&credentials(1).client, &node).await.unwrap();
+    let mut silent = tls(&credentials(1).client(), &node).await.unwrap();
     assert_eq!(last_words(&mut silent).await, b"");
     let stream = TcpStream::connect(node.address).await.unwrap();
     SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
@@ -196,6 +200,27 @@ async fn ten_thousand_connections_take_four() {
 }
 
 #[tokio::test]
+async fn who_comes_from_elsewhere_ten_thousand_times_has_nothing_computed() {
+    const ALL: u64 = 10_000;
+    let limits = ServerLimits { strangers_per_second: 5, ..ServerLimits::default() };
+    let node = node_2(Scripted::default(), limits).await;
+    // A node that was there once is known.
+    assert_eq!(node.peers().ask(2, b"ab".to_vec(), LONG).await, Ok(vec![b'b', b'a', 1]));
+    let began = Instant::now();
+    let mut met = 0;
+    for _ in 0..ALL {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        met += u64::from(socket.connect(node.address).await.is_ok());
+        // As many as there may be in the seconds that this took, and in the one that began.
+        assert!(node.server.unauthenticated() <= UNAUTHENTICATED_PER_ADDRESS_MAX);
+    }
+    let seconds = began.elapsed().as_secs() + 2;
+    until("refused", || node.server.refused() >= met.saturating_sub(5 * seconds)).await;
+    assert_eq!(node.peers().ask(2, b"ef".to_vec(), LONG).await, Ok(vec![b'f', b'e', 1]));
+}
+
+#[tokio::test]
 async fn a_frame_that_breaks_the_rules_ends_the_connection() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
     let heads: [[u8; HEAD_BYTES]; 4] = [
@@ -208,7 +233,7 @@ async fn a_frame_that_breaks_the_rules_ends_the_connection() {
         [0x01, 0, 0, 0, 0x60, 0, 0, 0, 0],
     ];
     for head in heads {
-        let mut stream = tls(&credentials(1).client, &node).await.unwrap();
+        let mut stream = tls(&credentials(1).client(), &node).await.unwrap();
         greet(&mut stream, greeting(PROTOCOL, identity(1), 2)).await;
         assert_eq!(welcome(&mut stream).await.check(identity(2)), Ok(()));
         stream.write_all(&head).await.unwrap();
@@ -224,7 +249,7 @@ async fn a_node_has_a_few_connections_for_each_purpose() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
     let mut all = Vec::new();
     for _ in 0..5 {
-        let mut stream = tls(&credentials(1).client, &node).await.unwrap();
+        let mut stream = tls(&credentials(1).client(), &node).await.unwrap();
         greet(&mut stream, greeting(PROTOCOL, identity(1), 2)).await;
         assert_eq!(welcome(&mut stream).await.check(identity(2)), Ok(()));
         all.push(stream);

@@ -1,0 +1,136 @@
+//! Finds out, once a second, what takes long to find out of this member and the others: whether
+//! something speaks against their leading, and what time it is there.
+//!
+//! Invariant: nothing here blocks the engine's thread: what may wait for a disk does so elsewhere.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use environment::Clock;
+use futures_util::future::join_all;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
+use crate::service::{ASK_STATUS, MemberReport};
+use crate::shared::Watched;
+use crate::transport::{Credentials, Peers};
+
+/// How often the others are asked.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// The certificates are looked at once in so many looks.
+const RELOAD_TICKS: u64 = 10;
+/// How long one may take to say how it is doing.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
+
+/// So many times one after the other something must speak against this member before it counts.
+const IMPEDED_LOOKS: u32 = 3;
+
+/// Says why this server should not lead, as far as the directory knows: a full disk, say. It may
+/// wait for the disk.
+pub type Impediment = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+pub(crate) struct Watcher {
+    pub(crate) id: u64,
+    pub(crate) log: LogHandle,
+    pub(crate) peers: Peers,
+    pub(crate) credentials: Credentials,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) impediment: Impediment,
+}
+
+impl Watcher {
+    /// For ever.
+    pub(crate) async fn run(self) {
+        let mut ticks = interval(WATCH_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut looks, mut number) = (0, 0u64);
+        loop {
+            ticks.tick().await;
+            number += 1;
+            if number.is_multiple_of(RELOAD_TICKS) {
+                self.reload().await;
+            }
+            let impediment = Arc::clone(&self.impediment);
+            let told = tokio::task::spawn_blocking(move || impediment());
+            let others = self.others().await;
+            // Its thread cannot be ended, and does not panic.
+            let told = told.await.unwrap_or_default();
+            let offsets: Vec<i64> = others.iter().map(|(_, _, offset)| *offset).collect();
+            let unfit = others.iter().filter(|(_, report, _)| report.is_unfit).map(|(id, ..)| *id);
+            let impediment = told.or_else(|| skew(&offsets));
+            looks = if impediment.is_some() { looks + 1 } else { 0 };
+            self.log.set_watched(Watched {
+                impediment: impediment.filter(|_| looks >= IMPEDED_LOOKS),
+                unfit: unfit.collect::<BTreeSet<u64>>(),
+            });
+        }
+    }
+
+    async fn reload(&self) {
+        let credentials = self.credentials.clone();
+        match tokio::task::spawn_blocking(move || credentials.reload()).await {
+            Ok(Ok(true)) => tracing::info!("the certificate of this member was read anew"),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the changed files cannot be used; the previous ones stay");
+            }
+            Ok(Ok(false)) | Err(_) => {}
+        }
+    }
+
+    /// What the others say, and how far their clocks are ahead, in microseconds.
+    async fn others(&self) -> Vec<(u64, MemberReport, i64)> {
+        let members = self.log.status().members;
+        let asked = members.iter().filter(|member| member.id != self.id).map(|member| async {
+            let before = self.clock.now().0;
+            let said = self.peers.ask(member.id, vec![ASK_STATUS], ANSWER_MAX).await.ok()?;
+            let after = self.clock.now().0;
+            let report = MemberReport::decode(&said)?;
+            let middle = before.midpoint(after);
+            let ahead = i128::from(report.clock_us) - i128::from(middle);
+            Some((member.id, report, i64::try_from(ahead).unwrap_or(i64::MAX)))
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+}
+
+/// Whether the own clock is wrong, by how far those of the others are ahead, in microseconds: more
+/// of them agree with each other than with it. Of two nobody can tell which is wrong.
+fn skew(others: &[i64]) -> Option<String> {
+    let mut all: Vec<i64> = others.iter().copied().chain([0]).collect();
+    all.sort_unstable();
+    let median = *all.get(all.len() / 2)?;
+    // With an even number, the one that is nearer.
+    let other = *all.get((all.len() - 1) / 2)?;
+    let median = if other.unsigned_abs() < median.unsigned_abs() { other } else { median };
+    let off = Duration::from_micros(median.unsigned_abs());
+    let way = if median > 0 { "behind" } else { "ahead of" };
+    (others.len() >= 2 && off > CLOCK_SKEW_MAX)
+        .then(|| format!("its clock is {} s {way} that of the other members", off.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_wrong_when_most_others_say_so() {
+        const S: i64 = 1_000_000;
+        for (others, want) in [
+            (&[][..], None),
+            (&[3600 * S], None),
+            (&[3600 * S, 5], None),
+            (&[10 * S, 10 * S], None),
+            (&[11 * S, 12 * S], Some("its clock is 11 s behind that of the other members")),
+            (&[-3600 * S, -12 * S], Some("its clock is 12 s ahead of that of the other members")),
+            (&[3600 * S, 3600 * S, 0], None),
+            (
+                &[3600 * S, 3600 * S, 3600 * S],
+                Some("its clock is 3600 s behind that of the other members"),
+            ),
+            (&[3600 * S, -3600 * S, 1, 2], None),
+        ] {
+            assert_eq!(skew(others).as_deref(), want, "{others:?}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! How fresh the data are that a search or a compare reads, where one of several servers is asked.
+//!
+//! The control of the request says so, or else the stricter of what settings say of the listener
+//! and of the naming context. What is fresh enough goes on at once; everything else waits in
+//! `fresh/waiting.rs`, and is handled once more when the data are.
+//!
+//! Invariant: on a server that is alone nothing waits: its data are the newest there are.
+//! Invariant: binds, and what a server says of itself, are answered from what is here.
+
+pub(crate) mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::log::{CommitLog, ReadLevel};
+use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
+use ldap::message::{Request, Scope};
+use ldap::result::ResultCode;
+use schema::{DnKey, Schema};
+
+use self::waiting::{WaitingRead, WaitingReads};
+use crate::directory::Directory;
+use crate::error::DirectoryError;
+use crate::options::DirectoryOptions;
+use crate::request::asker_queues::Asker;
+use crate::request::controls::request::RequestControls;
+use crate::request::received::Envelope;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::{Next, Worker};
+
+/// How fresh reads are whose requests say nothing of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum DefaultReadLevel {
+    /// As the data are on the server that is asked.
+    #[default]
+    Local,
+    /// The data are not older than so many milliseconds.
+    Bounded {
+        /// From 1 to [`BOUND_MAX_MS`].
+        staleness_ms: u32,
+    },
+    /// With everything that was acknowledged before, anywhere.
+    Linearizable,
+}
+
+/// The longest bound that may be set, in milliseconds: a day.
+pub const BOUND_MAX_MS: u32 = 86_400_000;
+
+impl DefaultReadLevel {
+    /// Reads `local X`, `bounded 500 X` or `linearizable X`; the level, and what X is.
+    #[must_use]
+    pub fn before(text: &str) -> Option<(Self, &str)> {
+        let (word, rest) = text.trim().split_once(' ')?;
+        let (level, rest) = match word {
+            "local" => (Self::Local, rest),
+            "bounded" => {
+                let (number, rest) = rest.trim_start().split_once(' ')?;
+                let staleness_ms = number.parse().ok()?;
+                let is_possible = (1..=BOUND_MAX_MS).contains(&staleness_ms);
+                is_possible.then_some((Self::Bounded { staleness_ms }, rest))?
+            }
+            "linearizable" => (Self::Linearizable, rest),
+            _ => return None,
+        };
+        let rest = rest.trim_start();
+        (!rest.is_empty()).then_some((level, rest))
+    }
+
+    /// The one of two with which less can be missed.
+    const fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Linearizable, _) | (_, Self::Linearizable) => Self::Linearizable,
+            (Self::Bounded { staleness_ms: a }, Self::Bounded { staleness_ms: b }) => {
+                Self::Bounded { staleness_ms: if a < b { a } else { b } }
+            }
+            (Self::Bounded { staleness_ms }, Self::Local)
+            | (Self::Local, Self::Bounded { staleness_ms }) => Self::Bounded { staleness_ms },
+            (Self::Local, Self::Local) => Self::Local,
+        }
+    }
+}
+
+/// What is needed to tell how fresh the data are; none in a server that is alone.
+pub(crate) struct FreshReads {
+    /// Of each naming context that has one, or of a part of it.
+    contexts: Vec<(DnKey, DefaultReadLevel)>,
+    waiting: Arc<WaitingReads>,
+}
+
+impl FreshReads {
+    /// Starts what waits for the log, where that is not of this server alone.
+    pub(crate) fn of(
+        options: &DirectoryOptions,
+        log: &Arc<dyn CommitLog>,
+        schema: &Schema,
+        clock: &Arc<dyn environment::Clock>,
+    ) -> Result<Option<Self>, DirectoryError> {
+        if options.log.is_none() {
+            return Ok(None);
+        }
+        let contexts = options.read_levels.iter().map(|(text, level)| {
+            let key = DnKey::from_text(schema, text).map_err(|error| DirectoryError::Name {
+                text: text.clone(),
+                reason: error.to_string(),
+            });
+            Ok((key?, *level))
+        });
+        let contexts = contexts.collect::<Result<_, DirectoryError>>()?;
+        Ok(Some(Self { contexts, waiting: WaitingReads::start(log, clock, &options.limits) }))
+    }
+
+    /// Nothing waits any more.
+    pub(crate) fn close(&self) {
+        self.waiting.close();
+    }
+
+    /// How many reads wait, and how many may.
+    pub(crate) fn depth(&self) -> (usize, usize) {
+        self.waiting.depth()
+    }
+
+    /// What settings say of a read at `base`.
+    fn of_context(&self, base: &DnKey) -> DefaultReadLevel {
+        let concerns = |key: &DnKey| base.is_within(key) || key.is_within(base);
+        let levels = self.contexts.iter().filter(|(key, _)| concerns(key));
+        levels.fold(DefaultReadLevel::Local, |all, (_, level)| all.stricter(*level))
+    }
+}
+
+/// Has a read wait until the data are as fresh as it has to be; none where they are.
+pub(crate) fn wait(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &Request<'_>,
+    controls: &RequestControls<'_>,
+    envelope: Envelope<'_>,
+) -> Result<Option<Next>, Refusal> {
+    if worker.request.is_fresh {
+        return Ok(None);
+    }
+    let asked = controls.read_level.as_deref();
+    let level = match asked {
+        Some(asked) => level(&worker.directory, asked)?,
+        None => default_level(worker, session, request),
+    };
+    let directory = &worker.directory;
+    let Some(fresh) = &directory.fresh_reads else {
+        return check_alone(directory, level).map(|()| None);
+    };
+    let is_met = match level {
+        ReadLevel::Local => true,
+        ReadLevel::AtLeast(lsn) => directory.storage.store.published().lsn >= lsn,
+        ReadLevel::Bounded { staleness_ms } => fresh.waiting.is_within(staleness_ms),
+        ReadLevel::Linearizable => false,
+    };
+    if is_met {
+        return Ok(None);
+    }
+    let (wait_max, late_code) = wait_max(directory, asked, request);
+    let cancel = session.begin(envelope.id);
+    Ok(Some(Next::Wait(Box::new(WaitingRead {
+        id: envelope.id,
+        operation: envelope.operation,
+        message: envelope.bytes.to_vec(),
+        level,
+        asker: Asker::of(session),
+        wait_max,
+        late_code,
+        cancel,
+        reads: Arc::clone(&fresh.waiting),
+    }))))
+}
+
+/// What a control asks for.
+fn level(directory: &Directory, asked: &ReadLevelRequest<'_>) -> Result<ReadLevel, Refusal> {
+    Ok(match asked.level {
+        AskedLevel::Local => ReadLevel::Local,
+        AskedLevel::AtLeast { cookie } => ReadLevel::AtLeast(directory.position_key.open(cookie)?),
+        AskedLevel::Bounded { bound_ms } => ReadLevel::Bounded { staleness_ms: bound_ms.into() },
+        AskedLevel::Linearizable => ReadLevel::Linearizable,
+    })
+}
+
+/// What holds for a request that says nothing: what is in no naming context is of this server.
+fn default_level(worker: &mut Worker, session: &Session, request: &Request<'_>) -> ReadLevel {
+    let of_listener = session.peer().read_level;
+    let Worker { directory, names, .. } = worker;
+    let Some(fresh) = &directory.fresh_reads else { return ReadLevel::Local };
+    if of_listener == DefaultReadLevel::Local && fresh.contexts.is_empty() {
+        return ReadLevel::Local;
+    }
+    let (name, is_one_entry) = match request {
+        Request::Search(search) => (search.base, search.scope == Scope::Base),
+        Request::Compare(compare) => (compare.name, true),
+        _ => return ReadLevel::Local,
+    };
+    let schema = &directory.state.load().schema;
+    // What is no name is refused for that.
+    let Ok(base) = names.base(schema, name) else { return ReadLevel::Local };
+    let contexts = directory.storage.store.naming_contexts();
+    let is_of_server = match base.depth() {
+        0 => is_one_entry,
+        _ => !contexts.iter().any(|context| {
+            DnKey::from_dn(schema, context).is_ok_and(|context| base.is_within(&context))
+        }),
+    };
+    if is_of_server {
+        return ReadLevel::Local;
+    }
+    match of_listener.stricter(fresh.of_context(&base)) {
+        DefaultReadLevel::Local => ReadLevel::Local,
+        DefaultReadLevel::Bounded { staleness_ms } => {
+            ReadLevel::Bounded { staleness_ms: staleness_ms.into() }
+        }
+        DefaultReadLevel::Linearizable => ReadLevel::Linearizable,
+    }
+}
+
+/// How long a read waits, and what it is told then.
+fn wait_max(
+    directory: &Directory,
+    asked: Option<&ReadLevelRequest<'_>>,
+    request: &Request<'_>,
+) -> (Duration, ResultCode) {
+    let of_client = asked.and_then(|asked| asked.wait_ms).map(u64::from).map(Duration::from_millis);
+    let most = directory.limits.read_wait_max;
+    let wait_max = of_client.map_or(most, |own| own.min(most));
+    match request {
+        Request::Search(search) if search.time_limit_s > 0 => {
+            let limit = Duration::from_secs(search.time_limit_s.into());
+            match limit < wait_max {
+                true => (limit, ResultCode::TimeLimitExceeded),
+                false => (wait_max, ResultCode::Unavailable),
+            }
+        }
+        _ => (wait_max, ResultCode::Unavailable),
+    }
+}
+
+/// A server that is alone has all there is; a change that it has not will not come.
+fn check_alone(directory: &Directory, level: ReadLevel) -> Result<(), Refusal> {
+    match level {
+        ReadLevel::AtLeast(lsn) if lsn > directory.storage.store.published().lsn => {
+            Err(Refusal::new(
+                ResultCode::UnwillingToPerform,
+                "the change that the cookie names is not in this directory, and this server is \
+                 alone: was it set back to an older state?",
+            ))
+        }
+        ReadLevel::Local
+        | ReadLevel::AtLeast(_)
+        | ReadLevel::Bounded { .. }
+        | ReadLevel::Linearizable => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn bounded(staleness_ms: u32) -> DefaultReadLevel {
+        DefaultReadLevel::Bounded { staleness_ms }
+    }
+
+    #[test]
+    fn levels_are_written_before_what_they_are_of() {
+        let check = |text: &str, want: Option<(DefaultReadLevel, &str)>| {
+            assert_eq!(DefaultReadLevel::before(text), want, "{text:?}");
+        };
+        check("local ldap", Some((DefaultReadLevel::Local, "ldap")));
+        check("bounded 500 dc=a, dc=b", Some((bounded(500), "dc=a, dc=b")));
+        check(" linearizable  o=x y ", Some((DefaultReadLevel::Linearizable, "o=x y")));
+        for text in ["", "local", "local ", "bounded ldap", "bounded 500", "bounded 0 ldap"] {
+            check(text, None);
+        }
+        check("bounded 86400001 ldap", None);
+        check("bounded -1 ldap", None);
+        check("Linearizable ldap", None);
+        check("at-least ldap", None);
+    }
+
+    #[test]
+    fn the_stricter_of_two_levels_holds() {
+        let (local, linearizable) = (DefaultReadLevel::Local, DefaultReadLevel::Linearizable);
+        for (a, b, want) in [
+            (local, local, local),
+            (local, bounded(5), bounded(5)),
+            (bounded(7), bounded(5), bounded(5)),
+            (bounded(1), linearizable, linearizable),
+            (local, linearizable, linearizable),
+        ] {
+            assert_eq!(a.stricter(b), want);
+            assert_eq!(b.stricter(a), want);
+        }
+    }
+}

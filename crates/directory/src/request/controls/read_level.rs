@@ -1,0 +1,20 @@
+//! The read level control: how fresh the data must be that a search or a compare reads.
+
+use ldap::control_value::read_level::ReadLevelRequest;
+use ldap::message::Control;
+
+use super::value::{malformed, required};
+use crate::request::refusal::Refusal;
+
+/// The control's OID.
+pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.4.1";
+
+/// What the control is called.
+pub(super) const NAME: &str = "the read level control";
+
+/// In a box, since few requests have one.
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<Box<ReadLevelRequest<'a>>, Refusal> {
+    ReadLevelRequest::decode(required(control, NAME)?)
+        .map(Box::new)
+        .map_err(|_| malformed("the value of the read level control is malformed"))
+}

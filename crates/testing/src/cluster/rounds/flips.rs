@@ -1,0 +1,154 @@
+//! Bits that change in the files of a node while it is down: it refuses to start, or it catches up
+//! and answers as the others do.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use crate::cluster::fault::Flip;
+use crate::cluster::flip::{self, Flipped};
+use crate::cluster::{HEALTHY_MAX, LOOK_EVERY, Run, judge, tools};
+use crate::crash::server::{now, pause};
+
+/// How a node with another bit in its files goes on.
+enum Start {
+    /// It does not, and says why; or it has ended.
+    Refused(String),
+    /// It serves and follows.
+    Follows,
+}
+
+/// What nodes answer that are asked for all they have.
+enum Compared {
+    /// The one that may refuses.
+    Refused,
+    /// How the answers differ.
+    Answers(Vec<String>),
+}
+
+impl Run {
+    /// Flips a bit in the files of any node; the others go on.
+    pub(super) fn flip(&mut self, place: Flip) -> Result<(), String> {
+        self.wait_healthy(false)?;
+        let nodes = (0..self.cluster.count()).collect();
+        let which = self.draw(nodes, 1).first().copied().unwrap_or_default();
+        self.cluster.kill(which)?;
+        self.wait_writes()?;
+        let data = self.cluster.data(which)?;
+        let (base, saved) = (data.join(flip::BASE), data.with_extension("saved"));
+        if place == Flip::Base {
+            copy(&base, &saved)?;
+        }
+        let flipped = flip::flip(&data, place, &mut self.chance)?;
+        let done = self.judge_flip(place, which, &flipped);
+        done.map_err(|error| format!("node {}: {error}; {flipped:?}", which + 1))?;
+        if place == Flip::Base {
+            // The journal is whole, and has what the database of before has not.
+            self.cluster.kill(which)?;
+            copy(&saved, &base)?;
+            self.cluster.start_again(which)?;
+        }
+        Ok(())
+    }
+
+    fn judge_flip(&mut self, place: Flip, which: usize, flipped: &Flipped) -> Result<(), String> {
+        self.cluster.start_again(which)?;
+        let start = self.wait_start(which)?;
+        let where_ = match place {
+            Flip::Middle => "in the middle of the journal",
+            Flip::Tail => "in the tail of the journal",
+            Flip::Vote => "in a vote",
+            Flip::Base => "in the database",
+        };
+        match start {
+            Start::Refused(tail) if place == Flip::Base => {
+                let how = if tail.contains(REFUSAL) { "does not start" } else { "has ended" };
+                self.totals.count(format!("with a bit flipped {where_}, a node {how}"));
+            }
+            Start::Refused(tail) => {
+                if !tail.contains(REFUSAL) {
+                    return Err(format!("it ended without saying why; {tail}"));
+                }
+                self.totals.count(format!("with a bit flipped {where_}, a node does not start"));
+                self.cluster.kill(which)?;
+                flipped.turn()?;
+                self.cluster.start_again(which)?;
+            }
+            Start::Follows => {
+                let compared = self.compare(which)?;
+                let Compared::Answers(wrong) = compared else {
+                    self.totals.count(format!("with a bit flipped {where_}, a node refuses reads"));
+                    return Ok(());
+                };
+                // The data file has no checksums: what is not noticed is told.
+                if place == Flip::Base && !wrong.is_empty() {
+                    let what = format!("with a bit flipped {where_}, a node answers WRONGLY");
+                    self.totals.count(what);
+                    return Ok(());
+                }
+                self.totals.count(format!("with a bit flipped {where_}, a node catches up"));
+                if !wrong.is_empty() {
+                    return Err(format!("wrong answers: {}", wrong.join("; ")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a node has ended or says that it cannot go on, or all serve and follow one.
+    fn wait_start(&mut self, which: usize) -> Result<Start, String> {
+        let begin = now();
+        let mut goal = None;
+        while begin.elapsed() < HEALTHY_MAX {
+            if let Some(tail) = self.cluster.ended(which)? {
+                return Ok(Start::Refused(tail));
+            }
+            let own = self.cluster.view(which);
+            match own {
+                Ok(Some(view)) if view.error.is_some() => {
+                    return Ok(Start::Refused(format!(
+                        "{REFUSAL}{}",
+                        view.error.unwrap_or_default()
+                    )));
+                }
+                // It may have ended a moment ago.
+                Ok(_) | Err(_) => {}
+            }
+            let mut views = self.look(&[which])?;
+            if let (Some(place), Ok(own)) = (views.get_mut(which), own) {
+                *place = own;
+            }
+            if super::super::healthy(&views, false, &mut goal).is_some() {
+                return Ok(Start::Follows);
+            }
+            pause(LOOK_EVERY);
+        }
+        Err(format!("it neither refuses nor follows in {} s", HEALTHY_MAX.as_secs()))
+    }
+
+    /// Compares what all nodes answer, while nobody writes; one of them may refuse to.
+    fn compare(&mut self, may_refuse: usize) -> Result<Compared, String> {
+        self.shared.hold.store(true, Ordering::Relaxed);
+        self.wait_healthy(true)?;
+        let mut trees = Vec::new();
+        for which in 0..self.cluster.count() {
+            match self.cluster.tree(which) {
+                Ok(tree) => trees.push(tree),
+                Err(_) if which == may_refuse => {
+                    self.shared.hold.store(false, Ordering::Relaxed);
+                    return Ok(Compared::Refused);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.shared.hold.store(false, Ordering::Relaxed);
+        Ok(Compared::Answers(judge::unlike(&trees)))
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let (from, to) = (from.display().to_string(), to.display().to_string());
+    tools::run("cp", &["--sparse=always", &from, &to]).map(drop)
+}
+
+/// What stands before the reason why a server does not start.
+const REFUSAL: &str = "roster: error: ";

@@ -1,0 +1,84 @@
+//! Programs of the system that the rounds call: what they say, and whether they are there.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::fault::Fault;
+
+/// Runs a program to its end; what it prints. Failing is an error, with what it said.
+pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let told = || format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{}: {error}", told()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}: {}: {}", told(), output.status, said.trim()))
+}
+
+/// What these faults take and this machine or this user has not, in a sentence.
+pub fn missing(faults: &[Fault]) -> Option<String> {
+    let takes_network = faults.iter().any(|fault| takes_root(*fault));
+    if takes_network && !is_root() {
+        return Some("partition and disk take root: run this with sudo".to_owned());
+    }
+    let mut programs = vec!["kill"];
+    for fault in faults {
+        programs.extend_from_slice(match fault {
+            Fault::Partition(_) => &["ip", "nft", "nsenter"],
+            Fault::FullDisk(_) | Fault::SlowDisk(_) => {
+                &["ip", "nft", "nsenter", "mkfs.ext4", "mount", "umount", "fallocate", "df", "cp"]
+            }
+            Fault::Clock(_) => &["cc"],
+            Fault::Flip(_) => &["cp"],
+            Fault::Kill(..) | Fault::Pause(_) => &[],
+        });
+    }
+    if let Some(program) = programs.into_iter().find(|program| !is_there(program)) {
+        return Some(format!(
+            "the program {program} is not there (Debian has ip in iproute2, nft in nftables, \
+             nsenter, mount and fallocate in util-linux, mkfs.ext4 in e2fsprogs, cc in gcc)"
+        ));
+    }
+    let takes_throttle = faults.iter().any(|fault| matches!(fault, Fault::SlowDisk(_)));
+    if takes_throttle && !Path::new(super::disks::CONTROL).is_dir() {
+        let control = super::disks::CONTROL;
+        return Some(format!("slow disks take the control group version 1 blkio, in {control}"));
+    }
+    None
+}
+
+/// Whether nodes have to be in network namespaces for it.
+pub(super) fn takes_root(fault: Fault) -> bool {
+    match fault {
+        Fault::Partition(_) | Fault::FullDisk(_) | Fault::SlowDisk(_) => true,
+        Fault::Kill(..) | Fault::Pause(_) | Fault::Clock(_) | Fault::Flip(_) => false,
+    }
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+}
+
+/// Whether a program is where programs are looked for.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fails_says_why() {
+        assert_eq!(run("echo", &["a", "b"]), Ok("a b\n".to_owned()));
+        let error = run("ls", &["/there is no such file"]).unwrap_err();
+        assert!(error.contains("ls /there is no such file: exit status"), "{error}");
+        assert!(run("no-such-program", &[]).unwrap_err().starts_with("no-such-program"));
+        assert!(is_there("ls") && !is_there("no-such-program"));
+    }
+}
