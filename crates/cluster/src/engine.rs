@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, Membership, NotNow, ReadLevel,
-    Reign, Role, RoleWatcher, StateMachine, Tail,
+    BarrierDone, CommitDone, CommitError, CommitLog, Difference, Gone, LogBatch, Membership,
+    NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use openraft::Raft;
 use openraft::alias::JoinHandleOf;
@@ -149,6 +149,21 @@ impl RaftLog {
 impl LogHandle {
     pub(crate) fn status(&self) -> Status {
         self.members.status(&self.shared)
+    }
+
+    /// The log fails, and stays so.
+    pub(crate) fn fail(&self, reason: String) {
+        self.shared.fail(reason);
+    }
+
+    /// The members had the same state after this record.
+    pub(crate) fn found_alike(&self, lsn: Lsn) {
+        self.shared.compared(Some(lsn), None);
+    }
+
+    /// They have not.
+    pub(crate) fn found_apart(&self, difference: &Difference) {
+        self.shared.compared(None, Some(difference.to_string()));
     }
 
     /// What speaks against a server's leading, as it was found out.

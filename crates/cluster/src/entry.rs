@@ -14,15 +14,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use history::log::{ENTRY_BLANK as BLANK, ENTRY_MEMBERSHIP as MEMBERSHIP};
 use journal::JournalPosition;
 use openraft::EntryPayload;
 
 use crate::types::{Entry, LogId, Membership, Node, RecordBytes, Vote};
 
-/// Begins the entry of a new leader, which says nothing else.
-const BLANK: [u8; 2] = [0x00, 0x00];
-/// Begins an entry that says who takes part.
-const MEMBERSHIP: [u8; 2] = [0xff, 0xff];
 /// The form of what follows [`MEMBERSHIP`].
 const MEMBERSHIP_FORM: u8 = 1;
 /// The most members there can be, voters and learners.

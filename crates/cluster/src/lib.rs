@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(missing_docs, reason = "tests explain themselves by name"))]
 
 mod asks;
+mod comparing;
 mod engine;
 mod entry;
 mod errands;
@@ -34,7 +35,9 @@ pub use engine::{
 pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::{Engine, RaftMachine};
-pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
+pub use options::{
+    COMPARE_EVERY, FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX,
+};
 pub use receiver::MemberReceiver;
 pub use service::{AnswerDone, AskedHere, LeaderAnswered, MemberReport, Service, ServiceParts};
 pub use types::{Node, RecordOutcome, Runtime, SnapshotFile, Types};

@@ -17,6 +17,8 @@ pub const FAILOVER_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const FAILOVER_AFTER_MIN: Duration = Duration::from_millis(200);
 /// The longest.
 pub(crate) const FAILOVER_AFTER_MAX: Duration = Duration::from_secs(60);
+/// How often the members compare their states, by default.
+pub const COMPARE_EVERY: Duration = Duration::from_secs(5);
 /// How long a batch waits for its outcome after the lead is lost, by default.
 pub const OUTCOME_WAIT: Duration = Duration::from_secs(10);
 /// The most voters: each further one makes writes slower, and more may fail than ever do.
@@ -37,6 +39,8 @@ pub struct Options {
     pub failover_after: Duration,
     /// How long a batch waits for its outcome after the lead is lost.
     pub outcome_wait: Duration,
+    /// How often the members compare their states.
+    pub compare_every: Duration,
     /// What elections draw their moments from.
     pub seed: u64,
     /// How much of the log is kept for members that fall behind, in bytes.
@@ -61,6 +65,7 @@ impl Options {
             members,
             failover_after: FAILOVER_AFTER,
             outcome_wait: OUTCOME_WAIT,
+            compare_every: COMPARE_EVERY,
             seed,
             log_keep_bytes: LOG_KEEP_BYTES,
             preferred: BTreeSet::new(),

@@ -23,6 +23,7 @@ use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use crate::asks::{ASK_READ, Asks};
+use crate::comparing::{ASK_DIGESTS, Comparing, encode};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
@@ -130,12 +131,24 @@ impl Service {
             peers.know(*member, &node.address);
         }
         let asks = Asks::Peers(peers.clone());
+        let every = options.compare_every;
+        let (digests, kept) = (Arc::clone(&state), errands.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
         let Started { log, receiver, driver, engine } = started;
         let log = Arc::new(log);
+        let comparing = Comparing {
+            id,
+            every,
+            peers: peers.clone(),
+            state: Arc::clone(&digests),
+            errands: kept,
+            log: log.0.clone(),
+            engine: engine.clone(),
+        };
         let asks = MemberAsks {
             log: log.0.clone(),
+            state: digests,
             asked_here: Arc::clone(&asked_here),
             clock: Arc::clone(&clock),
         };
@@ -155,9 +168,11 @@ impl Service {
             serve(listener, credentials, Arc::new(handler), ServerLimits::default(), &peers);
         caught_up(&engine, CATCH_UP_WAIT).await?;
         let watcher = tokio::spawn(watcher.run());
+        let comparing = tokio::spawn(comparing.run());
         let until_closed = async move {
             let _ = driver.await;
             watcher.abort();
+            comparing.abort();
             drop(server);
         };
         let service = Arc::new(Self { log, peers, runtime, id, asked_here, engine });
@@ -312,6 +327,7 @@ impl MemberReport {
 /// Answers what the other members ask.
 struct MemberAsks {
     log: LogHandle,
+    state: Arc<dyn StateMachine>,
     asked_here: AskedHere,
     clock: Arc<dyn Clock>,
 }
@@ -335,6 +351,7 @@ impl MemberAsks {
                 };
                 self.log.read_index(Box::new(done));
             }
+            Some(ASK_DIGESTS) => drop(answer.send(encode(&self.state.digests()))),
             Some(ASK_STATUS) => {
                 let report = MemberReport::of(&self.log.status());
                 let report = MemberReport { clock_us: self.clock.now().0, ..report };

@@ -29,9 +29,19 @@ pub(crate) struct Shared {
     confirmed: Mutex<Option<Instant>>,
     /// Records that had no effect.
     voids: AtomicU64,
+    compared: Mutex<Compared>,
     watched: Mutex<Watched>,
     /// Why this server should not lead, as it was last judged.
     unfit: Mutex<Option<String>>,
+}
+
+/// What came of comparing this member's state with those of the others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Compared {
+    /// The last record after which all that were heard had the same.
+    pub(crate) alike: Option<Lsn>,
+    /// How they differ now, in a sentence.
+    pub(crate) difference: Option<String>,
 }
 
 /// What speaks against a server's leading, as far as it takes long to find out.
@@ -54,6 +64,7 @@ impl Shared {
             heard: Mutex::new(None),
             confirmed: Mutex::new(None),
             voids: AtomicU64::new(0),
+            compared: Mutex::default(),
             watched: Mutex::default(),
             unfit: Mutex::default(),
         })
@@ -161,6 +172,18 @@ impl Shared {
     /// How many records had no effect since the start.
     pub(crate) fn voids(&self) -> u64 {
         self.voids.load(Ordering::Relaxed)
+    }
+
+    /// The states were compared; what was alike before is remembered while they differ.
+    pub(crate) fn compared(&self, alike: Option<Lsn>, difference: Option<String>) {
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        compared.alike = alike.or(compared.alike);
+        compared.difference = difference;
+    }
+
+    /// What came of comparing the states last.
+    pub(crate) fn last_compared(&self) -> Compared {
+        self.compared.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records could not be applied: nothing is, from now on.

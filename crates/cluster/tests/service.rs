@@ -14,13 +14,15 @@ use cluster::{Node, Options, RaftLog, Service, ServiceParts};
 use environment::{SystemClock, Timestamp};
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
-    ApplyError, CommitError, CommitLog, Decided, Durability, EncodedRecord, LogBatch, MemberChange,
-    NotNow, ReadLevel, Reign, Role, StateMachine,
+    ApplyError, CommitError, CommitLog, Decided, Difference, Durability, EncodedRecord, LogBatch,
+    MemberChange, NotNow, ReadLevel, Reign, Role, StateMachine,
 };
 use history::record::{OpKind, Origin, Who};
+use history::recovery::StoreMachine;
 use journal::simulated::{Fault, SimDisk};
 use journal::{Disk, Journal, JournalError, JournalOptions, JournalPosition};
-use store::{LogPosition, Lsn};
+use schema::{Change, Schema, SettingChange};
+use store::{DigestPoint, IndexConfig, LogPosition, Lsn, Mark, Store, StoreOptions};
 use tempfile::TempDir;
 
 const CLUSTER: [u8; 16] = [7; 16];
@@ -439,4 +441,148 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
     }
     assert_eq!(ask(&*log, ReadLevel::Local), Ok(Lsn(1)));
     log.close();
+}
+
+/// A store as the state machine, which remembers what it was told of the others.
+struct Compared {
+    machine: StoreMachine,
+    store: Arc<Store>,
+    found: Mutex<Option<Difference>>,
+}
+
+impl StateMachine for Compared {
+    fn apply(
+        &self,
+        decided: Decided,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        self.machine.apply(decided, records, position)
+    }
+
+    fn applied(&self) -> Lsn {
+        self.machine.applied()
+    }
+
+    fn position(&self) -> LogPosition {
+        self.machine.position()
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        self.machine.membership()
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.machine.set_membership(octets);
+    }
+
+    fn digests(&self) -> Vec<DigestPoint> {
+        self.machine.digests()
+    }
+
+    fn differs(&self, difference: &Difference) {
+        *self.found.lock().unwrap() = Some(difference.clone());
+    }
+}
+
+fn setting(value: &str) -> Change {
+    let values = vec![value.to_owned()];
+    Change::Setting(SettingChange { name: "colour".to_owned(), values })
+}
+
+/// Stores with one record, all copies of one data directory.
+fn copies(of: &std::path::Path, count: u64) -> BTreeMap<u64, Arc<Compared>> {
+    let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
+    let first = of.join("1");
+    let (schema, indexes) = (Schema::builtin(), IndexConfig::none());
+    let store = Store::create(&first, &options, Arc::clone(&schema), indexes, &[]).unwrap();
+    let mut batch = store.begin().unwrap();
+    batch.change(&setting("blue")).unwrap();
+    let position = LogPosition { term: 1, index: 1 };
+    let mark = Mark { lsn: Lsn(1), hash: 7, time_us: 1, position };
+    assert_eq!(batch.record(mark).unwrap(), store::Applied::Done);
+    batch.commit().unwrap();
+    drop(store);
+    for id in 2..=count {
+        let other = of.join(id.to_string());
+        std::fs::create_dir(&other).unwrap();
+        for file in std::fs::read_dir(&first).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), other.join(file.file_name())).unwrap();
+        }
+    }
+    let opened = (1..=count).map(|id| {
+        let path = of.join(id.to_string());
+        let store = Arc::new(Store::open(&path, &options, Arc::clone(&schema)).unwrap());
+        store.keep_digest().unwrap();
+        let machine = StoreMachine::new(Arc::clone(&store));
+        (id, Arc::new(Compared { machine, store, found: Mutex::default() }))
+    });
+    opened.collect()
+}
+
+/// Waits until `look` finds something.
+#[track_caller]
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let step = Duration::from_millis(5);
+    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::park_timeout(step);
+    }
+    panic!("waited in vain: {what}");
+}
+
+#[test]
+fn a_member_whose_data_are_others_is_found_and_leaves() {
+    let directory = tempfile::tempdir().unwrap();
+    let states = copies(directory.path(), 3);
+    let mut cluster = Cluster::new(3);
+    let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
+    let parts: Vec<_> = states
+        .iter()
+        .map(|(id, state)| {
+            let mut parts = cluster.parts(*id, &disks[id], Arc::clone(state) as _);
+            parts.options.compare_every = Duration::from_millis(20);
+            (*id, parts)
+        })
+        .collect();
+    let services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
+        let started: Vec<_> = parts
+            .into_iter()
+            .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
+            .collect();
+        started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+    });
+    for service in services.values() {
+        wait_for("the same on all", || (service.status().alike == Some(Lsn(1))).then_some(()));
+        assert_eq!(service.status().difference, None);
+    }
+    // The one that leads, which is the hardest.
+    let (odd, _) = leader(&services);
+    states[&odd].store.plant(&setting("red")).unwrap();
+    let found = wait_for("it knows", || states[&odd].found.lock().unwrap().clone());
+    assert_eq!((found.lsn, found.points.len()), (Lsn(1), 3));
+    wait_for("it leaves", || match services[&odd].log().role() {
+        Role::Failed(reason) => {
+            assert!(reason.contains("not those of the others"), "{reason}");
+            Some(())
+        }
+        _ => None,
+    });
+    // The others go on, and say what they see.
+    let rest: BTreeMap<u64, Arc<Service>> = services
+        .iter()
+        .filter(|(id, _)| **id != odd)
+        .map(|(id, service)| (*id, Arc::clone(service)))
+        .collect();
+    leader(&rest);
+    for (id, service) in &rest {
+        let said = wait_for("they see it", || service.status().difference);
+        assert!(said.contains("differ after change record 1"), "{said}");
+        assert!(states[id].found.lock().unwrap().is_none());
+        assert!(!matches!(service.log().role(), Role::Failed(_)));
+    }
+    services.values().for_each(|service| service.log().close());
 }

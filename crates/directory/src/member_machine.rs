@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use history::log::{ApplyError, Decided, EncodedRecord, StateMachine};
+use history::log::{ApplyError, Decided, Difference, EncodedRecord, StateMachine};
 use history::recovery::StoreMachine;
-use store::{LogPosition, Lsn, Store};
+use store::{DigestPoint, LogPosition, Lsn, Store};
 
 use crate::forward::known_requests::KnownRequests;
 use crate::quarantine::Quarantine;
@@ -28,6 +28,10 @@ impl StateMachine for MemberMachine {
         records: &[EncodedRecord],
         position: LogPosition,
     ) -> Result<(), ApplyError> {
+        if let Some(reason) = self.quarantine.reason() {
+            let lsn = Lsn(self.store.published().lsn.0 + 1);
+            return Err(ApplyError::Diverged { lsn, reason: reason.to_owned() });
+        }
         let applied = self.machine.apply(decided, records, position);
         match (&applied, &self.known) {
             (Ok(()), Some(known)) => known.note(records),
@@ -51,5 +55,13 @@ impl StateMachine for MemberMachine {
 
     fn set_membership(&self, octets: Vec<u8>) {
         self.machine.set_membership(octets);
+    }
+
+    fn digests(&self) -> Vec<DigestPoint> {
+        self.machine.digests()
+    }
+
+    fn differs(&self, difference: &Difference) {
+        self.quarantine.note_difference(difference, &self.store);
     }
 }

@@ -147,9 +147,9 @@ impl Directory {
             scram_keys: Arc::clone(&scram_keys),
             schema_times: Mutex::default(),
         });
-        let machine = machine_of(&following, known.as_ref(), &options, &quarantine);
+        let machine = machine_of(&following, known.as_ref(), &options, &quarantine)?;
         let log = open_log(machine, &store, &journal, &options, &clock)?;
-        let forwarding = forwarding(&options, known, &log, &clock);
+        let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let position_key = PositionKey::of(&store.id());
         let fresh_reads = FreshReads::of(&options, &log, &following.state.load().schema, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
@@ -242,20 +242,21 @@ fn machine_of(
     known: Option<&Arc<KnownRequests>>,
     options: &DirectoryOptions,
     quarantine: &Arc<Quarantine>,
-) -> Arc<dyn StateMachine> {
+) -> Result<Arc<dyn StateMachine>, DirectoryError> {
     let mut machine = StoreMachine::new(Arc::clone(&following.store));
     // Else all is decided here.
     if options.log.is_some() {
+        quarantine.prepare()?;
         machine = machine.followed_by(Arc::clone(following) as Arc<dyn Follower>);
     } else if known.is_none() {
-        return Arc::new(machine);
+        return Ok(Arc::new(machine));
     }
-    Arc::new(MemberMachine {
+    Ok(Arc::new(MemberMachine {
         machine,
         store: Arc::clone(&following.store),
         quarantine: Arc::clone(quarantine),
         known: known.cloned(),
-    })
+    }))
 }
 
 /// Opens the journal; that of one server with all that is in it applied.
@@ -268,6 +269,10 @@ fn open_journal(
         return recover(store, disk, options);
     }
     let journal = recovery::open_unapplied(store, disk, options.journal_options(store.id()))?;
+    if !store.keeps_digest() {
+        tracing::info!("the digest of the data is computed, once");
+        store.keep_digest()?;
+    }
     Ok(Arc::new(journal))
 }
 
@@ -275,14 +280,16 @@ fn open_journal(
 fn forwarding(
     options: &DirectoryOptions,
     known: Option<Arc<KnownRequests>>,
+    store: &Store,
     log: &Arc<dyn CommitLog>,
     clock: &Arc<dyn Clock>,
-) -> Option<Arc<Forwarding>> {
-    let (forwarder, known) = options.forwarder.as_ref().zip(known)?;
-    known.fill(&**log);
+) -> Result<Option<Arc<Forwarding>>, DirectoryError> {
+    let both = options.forwarder.as_ref().zip(known);
+    let Some((forwarder, known)) = both else { return Ok(None) };
+    known.fill(store)?;
     let (limits, refers) = (&options.limits, options.refers_writes);
     let options = ForwardingOptions { limits, refers, known };
-    Some(Forwarding::start(Arc::clone(forwarder), log, clock, options))
+    Ok(Some(Forwarding::start(Arc::clone(forwarder), log, clock, options)))
 }
 
 /// Opens the commit log over the journal.

@@ -5,7 +5,8 @@
 //! be wrong, so it answers nothing, keeps what was found in a file, and does not start while the
 //! file is there.
 //!
-//! Invariant: the file is there, durably, before the log hears that it failed.
+//! Invariant: the file is there, durably, before the log hears that it failed. A member of a
+//! cluster has it under another name from its start on, so that a full disk does not prevent it.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use environment::Clock;
-use history::log::{ApplyError, EncodedRecord};
+use history::log::{ApplyError, Difference, EncodedRecord};
 use history::record::RecordHead;
 use store::{LogPosition, Lsn, Store};
 
@@ -50,6 +51,19 @@ impl Quarantine {
         }
     }
 
+    /// Has room for what may be found.
+    ///
+    /// # Errors
+    /// When the data directory cannot be written.
+    pub(crate) fn prepare(&self) -> Result<(), DirectoryError> {
+        let path = self.data.join(NEW_FILE);
+        let made = File::create(&path).and_then(|mut file| {
+            file.write_all(&[b' '; EVIDENCE_BYTES])?;
+            file.sync_all()
+        });
+        made.map_err(|source| DirectoryError::io(path, source))
+    }
+
     /// Why nothing is served, if so.
     #[inline]
     pub(crate) fn reason(&self) -> Option<&str> {
@@ -60,18 +74,34 @@ impl Quarantine {
     fn begin(&self, reason: String, evidence: &serde_json::Value) {
         tracing::error!(%reason, "nothing is served any more");
         if let Err(error) = self.write(evidence) {
-            let file = self.data.join(QUARANTINE_FILE);
-            tracing::error!(%error, file = %file.display(), "the evidence cannot be kept");
+            tracing::error!(%error, %evidence, "the evidence cannot be kept");
+            // Without it, too, nothing is served after a start.
+            if let Err(error) = self.put() {
+                let file = self.data.join(QUARANTINE_FILE);
+                tracing::error!(
+                    %error,
+                    file = %file.display(),
+                    "the file that keeps the server from starting cannot be made: make it yourself"
+                );
+            }
         }
         let _ = self.found.set(reason);
     }
 
     fn write(&self, evidence: &serde_json::Value) -> io::Result<()> {
-        let (path, new) = (self.data.join(QUARANTINE_FILE), self.data.join(NEW_FILE));
-        let mut file = File::create(&new)?;
-        writeln!(file, "{evidence:#}")?;
+        let path = self.data.join(NEW_FILE);
+        // Over what was prepared.
+        let mut file = File::options().write(true).create(true).truncate(false).open(path)?;
+        let text = format!("{evidence:#}\n");
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
         file.sync_all()?;
-        fs::rename(new, path)?;
+        self.put()
+    }
+
+    /// Puts the file where it is looked for.
+    fn put(&self) -> io::Result<()> {
+        fs::rename(self.data.join(NEW_FILE), self.data.join(QUARANTINE_FILE))?;
         File::open(&self.data)?.sync_all()
     }
 
@@ -105,9 +135,7 @@ impl Quarantine {
         lsn: Lsn,
         record: Option<(&EncodedRecord, LogPosition)>,
     ) -> (String, serde_json::Value) {
-        let reason = format!(
-            "this server is in quarantine, because its data are not those of the cluster: {error}"
-        );
+        let reason = format!("{IN_QUARANTINE}: {error}");
         let here = store.published();
         let head = record.and_then(|(record, _)| RecordHead::read(&record.bytes).ok());
         let position = record.map_or(here.position, |(_, position)| position);
@@ -121,15 +149,92 @@ impl Quarantine {
             "hash_after_in_record": head.map(|head| hash(head.hash)),
             "hash_here": hash(here.hash),
             "last_record_here": here.lsn.0,
-            "store": store.id().map(|octet| format!("{octet:02x}")).concat(),
+            "store": id_text(store),
             "time": self.clock.now().generalized_time(),
         });
         (reason, evidence)
     }
+
+    /// The data of `store` are not those of the other members. The first reason stays.
+    pub(crate) fn note_difference(&self, difference: &Difference, store: &Store) {
+        if self.reason().is_some() {
+            return;
+        }
+        let reason = format!("{IN_QUARANTINE}: {difference}");
+        let points = difference.points.iter().map(|(member, point)| {
+            serde_json::json!({
+                "member": member,
+                "digest": point.digest.to_string(),
+                "hash": format!("{:016x}", point.hash),
+            })
+        });
+        let here = store.published();
+        let evidence = serde_json::json!({
+            "reason": reason,
+            "record": difference.lsn.0,
+            "last_record_alike": difference.same.0,
+            "members": points.collect::<Vec<_>>(),
+            "hash_here": format!("{:016x}", here.hash),
+            "last_record_here": here.lsn.0,
+            "store": id_text(store),
+            "time": self.clock.now().generalized_time(),
+        });
+        self.begin(reason, &evidence);
+    }
 }
+
+/// A store's id, as text.
+fn id_text(store: &Store) -> String {
+    store.id().map(|octet| format!("{octet:02x}")).concat()
+}
+
+/// What every reason begins with.
+const IN_QUARANTINE: &str =
+    "this server is in quarantine, because its data are not those of the cluster";
 
 /// What was found, in the data directory; while it is there, the directory does not open.
 const QUARANTINE_FILE: &str = "quarantine.json";
 
 /// Until it is whole.
 const NEW_FILE: &str = "quarantine.new";
+
+/// Room for what is found, in bytes: a page of the disk.
+const EVIDENCE_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use environment::{ManualClock, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn it_lasts_also_when_what_was_found_cannot_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path();
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp(0)));
+        let quarantine = Quarantine::open(data, &clock).unwrap();
+        quarantine.prepare().unwrap();
+        // A file that cannot be written.
+        fs::remove_file(data.join(NEW_FILE)).unwrap();
+        fs::create_dir(data.join(NEW_FILE)).unwrap();
+        quarantine.begin("because".to_owned(), &serde_json::json!({ "reason": "because" }));
+        assert_eq!(quarantine.reason(), Some("because"));
+        assert!(Quarantine::open(data, &clock).is_err());
+    }
+
+    #[test]
+    fn what_was_prepared_becomes_what_was_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path();
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp(0)));
+        let quarantine = Quarantine::open(data, &clock).unwrap();
+        quarantine.prepare().unwrap();
+        assert!(Quarantine::open(data, &clock).is_ok());
+        quarantine.begin("because".to_owned(), &serde_json::json!({ "reason": "because" }));
+        let Err(DirectoryError::Quarantined { reason, .. }) = Quarantine::open(data, &clock) else {
+            panic!("it is in quarantine");
+        };
+        assert_eq!(reason, "because");
+        assert!(!data.join(NEW_FILE).exists());
+    }
+}

@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{LogPosition, Lsn, StoreError};
+use store::{DigestPoint, LogPosition, Lsn, StoreError};
 
 use crate::record::RECORD_LENGTH_MAX_BYTES;
 
@@ -42,6 +42,18 @@ pub struct Reign(pub u64);
 impl Reign {
     /// The one reign of a server that is alone by design.
     pub const ETERNAL: Self = Self(1);
+}
+
+/// Begins an entry of a log of several machines that says nothing: the first of a reign.
+pub const ENTRY_BLANK: [u8; 2] = [0x00, 0x00];
+
+/// Begins an entry of such a log that says who takes part.
+pub const ENTRY_MEMBERSHIP: [u8; 2] = [0xff, 0xff];
+
+/// Whether an entry of a log is a record: the log's own begin with two octets that none begins
+/// with.
+pub fn is_record(payload: &[u8]) -> bool {
+    !payload.starts_with(&ENTRY_BLANK) && !payload.starts_with(&ENTRY_MEMBERSHIP)
 }
 
 /// One record as it travels: written by `record` and never changed.
@@ -145,11 +157,11 @@ pub trait StateMachine: Send + Sync {
     /// already and only becomes visible; the rest is decoded and applied. `records` follow each
     /// other without a gap, in number and in index, and are of one term; the last is at `position`.
     ///
-    /// A batch that was decided here may come in parts, and becomes visible with its last part. In
-    /// every new reign, the first call is with [`Decided::Elsewhere`], if need be without records:
-    /// parts that came become visible, and what else was decided is given up. Before a call with
-    /// [`Decided::Elsewhere`] every batch that is not to come any more is done, because it waits
-    /// for the batch that is being decided.
+    /// A batch that was decided here may come in parts, and becomes visible with its last part.
+    /// When a new reign begins and parts are not visible, there is a call with
+    /// [`Decided::Elsewhere`] and without records before any other: these parts become visible, and
+    /// what else was decided is given up. Before a call with [`Decided::Elsewhere`] every batch
+    /// that is not to come any more is done, because it waits for the batch that is being decided.
     ///
     /// # Errors
     /// When the state cannot take them. The log then commits nothing more.
@@ -176,6 +188,27 @@ pub trait StateMachine: Send + Sync {
 
     /// Keeps who takes part; durable not later than what is applied afterwards.
     fn set_membership(&self, octets: Vec<u8>);
+
+    /// Digests of the state after records that are visible, in their order, the last one that of
+    /// now. What was told of a record once stays so. Empty where none is kept.
+    fn digests(&self) -> Vec<DigestPoint> {
+        Vec::new()
+    }
+
+    /// This state is not that of the other machines, which agree with each other: nothing is to be
+    /// answered from it any more. What is applied from now on fails.
+    fn differs(&self, _difference: &Difference) {}
+}
+
+/// Machines with different states after the same record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Difference {
+    /// The last record after which all had the same, as far as it is known; 0 if none is.
+    pub same: Lsn,
+    /// The first record after which they had not.
+    pub lsn: Lsn,
+    /// What each machine that was heard has after it, by its number.
+    pub points: Vec<(u64, DigestPoint)>,
 }
 
 /// Where the records were decided that are applied.
@@ -329,6 +362,22 @@ impl fmt::Display for Gone {
 }
 
 impl std::error::Error for Gone {}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { same, lsn, points } = self;
+        write!(f, "the data differ after change record {}", lsn.0)?;
+        if same.0 > 0 {
+            write!(f, ", and not yet after {}", same.0)?;
+        }
+        for (at, (member, point)) in points.iter().enumerate() {
+            let before = if at == 0 { ": " } else { ", " };
+            let DigestPoint { hash, digest, .. } = point;
+            write!(f, "{before}member {member} has the digest {digest} and the hash {hash:016x}")?;
+        }
+        Ok(())
+    }
+}
 
 impl fmt::Display for CommitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,7 +24,7 @@ use journal::{
 use store::{LogPosition, Mark, Store};
 
 use crate::data_directory::JOURNAL_DIRECTORY;
-use crate::log::ApplyError;
+use crate::log::{ApplyError, is_record};
 use crate::record::RecordHead;
 use common::is_of_several;
 use replay::{Outcome, Replay};
@@ -32,7 +32,7 @@ use replay::{Outcome, Replay};
 pub use accept::{AcceptedLoss, accept_loss};
 pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
 pub use common::{is_of_cluster, replay_committed};
-pub use machine::{Follower, StoreMachine, Voids};
+pub use machine::{Follower, StoreMachine};
 
 /// What opening the journal found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -132,6 +132,9 @@ pub fn open_unapplied(
             if low > base.position.index + 1 {
                 return Err(behind(&base, low));
             }
+            // A vote by what is left could lose what others count on.
+            let last = journal.last().map_or(low - 1, |last| last.index);
+            common::refuse_end(&base, last)?;
             return Ok(journal);
         }
         Ok((journal, _)) => journal.close(),
@@ -218,7 +221,7 @@ fn replay_batch(
     {
         let LogEntry { place, payload } = entry?;
         bytes += payload.len();
-        if is_of_several && !common::is_record(&payload) {
+        if is_of_several && !is_record(&payload) {
             continue;
         }
         let position = LogPosition { term: place.term, index: place.index };

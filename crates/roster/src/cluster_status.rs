@@ -19,6 +19,10 @@ pub(crate) struct ClusterView {
     pub(crate) told_by: u64,
     /// Who leads, as far as that one knows.
     leader: Option<u64>,
+    /// The last change after which the one who tells found the data of members to be the same.
+    alike_lsn: Option<u64>,
+    /// How the data of the members differ, if they do.
+    difference: Option<String>,
     members: Vec<Member>,
 }
 
@@ -113,6 +117,10 @@ impl ClusterView {
         Ok(Self {
             told_by: own.and_then(|own| number(own, "roster-cluster-member")).unwrap_or(0),
             leader: own.and_then(|own| number(own, "roster-cluster-leader")),
+            alike_lsn: own.and_then(|own| number(own, "roster-cluster-alike-lsn")),
+            difference: own
+                .and_then(|own| own.text("roster-cluster-difference"))
+                .map(str::to_owned),
             members,
         })
     }
@@ -164,7 +172,15 @@ impl ClusterView {
     pub(crate) fn advice(&self, before: Option<&Self>) -> Vec<String> {
         let earlier = |id| before.and_then(|before| before.lag_of(id));
         let of_members = self.members.iter().flat_map(|one| one.advice(earlier(one.member)));
-        self.advice_of_all().into_iter().chain(of_members).collect()
+        self.differing().into_iter().chain(self.advice_of_all()).chain(of_members).collect()
+    }
+
+    fn differing(&self) -> Option<String> {
+        let difference = self.difference.as_ref()?;
+        Some(format!(
+            "{difference}; a member in quarantine is made anew from a copy of another, and where \
+             none is, stop all of them and compare"
+        ))
     }
 
     fn advice_of_all(&self) -> Option<String> {
@@ -205,7 +221,13 @@ mod tests {
             failed: *role == "failed",
             ..Member::default()
         });
-        ClusterView { told_by: 1, leader: None, members: members.collect() }
+        ClusterView {
+            told_by: 1,
+            leader: None,
+            alike_lsn: None,
+            difference: None,
+            members: members.collect(),
+        }
     }
 
     #[test]
@@ -225,6 +247,10 @@ mod tests {
         assert!(few.advice(None)[0].contains("1 of 3 members answer and 2 are needed"));
         let failed = view(&[("leader", Some(0)), ("failed", Some(0)), ("follower", Some(0))]);
         assert!(failed.advice(None)[0].contains("the log of member 2 has failed"));
+        let differ = "the data differ after change record 9".to_owned();
+        let well = view(&[("leader", Some(0)), ("follower", Some(3)), ("follower", Some(0))]);
+        let differ = ClusterView { difference: Some(differ), ..well };
+        assert!(differ.advice(None)[0].starts_with("the data differ after change record 9; "));
         let [early, late] = [2_000, 3_000].map(|lag| {
             view(&[("leader", Some(0)), ("follower", Some(lag)), ("follower", Some(0))])
         });

@@ -12,7 +12,7 @@ use store::Lsn;
 use tokio::sync::mpsc;
 
 use super::command::Command;
-use crate::shared::Shared;
+use crate::shared::{Compared, Shared};
 use crate::types::Types;
 
 /// How the cluster is doing, as far as one server knows.
@@ -38,6 +38,11 @@ pub struct Status {
     pub heard_age: Option<Duration>,
     /// Records without effect since its start.
     pub voids: u64,
+    /// The last record after which its state was compared with those of other members, and was the
+    /// same; none if it never was compared.
+    pub alike: Option<Lsn>,
+    /// How the states of the members differ, if they do.
+    pub difference: Option<String>,
     /// Why it should not lead; none if nothing speaks against it.
     pub unfit: Option<String>,
     /// All that take part, by number.
@@ -71,6 +76,7 @@ impl Members {
         let metrics = self.metrics.borrow_watched().clone();
         let index = |id: u64| id + 1;
         let committed = metrics.local_committed.map(|id| index(id.index));
+        let Compared { alike, difference } = shared.last_compared();
         Status {
             id: metrics.id,
             role: shared.progress.role(),
@@ -82,6 +88,8 @@ impl Members {
             quorum_age: metrics.last_quorum_acked.map(|at| at.elapsed()),
             heard_age: shared.heard_age(),
             voids: shared.voids(),
+            alike,
+            difference,
             unfit: shared.unfit(),
             members: self.members(&metrics),
         }

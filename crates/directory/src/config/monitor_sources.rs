@@ -158,6 +158,10 @@ pub struct ClusterState {
     pub quorum_age_us: Option<u64>,
     /// Changes without effect since the start.
     pub voids: u64,
+    /// The last change after which it was found to have the same data as other members.
+    pub alike_lsn: Option<u64>,
+    /// How the data of the members differ, if they do.
+    pub difference: Option<String>,
     /// Why it should not lead; none if nothing speaks against it.
     pub unfit: Option<String>,
     /// Why its log has failed.

@@ -1,8 +1,10 @@
 //! Which requests were carried out not long ago, and which are being carried out for other nodes:
 //! what is sent twice happens once.
 //!
-//! Invariant: the request of a record is known before the record is answered, on each node alike.
-//! Invariant: what is kept is bounded by the constants below, in time, number and octets.
+//! Invariant: the request of a record is known before the record is answered, on each node alike,
+//! also after a restart: the database keeps which requests have records, as long as they are known.
+//! Invariant: what is kept is bounded in time, number and octets, by the constants below and by
+//! `REQUESTS_KEPT_FOR` and `REQUESTS_KEPT_MAX` of the store.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use environment::Clock;
-use history::log::{CommitLog, EncodedRecord};
+use history::log::EncodedRecord;
 use history::record::RecordHead;
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
-use store::Lsn;
+use store::{KeptRequest, Lsn, REQUESTS_KEPT_FOR, Store, StoreError};
 use zeroize::Zeroizing;
 
 use super::answer::ForwardedAnswer;
@@ -34,7 +36,8 @@ pub(crate) struct KnownRequests {
 struct Known {
     /// Those that have a record, with the last one they have.
     applied: FxHashMap<RequestId, Lsn>,
-    applied_order: VecDeque<(Duration, RequestId)>,
+    /// In the order of the records.
+    applied_order: VecDeque<KeptRequest>,
     /// Those of other nodes that are being carried out, with all who wait for the answer.
     underway: FxHashMap<RequestId, Vec<ForwardedDone>>,
     /// What was answered to other nodes.
@@ -66,33 +69,22 @@ impl KnownRequests {
         Arc::new(Self { clock: Arc::clone(clock), known: Mutex::default() })
     }
 
-    /// Fills the table from the records that a log keeps.
-    pub(crate) fn fill(&self, log: &dyn CommitLog) {
-        let applied = log.applied();
-        let tail = log.tail(Lsn(1)).or_else(|gone| log.tail(gone.first));
-        let Ok(mut tail) = tail else { return };
-        let mut newest = Vec::new();
-        // The first is the oldest that is kept.
-        while let Ok(Some(record)) = tail.next_within(Duration::ZERO) {
-            if let Ok(head) = RecordHead::read(&record.bytes) {
-                newest.push((head.time_us(), head.request, head.lsn));
-            }
-            if record.lsn >= applied {
-                break;
-            }
-            if newest.len() > 2 * APPLIED_MAX {
-                newest.drain(..APPLIED_MAX);
-            }
-        }
-        let Some((last_us, ..)) = newest.last().copied() else { return };
-        let kept_us = u64::try_from(KEPT_FOR.as_micros()).unwrap_or(u64::MAX);
-        let now = self.clock.elapsed();
+    /// Fills the table with what the store knows.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn fill(&self, store: &Store) -> Result<(), StoreError> {
+        let stored = store.requests()?;
         let mut known = self.lock();
-        for (time_us, id, lsn) in newest {
-            if time_us.saturating_add(kept_us) >= last_us {
-                known.note(now, id, lsn);
-            }
+        // What was applied since the start was noted, and may be in the store as well.
+        let noted = std::mem::take(&mut known.applied_order);
+        let last = stored.last().map_or(Lsn(0), |last| last.lsn);
+        let later = noted.into_iter().filter(|request| request.lsn > last);
+        known.applied.clear();
+        for request in stored.into_iter().chain(later) {
+            known.note(request);
         }
+        Ok(())
     }
 
     /// The last record of a request, if it has any.
@@ -122,11 +114,11 @@ impl KnownRequests {
 
     /// Records became visible.
     pub(crate) fn note(&self, records: &[EncodedRecord]) {
-        let now = self.clock.elapsed();
         let mut known = self.lock();
         for record in records {
             if let Ok(head) = RecordHead::read(&record.bytes) {
-                known.note(now, head.request, head.lsn);
+                let (id, lsn, time_us) = (head.request, head.lsn, head.time_us());
+                known.note(KeptRequest { id, lsn, time_us });
             }
         }
     }
@@ -158,18 +150,21 @@ impl fmt::Debug for KnownRequests {
 }
 
 impl Known {
-    fn note(&mut self, now: Duration, id: RequestId, lsn: Lsn) {
-        let is_old = |at: Duration| now.saturating_sub(at) > KEPT_FOR;
-        while let Some((at, oldest)) = self.applied_order.front().copied()
-            && (is_old(at) || self.applied_order.len() >= APPLIED_MAX)
+    /// The next record is there. What is too old is forgotten, by the time of the record and not of
+    /// the clock: all nodes know the same.
+    fn note(&mut self, request: KeptRequest) {
+        let KeptRequest { id, lsn, time_us } = request;
+        while let Some(oldest) = self.applied_order.front().copied()
+            && !oldest.is_kept(lsn, time_us)
         {
             self.applied_order.pop_front();
-            self.applied.remove(&oldest);
+            // A request of many records is as old as the last of them.
+            if self.applied.get(&oldest.id) == Some(&oldest.lsn) {
+                self.applied.remove(&oldest.id);
+            }
         }
-        // A request of many records is as old as the first of them.
-        if self.applied.insert(id, lsn).is_none() {
-            self.applied_order.push_back((now, id));
-        }
+        self.applied.insert(id, lsn);
+        self.applied_order.push_back(request);
         // What was answered in an earlier reign is not true any more.
         if let Some(answer) = self.answered.remove(&id) {
             self.answered_bytes -= answer.len();
@@ -177,7 +172,7 @@ impl Known {
     }
 
     fn keep(&mut self, now: Duration, id: RequestId, answer: Zeroizing<Vec<u8>>) {
-        let is_old = |at: Duration| now.saturating_sub(at) > KEPT_FOR;
+        let is_old = |at: Duration| now.saturating_sub(at) > REQUESTS_KEPT_FOR;
         while let Some((at, oldest)) = self.answered_order.front().copied()
             && (is_old(at)
                 || self.answered_order.len() >= ANSWERED_MAX
@@ -231,13 +226,6 @@ const fn is_final(answer: &ForwardedAnswer) -> bool {
         | ForwardedAnswer::Refused { .. } => false,
     }
 }
-
-/// How long it is known that a request was carried out, and what was answered.
-const KEPT_FOR: Duration = Duration::from_secs(600);
-
-/// Requests that are known to be carried out: 25 seconds at forty thousand a second, and longer
-/// than an update is tried.
-const APPLIED_MAX: usize = 1 << 20;
 
 /// Answers that are kept, in number and octets, and of one.
 const ANSWERED_MAX: usize = 100_000;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use directory::{Directory, DirectoryOptions, MakeLog};
 use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Decided, EncodedRecord, Gone, LogBatch,
-    Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    BarrierDone, CommitDone, CommitError, CommitLog, Decided, Difference, EncodedRecord, Gone,
+    LogBatch, Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine,
+    Tail,
 };
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
-use store::{FlushOptions, LogPosition, Lsn};
+use store::{Digest, DigestPoint, FlushOptions, LogPosition, Lsn};
 use tempfile::TempDir;
 
 use crate::support::{Answer, Asked, Client, SUFFIX, Served, init, manual_clock, small};
@@ -431,4 +432,46 @@ fn a_server_that_has_diverged_serves_nobody() {
     assert!(refused.contains(&record) && refused.contains("quarantine.json"), "{refused}");
     std::fs::remove_file(options.data.join("quarantine.json")).unwrap();
     assert!(Directory::open(options, manual_clock()).is_ok());
+}
+
+/// A server that is told that the others have other data serves nobody either, and takes no more
+/// records.
+#[test]
+fn a_server_whose_data_are_others_serves_nobody() {
+    let two = Two::new(100);
+    let mut root = two.leader.root();
+    add_anna(&mut root);
+    two.sync();
+    let machine = &two.log.machine;
+    let here = *machine.digests().last().unwrap();
+    assert_eq!(here.lsn, two.log.applied());
+    let there = DigestPoint { digest: Digest::from_number(7), ..here };
+    let points = vec![(1, there), (2, here), (3, there)];
+    let difference = Difference { same: Lsn(1), lsn: here.lsn, points };
+    machine.differs(&difference);
+    // The first reason stays.
+    machine.differs(&Difference { lsn: Lsn(99_999), ..difference });
+
+    let record = format!("differ after change record {}, and not yet after 1: ", here.lsn.0);
+    let answer = two.follower.client().search(&Asked { filter: "(sn=Berg)", ..Asked::default() });
+    assert_eq!(answer.code(), ResultCode::Unavailable);
+    assert!(answer.diagnostic.contains(&record), "{}", answer.diagnostic);
+    modify(&mut root, ANNA, ModifyOperation::Replace, ("employeeNumber", "8"));
+    let mut records = two.leader.directory.log().tail(Lsn(here.lsn.0 + 1)).unwrap();
+    let next = records.next_within(Duration::ZERO).unwrap().unwrap();
+    let position = LogPosition { term: 1, index: here.lsn.0 + 1 };
+    assert!(machine.apply(Decided::Elsewhere, &[next], position).is_err());
+    assert_eq!(two.log.applied(), here.lsn);
+
+    let Two { follower, log, .. } = two;
+    drop(log);
+    let (options, _data) = follower.pulled();
+    let kept = std::fs::read_to_string(options.data.join("quarantine.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!((&kept["record"], &kept["last_record_alike"]), (&here.lsn.0.into(), &1.into()));
+    assert_eq!(kept["members"][1]["digest"], here.digest.to_string());
+    assert_eq!(kept["members"][2]["digest"], "00000000000000000000000000000007");
+    let options = DirectoryOptions { log: None, ..options };
+    let refused = Directory::open(options, manual_clock()).err().unwrap().to_string();
+    assert!(refused.contains(&record), "{refused}");
 }

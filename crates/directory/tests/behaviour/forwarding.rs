@@ -13,6 +13,7 @@ use ldap::message::{
 };
 use ldap::result::ResultCode;
 use schema::Schema;
+use store::{DigestPoint, KeptRequest};
 
 use crate::support::cluster::{Cluster, Fault, Loses};
 use crate::support::disk::SetSpace;
@@ -186,6 +187,61 @@ fn a_request_that_is_sent_again_happens_once() {
     let sent = cluster.wire.requests.lock().unwrap();
     assert_eq!(sent.len(), 5);
     assert!(sent.iter().all(|one| *one == sent[0]), "under the same id");
+}
+
+/// What all nodes keep of what they have applied.
+fn kept(served: &Served) -> (Vec<DigestPoint>, Vec<KeptRequest>) {
+    let store = served.directory.store();
+    (store.digests(), store.requests().unwrap())
+}
+
+#[test]
+fn all_nodes_have_the_same_digest_and_know_the_same_requests() {
+    let cluster = Cluster::with(3, |_| {});
+    for (number, leader) in [0, 1, 2, 0].into_iter().enumerate() {
+        cluster.lead(Some(leader));
+        let name = format!("p{number}");
+        let dn = person(&mut cluster.nodes[1].root(), &name);
+        let changes: &[(ModifyOperation, &str, &[&str])] =
+            &[(ModifyOperation::Replace, "description", &["one", "two"])];
+        assert_eq!(cluster.nodes[2].root().modify(&dn, changes), ResultCode::Success);
+        if number % 2 == 0 {
+            assert_eq!(cluster.nodes[0].root().delete(&dn), ResultCode::Success);
+        }
+        // Decided by one that is lost with it.
+        let (is_committed, to) = (number % 2 == 0, (leader + 1) % 3);
+        cluster.log.lose(Loses { is_committed, is_late: None, after: 0, to });
+        assert_eq!(cluster.nodes[1].root().add(&ou(&name), UNIT), ResultCode::Success);
+        cluster.log.wait_until_lost();
+        cluster.nodes[number % 3].directory.store().flush().unwrap();
+    }
+    let (digests, requests) = kept(&cluster.nodes[0]);
+    assert_eq!(digests.len(), 1);
+    assert_eq!(requests.len(), cluster.log.len());
+    for node in &cluster.nodes {
+        assert_eq!(kept(node), (digests.clone(), requests.clone()));
+    }
+}
+
+#[test]
+fn a_request_that_is_sent_again_happens_once_also_when_its_record_is_in_no_log_any_more() {
+    let cluster = Cluster::new();
+    let mut client = cluster.follower().root();
+    assert_eq!(client.add(&ou("a"), UNIT), ResultCode::Success);
+    assert_eq!(client.delete(&ou("a")), ResultCode::Success);
+    let sent = cluster.wire.requests.lock().unwrap()[0].clone();
+    let later = cluster.without_log();
+    let answered = kept(later.leader());
+    assert_eq!(answered.1.len(), 2);
+    // The first request, under its own name.
+    let (sender, receiver) = channel();
+    assert!(later.wire.send(sent, Box::new(move |octets| sender.send(octets).unwrap())));
+    drop(receiver.recv().unwrap());
+    assert!(!exists(later.leader(), &ou("a")), "it is deleted, and stays so");
+    assert_eq!(later.log.len(), 0);
+    // Others are carried out.
+    assert_eq!(later.follower().root().add(&ou("a"), UNIT), ResultCode::Success);
+    assert_eq!(kept(later.leader()), kept(later.follower()));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use history::log::{
     LogBatch, Membership, NotNow, OnlySelf, ReadLevel, Reign, Role, RoleWatcher, StateMachine,
     Tail,
 };
+use journal::{FileDisk, Journal, JournalOptions, JournalPosition};
 use store::{LogPosition, Lsn};
 use tempfile::TempDir;
 use zeroize::Zeroizing;
@@ -54,13 +55,40 @@ impl Cluster {
         fill(&served);
         served.directory.shutdown();
         drop(served.pulled());
+        Self::of((0..count).map(|_| first.as_path()), adjust)
+    }
+
+    /// Other nodes with what these have in their databases, and a log of nothing.
+    pub fn without_log(&self) -> Self {
+        for node in &self.nodes {
+            let store = node.directory.store();
+            // As a log of several has it.
+            store.set_membership(vec![1]);
+            store.flush().unwrap();
+        }
+        Self::of(self.nodes.iter().map(|node| node.options.data.as_path()), |options| {
+            let base = store::base_mark(&options.data, &options.store).unwrap();
+            let disk = Arc::new(FileDisk::new(options.data.join("journal")));
+            let id = store::identity(&options.data).unwrap();
+            let (journal, _) = Journal::open(disk, JournalOptions::new(id)).unwrap();
+            let LogPosition { term, index } = base.position;
+            journal.reset_after(JournalPosition { term, index }).unwrap();
+            journal.close();
+        })
+    }
+
+    /// Nodes with copies of these data directories.
+    fn of<'p>(
+        directories: impl Iterator<Item = &'p Path>,
+        adjust: impl Fn(&mut DirectoryOptions),
+    ) -> Self {
         let log = Arc::new(SharedLog::default());
         let wire = Arc::new(Wire { log: Arc::clone(&log), ..Wire::default() });
         let mut nodes = Vec::new();
-        for number in 0..count {
+        for (number, directory) in directories.enumerate() {
             let data = Arc::new(TempDir::new().unwrap());
             let path = data.path().join("data");
-            copy(&first, &path);
+            copy(directory, &path);
             let mut options = small(path);
             adjust(&mut options);
             let own = Arc::clone(&log);

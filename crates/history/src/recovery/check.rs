@@ -16,6 +16,7 @@ use store::{Lsn, Mark, Store, StoreOptions};
 
 use super::replay::decode;
 use super::{common, loss};
+use crate::log::is_record;
 use crate::record::{Record, RecordError, RecordHead};
 
 /// What the check found.
@@ -165,7 +166,7 @@ impl Chain<'_> {
     fn entry(&mut self, place: JournalPosition, payload: &[u8]) {
         let Some(committed) = self.cluster else { return self.record(place, payload) };
         // What is not committed may go; and the log has entries of its own.
-        if place.index > committed || !common::is_record(payload) {
+        if place.index > committed || !is_record(payload) {
             return;
         }
         let Ok(head) = RecordHead::read(payload) else { return self.record(place, payload) };

@@ -29,11 +29,6 @@ pub fn is_of_cluster(store: &Store, journal: &JournalSnapshot) -> Result<bool, H
     Ok(journal.has_vote() || !store.membership()?.is_empty())
 }
 
-/// Whether an entry is a record; the log's own begin with two octets that no record begins with.
-pub(super) fn is_record(payload: &[u8]) -> bool {
-    !matches!(payload, [0x00, 0x00, ..] | [0xff, 0xff, ..])
-}
-
 /// The last entry that is known to be committed; none after what the base has.
 pub(super) fn last_committed(base: &Mark, journal: &JournalSnapshot) -> u64 {
     let last = journal.last().map_or(0, |last| last.index);
@@ -50,6 +45,12 @@ pub(super) fn refuse_lost(base: &Mark, journal: &JournalSnapshot) -> Result<(), 
         return Err(behind(base, first));
     }
     let last = journal.last().map_or(0, |last| last.index).max(purged);
+    refuse_end(base, last)
+}
+
+/// Refuses a journal that ends with entry `last`, before the base does.
+pub(super) fn refuse_end(base: &Mark, last: u64) -> Result<(), HistoryError> {
+    let index = base.position.index;
     if last < index {
         let reason = format!(
             "the end of the journal is missing: it ends with entry {last}, and the data have \

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{LogPosition, Lsn, Mark, Store, View};
+use store::{DigestPoint, LogPosition, Lsn, Mark, Store, View};
 
 use super::BATCH_ROWS_MAX_BYTES;
 use super::replay::{Outcome, Replay};
@@ -54,23 +54,13 @@ pub struct StoreMachine {
     has_kept: AtomicBool,
     /// Committed records that were decided here, of a layer that is not whole.
     kept: Mutex<Vec<Kept>>,
-    voids: Arc<Voids>,
+    /// Records that the log has and that changed nothing, since the start.
+    voids: AtomicU64,
 }
 
 struct Kept {
     record: EncodedRecord,
     position: LogPosition,
-}
-
-/// Records that the log has and that changed nothing.
-#[derive(Debug, Default)]
-pub struct Voids(AtomicU64);
-
-impl Voids {
-    /// How many there were since the start.
-    pub fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl StoreMachine {
@@ -81,7 +71,7 @@ impl StoreMachine {
             follower: None,
             has_kept: AtomicBool::new(false),
             kept: Mutex::default(),
-            voids: Arc::default(),
+            voids: AtomicU64::new(0),
         }
     }
 
@@ -89,11 +79,6 @@ impl StoreMachine {
     #[must_use]
     pub fn followed_by(self, follower: Arc<dyn Follower>) -> Self {
         Self { follower: Some(follower), ..self }
-    }
-
-    /// The records that were void.
-    pub fn voids(&self) -> Arc<Voids> {
-        Arc::clone(&self.voids)
     }
 
     /// What was decided here becomes visible as far as its layers are whole. What has no layer any
@@ -174,7 +159,7 @@ impl StoreMachine {
     }
 
     fn note_void(&self, lsn: Lsn, last: Lsn) {
-        if self.voids.0.fetch_add(1, Ordering::Relaxed) == 0 {
+        if self.voids.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!(
                 record = lsn.0,
                 last = last.0,
@@ -240,6 +225,10 @@ impl StateMachine for StoreMachine {
 
     fn set_membership(&self, octets: Vec<u8>) {
         self.store.set_membership(octets);
+    }
+
+    fn digests(&self) -> Vec<DigestPoint> {
+        self.store.digests()
     }
 }
 

@@ -56,7 +56,7 @@ impl<'s> Replay<'s> {
         }
         let mark = Mark { lsn, hash: head.hash, time_us: head.time_us(), position };
         match self.batch.apply_record(head.prev_hash, mark, &record.changes) {
-            Ok(Applied::Done) => {}
+            Ok(Applied::Done) => self.batch.keep_request(head.request),
             Ok(Applied::Void) => return Ok(Outcome::Void(lsn)),
             Err(error @ StoreError::Diverged { .. }) => {
                 return Err(ApplyError::Diverged { lsn, reason: error.to_string() });

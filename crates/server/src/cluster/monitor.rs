@@ -99,6 +99,8 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         unconfirmed: if role == "leader" { unconfirmed.collect() } else { Vec::new() },
         quorum_age_us: status.quorum_age.map(|age| u64::try_from(age.as_micros()).unwrap_or(0)),
         voids: status.voids,
+        alike_lsn: status.alike.map(|lsn| lsn.0),
+        difference: status.difference,
         unfit: status.unfit,
         error,
     }
@@ -170,6 +172,8 @@ mod tests {
             quorum_age: Some(Duration::from_millis(3)),
             heard_age: Some(Duration::from_secs(3)),
             voids: 2,
+            alike: Some(Lsn(80)),
+            difference: None,
             unfit: None,
             members: vec![
                 member(1, Some(102), MemberState::Voter),

@@ -412,6 +412,7 @@ impl Pipeline {
         let hash = draft.encode(&mut self.scratch).map_err(|error| Refusal::from(&error))?;
         let applied = batch.record(Mark { lsn, hash, time_us: csn.time.0, ..last })?;
         assert_eq!(applied, Applied::Done, "the writer gives the numbers itself");
+        batch.keep_request(request.request);
         let bytes = Arc::from(self.scratch.as_slice());
         self.scratch.shrink_to(SCRATCH_KEPT_BYTES);
         Ok(EncodedRecord { lsn, hash, bytes })

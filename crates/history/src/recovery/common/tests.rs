@@ -162,7 +162,13 @@ fn entries_that_are_missing_are_found() {
     let journal = server.journal(&store);
     let base = store.base().position;
     journal.truncate_suffix(base.index - 2).unwrap();
-    drop((journal, store));
+    drop(journal);
+    // Nor does a member vote with it.
+    let disk = Arc::new(server.fixture.disk.clone());
+    let refused = open_unapplied(&store, disk, Fixture::options(&store)).unwrap_err();
+    assert!(refused.to_string().contains("the end of the journal is missing"), "{refused}");
+    assert!(matches!(refused, HistoryError::Mismatch { advice: ADVICE_LOST_ENTRIES, .. }));
+    drop(store);
     let findings = server.fixture.findings();
     assert!(findings.len() == 1 && findings[0].contains("the end of the journal"), "{findings:?}");
 }

@@ -89,6 +89,20 @@ pub(super) const ROWS: &[Metric] = &[
         |scrape, out| of_cluster(scrape, out, |state| Some(state.voids)),
     ),
     Metric::new(
+        "roster_cluster_alike_lsn",
+        "cn=cluster",
+        "roster-cluster-alike-lsn",
+        "The last change after which this member was found to have the same data as others.",
+        |scrape, out| of_cluster(scrape, out, |state| state.alike_lsn),
+    ),
+    Metric::new(
+        "roster_cluster_data_differ",
+        "cn=cluster",
+        "roster-cluster-data-differ",
+        "1 if members were found to have different data.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.difference.is_some()))),
+    ),
+    Metric::new(
         "roster_cluster_unfit",
         "cn=cluster",
         "roster-cluster-unfit",
