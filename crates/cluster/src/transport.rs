@@ -6,6 +6,7 @@
 
 mod authority;
 mod codec;
+mod confirmed;
 mod connection;
 mod conversation;
 mod door;

@@ -19,9 +19,11 @@ use openraft::raft::{SnapshotResponse, StreamAppendError, StreamAppendResult};
 use openraft::{OptionalSend, RaftNetworkV2};
 use tokio::time::Instant;
 
+use super::confirmed::Confirmed;
 use super::connection::{Call, CallError};
 use super::frame::{APPEND_MAX_BYTES, Kind, Purpose, SMALL_MAX_BYTES};
 use super::link::Link;
+use super::peers::Links;
 use super::{
     AppendRequest, AppendResponse, TransferRequest, TransferResponse, VoteRequest, VoteResponse,
     codec, snapshot,
@@ -44,6 +46,7 @@ pub struct PeerNetwork {
     wanted: Wanted,
     appends: Arc<Link>,
     votes: Arc<Link>,
+    confirmed: Arc<Confirmed>,
 }
 
 /// For errors, who asked whom.
@@ -54,8 +57,10 @@ struct Wanted {
 }
 
 impl PeerNetwork {
-    pub(crate) fn new(own: u64, node: u64, appends: Arc<Link>, votes: Arc<Link>) -> Self {
-        Self { wanted: Wanted { own, node }, appends, votes }
+    /// Appends go by `appends`, all else as `links` say.
+    pub(crate) fn new(own: u64, node: u64, appends: Arc<Link>, links: Links) -> Self {
+        let Links { votes, confirmed, .. } = links;
+        Self { wanted: Wanted { own, node }, appends, votes, confirmed }
     }
 
     /// Sends a small request, and waits for its response.
@@ -159,6 +164,7 @@ impl RaftNetworkV2<Types> for PeerNetwork {
 struct Pipeline<S> {
     wanted: Wanted,
     link: Arc<Link>,
+    confirmed: Arc<Confirmed>,
     input: S,
     /// For connecting.
     limit: Duration,
@@ -172,6 +178,7 @@ struct Pipeline<S> {
 
 struct InFlight {
     call: Call,
+    vote: Vote,
     prev: Option<LogId>,
     /// The last of the entries that were sent.
     last: Option<LogId>,
@@ -194,6 +201,7 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
         Self {
             wanted: network.wanted,
             link: Arc::clone(&network.appends),
+            confirmed: Arc::clone(&network.confirmed),
             input,
             limit,
             response_limit,
@@ -264,8 +272,8 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
         let call = connection.begin(Kind::Append, encoded.octets, deadline).await;
         let call = call.map_err(|error| self.failed(error))?;
         self.octets += octets;
-        let prev = request.prev_log_id;
-        self.in_flight.push_back(InFlight { call, prev, last, octets, deadline });
+        let (vote, prev) = (request.vote, request.prev_log_id);
+        self.in_flight.push_back(InFlight { call, vote, prev, last, octets, deadline });
         Ok(())
     }
 
@@ -281,12 +289,19 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
         }
         let octets = response.map_err(|error| self.failed(error))?;
         match codec::decode_append_response(&octets).map_err(malformed)? {
-            AppendResponse::Success => Ok(Ok(first.last)),
+            AppendResponse::Success => {
+                self.confirmed.note(&first.vote, first.last);
+                Ok(Ok(first.last))
+            }
             AppendResponse::PartialSuccess(reached) => {
                 self.is_over |= reached != first.last;
+                self.confirmed.note(&first.vote, reached);
                 Ok(Ok(reached))
             }
             AppendResponse::Conflict => match first.prev {
+                Some(prev) if self.confirmed.has_lost(&first.vote, prev, self.wanted.node) => {
+                    Err(unreachable("it has lost what it had confirmed".to_owned()))
+                }
                 Some(prev) => Ok(Err(StreamAppendError::Conflict(prev))),
                 None => Err(malformed(Malformed("a conflict with what is before everything"))),
             },

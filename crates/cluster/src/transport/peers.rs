@@ -10,6 +10,7 @@ use std::time::Duration;
 use openraft::RaftNetworkFactory;
 use tokio::time::Instant;
 
+use super::confirmed::Confirmed;
 use super::connection::{CallError, Dialing};
 use super::door::MemberAddresses;
 use super::frame::{ASK_MAX_BYTES, Kind, Purpose};
@@ -32,6 +33,7 @@ pub(crate) struct Links {
     pub(crate) votes: Arc<Link>,
     pub(crate) log: Arc<Link>,
     pub(crate) asks: Arc<Link>,
+    pub(crate) confirmed: Arc<Confirmed>,
 }
 
 /// Why an ask has no response.
@@ -104,7 +106,12 @@ impl Peers {
                 };
                 Arc::new(Link::new(dialing))
             };
-            Links { votes: to(Purpose::Votes), log: to(Purpose::Log), asks: to(Purpose::Asks) }
+            Links {
+                votes: to(Purpose::Votes),
+                log: to(Purpose::Log),
+                asks: to(Purpose::Asks),
+                confirmed: Arc::default(),
+            }
         });
         for link in [&links.votes, &links.log, &links.asks] {
             link.set_address(address);
@@ -126,12 +133,12 @@ impl RaftNetworkFactory<Types> for Peers {
 
     async fn new_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
         let (own, links) = self.network(target, node);
-        PeerNetwork::new(own, target, Arc::clone(&links.log), links.votes)
+        PeerNetwork::new(own, target, Arc::clone(&links.log), links)
     }
 
     async fn new_heartbeat_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
         let (own, links) = self.network(target, node);
-        PeerNetwork::new(own, target, Arc::clone(&links.votes), links.votes)
+        PeerNetwork::new(own, target, Arc::clone(&links.votes), links)
     }
 }
 

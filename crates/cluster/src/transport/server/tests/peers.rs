@@ -96,7 +96,7 @@ async fn what_an_append_comes_to_is_told_and_ends_the_stream() {
     let higher = AppendResponse::HigherVote(Vote::new(5, 3));
     let partial = AppendResponse::PartialSuccess(Some(id(6)));
     node.handler.responses.lock().unwrap().extend([
-        (3, Ok(AppendResponse::Conflict)),
+        (2, Ok(AppendResponse::Conflict)),
         (5, Ok(higher.clone())),
         (7, Ok(partial.clone())),
         (0, Ok(AppendResponse::Conflict)),
@@ -108,13 +108,17 @@ async fn what_an_append_comes_to_is_told_and_ends_the_stream() {
         let stream = log.stream_append(requests, option()).await.unwrap();
         outcomes.push(stream.collect::<Vec<_>>().await);
     }
-    assert_eq!(outcomes[0], [Ok(Ok(Some(id(2)))), Ok(Err(StreamAppendError::Conflict(id(2))))]);
+    assert_eq!(outcomes[0], [Ok(Err(StreamAppendError::Conflict(id(1))))]);
     assert_eq!(outcomes[1], [Ok(Err(StreamAppendError::HigherVote(Vote::new(5, 3))))]);
     assert_eq!(outcomes[2], [Ok(Ok(Some(id(6))))]);
     assert!(matches!(outcomes[3][..], [Err(RPCError::Unreachable(_))]), "{outcomes:?}");
     assert!(matches!(outcomes[4][..], [Err(RPCError::Unreachable(_))]), "{outcomes:?}");
     assert!(outcomes[4][0].as_ref().unwrap_err().to_string().contains("the engine has stopped"));
     assert_eq!(outcomes[5], [Ok(Ok(Some(id(20)))), Ok(Ok(Some(id(21))))]);
+    // It has lost what it confirmed: the engine may not hear of that.
+    node.handler.responses.lock().unwrap().insert(21, Ok(AppendResponse::Conflict));
+    let lost = log.append_entries(append(21, 10), option()).await.unwrap_err();
+    assert!(lost.to_string().contains("lost what it had confirmed"), "{lost}");
     // One at a time.
     node.handler.responses.lock().unwrap().extend([(5, Ok(higher.clone())), (7, Ok(partial))]);
     assert_eq!(log.append_entries(append(5, 10), option()).await.unwrap(), higher);
