@@ -23,7 +23,7 @@ use crate::config::schema_times::SchemaTimes;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::quarantine::Quarantine;
-use crate::read::fresh::FreshReads;
+use crate::read::fresh::reads::FreshReads;
 use crate::read::search_counters::SearchCounts;
 use crate::read::subentry::Subentries;
 use crate::read::subschema;

@@ -43,7 +43,7 @@ use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set;
 use crate::quarantine::Quarantine;
-use crate::read::fresh::FreshReads;
+use crate::read::fresh::reads::FreshReads;
 use crate::request::budgets::Budgets;
 use crate::request::controls::position::PositionKey;
 use crate::request::cookie::CookieKey;
@@ -151,7 +151,7 @@ impl Directory {
         let log = open_log(machine, &store, &journal, &options, &clock)?;
         let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let position_key = PositionKey::of(&store.id());
-        let fresh_reads = FreshReads::of(&options, &log, &following.state.load().schema, &clock)?;
+        let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
@@ -234,6 +234,20 @@ fn disk_of(options: &DirectoryOptions) -> Result<Arc<dyn Disk>, DirectoryError> 
         Some(disk) => Ok(Arc::clone(disk)),
         None => Ok(journal_disk(&options.data)?),
     }
+}
+
+/// What is needed for reads that must be fresh; nothing where the log is that of this server alone.
+fn fresh_reads(
+    options: &DirectoryOptions,
+    following: &Following,
+    log: &Arc<dyn CommitLog>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<FreshReads>, DirectoryError> {
+    if options.log.is_none() {
+        return Ok(None);
+    }
+    let schema = &following.state.load().schema;
+    FreshReads::of(&options.read_levels, &options.limits, log, clock, schema).map(Some)
 }
 
 /// What the log applies records to; what is known of requests hears of them.

@@ -15,7 +15,7 @@ use crate::bind::hashing::PasswordOptions;
 use crate::error::DirectoryError;
 use crate::forward::forwarder::Forwarder;
 use crate::password_policy::set::PasswordPolicyOptions;
-use crate::read::fresh::DefaultReadLevel;
+use crate::read::fresh::level::DefaultReadLevel;
 use crate::request::limits::Limits;
 use crate::request::policy::Policy;
 use crate::storage::JournalHold;

@@ -28,7 +28,7 @@ use super::forwarder::{MESSAGES_MAX, PROTOCOL_VERSION, REQUEST_MAX_BYTES};
 use super::octets::{OctetReader, Unreadable, put_count, put_octets};
 use super::outgoing::Turn;
 use crate::password_policy::account_event::{AccountEvents, Event, What};
-use crate::read::fresh::DefaultReadLevel;
+use crate::read::fresh::level::DefaultReadLevel;
 use crate::request::asker_queues::Asker;
 use crate::request::session::{LocalUser, Peer, Session};
 

@@ -7,126 +7,28 @@
 //! Invariant: on a server that is alone nothing waits: its data are the newest there are.
 //! Invariant: binds, and what a server says of itself, are answered from what is here.
 
+pub(crate) mod level;
+pub(crate) mod reads;
 pub(crate) mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::log::{CommitLog, ReadLevel};
+use history::log::ReadLevel;
 use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
 use ldap::message::{Request, Scope};
 use ldap::result::ResultCode;
-use schema::{DnKey, Schema};
+use schema::DnKey;
 
-use self::waiting::{WaitingRead, WaitingReads};
+use self::level::DefaultReadLevel;
+use self::waiting::WaitingRead;
 use crate::directory::Directory;
-use crate::error::DirectoryError;
-use crate::options::DirectoryOptions;
 use crate::request::asker_queues::Asker;
 use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::{Next, Worker};
-
-/// How fresh reads are whose requests say nothing of it.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum DefaultReadLevel {
-    /// As the data are on the server that is asked.
-    #[default]
-    Local,
-    /// The data are not older than so many milliseconds.
-    Bounded {
-        /// From 1 to [`BOUND_MAX_MS`].
-        staleness_ms: u32,
-    },
-    /// With everything that was acknowledged before, anywhere.
-    Linearizable,
-}
-
-/// The longest bound that may be set, in milliseconds: a day.
-pub const BOUND_MAX_MS: u32 = 86_400_000;
-
-impl DefaultReadLevel {
-    /// Reads `local X`, `bounded 500 X` or `linearizable X`; the level, and what X is.
-    #[must_use]
-    pub fn before(text: &str) -> Option<(Self, &str)> {
-        let (word, rest) = text.trim().split_once(' ')?;
-        let (level, rest) = match word {
-            "local" => (Self::Local, rest),
-            "bounded" => {
-                let (number, rest) = rest.trim_start().split_once(' ')?;
-                let staleness_ms = number.parse().ok()?;
-                let is_possible = (1..=BOUND_MAX_MS).contains(&staleness_ms);
-                is_possible.then_some((Self::Bounded { staleness_ms }, rest))?
-            }
-            "linearizable" => (Self::Linearizable, rest),
-            _ => return None,
-        };
-        let rest = rest.trim_start();
-        (!rest.is_empty()).then_some((level, rest))
-    }
-
-    /// The one of two with which less can be missed.
-    const fn stricter(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Linearizable, _) | (_, Self::Linearizable) => Self::Linearizable,
-            (Self::Bounded { staleness_ms: a }, Self::Bounded { staleness_ms: b }) => {
-                Self::Bounded { staleness_ms: if a < b { a } else { b } }
-            }
-            (Self::Bounded { staleness_ms }, Self::Local)
-            | (Self::Local, Self::Bounded { staleness_ms }) => Self::Bounded { staleness_ms },
-            (Self::Local, Self::Local) => Self::Local,
-        }
-    }
-}
-
-/// What is needed to tell how fresh the data are; none in a server that is alone.
-pub(crate) struct FreshReads {
-    /// Of each naming context that has one, or of a part of it.
-    contexts: Vec<(DnKey, DefaultReadLevel)>,
-    waiting: Arc<WaitingReads>,
-}
-
-impl FreshReads {
-    /// Starts what waits for the log, where that is not of this server alone.
-    pub(crate) fn of(
-        options: &DirectoryOptions,
-        log: &Arc<dyn CommitLog>,
-        schema: &Schema,
-        clock: &Arc<dyn environment::Clock>,
-    ) -> Result<Option<Self>, DirectoryError> {
-        if options.log.is_none() {
-            return Ok(None);
-        }
-        let contexts = options.read_levels.iter().map(|(text, level)| {
-            let key = DnKey::from_text(schema, text).map_err(|error| DirectoryError::Name {
-                text: text.clone(),
-                reason: error.to_string(),
-            });
-            Ok((key?, *level))
-        });
-        let contexts = contexts.collect::<Result<_, DirectoryError>>()?;
-        Ok(Some(Self { contexts, waiting: WaitingReads::start(log, clock, &options.limits) }))
-    }
-
-    /// Nothing waits any more.
-    pub(crate) fn close(&self) {
-        self.waiting.close();
-    }
-
-    /// How many reads wait, and how many may.
-    pub(crate) fn depth(&self) -> (usize, usize) {
-        self.waiting.depth()
-    }
-
-    /// What settings say of a read at `base`.
-    fn of_context(&self, base: &DnKey) -> DefaultReadLevel {
-        let concerns = |key: &DnKey| base.is_within(key) || key.is_within(base);
-        let levels = self.contexts.iter().filter(|(key, _)| concerns(key));
-        levels.fold(DefaultReadLevel::Local, |all, (_, level)| all.stricter(*level))
-    }
-}
 
 /// Has a read wait until the data are as fresh as it has to be; none where they are.
 pub(crate) fn wait(
@@ -252,46 +154,5 @@ fn check_alone(directory: &Directory, level: ReadLevel) -> Result<(), Refusal> {
         | ReadLevel::AtLeast(_)
         | ReadLevel::Bounded { .. }
         | ReadLevel::Linearizable => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn bounded(staleness_ms: u32) -> DefaultReadLevel {
-        DefaultReadLevel::Bounded { staleness_ms }
-    }
-
-    #[test]
-    fn levels_are_written_before_what_they_are_of() {
-        let check = |text: &str, want: Option<(DefaultReadLevel, &str)>| {
-            assert_eq!(DefaultReadLevel::before(text), want, "{text:?}");
-        };
-        check("local ldap", Some((DefaultReadLevel::Local, "ldap")));
-        check("bounded 500 dc=a, dc=b", Some((bounded(500), "dc=a, dc=b")));
-        check(" linearizable  o=x y ", Some((DefaultReadLevel::Linearizable, "o=x y")));
-        for text in ["", "local", "local ", "bounded ldap", "bounded 500", "bounded 0 ldap"] {
-            check(text, None);
-        }
-        check("bounded 86400001 ldap", None);
-        check("bounded -1 ldap", None);
-        check("Linearizable ldap", None);
-        check("at-least ldap", None);
-    }
-
-    #[test]
-    fn the_stricter_of_two_levels_holds() {
-        let (local, linearizable) = (DefaultReadLevel::Local, DefaultReadLevel::Linearizable);
-        for (a, b, want) in [
-            (local, local, local),
-            (local, bounded(5), bounded(5)),
-            (bounded(7), bounded(5), bounded(5)),
-            (bounded(1), linearizable, linearizable),
-            (local, linearizable, linearizable),
-        ] {
-            assert_eq!(a.stricter(b), want);
-            assert_eq!(b.stricter(a), want);
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Cookies: what a client keeps for the server and sends back, encrypted and authenticated.
 //!
 //! Invariants: a cookie tells nothing but its kind. Its octets are those of AES-256-GCM-SIV under a
-//! key of this process, or one of this directory, with a nonce drawn for it alone; its length is that of its kind, whatever
-//! it holds.
+//! key of this process, or one of this directory, with a nonce drawn for it alone; its length is
+//! that of its kind, whatever it holds.
 //! Invariant: a cookie opens only as the kind it was sealed as, and for what it was bound to.
 
 use aws_lc_rs::aead::{

@@ -13,7 +13,7 @@ use schema::EntryId;
 use crate::bind::authentication::{AuthenticationOptions, Confidentiality, EXTERNAL};
 use crate::bind::sasl::exchange::Pending;
 use crate::forward::request::{ForwardedIdentity, ForwardedSession};
-use crate::read::fresh::DefaultReadLevel;
+use crate::read::fresh::level::DefaultReadLevel;
 use crate::request::asker_queues::{Asker, network};
 use crate::request::cancel::{self, Cancel};
 use crate::request::identity_limits::{CountedConnection, CountedOperation};

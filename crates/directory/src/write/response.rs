@@ -1,9 +1,7 @@
 //! The answer to an update request, before it is encoded.
 
 use ldap::result::ResultCode;
-use store::Lsn;
 
-use crate::directory::Directory;
 use crate::password_policy;
 use crate::request::completion::{Completion, WriteDone};
 use crate::request::controls::response::ResponseControl;
@@ -32,19 +30,6 @@ impl WriteResponse {
     /// The answer that says no more than success.
     pub(crate) fn success() -> Self {
         Self::from(Refusal::new(ResultCode::Success, ""))
-    }
-
-    /// The same, with the position of what it speaks of, if the request asks for that.
-    pub(crate) fn telling(
-        mut self,
-        directory: &Directory,
-        request: &WriteRequest,
-        lsn: Lsn,
-    ) -> Self {
-        if request.controls.position {
-            self.controls.push(directory.position(lsn, &mut *directory.chance()));
-        }
-        self
     }
 
     /// The answer of its own, as it is sent when what it depends on is durable.

@@ -591,7 +591,7 @@ impl<'s> Open<'s> {
         answer: WriteResponse,
         is_logged: bool,
     ) {
-        let answer = answer.telling(directory, &queued.request, self.batch.last().lsn);
+        let answer = telling(answer, directory, &queued.request, self.batch.last().lsn);
         let waiting = Waiting::new(queued, answer, is_logged);
         self.answer_bytes += waiting.octets();
         self.waiting.push(waiting);
@@ -704,6 +704,19 @@ fn keeps_too_much() -> Refusal {
     )
 }
 
+/// An answer with the position of what it speaks of, if the request asks for that.
+fn telling(
+    mut answer: WriteResponse,
+    directory: &Directory,
+    request: &WriteRequest,
+    lsn: Lsn,
+) -> WriteResponse {
+    if request.controls.position {
+        answer.controls.push(directory.position(lsn, &mut *directory.chance()));
+    }
+    answer
+}
+
 /// Refuses requests for which there is no room in the overlay. What has happened needs none.
 fn refuse_for_room(directory: &Directory, all: impl Iterator<Item = Queued>) {
     let (mut known, mut refused) = (Vec::new(), Vec::new());
@@ -711,7 +724,7 @@ fn refuse_for_room(directory: &Directory, all: impl Iterator<Item = Queued>) {
         match carried_out(directory, &queued.request) {
             Some(answer) => {
                 let lsn = directory.storage.store.published().lsn;
-                let answer = answer.telling(directory, &queued.request, lsn);
+                let answer = telling(answer, directory, &queued.request, lsn);
                 known.push(Waiting::new(queued, answer, false));
             }
             None => refused.push(queued),
