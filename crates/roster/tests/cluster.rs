@@ -241,6 +241,14 @@ fn three_nodes_go_on_without_the_one_that_is_killed_and_take_it_back() {
         (status.code == 0).then_some(())
     });
 
+    // They compare what they have, and find it to be the same.
+    let compared = wait_for("the members compare", || {
+        let status = demo.status(&leader, &["--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status.output).ok()?;
+        status["cluster"]["alike_lsn"].as_u64().map(|_| status)
+    });
+    assert!(compared["cluster"]["difference"].is_null(), "{compared}");
+
     // Ctrl-C ends them all, the one that was started by hand too, and leaves nothing.
     let pid = i32::try_from(demo.child.id()).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
