@@ -135,7 +135,7 @@ fn judge(id: u64, voters: &BTreeSet<u64>, heard: &BTreeMap<u64, Vec<DigestPoint>
             after.entry(point.lsn).or_default().push((*member, *point));
         }
     }
-    let mut same = None;
+    let (mut same, mut unclear) = (None, None);
     for (lsn, points) in after.into_iter().filter(|(_, points)| points.len() > 1) {
         let mut rest = points.iter().map(|(_, point)| *point);
         let first = rest.next();
@@ -145,7 +145,14 @@ fn judge(id: u64, voters: &BTreeSet<u64>, heard: &BTreeMap<u64, Vec<DigestPoint>
         }
         let odd = odd(id, voters, &points);
         let difference = Difference { same: same.unwrap_or_default(), lsn, points };
-        return Judgement::Apart { difference, odd };
+        if odd != Odd::Unclear {
+            return Judgement::Apart { difference, odd };
+        }
+        // A majority may speak of a later record.
+        unclear.get_or_insert(Judgement::Apart { difference, odd });
+    }
+    if let Some(unclear) = unclear {
+        return unclear;
     }
     same.map_or(Judgement::Unknown, Judgement::Alike)
 }
@@ -179,10 +186,13 @@ pub(crate) fn encode(points: &[DigestPoint]) -> Vec<u8> {
     out
 }
 
-/// Reads them; of more than there can be, the first.
+/// Reads them; of more than there can be, the first, and only as long as they are of ever later
+/// records: a member has one voice for each.
 fn decode(octets: &[u8]) -> Vec<DigestPoint> {
     let (points, _) = octets.as_chunks::<POINT_BYTES>();
-    points.iter().take(DIGESTS_KEPT_MAX + 1).filter_map(point).collect()
+    let mut last = None;
+    let points = points.iter().take(DIGESTS_KEPT_MAX + 1).filter_map(point);
+    points.take_while(|point| last.replace(point.lsn).is_none_or(|last| last < point.lsn)).collect()
 }
 
 fn point(octets: &[u8; POINT_BYTES]) -> Option<DigestPoint> {
@@ -254,11 +264,28 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_that_is_clear_later_counts() {
+        let (early, late) = (point(4096, 1), point(8192, 2));
+        let (odd_early, odd_late) = (point(4096, 8), point(8192, 9));
+        // Member 3 was not there at the first.
+        let heard: [(u64, &[_]); 3] =
+            [(1, &[odd_early, odd_late]), (2, &[early, late]), (3, &[late])];
+        let Judgement::Apart { difference, odd } = judged(1, 3, &heard) else {
+            panic!("they differ");
+        };
+        assert_eq!((difference.lsn, odd), (Lsn(8192), Odd::Here));
+    }
+
+    #[test]
     fn digests_are_read_as_they_were_written() {
         let points = [point(4096, u128::MAX - 5), point(u64::MAX, 7)];
         let octets = encode(&points);
         assert_eq!(decode(&octets), points);
         assert_eq!(decode(&octets[..63]), points[..1]);
-        assert_eq!(decode(&vec![0; 32 * (DIGESTS_KEPT_MAX + 9)]).len(), DIGESTS_KEPT_MAX + 1);
+        let many: Vec<DigestPoint> = (1..=500).map(|lsn| point(lsn, 1)).collect();
+        assert_eq!(decode(&encode(&many)).len(), DIGESTS_KEPT_MAX + 1);
+        // A member that says something twice does not count twice.
+        assert_eq!(decode(&encode(&[point(7, 1), point(7, 1), point(9, 1)])), [point(7, 1)]);
+        assert_eq!(decode(&encode(&[point(7, 1), point(6, 1)])), [point(7, 1)]);
     }
 }

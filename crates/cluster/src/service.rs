@@ -4,6 +4,7 @@
 //! Invariant: nothing that waits or computes for long happens on that thread: applying records,
 //! answering clients and what others ask of the directory have threads elsewhere.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::net::TcpListener;
@@ -29,6 +30,7 @@ use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
 use crate::options::Options;
+use crate::shared::Watched;
 use crate::transport::{
     AskError, Credentials, EngineHandler, Peers, Responding, ServerLimits, serve,
 };
@@ -137,6 +139,8 @@ impl Service {
         let started = engine::start(parts, peers.clone()).await?;
         let Started { log, receiver, driver, engine } = started;
         let log = Arc::new(log);
+        // Nobody has said yet that he can lead.
+        log.0.set_watched(Watched { impediment: None, fit: Some(BTreeSet::new()) });
         let comparing = Comparing {
             id,
             every,

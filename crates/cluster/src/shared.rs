@@ -49,8 +49,8 @@ pub(crate) struct Compared {
 pub(crate) struct Watched {
     /// Against this one.
     pub(crate) impediment: Option<String>,
-    /// The others that say so of themselves.
-    pub(crate) unfit: BTreeSet<u64>,
+    /// The others that said lately that nothing speaks against theirs; none where nobody asks.
+    pub(crate) fit: Option<BTreeSet<u64>>,
 }
 
 impl Shared {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use environment::Clock;
 use futures_util::future::join_all;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
 use crate::service::{ASK_STATUS, MemberReport};
@@ -44,37 +45,46 @@ impl Watcher {
     pub(crate) async fn run(self) {
         let mut ticks = interval(WATCH_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut looks, mut number) = (0, 0u64);
+        let (mut looks, mut number, mut looking) = (0, 0u64, None);
         loop {
             ticks.tick().await;
             number += 1;
-            if number.is_multiple_of(RELOAD_TICKS) {
-                self.reload().await;
-            }
-            let impediment = Arc::clone(&self.impediment);
-            let told = tokio::task::spawn_blocking(move || impediment());
+            let impediment = self.impediment(&mut looking, number).await;
             let others = self.others().await;
-            // Its thread cannot be ended, and does not panic.
-            let told = told.await.unwrap_or_default();
             let offsets: Vec<i64> = others.iter().map(|(_, _, offset)| *offset).collect();
-            let unfit = others.iter().filter(|(_, report, _)| report.is_unfit).map(|(id, ..)| *id);
-            let impediment = told.or_else(|| skew(&offsets));
+            let fit = others.iter().filter(|(_, report, _)| !report.is_unfit).map(|(id, ..)| *id);
+            let fit = Some(fit.collect::<BTreeSet<u64>>());
+            let impediment = impediment.or_else(|| skew(&offsets));
             looks = if impediment.is_some() { looks + 1 } else { 0 };
-            self.log.set_watched(Watched {
-                impediment: impediment.filter(|_| looks >= IMPEDED_LOOKS),
-                unfit: unfit.collect::<BTreeSet<u64>>(),
-            });
+            let impediment = impediment.filter(|_| looks >= IMPEDED_LOOKS);
+            self.log.set_watched(Watched { impediment, fit });
         }
     }
 
-    async fn reload(&self) {
-        let credentials = self.credentials.clone();
-        match tokio::task::spawn_blocking(move || credentials.reload()).await {
-            Ok(Ok(true)) => tracing::info!("the certificate of this member was read anew"),
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the changed files cannot be used; the previous ones stay");
+    /// What the directory says, and what the file system does; a look that has not ended yet goes
+    /// on.
+    async fn impediment(
+        &self,
+        looking: &mut Option<JoinHandle<Option<String>>>,
+        number: u64,
+    ) -> Option<String> {
+        let mut look = looking.take().unwrap_or_else(|| {
+            let (impediment, credentials) =
+                (Arc::clone(&self.impediment), self.credentials.clone());
+            spawn_blocking(move || {
+                if number.is_multiple_of(RELOAD_TICKS) {
+                    reload(&credentials);
+                }
+                impediment()
+            })
+        });
+        match timeout(ANSWER_MAX, &mut look).await {
+            // It does not panic.
+            Ok(told) => told.unwrap_or_default(),
+            Err(_) => {
+                *looking = Some(look);
+                Some("its file system does not answer".to_owned())
             }
-            Ok(Ok(false)) | Err(_) => {}
         }
     }
 
@@ -91,6 +101,16 @@ impl Watcher {
             Some((member.id, report, i64::try_from(ahead).unwrap_or(i64::MAX)))
         });
         join_all(asked).await.into_iter().flatten().collect()
+    }
+}
+
+fn reload(credentials: &Credentials) {
+    match credentials.reload() {
+        Ok(true) => tracing::info!("the certificate of this member was read anew"),
+        Ok(false) => {}
+        Err(error) => {
+            tracing::error!(%error, "the changed files cannot be used; the previous ones stay");
+        }
     }
 }
 

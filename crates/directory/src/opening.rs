@@ -207,7 +207,7 @@ impl Directory {
         });
         pipeline::start(&directory);
         let root = &directory.credentials.root.dn;
-        account_writer.start(&directory.accounts, Arc::clone(&directory.queue), root.clone());
+        account_writer.start(&directory.accounts, &directory.queue, root.clone());
         if directory.credentials.rehasher.is_some() {
             proved.start(&directory.queue, root.clone());
         }

@@ -393,15 +393,11 @@ impl Connection {
             }
             Next::Later(job) => {
                 let (id, keeps_order) = (job.id(), job.keeps_order());
+                let held_bytes = job.message_bytes();
                 let account = self.holding.account(&worker.shared, || worker.now());
                 match worker.shared.scan_pool.submit(&self.session, &account, job) {
                     Ok(deliveries) => {
                         self.record_begun(worker, attempt, so_far);
-                        let held_bytes = match attempt {
-                            Attempt::First(received) => received.bytes.len(),
-                            // What waited for a password is never a large search.
-                            Attempt::Again => 0,
-                        };
                         let held = account.hold(held_bytes);
                         return self.jobs.push(Running::search(id, keeps_order, deliveries, held));
                     }

@@ -111,7 +111,7 @@ impl Driver {
         self.raft.runtime_config().elect(false);
         let metrics = self.metrics.borrow_watched().clone();
         if metrics.state == ServerState::Leader
-            && let Some(other) = successor(&metrics)
+            && let Some(other) = self.successor(&metrics)
         {
             // A failure shows in the metrics.
             let _ = self.raft.trigger().transfer_leader(other).await;
@@ -227,11 +227,20 @@ impl Driver {
         {
             self.renewed = Some(Instant::now());
             // A failure shows in the metrics.
-            let _ = match successor(metrics) {
+            let _ = match self.successor(metrics) {
                 Some(other) => self.raft.trigger().transfer_leader(other).await,
                 None => self.raft.trigger().elect(false).await,
             };
         }
+    }
+
+    /// Whoever is to lead when this server must not: one that is heard and well, and has most of the
+    /// log. None where there is no other voter.
+    fn successor(&self, metrics: &RaftMetrics<Types>) -> Option<u64> {
+        let fit = self.shared.watched().fit;
+        let others = voters(metrics, fit.as_ref(), self.options.failover_after);
+        let best = others.iter().max_by_key(|one| (one.is_heard, one.is_fit, one.matched));
+        best.map(|voter| voter.id)
     }
 
     /// Whether this server should lead, and what follows.
@@ -242,13 +251,14 @@ impl Driver {
             true => metrics.last_quorum_acked.map(|at| at.elapsed()),
             false => self.shared.heard_age(),
         };
-        let Watched { impediment, unfit } = self.shared.watched();
-        let others = voters(metrics, &unfit, failover_after);
+        let Watched { impediment, fit } = self.shared.watched();
+        let others = voters(metrics, fit.as_ref(), failover_after);
         let verdict = self.watchdog.look(&Sight {
             now: Instant::now(),
             slowest_sync: self.log.take_slowest_sync(),
             impediment,
             is_leader,
+            leader: metrics.current_leader,
             is_led: heard.is_some_and(|age| age <= failover_after),
             last_index: metrics.last_log_index.unwrap_or(0),
             others: &others,
@@ -365,7 +375,7 @@ pub(crate) async fn caught_up(raft: &Engine, limit: Duration) -> Result<(), Stri
 /// The other voters, as the leader knows them.
 fn voters(
     metrics: &RaftMetrics<Types>,
-    unfit: &BTreeSet<u64>,
+    fit: Option<&BTreeSet<u64>>,
     silence_max: Duration,
 ) -> Vec<Voter> {
     let ids = metrics.membership_config.membership().voter_ids();
@@ -376,15 +386,8 @@ fn voters(
             id,
             matched: matched.map_or(0, |id| id.index),
             is_heard: heard.is_some_and(|at| at.elapsed() <= silence_max),
-            is_unfit: unfit.contains(&id),
+            is_fit: fit.is_none_or(|fit| fit.contains(&id)),
         }
     });
     others.collect()
-}
-
-/// The other voter that has most of the log, as far as the leader knows; none where there is none.
-fn successor(metrics: &RaftMetrics<Types>) -> Option<u64> {
-    let matched = |id: &u64| metrics.replication.as_ref().and_then(|all| all.get(id)).copied();
-    let voters = metrics.membership_config.membership().voter_ids();
-    voters.filter(|id| *id != metrics.id).max_by_key(|id| matched(id).flatten())
 }

@@ -7,10 +7,10 @@
 //!
 //! Invariant: whoever does not stand does so after all when nobody leads for long: a slow leader is
 //! better than none.
-//! Invariant: the lead is handed only to a voter that was heard, and of which nothing speaks
-//! against it.
+//! Invariant: the lead is handed only to a voter that was heard, has the log, and said that
+//! nothing speaks against it; ever more seldom to one that does not take it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -30,8 +30,14 @@ const SLOW_GAP: Duration = Duration::from_secs(2);
 const STANDS_UNPREFERRED_AFTER: u32 = 2;
 /// And who should not lead, after so many.
 const STANDS_UNFIT_AFTER: u32 = 5;
-/// A leader that is well hands over only to one that lacks no more entries than this.
+/// The lead is handed only to one that lacks no more entries than this: nothing is written until it
+/// has them, and nobody leads if it never gets them.
 const LAG_MAX: u64 = 1000;
+/// Whoever was handed the lead and was not seen to lead is not handed it again for so long; each
+/// further time for twice as long.
+const DISTRUSTED_FOR: Duration = Duration::from_secs(30);
+/// No longer than for so many doublings.
+const DOUBLINGS_MAX: u32 = 7;
 
 /// Who should lead, as far as one server knows.
 pub(super) struct Watchdog {
@@ -44,7 +50,15 @@ pub(super) struct Watchdog {
     impeded: Option<(String, Instant)>,
     led_until: Instant,
     handed_over: Option<Instant>,
+    /// Those that were handed the lead, and have not been seen to lead since.
+    distrusted: BTreeMap<u64, Distrust>,
     is_retiring: bool,
+}
+
+/// How long a voter is not handed the lead.
+struct Distrust {
+    until: Instant,
+    times: u32,
 }
 
 /// What there is to see at a moment.
@@ -55,6 +69,8 @@ pub(super) struct Sight<'a> {
     /// What else speaks against this server.
     pub(super) impediment: Option<String>,
     pub(super) is_leader: bool,
+    /// Who leads, as far as is known.
+    pub(super) leader: Option<u64>,
     /// Whether somebody leads who is heard.
     pub(super) is_led: bool,
     /// The last entry of the log.
@@ -70,8 +86,8 @@ pub(super) struct Voter {
     pub(super) matched: u64,
     /// Whether it answered lately.
     pub(super) is_heard: bool,
-    /// Whether it says of itself that it should not lead.
-    pub(super) is_unfit: bool,
+    /// Whether it said lately that nothing speaks against its leading.
+    pub(super) is_fit: bool,
 }
 
 /// What follows.
@@ -86,7 +102,7 @@ pub(super) struct Verdict {
 }
 
 impl Watchdog {
-    pub(super) const fn new(
+    pub(super) fn new(
         id: u64,
         preferred: BTreeSet<u64>,
         failover_after: Duration,
@@ -100,6 +116,7 @@ impl Watchdog {
             impeded: None,
             led_until: now,
             handed_over: None,
+            distrusted: BTreeMap::new(),
             is_retiring: false,
         }
     }
@@ -113,6 +130,9 @@ impl Watchdog {
         let now = sight.now;
         if sight.is_led {
             self.led_until = now;
+        }
+        if let Some(leader) = sight.leader.filter(|leader| *leader != self.id) {
+            self.distrusted.remove(&leader);
         }
         let is_slow = self.has_slow_disk(now, sight.slowest_sync);
         if let Some(reason) = sight.impediment.clone().or_else(|| is_slow.then(slow_disk)) {
@@ -134,10 +154,18 @@ impl Watchdog {
         if sight.is_leader && is_due && silences > 0 {
             successor = self.successor(sight, unfit.is_some());
         }
-        if successor.is_some() {
+        if let Some(successor) = successor {
             self.handed_over = Some(now);
+            self.distrust(successor, now);
         }
         Verdict { unfit, stands, successor }
+    }
+
+    /// It is not handed the lead again soon, unless it is seen to lead.
+    fn distrust(&mut self, voter: u64, now: Instant) {
+        let times = self.distrusted.get(&voter).map_or(0, |distrust| distrust.times);
+        let until = now + DISTRUSTED_FOR * (1 << times.min(DOUBLINGS_MAX));
+        self.distrusted.insert(voter, Distrust { until, times: times + 1 });
     }
 
     /// Whether the syncs of the disk have been slow for long.
@@ -160,10 +188,12 @@ impl Watchdog {
     /// Whoever should lead instead; a leader of which nothing bad is known leaves only to one that
     /// is preferred and will not keep writes waiting.
     fn successor(&self, sight: &Sight<'_>, is_unfit: bool) -> Option<u64> {
-        let able = sight.others.iter().filter(|voter| voter.is_heard && !voter.is_unfit);
-        let able = able.filter(|voter| {
+        let able = sight.others.iter().filter(|voter| {
             let is_near = voter.matched + LAG_MAX >= sight.last_index;
-            is_unfit || (self.is_preferred(voter.id) && is_near)
+            let distrust = self.distrusted.get(&voter.id);
+            let is_trusted = distrust.is_none_or(|distrust| distrust.until <= sight.now);
+            let is_better = is_unfit || self.is_preferred(voter.id);
+            voter.is_heard && voter.is_fit && is_near && is_trusted && is_better
         });
         let best = able.max_by_key(|voter| (self.is_preferred(voter.id), voter.matched));
         best.map(|voter| voter.id)
@@ -197,7 +227,7 @@ mod tests {
         fn new(preferred: &[u64]) -> Self {
             let start = Instant::now();
             let preferred = preferred.iter().copied().collect();
-            let voter = |id| Voter { id, matched: 5_000, is_heard: true, is_unfit: false };
+            let voter = |id| Voter { id, matched: 5_000, is_heard: true, is_fit: true };
             let watchdog = Watchdog::new(1, preferred, SECOND, start);
             Self { watchdog, start, others: vec![voter(2), voter(3)] }
         }
@@ -208,6 +238,7 @@ mod tests {
                 slowest_sync: Duration::ZERO,
                 impediment: None,
                 is_leader: true,
+                leader: Some(1),
                 is_led: true,
                 last_index: 5_100,
                 others: &self.others,
@@ -230,7 +261,8 @@ mod tests {
         assert!(verdict.successor.is_some());
         // Once is enough for a while.
         assert_eq!(bench.look(5_100, slow).successor, None);
-        assert!(bench.look(7_100, slow).successor.is_some());
+        let next = bench.look(7_100, slow).successor;
+        assert!(next.is_some() && next != verdict.successor, "the first did not take it");
         let follows = |sight: &mut Sight<'_>| sight.is_leader = false;
         assert!(!bench.look(37_000, follows).stands);
         assert!(bench.look(37_100, follows).stands);
@@ -250,9 +282,11 @@ mod tests {
         let impeded = |sight: &mut Sight<'_>| sight.impediment = Some("full".to_owned());
         let mut bench = Bench::new(&[]);
         bench.others[0].is_heard = false;
-        bench.others[1].matched = 7;
-        assert_eq!(bench.look(0, impeded).successor, Some(3), "it lacks much, but it is there");
-        bench.others[1].is_unfit = true;
+        bench.others[1].matched = 4_099;
+        assert_eq!(bench.look(0, impeded).successor, None, "it might never get what it lacks");
+        bench.others[1].matched = 4_100;
+        assert_eq!(bench.look(0, impeded).successor, Some(3));
+        bench.others[1].is_fit = false;
         let verdict = bench.look(4_000, impeded);
         assert_eq!((verdict.successor, verdict.stands), (None, false));
         assert_eq!(verdict.unfit.as_deref(), Some("full"));
@@ -279,12 +313,27 @@ mod tests {
     }
 
     #[test]
+    fn who_does_not_take_the_lead_is_handed_it_ever_more_seldom() {
+        let mut bench = Bench::new(&[2]);
+        let handed = |bench: &mut Bench, from_s: u64, to_s: u64| {
+            (from_s..to_s).filter(|s| bench.look(s * 1_000, |_| ()).successor.is_some()).count()
+        };
+        // At 0, 30, 90, 210 and so on, each time twice as long after the last.
+        assert_eq!(handed(&mut bench, 0, 200), 3);
+        assert_eq!(handed(&mut bench, 200, 900), 2);
+        // It leads; the next time it is trusted as at first.
+        bench.look(900_000, |sight| (sight.is_leader, sight.leader) = (false, Some(2)));
+        assert_eq!(handed(&mut bench, 901, 932), 2);
+    }
+
+    #[test]
     fn the_lead_goes_to_a_preferred_server_that_has_the_log() {
         let mut bench = Bench::new(&[3]);
         bench.others[1].matched = 4_000;
         assert_eq!(bench.look(0, |_| ()).successor, None, "it would keep writes waiting");
         bench.others[1].matched = 4_100;
         assert_eq!(bench.look(0, |_| ()).successor, Some(3));
+        assert_eq!(bench.look(2_100, |_| ()).successor, None, "it did not take it");
         let mut bench = Bench::new(&[1, 3]);
         let verdict = bench.look(0, |_| ());
         assert_eq!((verdict.successor, verdict.stands), (None, true));

@@ -25,7 +25,7 @@ impl Confirmed {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut state.last {
             Some((of, last)) if of == vote => *last = (*last).max(reached),
-            _ => state.last = Some((*vote, reached)),
+            _ => *state = State { last: Some((*vote, reached)), is_reported: false },
         }
     }
 
@@ -39,7 +39,7 @@ impl Confirmed {
                 node,
                 index = prev.index + 1,
                 "the member has lost entries that it had confirmed: its disk is not to be relied \
-                 on; stop it, and make it anew"
+                 on; stop it, make it anew, and have another member lead"
             );
         }
         has_lost

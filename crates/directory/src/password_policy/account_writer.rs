@@ -16,16 +16,17 @@ use crate::write::request::{SentEvents, WriteOp};
 
 impl AccountWriter {
     /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`,
-    /// as those of the administrator `root`.
-    pub(crate) fn start(self, accounts: &Arc<Accounts>, writes: Arc<WriteQueue>, root: Dn) {
-        let weak = Arc::downgrade(accounts);
+    /// as those of the administrator `root`. It keeps neither alive: in a cluster what writes holds
+    /// the log, and that what the log is applied to, which holds the accounts.
+    pub(crate) fn start(self, accounts: &Arc<Accounts>, writes: &Arc<WriteQueue>, root: Dn) {
+        let (weak, writes) = (Arc::downgrade(accounts), Arc::downgrade(writes));
         let thread = thread::Builder::new().name("accounts".to_owned());
         thread
             .spawn(move || self.serve(&weak, &writes, &root))
             .expect("a process that starts can start one more thread");
     }
 
-    fn serve(&self, accounts: &Weak<Accounts>, writes: &Arc<WriteQueue>, root: &Dn) {
+    fn serve(&self, accounts: &Weak<Accounts>, writes: &Weak<WriteQueue>, root: &Dn) {
         let mut alarm = never();
         let mut is_armed = false;
         // Until this is dropped somebody waits for it.
@@ -51,9 +52,10 @@ impl AccountWriter {
                     true
                 }
             };
-            let Some(accounts) = accounts.upgrade() else { return };
+            let both = accounts.upgrade().zip(writes.upgrade());
+            let Some((accounts, writes)) = both else { return };
             for events in accounts.take(forgets) {
-                write(&accounts, writes, root, events);
+                write(&accounts, &writes, root, events);
             }
             if finishing.is_some() {
                 looks += 1;

@@ -64,7 +64,7 @@ pub(crate) fn wait(
     Ok(Some(Next::Wait(Box::new(WaitingRead {
         id: envelope.id,
         operation: envelope.operation,
-        message: envelope.bytes.to_vec(),
+        message: envelope.bytes.to_vec().into(),
         level,
         asker: Asker::of(session),
         wait_max,

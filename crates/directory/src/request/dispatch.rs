@@ -336,7 +336,7 @@ fn carry_out(
         }
         // Handled before the controls: they have no answer.
         Request::Unbind | Request::Abandon(_) => return Ok(Next::Answered(sink.nothing())),
-        Request::Add(add) => write::add::resolve(worker, session, add)?,
+        Request::Add(add) => write::add::resolve(worker, session, controls, add)?,
         Request::Delete(delete) => {
             let named = named::named(&worker.directory, delete.name)?;
             if let Some(closed) = close_session::close(worker, session, &named, controls)? {

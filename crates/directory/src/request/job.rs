@@ -78,6 +78,11 @@ impl Job {
         self.keeps_order
     }
 
+    /// Octets of the message that it keeps.
+    pub fn message_bytes(&self) -> usize {
+        self.request.message_bytes()
+    }
+
     /// Whether its time is over.
     pub fn is_late(&self) -> bool {
         self.stop.is_late()

@@ -15,6 +15,7 @@ use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::verdict::Storing;
 use crate::read::search::aliases;
 use crate::read::target;
+use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
@@ -30,6 +31,7 @@ use crate::write::{before_hashing, delta, passwords, relax, stamp, stored_form};
 pub(crate) fn resolve(
     worker: &mut Worker,
     session: &Session,
+    controls: &RequestControls<'_>,
     request: &AddRequest<'_>,
 ) -> Result<Resolution, Refusal> {
     check_work(worker, session, request)?;
@@ -54,7 +56,10 @@ pub(crate) fn resolve(
     let mut verdict =
         sent_passwords(&entry).map(|sent| change::judge_new(worker, access, &key, &entry, &sent));
     let mut storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
+    // In a transaction an earlier update may give the right.
+    let may_come = controls.transaction.is_some() && access.key().is_some();
     if verdict.is_some()
+        && !may_come
         && storing.as_ref().is_some_and(|storing| worker.hashes_slowly(storing.scheme))
         && !before_hashing::may_add(worker, access, &entry)?
     {

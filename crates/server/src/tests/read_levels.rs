@@ -168,7 +168,8 @@ fn ten_thousand_reads_that_wait_leave_nothing_when_their_connections_end() {
     let follower = Follower::start(|settings, options| {
         settings.limits.outstanding_max = 200;
         settings.limits.output_buffer_max_bytes = 64 << 20;
-        options.limits.waiting_reads_max = READS;
+        // Strangers have half of them.
+        options.limits.waiting_reads_max = 2 * READS;
         options.limits.waiting_reads_asker_max = READS;
     });
     let all: Vec<u8> = (1..=OF_EACH).flat_map(fresh).collect();

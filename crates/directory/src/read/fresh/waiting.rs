@@ -22,6 +22,7 @@ use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
 use store::Lsn;
+use zeroize::Zeroizing;
 
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::{Cancel, Ending};
@@ -36,7 +37,7 @@ use crate::request::sink;
 pub struct WaitingRead {
     pub(super) id: MessageId,
     pub(super) operation: OperationKind,
-    pub(super) message: Vec<u8>,
+    pub(super) message: Zeroizing<Vec<u8>>,
     pub(super) level: ReadLevel,
     pub(super) asker: Asker,
     pub(super) wait_max: Duration,
@@ -56,7 +57,7 @@ pub struct ReadReady {
 /// What becomes of a read that has waited.
 pub(crate) enum Resumed {
     /// It is to be handled: its message.
-    Message(Vec<u8>),
+    Message(Zeroizing<Vec<u8>>),
     /// It is answered, or nobody waits for that.
     Over(Completion),
 }
@@ -92,7 +93,8 @@ impl WaitingRead {
             done(ReadReady { read: self, outcome: Err(Refusal::shutting_down()) });
             return Ok(());
         }
-        if let Err(why) = counts.admit(&reads, self.asker) {
+        let (max, asker_max) = (reads.requests_max, reads.asker_requests_max);
+        if let Err(why) = counts.admit(max, asker_max, self.asker) {
             return Err((self, why));
         }
         let until = reads.clock.elapsed() + self.wait_max;
@@ -160,26 +162,36 @@ pub(crate) struct WaitingReads {
 #[derive(Default)]
 struct Counts {
     all: usize,
+    /// Those of who has not signed in.
+    strangers: usize,
     of_askers: FxHashMap<Asker, usize>,
     is_closed: bool,
 }
 
 impl Counts {
-    /// Counts one more, if there may be.
-    fn admit(&mut self, of: &WaitingReads, asker: Asker) -> Result<(), &'static str> {
+    /// Counts one more, if there may be. Strangers have half of the places; whoever has signed in
+    /// and has nothing here gets in, whatever others have.
+    fn admit(&mut self, max: usize, asker_max: usize, asker: Asker) -> Result<(), &'static str> {
         let own = self.of_askers.get(&asker).copied().unwrap_or(0);
-        let is_full =
-            self.all >= of.requests_max || (asker != Asker::Root && own >= of.asker_requests_max);
+        let is_full = match asker {
+            Asker::Root => own >= max,
+            Asker::Entry(_) => own >= asker_max || (self.all >= max && own > 0),
+            Asker::Address(_) | Asker::Local => {
+                own >= asker_max || self.all >= max || self.strangers >= max / 2
+            }
+        };
         if is_full {
             return Err("too many reads are waiting for other servers");
         }
         self.all += 1;
+        self.strangers += usize::from(asker.is_stranger());
         *self.of_askers.entry(asker).or_default() += 1;
         Ok(())
     }
 
     fn release(&mut self, asker: Asker) {
         self.all -= 1;
+        self.strangers -= usize::from(asker.is_stranger());
         if let Some(own) = self.of_askers.get_mut(&asker) {
             *own -= 1;
             if *own == 0 {
@@ -504,3 +516,28 @@ fn over(error: &NotNow) -> Refusal {
 /// How often those that wait are looked at: whether their time is over, they were abandoned, or
 /// another round may begin.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use schema::EntryId;
+
+    use super::*;
+
+    #[test]
+    fn strangers_leave_places_and_whoever_signed_in_has_one() {
+        let mut counts = Counts::default();
+        let mut admits =
+            |asker, times| (0..times).filter(|_| counts.admit(8, 3, asker).is_ok()).count();
+        let stranger = |last| Asker::Address(Ipv4Addr::new(192, 0, 2, last).into());
+        assert_eq!([admits(stranger(1), 9), admits(stranger(2), 9)], [3, 1], "half of them");
+        assert_eq!([admits(Asker::Local, 9), admits(Asker::Entry(EntryId(1)), 9)], [0, 3]);
+        assert_eq!(admits(Asker::Entry(EntryId(2)), 9), 1, "the last place");
+        assert_eq!(admits(Asker::Entry(EntryId(3)), 9), 1, "it has none yet");
+        assert_eq!([admits(Asker::Root, 20), admits(stranger(3), 9)], [8, 0]);
+        counts.release(stranger(1));
+        assert!(counts.admit(99, 3, stranger(1)).is_ok());
+        assert_eq!((counts.all, counts.strangers), (17, 4));
+    }
+}

@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Row] = &[
         key: "waiting_reads_max",
         kind: Kind::number(1..=1_000_000, "requests", |s, n| s.cluster.waiting_reads_max = size(n)),
         default: "10000",
-        sentence: "Searches and compares that may wait for that, a quarter of them of one \
-                   identity, or of the anonymous clients of one address; the next one gets busy.",
+        sentence: "Searches and compares that may wait for that, half of them of anonymous \
+                   clients, a quarter of one identity or address; the next one gets busy.",
     },
 ];
