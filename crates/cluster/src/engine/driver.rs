@@ -234,8 +234,8 @@ impl Driver {
         }
     }
 
-    /// Whoever is to lead when this server must not: one that is heard and well, and has most of the
-    /// log. None where there is no other voter.
+    /// Whoever is to lead when this server must not: one that is heard and well, and has most of
+    /// the log. None where there is no other voter.
     fn successor(&self, metrics: &RaftMetrics<Types>) -> Option<u64> {
         let fit = self.shared.watched().fit;
         let others = voters(metrics, fit.as_ref(), self.options.failover_after);
