@@ -227,7 +227,11 @@ fn whichever_segments_at_the_end_are_missing_is_damage() {
 fn each_missing_segment_that_is_needed_is_damage() {
     let whole = killed(60, Durability::Synced);
     let names = segments(&whole);
-    for gone in &names[..names.len() - 1] {
+    let has_group = |name: &&String| whole.bytes(name).unwrap().windows(4).any(|it| it == b"rgrp");
+    let used: Vec<&String> = names.iter().filter(has_group).collect();
+    // The next one is made beside the writing, and may not have been there yet.
+    let has_next = names.len() > used.len();
+    for gone in used[..used.len() - usize::from(!has_next)].iter().copied() {
         let disk = whole.kill();
         disk.remove(gone).unwrap();
         let Err(JournalError::Damaged(damage)) = Journal::open(arc(&disk), options()) else {
@@ -235,12 +239,14 @@ fn each_missing_segment_that_is_needed_is_damage() {
         };
         assert_eq!(&damage.segment, gone);
         let (next, beyond) = salvaged(&disk, 1);
-        let is_newest = gone == &names[names.len() - 2];
+        let is_newest = gone == *used.last().unwrap();
         assert_eq!(beyond, (!is_newest).then_some(60), "{gone}");
         assert!(next < 60 && (next > 1) == (gone != FIRST), "{gone}: {next}");
     }
-    whole.remove(names.last().unwrap()).unwrap();
-    check_torn(&whole, 60);
+    if has_next {
+        whole.remove(names.last().unwrap()).unwrap();
+        check_torn(&whole, 60);
+    }
 }
 
 /// Nothing is removed, though no segment that is left can be used.
