@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use history::log::{Difference, MemberState, StateMachine};
 use store::{DIGESTS_KEPT_MAX, Digest, DigestPoint, Lsn};
+use tokio::time::{sleep, timeout};
 
 use crate::engine::LogHandle;
 use crate::errands::Errands;
@@ -25,6 +26,9 @@ pub(crate) const ASK_DIGESTS: u8 = 3;
 
 /// How long another member may take to tell its digests.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// How long the engine is not ended for the sake of what is to be kept of a difference.
+const KEEP_MAX: Duration = Duration::from_secs(5);
 
 /// What compares.
 pub(crate) struct Comparing {
@@ -42,7 +46,7 @@ impl Comparing {
     pub(crate) async fn run(self) {
         let mut told = None;
         loop {
-            tokio::time::sleep(self.every).await;
+            sleep(self.every).await;
             let members = self.log.status().members;
             let is_voter = |state: &MemberState| matches!(state, MemberState::Voter);
             let voters = members.iter().filter(|one| is_voter(&one.state)).map(|one| one.id);
@@ -84,9 +88,9 @@ impl Comparing {
     async fn leave(&self, difference: Difference) {
         let reason = format!("the data of this member are not those of the others: {difference}");
         let state = Arc::clone(&self.state);
-        // What was found is kept, which takes a disk.
-        let _ = self.errands.run(move || state.differs(&difference)).await;
         self.log.fail(reason);
+        // What was found is kept, which takes a disk; it need not answer.
+        let _ = timeout(KEEP_MAX, self.errands.run(move || state.differs(&difference))).await;
         let _ = self.engine.shutdown().await;
     }
 }

@@ -73,6 +73,8 @@ impl Quarantine {
     /// From now on nothing is served.
     fn begin(&self, reason: String, evidence: &serde_json::Value) {
         tracing::error!(%reason, "nothing is served any more");
+        // First: to keep the evidence takes a disk.
+        let _ = self.found.set(reason);
         if let Err(error) = self.write(evidence) {
             tracing::error!(%error, %evidence, "the evidence cannot be kept");
             // Without it, too, nothing is served after a start.
@@ -85,7 +87,6 @@ impl Quarantine {
                 );
             }
         }
-        let _ = self.found.set(reason);
     }
 
     fn write(&self, evidence: &serde_json::Value) -> io::Result<()> {

@@ -29,6 +29,7 @@ mod status;
 mod time_slice;
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -46,6 +47,7 @@ use self::holding::Holding;
 use self::idle::IdleTimer;
 use self::input::Input;
 use self::output::Output;
+use self::reads::Fresh;
 pub(crate) use self::state::Ending;
 use self::state::State;
 use self::time_slice::TimeSlice;
@@ -74,8 +76,10 @@ pub(crate) struct Connection {
     queued: Queued,
     input: Input,
     output: Output,
-    /// Jobs on the pools.
+    /// Jobs on the pools, and what waits for fresh data.
     jobs: Vec<Running>,
+    /// What has waited for fresh data, and goes on when it is this connection's turn.
+    fresh: VecDeque<Fresh>,
     state: State,
     idle: IdleTimer,
     /// The round in which the session was looked at last.
@@ -160,6 +164,7 @@ impl Connection {
             input: Input::default(),
             output: Output::default(),
             jobs: Vec::new(),
+            fresh: VecDeque::new(),
             state: State::Open,
             idle,
         }
@@ -208,7 +213,8 @@ impl Connection {
             if self.bind_throttle.poll_wait(cx).is_ready() {
                 continue;
             }
-            if !self.may_handle(self.output.waiting()) {
+            let resumes = self.may_resume();
+            if !resumes && !self.may_handle(self.output.waiting()) {
                 let addresses = &self.worker.shared.client_addresses;
                 self.bind_throttle.step_back(addresses, || self.worker.now());
                 if self.look_ahead(cx).is_err() {
@@ -224,6 +230,10 @@ impl Connection {
             }
             if self.is_anonymous() && !self.holding.is_local() && slice.begun().is_none() {
                 ready!(self.worker.anonymous_share.poll_ready(&self.queued, cx));
+            }
+            if resumes {
+                self.resume_next(slice);
+                continue;
             }
             match self.poll_input(cx, slice) {
                 Poll::Ready(Ok(())) => {}
@@ -264,6 +274,7 @@ impl Connection {
     /// The session is over: nothing is done for it any more.
     pub(crate) fn abandon(&mut self) {
         self.session.abandon_all();
+        self.fresh.clear();
         if self.jobs.is_empty() {
             return;
         }
@@ -306,10 +317,10 @@ impl Connection {
     /// Whether there is room for what one more request may bring. Without output and jobs there
     /// always is: nothing would say when there is again.
     fn has_room(&self, waiting_bytes: usize) -> bool {
-        if waiting_bytes == 0 && self.jobs.is_empty() {
+        if waiting_bytes == 0 && self.jobs.is_empty() && self.fresh.is_empty() {
             return true;
         }
-        let expected = self.jobs.len() * END_MAX_BYTES;
+        let expected = (self.jobs.len() + self.fresh.len()) * END_MAX_BYTES;
         waiting_bytes + expected < self.worker.shared.limits.output_buffer_max_bytes
             && self.holding.has_room()
     }

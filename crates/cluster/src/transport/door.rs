@@ -75,6 +75,8 @@ impl Budget {
 #[derive(Clone)]
 struct Standing {
     from: IpAddr,
+    /// No member is known to be there.
+    is_stranger: bool,
     end: Arc<Notify>,
 }
 
@@ -92,29 +94,29 @@ impl Door {
     /// Lets one in; the oldest of its address, or of all, must go where there are too many. None if
     /// it comes from where no member is, and too many of those came this second.
     pub(crate) fn enter(&self, from: IpAddr, now: Instant) -> Option<Entered> {
-        if !self.members.contains(from)
-            && !lock(&self.budget).takes(self.limits.strangers_per_second, now)
-        {
+        let is_stranger = !self.members.contains(from);
+        if is_stranger && !lock(&self.budget).takes(self.limits.strangers_per_second, now) {
             return None;
         }
-        Some(self.admit(from))
+        Some(self.admit(from, is_stranger))
     }
 
-    fn admit(&self, from: IpAddr) -> Entered {
+    fn admit(&self, from: IpAddr, is_stranger: bool) -> Entered {
         let end = Arc::new(Notify::new());
         let mut inside = lock(&self.inside);
         let here = inside.iter().filter(|one| one.from == from).count();
         let oldest = if here >= self.limits.unauthenticated_per_address {
             inside.iter().position(|one| one.from == from)
         } else if inside.len() >= self.limits.unauthenticated {
-            Some(0)
+            // Strangers first: a member far away takes its time.
+            Some(inside.iter().position(|one| one.is_stranger).unwrap_or(0))
         } else {
             None
         };
         if let Some(oldest) = oldest.and_then(|oldest| inside.remove(oldest)) {
             oldest.end.notify_one();
         }
-        inside.push_back(Standing { from, end: Arc::clone(&end) });
+        inside.push_back(Standing { from, is_stranger, end: Arc::clone(&end) });
         Entered { end, inside: Arc::clone(&self.inside) }
     }
 
@@ -268,6 +270,13 @@ mod tests {
         members.note(3, Side::There, Ipv4Addr::new(192, 0, 2, 8).to_ipv6_mapped().into());
         assert_eq!([7, 8, 9].map(|last| enters(last, 999)), [true, true, false]);
         assert!(enters(9, 1_000));
+        // They stay where strangers have to go.
+        let limits = ServerLimits { unauthenticated: 2, ..limits };
+        let door = Door::new(limits, members.clone());
+        let enter = |last| door.enter(address(last), at(0)).unwrap();
+        let all = [enter(7), enter(1), enter(8)];
+        let must_go = all.each_ref().map(|one| must_go(one.superseded()));
+        assert_eq!(must_go, [false, true, false]);
         // It has moved.
         members.note(2, Side::Here, address(10));
         assert_eq!([1, 2, 7, 10].map(|last| enters(last, 1_001)), [true, true, false, true]);

@@ -8,6 +8,7 @@ use ldap::message::MessageId;
 use ldap::result::ResultCode;
 
 use super::Connection;
+use super::reads::Fresh;
 use crate::pools::scan_pool::Delivery;
 
 impl Connection {
@@ -78,9 +79,9 @@ impl Connection {
                 }
                 Poll::Ready(Some(Delivery::Fresh(ready))) => {
                     self.state.has_delivered();
-                    self.jobs.swap_remove(index);
+                    let waited = self.jobs.swap_remove(index);
                     self.touch();
-                    self.resume_read(ready);
+                    self.fresh.push_back(Fresh { ready, _waited: waited });
                 }
                 Poll::Ready(Some(Delivery::Displaced(job))) => {
                     self.jobs.swap_remove(index);

@@ -5,10 +5,19 @@ use std::rc::Rc;
 
 use directory::{ReadReady, WaitingRead};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use super::time_slice::TimeSlice;
 use super::{Attempt, Connection, Running};
 use crate::pools::scan_pool::Delivery;
 use crate::worker::Worker;
+
+/// A request that has waited.
+pub(super) struct Fresh {
+    pub(super) ready: ReadReady,
+    /// What it held while it waited is counted until it goes on.
+    pub(super) _waited: Running,
+}
 
 impl Connection {
     /// Has a request wait; gives it back with the reason where that is refused. What it holds is
@@ -29,13 +38,25 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on with a request that has waited.
-    pub(super) fn resume_read(&mut self, ready: ReadReady) {
+    /// Whether a request that has waited may go on: what it makes finds room, and it overtakes
+    /// nothing that must not be.
+    pub(super) fn may_resume(&self) -> bool {
+        !self.fresh.is_empty()
+            && !self.state.is_draining()
+            && self.keeps_order().is_none()
+            && self.output.waiting() < self.worker.shared.limits.output_buffer_max_bytes
+    }
+
+    /// Goes on with the one that has waited longest, as with a message that has just come.
+    pub(super) fn resume_next(&mut self, slice: &mut TimeSlice) {
+        let Some(Fresh { ready, _waited }) = self.fresh.pop_front() else { return };
         let worker = Rc::clone(&self.worker);
+        slice.begin(Instant::now());
         let which = (ready.id(), Some(ready.operation()));
         let mut out = Vec::new();
         let next = worker.resume_read(&mut self.session, ready, &mut out);
         self.follow(&worker, next, which, Attempt::Again, 0, &mut out);
+        slice.handled(out.len(), Instant::now);
         if !out.is_empty() {
             self.output.append(out);
         }

@@ -205,6 +205,25 @@ fn ten_thousand_reads_that_wait_leave_nothing_when_their_connections_end() {
 }
 
 #[test]
+fn all_that_come_due_at_once_are_answered_also_to_a_client_that_has_ended_its_side() {
+    let follower = Follower::start(|_, _| {});
+    let mut client = follower.running.connect();
+    let all: Vec<u8> = (1..=10).flat_map(fresh).collect();
+    client.send(&all);
+    follower.wait_for(10);
+    client.socket.as_ref().unwrap().shutdown(Shutdown::Write).unwrap();
+    // Another one is served meanwhile.
+    follower.running.check_alive();
+    follower.answer_all();
+    for _ in 0..10 {
+        let entry = client.receive();
+        let id = entry.strip_suffix(" entry dc=example,dc=org").expect(&entry).to_owned();
+        assert_eq!(client.receive(), format!("{id} done success"));
+    }
+    assert_eq!(client.receive(), "closed");
+}
+
+#[test]
 fn a_server_that_stops_refuses_what_waits() {
     let mut follower = Follower::start(|_, _| {});
     let mut client = follower.running.connect();

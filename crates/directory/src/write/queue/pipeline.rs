@@ -86,6 +86,8 @@ struct Pipeline {
     heard: Receiver<Heard>,
     /// Batches the log has not told of.
     in_flight: usize,
+    /// Batches that are lost, whose requests have not been told.
+    untold: usize,
     /// A batch was lost: the tentative state is not going to be.
     has_lost: bool,
     /// The lead was lost: a batch that is being gathered will not be taken, and whoever applies
@@ -97,6 +99,8 @@ struct Pipeline {
     reign: Option<Reign>,
     /// Requests that were carried out in part; they go on behind those that came meanwhile.
     unfinished: VecDeque<Queued>,
+    /// One that came when the batch before it was lost: it is the next.
+    put_back: Option<Queued>,
     /// Those who wait until the rules are what they are now.
     given_up: Option<GivenUp>,
     /// Where records are encoded.
@@ -129,6 +133,9 @@ struct Open<'s> {
 enum Heard {
     /// A batch is done.
     Done(Done),
+    /// Those of a lost batch who are not answered by the writer have been answered, or have their
+    /// places among those that are handed on.
+    Told,
     /// What was decided on is not to come any more.
     LostLead,
 }
@@ -137,6 +144,8 @@ enum Heard {
 struct Done {
     took: Duration,
     lost: Option<CommitError>,
+    /// Others are told that it is lost after the writer: [`Heard::Told`] follows.
+    tells_others: bool,
     unfinished: Vec<Queued>,
     /// Whom the writer answers: those who have asked for other rules, which are lost.
     waiting: Vec<Waiting>,
@@ -161,11 +170,13 @@ impl Pipeline {
             to_writer,
             heard,
             in_flight: 0,
+            untold: 0,
             has_lost: false,
             has_lost_lead: false,
             stopped: None,
             reign: None,
             unfinished: VecDeque::new(),
+            put_back: None,
             given_up: None,
             scratch: Vec::new(),
         }
@@ -176,6 +187,9 @@ impl Pipeline {
     fn next(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
         loop {
             self.hear_log();
+            if let Some(queued) = self.put_back.take() {
+                return Some(queued);
+            }
             let is_closed = match waiting.take() {
                 Found::Request(queued) => return Some(queued),
                 Found::Nothing => false,
@@ -268,7 +282,7 @@ impl Pipeline {
             match next {
                 // Its client knows that the batch is lost; this one is not part of it.
                 Some(next) if self.has_lost || self.has_lost_lead => {
-                    self.unfinished.push_front(next);
+                    self.put_back = Some(next);
                 }
                 Some(next) => self.decide(directory, open, next),
                 None => {}
@@ -296,8 +310,9 @@ impl Pipeline {
     fn may_write(&mut self, directory: &Directory) -> Result<Reign, NotNow> {
         self.hear_log();
         if self.has_lost || self.has_lost_lead {
-            // What follows a lost batch is lost as well; the log says so of each.
-            while self.in_flight > 0 {
+            // What follows a lost batch is lost as well; the log says so of each. What is in none
+            // of them must find those before it in their places, should the lead come back.
+            while self.in_flight > 0 || self.untold > 0 {
                 self.wait_for_log();
             }
             directory.storage.store.drop_tentative();
@@ -462,7 +477,9 @@ impl Pipeline {
             let done = Box::new(move |outcome: Result<Lsn, CommitError>| {
                 let _abort = AbortOnPanic;
                 let took = clock.elapsed().saturating_sub(began);
-                let told = Done { took, lost: outcome.err(), unfinished, waiting: Vec::new() };
+                let (lost, tells_others) = (outcome.err(), false);
+                let waiting_here = Vec::new();
+                let told = Done { took, lost, tells_others, unfinished, waiting: waiting_here };
                 if told.lost.is_some() && changes_rules {
                     let _ = to_writer.send(Heard::Done(Done { waiting, ..told }));
                 } else {
@@ -514,13 +531,18 @@ impl Pipeline {
     fn note(&mut self, heard: Heard) {
         let done = match heard {
             Heard::Done(done) => done,
+            Heard::Told => {
+                self.untold -= 1;
+                return;
+            }
             Heard::LostLead => {
                 self.has_lost_lead = true;
                 return;
             }
         };
-        let Done { took, lost, unfinished, waiting } = done;
+        let Done { took, lost, tells_others, unfinished, waiting } = done;
         self.in_flight -= 1;
+        self.untold += usize::from(tells_others);
         self.group_commit.committed(took);
         let Some(error) = lost else { return self.unfinished.extend(unfinished) };
         if !waiting.is_empty() || !unfinished.is_empty() {
@@ -635,10 +657,12 @@ fn finish(
     };
     let failed = Failed::new(error);
     let unfinished = std::mem::take(&mut told.unfinished);
+    told.tells_others = true;
     let _ = to_writer.send(Heard::Done(told));
     // In the order in which they came, as far as they are sent again.
     fail_all(waiting, &failed, forwarding);
     give_up(unfinished, &failed, forwarding);
+    let _ = to_writer.send(Heard::Told);
 }
 
 /// Has the writer told when it stops to decide, or decides in another reign.
