@@ -14,7 +14,6 @@ mod acknowledger;
 mod command;
 mod driver;
 mod members;
-mod retention;
 mod watchdog;
 
 use std::fmt;
@@ -39,7 +38,6 @@ use self::driver::Driver;
 pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
-use self::retention::Retention;
 use self::watchdog::Watchdog;
 pub use self::watchdog::{CLOCK_SKEW_MAX, SLOW_DISK_AFTER, SLOW_SYNC, WELL_AFTER};
 use crate::asks::Asks;
@@ -114,7 +112,6 @@ where
     };
     let acknowledger = Runtime::spawn(acknowledger.run());
     let members = Members { commands: commands.clone(), metrics: raft.metrics() };
-    let retention = Retention::new(options.log_keep_bytes);
     let preferred = options.preferred.clone();
     let watchdog = Watchdog::new(options.id, preferred, options.failover_after, Instant::now());
     let driver = Driver {
@@ -127,7 +124,6 @@ where
         pending,
         stands,
         purge_upto: 0,
-        retention,
         renewed: None,
         watchdog,
         asks,

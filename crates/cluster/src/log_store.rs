@@ -156,9 +156,10 @@ impl LogStore {
         self.medium.close();
     }
 
-    /// Bytes written since the medium was opened.
-    pub(crate) fn written_bytes(&self) -> u64 {
-        self.medium.status().written_bytes
+    /// Index, as the journal counts, of the last entry before the newest `bytes`; 0 if there are
+    /// less.
+    pub(crate) fn before_newest(&self, bytes: u64) -> u64 {
+        self.medium.before_newest(bytes)
     }
 
     /// The longest that making an append durable took since this was last asked, or has been

@@ -474,6 +474,17 @@ impl LogMedium for Opened {
         self.wait(|_| Ok(Some(Change::Reset(purged.index + 1, Some(purged)))))
     }
 
+    fn before_newest(&self, bytes: u64) -> u64 {
+        let state = self.log.state();
+        let mut taken = 0;
+        let mut newest = state.shown.entries.iter().rev();
+        let before = newest.find(|(_, entry)| {
+            taken += entry.payload.len() as u64;
+            taken >= bytes
+        });
+        before.map_or(0, |(index, _)| index.saturating_sub(1))
+    }
+
     /// Who opens it anew is not in the way of this one.
     fn close(&self) {}
 

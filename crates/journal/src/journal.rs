@@ -264,6 +264,12 @@ impl Journal {
         self.control(Control::Truncate(place, is_entry))
     }
 
+    /// The last index before the newest segments that take `bytes` together, or more by one
+    /// segment; 0 if all take less. A purge up to there leaves so much to those who read behind.
+    pub fn before_newest(&self, bytes: u64) -> u64 {
+        self.shared.before_newest(bytes)
+    }
+
     /// Says that entries up to `upto` are not needed for recovery any more.
     ///
     /// They stay readable until more than `keep_bytes` of them are kept; then whole segments are

@@ -110,6 +110,22 @@ impl Shared {
         })
     }
 
+    /// The last index before the newest segments that take `bytes` together, or more by one segment;
+    /// 0 if all take less.
+    pub(crate) fn before_newest(&self, bytes: u64) -> u64 {
+        let state = self.state();
+        let (mut taken, mut first) = (0, u64::MAX);
+        for segment in state.segments.iter().rev() {
+            taken += segment.opened.len;
+            // A later one begins before an earlier one where the end of the log was truncated.
+            first = first.min(segment.first);
+            if taken >= bytes {
+                return first.saturating_sub(1);
+            }
+        }
+        0
+    }
+
     pub(crate) fn status(&self) -> JournalStatus {
         let state = self.state();
         JournalStatus {

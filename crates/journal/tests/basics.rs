@@ -122,6 +122,35 @@ fn purged_segments_are_used_again() {
 }
 
 #[test]
+fn what_is_before_the_newest_bytes_is_known_after_a_start_too() {
+    let disk = SimDisk::new(1);
+    let segment_bytes = 16 * 4096;
+    let keep = 5 * segment_bytes;
+    let mut journal = Journal::create(sim(&disk), options(segment_bytes), 1).unwrap();
+    assert_eq!(journal.before_newest(keep), 0);
+    let mut last = 0;
+    for round in 0..16 {
+        append(&journal, round * 30 + 1..=round * 30 + 30);
+        // Each life writes less than is kept.
+        assert!(journal.status().written_bytes < keep);
+        drop(journal);
+        journal = Journal::open(sim(&disk), options(segment_bytes)).unwrap().0;
+        let before = journal.before_newest(keep);
+        assert!(before >= last, "it goes forward");
+        last = before;
+        if before > 0 {
+            journal.purge(before).unwrap();
+        }
+        // One beyond what is kept, and the one that is written.
+        assert!(journal.status().bytes <= keep + 3 * segment_bytes, "{}", journal.status().bytes);
+    }
+    assert!(last > 100, "{last}");
+    assert_eq!(journal.before_newest(u64::MAX), 0);
+    assert!(journal.before_newest(1) < 480);
+    check_read(&journal, last + 1, 480);
+}
+
+#[test]
 fn a_hold_keeps_segments() {
     let disk = SimDisk::new(1);
     let journal = Journal::create(sim(&disk), options(8 * 4096), 1).unwrap();

@@ -21,7 +21,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::acknowledger::Pending;
 use super::command::{Command, Standing, closed};
-use super::retention::Retention;
 use super::watchdog::{Sight, Voter, Watchdog};
 use crate::asks::Asks;
 use crate::log_store::LogStore;
@@ -44,8 +43,6 @@ pub(super) struct Driver {
     pub(super) stands: watch::Sender<Standing>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
-    /// How much of the log stays for members that fall behind.
-    pub(super) retention: Retention,
     /// When a new term was asked for.
     pub(super) renewed: Option<Instant>,
     pub(super) watchdog: Watchdog,
@@ -166,8 +163,11 @@ impl Driver {
     /// Purges the log when it is longer than what is kept for members that fell behind. The engine
     /// purges only what a snapshot has, so it is told of one first.
     async fn forget(&mut self) {
-        let (flushed, written) = (self.shared.flushed().index, self.log.written_bytes());
-        let Some(upto) = self.retention.purge_upto(flushed, written) else { return };
+        let kept = self.log.before_newest(self.options.log_keep_bytes);
+        let upto = kept.min(self.shared.flushed().index);
+        if upto <= self.purge_upto {
+            return;
+        }
         self.purge_upto = upto;
         // A failure shows in the metrics.
         let _ = self.raft.trigger().snapshot().await;

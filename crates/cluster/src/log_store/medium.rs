@@ -57,6 +57,10 @@ pub trait LogMedium: Send + Sync + 'static {
     /// Forgets all entries and goes on behind `purged`. See [`Journal::reset_after`].
     fn reset_after(self: Arc<Self>, purged: JournalPosition) -> Waiting<()>;
 
+    /// The last index before the newest `bytes` or more; 0 if there are less. See
+    /// [`Journal::before_newest`].
+    fn before_newest(&self, bytes: u64) -> u64;
+
     /// How it is doing.
     fn status(&self) -> JournalStatus;
 
@@ -137,6 +141,10 @@ impl LogMedium for Journal {
 
     fn reset_after(self: Arc<Self>, purged: JournalPosition) -> Waiting<()> {
         on_thread(move || Self::reset_after(&self, purged))
+    }
+
+    fn before_newest(&self, bytes: u64) -> u64 {
+        Self::before_newest(self, bytes)
     }
 
     fn status(&self) -> JournalStatus {
