@@ -38,8 +38,8 @@ use self::driver::Driver;
 pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
+pub(crate) use self::watchdog::CLOCK_SKEW_MAX;
 use self::watchdog::Watchdog;
-pub use self::watchdog::{CLOCK_SKEW_MAX, SLOW_DISK_AFTER, SLOW_SYNC, WELL_AFTER};
 use crate::asks::Asks;
 use crate::errands::Errands;
 use crate::log_store::LogStore;
@@ -63,6 +63,8 @@ pub(crate) struct LogHandle {
     log: LogStore,
     commands: mpsc::UnboundedSender<Command>,
     members: Members,
+    /// Who leads, as far as is known.
+    pub(crate) leader: watch::Receiver<Option<u64>>,
 }
 
 /// What a node is made of.
@@ -103,6 +105,7 @@ where
     let (commands, asked) = mpsc::unbounded_channel();
     let (pending, accepted) = mpsc::unbounded_channel();
     let (stands, standing) = watch::channel(Standing { role: Role::Alone, since: Instant::now() });
+    let (tells_leader, leader) = watch::channel(None);
     let acknowledger = Acknowledger {
         shared: Arc::clone(&shared),
         errands,
@@ -123,6 +126,7 @@ where
         asked,
         pending,
         stands,
+        leader: tells_leader,
         purge_upto: 0,
         renewed: None,
         watchdog,
@@ -130,7 +134,7 @@ where
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
     let (engine, receiver) = (raft.clone(), MemberReceiver::new(raft, Arc::clone(&shared)));
-    let log = RaftLog(LogHandle { shared, log, commands, members });
+    let log = RaftLog(LogHandle { shared, log, commands, members, leader });
     Ok(Started { log, receiver, driver, engine })
 }
 

@@ -28,16 +28,12 @@ pub mod transport;
 mod types;
 mod watcher;
 
-pub use engine::{
-    CLOCK_SKEW_MAX, MemberStatus, RaftLog, SLOW_DISK_AFTER, SLOW_SYNC, Status, WELL_AFTER,
-};
+pub use engine::{MemberStatus, RaftLog, Status};
 #[cfg(any(test, feature = "test-support"))]
 pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::{Engine, RaftMachine};
-pub use options::{
-    COMPARE_EVERY, FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX,
-};
+pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
 pub use receiver::MemberReceiver;
 pub use service::{AnswerDone, AskedHere, LeaderAnswered, MemberReport, Service, ServiceParts};
 pub use types::{Node, RecordOutcome, Runtime, SnapshotFile, Types};

@@ -18,7 +18,7 @@ pub(crate) const FAILOVER_AFTER_MIN: Duration = Duration::from_millis(200);
 /// The longest.
 pub(crate) const FAILOVER_AFTER_MAX: Duration = Duration::from_secs(60);
 /// How often the members compare their states, by default.
-pub const COMPARE_EVERY: Duration = Duration::from_secs(5);
+const COMPARE_EVERY: Duration = Duration::from_secs(5);
 /// How long a batch waits for its outcome after the lead is lost, by default.
 pub const OUTCOME_WAIT: Duration = Duration::from_secs(10);
 /// The most voters: each further one makes writes slower, and more may fail than ever do.

@@ -16,11 +16,8 @@ use std::time::Duration;
 use environment::Clock;
 use history::log::StateMachine;
 use journal::Journal;
-use openraft::RaftMetrics;
-use openraft::alias::WatchReceiverOf;
-use openraft::async_runtime::WatchReceiver;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use zeroize::Zeroizing;
 
 use crate::asks::{ASK_READ, Asks};
@@ -28,13 +25,12 @@ use crate::comparing::{ASK_DIGESTS, Comparing, encode};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
-use crate::machine::Engine;
 use crate::options::Options;
 use crate::shared::Watched;
 use crate::transport::{
     AskError, Credentials, EngineHandler, Peers, Responding, ServerLimits, serve,
 };
-use crate::types::{Runtime, Types};
+use crate::types::Runtime;
 use crate::watcher::{Impediment, Watcher};
 
 /// How long a start waits for what was committed while this member was not there: clients are
@@ -83,7 +79,6 @@ pub struct Service {
     runtime: Handle,
     id: u64,
     asked_here: AskedHere,
-    engine: Engine,
 }
 
 impl Service {
@@ -179,7 +174,7 @@ impl Service {
             comparing.abort();
             drop(server);
         };
-        let service = Arc::new(Self { log, peers, runtime, id, asked_here, engine });
+        let service = Arc::new(Self { log, peers, runtime, id, asked_here });
         Ok((service, until_closed))
     }
 
@@ -203,7 +198,8 @@ impl Service {
         limit: Duration,
         done: LeaderAnswered,
     ) {
-        match self.status().leader {
+        let leader = *self.log.0.leader.borrow();
+        match leader {
             None => done(Err(AskError::NotSent("nobody leads".to_owned()))),
             Some(leader) if leader == self.id => {
                 (self.asked_here)(octets, Box::new(|answer| done(Ok(answer))));
@@ -214,7 +210,7 @@ impl Service {
                 let mut asked = Vec::with_capacity(1 + octets.len());
                 asked.push(ASK_DIRECTORY);
                 asked.extend_from_slice(&octets);
-                let replaced = another_leads(self.engine.metrics(), leader);
+                let replaced = another_leads(self.log.0.leader.clone(), leader);
                 self.runtime.spawn(async move {
                     done(tokio::select! {
                         answer = peers.ask(leader, asked, limit) => answer.map(Zeroizing::new),
@@ -254,14 +250,9 @@ impl fmt::Debug for Service {
 }
 
 /// Waits until another member than `leader` leads.
-async fn another_leads(mut metrics: WatchReceiverOf<Types, RaftMetrics<Types>>, leader: u64) {
-    loop {
-        let now = metrics.borrow_watched().current_leader;
-        // The engine may end.
-        if now.is_some_and(|now| now != leader) || metrics.changed().await.is_err() {
-            return;
-        }
-    }
+async fn another_leads(mut leaders: watch::Receiver<Option<u64>>, leader: u64) {
+    // The log may end.
+    let _ = leaders.wait_for(|now| now.is_some_and(|now| now != leader)).await;
 }
 
 const REPLACED: &str = "another member leads";
@@ -364,5 +355,30 @@ impl MemberAsks {
             Some(_) | None => return Box::pin(async { Err("nobody knows that".to_owned()) }),
         }
         Box::pin(async move { heard.await.map_err(|_| "it was not answered".to_owned()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_back_the_same_and_later_ones_may_say_more() {
+        let report = MemberReport {
+            term: 1,
+            applied_lsn: 2,
+            last_index: 3,
+            committed_index: u64::MAX,
+            is_failed: false,
+            is_unfit: true,
+            clock_us: 6,
+        };
+        let mut octets = report.encode();
+        assert_eq!(MemberReport::decode(&octets), Some(report));
+        assert_eq!(MemberReport::decode(&octets[..octets.len() - 1]), None);
+        octets.push(9);
+        assert_eq!(MemberReport::decode(&octets), Some(report));
+        let failed = MemberReport { is_failed: true, is_unfit: false, ..report };
+        assert_eq!(MemberReport::decode(&failed.encode()), Some(failed));
     }
 }

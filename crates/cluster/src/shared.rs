@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     /// Records that had no effect.
     voids: AtomicU64,
     compared: Mutex<Compared>,
-    watched: Mutex<Watched>,
+    watched: Mutex<Arc<Watched>>,
     /// Why this server should not lead, as it was last judged.
     unfit: Mutex<Option<String>>,
 }
@@ -137,12 +137,12 @@ impl Shared {
     }
 
     /// What was found out last.
-    pub(crate) fn watched(&self) -> Watched {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn watched(&self) -> Arc<Watched> {
+        Arc::clone(&self.watched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn set_watched(&self, watched: Watched) {
-        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(watched);
     }
 
     /// Why this server should not lead; none if nothing speaks against it.

@@ -294,6 +294,37 @@ fn a_leader_against_which_something_speaks_hands_the_lead_over() {
     let (next, later) = deciding(&others.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>());
     assert!(next != first && later > reign, "{next} leads in {later:?}");
     assert_eq!(services[&first].status().unfit.as_deref(), Some("the disk is full"));
+    // Nothing is wrong with the clocks of the others, whom it asks more often than it takes.
+    for _ in 0..5 {
+        let (told, heard) = mpsc::channel();
+        services[&first].ask_status(PATIENCE, move |said| told.send(said).unwrap());
+        let said = heard.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(said.len(), 2);
+        for (id, report) in said {
+            let report = report.unwrap();
+            assert!(!report.is_unfit && !report.is_failed, "{id}: {report:?}");
+            assert!(report.clock_us > 1_700_000_000_000_000, "{id}: {report:?}");
+        }
+        std::thread::park_timeout(Duration::from_secs(1));
+    }
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn the_lead_goes_to_the_member_that_is_preferred() {
+    let mut cluster = Cluster::new(3);
+    let services = all_of(&mut cluster, |parts| parts.options.preferred = [3].into());
+    let log = services[&3].log();
+    let (id, _) = deciding(&[(3, &log)]);
+    assert_eq!(id, 3);
+    // It was taken from it.
+    services[&3].log().members().change(MemberChange::Transfer { id: 1 }, Box::new(drop));
+    let others: Vec<_> = [1, 2].map(|id| (id, services[&id].log())).into();
+    let (_, between) = deciding(&others.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>());
+    let (told, heard) = mpsc::channel();
+    log.watch(Box::new(move |role| drop(told.send(role.clone()))));
+    let is_back = |role: Role| matches!(role, Role::Deciding(reign) if reign > between);
+    while !is_back(heard.recv_timeout(PATIENCE).unwrap()) {}
     services.values().for_each(|service| service.log().close());
 }
 

@@ -136,7 +136,7 @@ impl Trio {
         Ok(())
     }
 
-    /// Likewise from each of them: then all have what any had.
+    /// Waits so from each of them: then all have what any had.
     pub(super) fn settle_all(&mut self) -> Result<(), String> {
         (0..self.servers.len()).try_for_each(|from| self.settle(from))
     }

@@ -26,7 +26,7 @@ use crate::asks::Asks;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
 use crate::options::Options;
-use crate::shared::{Shared, Watched};
+use crate::shared::Shared;
 use crate::types::{RecordBytes, Runtime, Types};
 
 /// How long the end of the log waits for batches in flight.
@@ -41,6 +41,8 @@ pub(super) struct Driver {
     pub(super) asked: mpsc::UnboundedReceiver<Command>,
     pub(super) pending: mpsc::UnboundedSender<Pending>,
     pub(super) stands: watch::Sender<Standing>,
+    /// Who leads, as far as is known.
+    pub(super) leader: watch::Sender<Option<u64>>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
     /// When a new term was asked for.
@@ -66,7 +68,10 @@ impl Driver {
                         self.shared.fail("the engine of the cluster ended".to_owned());
                     }
                 }
-                _ = ticks.tick() => self.look().await,
+                _ = ticks.tick() => {
+                    self.look().await;
+                    self.judge().await;
+                }
                 command = self.asked.recv() => match command {
                     Some(Command::Close(told)) => return self.close(acknowledger, Some(told)).await,
                     None => return self.close(acknowledger, None).await,
@@ -205,8 +210,9 @@ impl Driver {
             }
             is_new
         });
+        let leader = metrics.current_leader;
+        self.leader.send_if_modified(|before| std::mem::replace(before, leader) != leader);
         self.renew(&metrics).await;
-        self.judge(&metrics).await;
         let snapshot = metrics.snapshot.map_or(0, |id| id.index + 1);
         let purged = metrics.purged.map_or(0, |id| id.index + 1);
         if self.purge_upto > purged && snapshot >= self.purge_upto {
@@ -234,30 +240,30 @@ impl Driver {
         }
     }
 
-    /// Whoever is to lead when this server must not: one that is heard and well, and has most of
-    /// the log. None where there is no other voter.
+    /// Whoever is to lead when this server must not; none where there is no other voter.
     fn successor(&self, metrics: &RaftMetrics<Types>) -> Option<u64> {
-        let fit = self.shared.watched().fit;
-        let others = voters(metrics, fit.as_ref(), self.options.failover_after);
-        let best = others.iter().max_by_key(|one| (one.is_heard, one.is_fit, one.matched));
-        best.map(|voter| voter.id)
+        let watched = self.shared.watched();
+        let others = voters(metrics, watched.fit.as_ref(), self.options.failover_after);
+        self.watchdog.next(&others)
     }
 
     /// Whether this server should lead, and what follows.
-    async fn judge(&mut self, metrics: &RaftMetrics<Types>) {
+    async fn judge(&mut self) {
+        let metrics = &self.metrics.borrow_watched().clone();
         let failover_after = self.options.failover_after;
         let is_leader = metrics.state == ServerState::Leader;
         let heard = match is_leader {
             true => metrics.last_quorum_acked.map(|at| at.elapsed()),
             false => self.shared.heard_age(),
         };
-        let Watched { impediment, fit } = self.shared.watched();
-        let others = voters(metrics, fit.as_ref(), failover_after);
+        let watched = self.shared.watched();
+        let others = voters(metrics, watched.fit.as_ref(), failover_after);
         let verdict = self.watchdog.look(&Sight {
             now: Instant::now(),
             slowest_sync: self.log.take_slowest_sync(),
-            impediment,
-            is_leader,
+            impediment: watched.impediment.clone(),
+            // One that gave a batch up hands over anyway.
+            is_leader: is_leader && !self.shared.has_given_up(metrics.current_term),
             leader: metrics.current_leader,
             is_led: heard.is_some_and(|age| age <= failover_after),
             last_index: metrics.last_log_index.unwrap_or(0),

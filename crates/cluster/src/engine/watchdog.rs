@@ -16,13 +16,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A sync that takes longer is slow.
-pub const SLOW_SYNC: Duration = Duration::from_millis(500);
+const SLOW_SYNC: Duration = Duration::from_millis(500);
 /// A disk on which syncs have been slow for so long is a reason to hand the lead over.
-pub const SLOW_DISK_AFTER: Duration = Duration::from_secs(5);
+const SLOW_DISK_AFTER: Duration = Duration::from_secs(5);
 /// A server against which nothing has spoken for so long is well again.
-pub const WELL_AFTER: Duration = Duration::from_secs(30);
+const WELL_AFTER: Duration = Duration::from_secs(30);
 /// A clock that differs by more from that of most members is a reason to hand the lead over.
-pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(10);
+pub(crate) const CLOCK_SKEW_MAX: Duration = Duration::from_secs(10);
 /// Slow syncs further apart than this do not count as one time of slowness.
 const SLOW_GAP: Duration = Duration::from_secs(2);
 /// Who is not preferred stands when nobody has led for so many times the silence after which
@@ -159,6 +159,15 @@ impl Watchdog {
             self.distrust(successor, now);
         }
         Verdict { unfit, stands, successor }
+    }
+
+    /// Whoever is to lead when this server must not, whatever speaks against it: one that is heard
+    /// and well, preferred, and has most of the log.
+    pub(super) fn next(&self, others: &[Voter]) -> Option<u64> {
+        let best = others.iter().max_by_key(|voter| {
+            (voter.is_heard, voter.is_fit, self.is_preferred(voter.id), voter.matched)
+        });
+        best.map(|voter| voter.id)
     }
 
     /// It is not handed the lead again soon, unless it is seen to lead.
@@ -310,6 +319,18 @@ mod tests {
         assert_eq!(verdict.unfit, None, "{verdict:?}");
         bench.watchdog.retire();
         assert!(!bench.look(90_000, alone).stands);
+    }
+
+    #[test]
+    fn a_leader_that_must_go_leaves_to_the_best_there_is() {
+        let mut bench = Bench::new(&[3]);
+        assert_eq!(bench.watchdog.next(&[]), None);
+        bench.others[0].matched = 5_001;
+        assert_eq!(bench.watchdog.next(&bench.others), Some(3), "preferred");
+        bench.others[1].is_fit = false;
+        assert_eq!(bench.watchdog.next(&bench.others), Some(2), "well");
+        bench.others[0].is_heard = false;
+        assert_eq!(bench.watchdog.next(&bench.others), Some(3), "there");
     }
 
     #[test]

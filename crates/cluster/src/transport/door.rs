@@ -53,6 +53,7 @@ pub(crate) struct Door {
     inside: Arc<Mutex<VecDeque<Standing>>>,
     /// Strangers of the current second.
     budget: Mutex<Budget>,
+    turned_away: AtomicU64,
 }
 
 #[derive(Default)]
@@ -88,7 +89,13 @@ pub(crate) struct Entered {
 
 impl Door {
     pub(crate) fn new(limits: ServerLimits, members: MemberAddresses) -> Self {
-        Self { limits, members, inside: Arc::default(), budget: Mutex::default() }
+        Self {
+            limits,
+            members,
+            inside: Arc::default(),
+            budget: Mutex::default(),
+            turned_away: AtomicU64::new(0),
+        }
     }
 
     /// Lets one in; the oldest of its address, or of all, must go where there are too many. None if
@@ -96,6 +103,7 @@ impl Door {
     pub(crate) fn enter(&self, from: IpAddr, now: Instant) -> Option<Entered> {
         let is_stranger = !self.members.contains(from);
         if is_stranger && !lock(&self.budget).takes(self.limits.strangers_per_second, now) {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         Some(self.admit(from, is_stranger))
@@ -118,6 +126,11 @@ impl Door {
         }
         inside.push_back(Standing { from, is_stranger, end: Arc::clone(&end) });
         Entered { end, inside: Arc::clone(&self.inside) }
+    }
+
+    /// How many did not get in.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
     }
 
     pub(crate) fn inside(&self) -> usize {

@@ -86,6 +86,12 @@ impl PeerServer {
         self.shared.door.inside()
     }
 
+    /// Connections that were refused before anything of them was looked at.
+    #[must_use]
+    pub fn turned_away(&self) -> u64 {
+        self.shared.door.turned_away()
+    }
+
     /// Authenticated connections.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -73,9 +73,7 @@ impl ForwardedUpdate {
     pub fn refuse_busy(self, why: String) {
         self.ticket.answer(&ForwardedAnswer::Refused { code: ResultCode::Busy, diagnostic: why });
     }
-}
 
-impl ForwardedUpdate {
     /// Nothing of it happens here: whoever asked asks whoever decides next.
     pub fn give_back(self) {
         self.ticket.answer(&ForwardedAnswer::NotDeciding { leader: None });

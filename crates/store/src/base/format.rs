@@ -186,8 +186,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Refuses to make a data directory where there is one, or where files of others are. Other
-/// servers keep a `data.mdb` too; ours always has a `lock` beside it.
+/// Octets that nobody can guess.
 fn by_chance<const N: usize>(path: &Path) -> Result<[u8; N], StoreError> {
     let mut octets = [0; N];
     getrandom::fill(&mut octets)
@@ -195,6 +194,8 @@ fn by_chance<const N: usize>(path: &Path) -> Result<[u8; N], StoreError> {
     Ok(octets)
 }
 
+/// Refuses to make a data directory where there is one, or where files of others are. Other
+/// servers keep a `data.mdb` too; ours always has a `lock` beside it.
 fn refuse_files_of_others(path: &Path) -> Result<(), StoreError> {
     let io = |source| StoreError::io(path, source);
     let not_empty = || StoreError::NotEmpty { path: path.to_owned() };
