@@ -110,8 +110,8 @@ impl Shared {
         })
     }
 
-    /// The last index before the newest segments that take `bytes` together, or more by one segment;
-    /// 0 if all take less.
+    /// The last index before the newest segments that take `bytes` together, or more by one
+    /// segment; 0 if all take less.
     pub(crate) fn before_newest(&self, bytes: u64) -> u64 {
         let state = self.state();
         let (mut taken, mut first) = (0, u64::MAX);
