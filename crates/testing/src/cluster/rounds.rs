@@ -135,7 +135,7 @@ impl Run {
     }
 
     /// Waits until one node at least says that it leads; the one with the highest term.
-    fn wait_leader(&mut self) -> Result<usize, String> {
+    pub(super) fn wait_leader(&mut self) -> Result<usize, String> {
         let begin = now();
         while begin.elapsed() < HEALTHY_MAX {
             let views = self.look(&[])?;

@@ -3,11 +3,15 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::cluster::fault::Flip;
 use crate::cluster::flip::{self, Flipped};
 use crate::cluster::{HEALTHY_MAX, LOOK_EVERY, Run, judge, tools};
 use crate::crash::server::{now, pause};
+
+/// A node that has lost the end of its journal, and does not follow for so long, is away.
+const AWAY_AFTER: Duration = Duration::from_secs(20);
 
 /// How a node with another bit in its files goes on.
 enum Start {
@@ -15,6 +19,8 @@ enum Start {
     Refused(String),
     /// It serves and follows.
     Follows,
+    /// It serves, and the leader counts it as away: it has lost what it had confirmed.
+    Away,
 }
 
 /// What nodes answer that are asked for all they have.
@@ -52,14 +58,29 @@ impl Run {
 
     fn judge_flip(&mut self, place: Flip, which: usize, flipped: &Flipped) -> Result<(), String> {
         self.cluster.start_again(which)?;
-        let start = self.wait_start(which)?;
+        let limit = if place == Flip::Tail { AWAY_AFTER } else { HEALTHY_MAX };
+        let mut start = self.wait_start(which, limit)?;
         let where_ = match place {
             Flip::Middle => "in the middle of the journal",
             Flip::Tail => "in the tail of the journal",
             Flip::Vote => "in a vote",
             Flip::Base => "in the database",
         };
+        if matches!(start, Start::Away) {
+            if place != Flip::Tail {
+                return Err("it neither refuses nor follows".to_owned());
+            }
+            self.totals
+                .count(format!("with a bit flipped {where_}, a node is away until another leads"));
+            let leader = self.wait_leader()?;
+            self.cluster.kill(leader)?;
+            self.cluster.start_again(leader)?;
+            self.wait_healthy(false)?;
+            start = Start::Follows;
+        }
         match start {
+            // Another led, and it follows.
+            Start::Away => {}
             Start::Refused(tail) if place == Flip::Base => {
                 let how = if tail.contains(REFUSAL) { "does not start" } else { "has ended" };
                 self.totals.count(format!("with a bit flipped {where_}, a node {how}"));
@@ -95,10 +116,10 @@ impl Run {
     }
 
     /// Waits until a node has ended or says that it cannot go on, or all serve and follow one.
-    fn wait_start(&mut self, which: usize) -> Result<Start, String> {
+    fn wait_start(&mut self, which: usize, limit: Duration) -> Result<Start, String> {
         let begin = now();
         let mut goal = None;
-        while begin.elapsed() < HEALTHY_MAX {
+        while begin.elapsed() < limit {
             if let Some(tail) = self.cluster.ended(which)? {
                 return Ok(Start::Refused(tail));
             }
@@ -122,7 +143,7 @@ impl Run {
             }
             pause(LOOK_EVERY);
         }
-        Err(format!("it neither refuses nor follows in {} s", HEALTHY_MAX.as_secs()))
+        Ok(Start::Away)
     }
 
     /// Compares what all nodes answer, while nobody writes; one of them may refuse to.
