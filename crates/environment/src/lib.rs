@@ -9,6 +9,6 @@ mod clock;
 mod test_support;
 
 pub use chance::{BufferedChance, Chance, MakeChance, OsChance, os_chance, random_uuid};
-pub use clock::{Clock, SystemClock, Timestamp};
+pub use clock::{Clock, SystemClock, Timestamp, push_digits};
 #[cfg(any(test, feature = "test-support"))]
 pub use test_support::{ManualClock, SeededChance};

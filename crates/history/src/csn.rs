@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use environment::Timestamp;
+use environment::{Timestamp, push_digits};
 
 /// A change sequence number (draft-chu-ldap-csn): orders the changes of all servers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -17,6 +17,9 @@ pub struct Csn {
     pub modification: u32,
 }
 
+/// Of its text, where no part has more digits than its width.
+const CSN_BYTES: usize = 40;
+
 impl Csn {
     /// The first change decided at `time`, by a server that is alone.
     pub const fn at(time: Timestamp) -> Self {
@@ -25,9 +28,17 @@ impl Csn {
 
     /// Its text; `compact` is that of the second of its time.
     pub fn written(&self, compact: &str) -> String {
-        let micros = self.time.0 % 1_000_000;
-        let Self { count, replica, modification, .. } = self;
-        format!("{compact}.{micros:06}Z#{count:06x}#{replica:03x}#{modification:06x}")
+        let mut text = String::with_capacity(CSN_BYTES);
+        text.push_str(compact);
+        text.push('.');
+        push_digits::<10>(&mut text, self.time.0 % 1_000_000, 6);
+        text.push_str("Z#");
+        push_digits::<16>(&mut text, self.count.into(), 6);
+        text.push('#');
+        push_digits::<16>(&mut text, self.replica.into(), 3);
+        text.push('#');
+        push_digits::<16>(&mut text, self.modification.into(), 6);
+        text
     }
 }
 
