@@ -31,7 +31,7 @@ pub(crate) fn decide(
                 tracing::warn!(
                     id = account.id.0,
                     ?refusal,
-                    "the account state that binds recorded is                                                      dropped"
+                    "the account state that binds recorded is dropped"
                 );
             }
         }
