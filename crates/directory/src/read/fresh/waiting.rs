@@ -24,6 +24,7 @@ use rustc_hash::FxHashMap;
 use store::Lsn;
 use zeroize::Zeroizing;
 
+use super::level::Freshness;
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::{Cancel, Ending};
 use crate::request::completion::Completion;
@@ -38,7 +39,7 @@ pub struct WaitingRead {
     pub(super) id: MessageId,
     pub(super) operation: OperationKind,
     pub(super) message: Zeroizing<Vec<u8>>,
-    pub(super) level: ReadLevel,
+    pub(super) level: Freshness,
     pub(super) asker: Asker,
     pub(super) wait_max: Duration,
     /// What it is told when that is over.
@@ -239,12 +240,12 @@ impl WaitingReads {
 
     /// Whether a majority was there in a round that began within so many milliseconds, with all
     /// that was acknowledged before applied here.
-    pub(super) fn is_within(&self, staleness_ms: u64) -> bool {
+    pub(super) fn is_within(&self, staleness_ms: u32) -> bool {
         let Some(confirmed_ns) = self.confirmed_ns.load(Ordering::Acquire).checked_sub(1) else {
             return false;
         };
         let age = self.clock.elapsed().saturating_sub(Duration::from_nanos(confirmed_ns));
-        age <= Duration::from_millis(staleness_ms)
+        age <= Duration::from_millis(staleness_ms.into())
     }
 
     fn confirm(&self, began: Duration) {
@@ -354,10 +355,8 @@ impl Desk {
     fn hear(&mut self, told: Told) -> bool {
         match told {
             Told::Read(one) => match one.read.level {
-                ReadLevel::AtLeast(_) => self.for_changes.push(one),
-                ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => {
-                    self.gathered.push(one);
-                }
+                Freshness::AtLeast(_) => self.for_changes.push(one),
+                Freshness::Bounded { .. } | Freshness::Linearizable => self.gathered.push(one),
             },
             Told::Round(outcome) => self.end_round(outcome),
             Told::Moved(outcome) => {
@@ -385,7 +384,7 @@ impl Desk {
                 self.not_before = self.reads.clock.elapsed() + LOOK_EVERY;
                 for one in reads {
                     match one.read.level {
-                        ReadLevel::Bounded { .. } => {
+                        Freshness::Bounded { .. } => {
                             let refusal = one.read.no_quorum(heard);
                             one.end(Err(refusal));
                         }
@@ -409,7 +408,7 @@ impl Desk {
         }
         let reads = Arc::clone(&self.reads);
         let is_met = |one: &mut Entered| match one.read.level {
-            ReadLevel::Bounded { staleness_ms } => reads.is_within(staleness_ms),
+            Freshness::Bounded { staleness_ms } => reads.is_within(staleness_ms),
             _ => false,
         };
         let met: Vec<_> = self.gathered.extract_if(.., is_met).collect();
@@ -464,22 +463,22 @@ impl WaitingRead {
     /// Whether it waits for a change that is applied.
     const fn is_met_by(&self, applied: Lsn) -> bool {
         match self.level {
-            ReadLevel::AtLeast(asked) => asked.0 <= applied.0,
-            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => false,
+            Freshness::AtLeast(asked) => asked.0 <= applied.0,
+            Freshness::Bounded { .. } | Freshness::Linearizable => false,
         }
     }
 
     /// What it is told when it has waited for too long.
     fn late(&self, heard: Option<Duration>) -> Refusal {
         match self.level {
-            ReadLevel::AtLeast(_) => {
+            Freshness::AtLeast(_) => {
                 let waited = self.wait_max.as_millis();
                 let why = format!(
                     "the change that the cookie names has not come to this server in {waited} ms"
                 );
                 Refusal::new(self.late_code, why)
             }
-            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => {
+            Freshness::Bounded { .. } | Freshness::Linearizable => {
                 Refusal { code: self.late_code, ..self.no_quorum(heard) }
             }
         }
@@ -488,10 +487,10 @@ impl WaitingRead {
     /// What it is told where no majority can be asked; whoever leads was heard so long ago.
     fn no_quorum(&self, heard: Option<Duration>) -> Refusal {
         let what = match self.level {
-            ReadLevel::Bounded { staleness_ms } => {
+            Freshness::Bounded { staleness_ms } => {
                 format!("the data of this server may be older than {staleness_ms} ms")
             }
-            ReadLevel::Local | ReadLevel::AtLeast(_) | ReadLevel::Linearizable => {
+            Freshness::AtLeast(_) | Freshness::Linearizable => {
                 "this server cannot tell whether its data are the newest".to_owned()
             }
         };
