@@ -11,7 +11,7 @@ pub enum DefaultReadLevel {
     Local,
     /// The data are not older than so many milliseconds.
     Bounded {
-        /// From 1 to [`BOUND_MAX_MS`].
+        /// From 1 to 86,400,000, a day.
         staleness_ms: u32,
     },
     /// With everything that was acknowledged before, anywhere.
@@ -30,7 +30,7 @@ pub(super) enum Freshness {
 }
 
 /// The longest bound that may be set, in milliseconds: a day.
-pub const BOUND_MAX_MS: u32 = 86_400_000;
+const BOUND_MAX_MS: u32 = 86_400_000;
 
 impl DefaultReadLevel {
     /// Reads `local X`, `bounded 500 X` or `linearizable X`; the level, and what X is.
