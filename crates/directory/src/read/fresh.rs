@@ -17,7 +17,6 @@ use std::time::Duration;
 use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
 use ldap::message::{Request, Scope};
 use ldap::result::ResultCode;
-use schema::DnKey;
 
 use self::level::{DefaultReadLevel, Freshness};
 use self::waiting::WaitingRead;
@@ -106,12 +105,10 @@ fn default_level(
     let schema = &directory.state.load().schema;
     // What is no name is refused for that.
     let base = names.base(schema, name).ok()?;
-    let contexts = directory.storage.store.naming_contexts();
+    let mut contexts = directory.storage.store.naming_context_keys();
     let is_of_server = match base.depth() {
         0 => is_one_entry,
-        _ => !contexts.iter().any(|context| {
-            DnKey::from_dn(schema, context).is_ok_and(|context| base.is_within(&context))
-        }),
+        _ => !contexts.any(|context| base.is_within(context)),
     };
     if is_of_server {
         return None;
