@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use directory::{DefaultReadLevel, Next, Peer, ReadReady, WaitingRead};
-use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
+use ldap::control_value::read_level::{
+    AskedLevel, OID as READ_LEVEL, POSITION_OID as POSITION, ReadLevelRequest,
+};
 use ldap::message::{
     CompareRequest, Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, MessageId,
     ModifyDnRequest, ModifyOperation, ModifyRequest, Request, Scope,
@@ -17,8 +19,6 @@ use tempfile::TempDir;
 use crate::support::cluster::{Cluster, Quorum, copy};
 use crate::support::{Answer, Asked, Client, SUFFIX, Served, modifications, small};
 
-const READ_LEVEL: &str = "2.25.240622864993748405525653984067480598434.4.1";
-const POSITION: &str = "2.25.240622864993748405525653984067480598434.4.2";
 const UNIT: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
 
 const LINEARIZABLE: ReadLevelRequest<'_> = ReadLevelRequest::new(AskedLevel::Linearizable);

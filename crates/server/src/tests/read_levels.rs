@@ -7,14 +7,12 @@ use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, Membership, OnlySelf,
     ReadLevel, Reign, Role, RoleWatcher, Tail,
 };
-use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
+use ldap::control_value::read_level::{AskedLevel, OID as READ_LEVEL, ReadLevelRequest};
 use ldap::message::{Control, ControlsBuf};
 use store::{LogPosition, Lsn};
 
 use super::*;
 use crate::listen::read_levels::ListenerLevels;
-
-const READ_LEVEL: &str = "2.25.240622864993748405525653984067480598434.4.1";
 
 /// A log that follows another one, and has its questions answered by the test.
 #[derive(Default)]
