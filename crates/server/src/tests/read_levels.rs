@@ -146,9 +146,11 @@ fn later_requests_pass_one_that_waits() {
     assert_eq!(client.receive(), "2 entry ");
     assert_eq!(client.receive(), "2 done success");
     follower.wait_for(1);
+    assert_eq!(follower.running.metric("roster_queue_length")["{queue=\"read\"}"], "1");
     follower.answer_all();
     assert_eq!(client.receive(), "1 entry dc=example,dc=org");
     assert_eq!(client.receive(), "1 done success");
+    assert_eq!(follower.running.metric("roster_queue_length")["{queue=\"read\"}"], "0");
     // Abandoned, it is not answered.
     client.send(&fresh(3));
     follower.wait_for(1);
