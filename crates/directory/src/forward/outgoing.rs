@@ -19,7 +19,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use environment::Clock;
-use history::log::{CommitError, CommitLog, ReadLevel, Role};
+use history::log::{CommitError, CommitLog, ReadLevel, Role, RoleWatcher};
 use history::record::RecordHead;
 use ldap::dn::Dn;
 use ldap::message::{MessageId, OperationKind};
@@ -187,6 +187,16 @@ impl Forwarding {
     /// What this node is to its log.
     pub(crate) fn role(&self) -> Arc<Role> {
         self.role.load_full()
+    }
+
+    /// Whether another node decides, or nobody.
+    pub(crate) fn hands_on(&self) -> bool {
+        matches!(&**self.role.load(), Role::Following { .. } | Role::Alone)
+    }
+
+    /// Has `watcher` told what this node is, now and whenever that changes.
+    pub(crate) fn watch(&self, watcher: RoleWatcher) {
+        self.log.watch(watcher);
     }
 
     /// Whether an update of this connection is to be handed on: another node decides, or updates of
