@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use aci::{Access, Identity};
+use ldap::control_value::read_level::POSITION_OID;
 use ldap::dn::{Dn, DnText};
 use ldap::message::{ExtendedRequest, Message, MessageId, OperationKind, Request};
 use ldap::result::ResultCode;
@@ -27,7 +28,6 @@ use crate::bind::user_name::Found;
 use crate::directory::Directory;
 use crate::request::asker_queues::Asker;
 use crate::request::completion::{Completion, WriteDone};
-use crate::request::controls::position;
 use crate::request::controls::transaction::SPECIFICATION;
 use crate::request::outbox::{ForwardedReply, LostUpdate};
 use crate::request::refusal::Refusal;
@@ -357,7 +357,7 @@ fn check_messages(
     }
     kind.may_go_on = matches!(last.op, Request::Delete(_))
         && last.controls.iter().any(|control| control.oid == SUBTREE_DELETE);
-    kind.wants_position = last.controls.iter().any(|control| control.oid == position::OID);
+    kind.wants_position = last.controls.iter().any(|control| control.oid == POSITION_OID);
     kind.has_value = match &last.op {
         Request::Extended(request) if request.oid == password_modify::value::OID => {
             password_modify::value::wants_generated(request.value)

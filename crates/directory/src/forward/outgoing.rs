@@ -9,6 +9,7 @@
 //! Invariant: each is answered exactly once, and what may have happened is never called a failure.
 //! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -102,25 +103,18 @@ struct Waiting {
     ready: Vec<Underway>,
     /// To be sent again after a while.
     again: Vec<Underway>,
-    /// Answered, and not applied here yet.
-    applying: Vec<Arc<Applying>>,
+    /// Answered, and not applied here yet: in the order in which they were answered.
+    applying: BTreeMap<u64, Applying>,
+    /// How many were ever among them.
+    answered: u64,
     is_closed: bool,
 }
 
 /// An answer that waits until this node has applied what it tells of.
 struct Applying {
     until: Duration,
-    settled: Mutex<Option<(Underway, WriteDone)>>,
-}
-
-impl Applying {
-    fn take(&self) -> Option<(Underway, WriteDone)> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn is_over(&self) -> bool {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).is_none()
-    }
+    underway: Underway,
+    done: WriteDone,
 }
 
 impl Forwarding {
@@ -147,7 +141,8 @@ impl Forwarding {
             bytes: AskerBytes::new(limits.write_queue_max_bytes),
             ready: Vec::new(),
             again: Vec::new(),
-            applying: Vec::new(),
+            applying: BTreeMap::new(),
+            answered: 0,
             is_closed: false,
         };
         let forwarding = Arc::new(Self {
@@ -376,20 +371,21 @@ impl Forwarding {
         if self.log.applied() >= lsn {
             return self.end(underway, done);
         }
-        let applying = Arc::new(Applying {
-            until: self.clock.elapsed() + self.wait_max,
-            settled: Mutex::new(Some((underway, done))),
-        });
         let mut waiting = self.lock();
         let is_first = waiting.applying.is_empty();
-        waiting.applying.push(Arc::clone(&applying));
+        waiting.answered += 1;
+        let number = waiting.answered;
+        // With the lock held: none ends its wait before one that was answered before it.
+        let until = self.clock.elapsed() + self.wait_max;
+        waiting.applying.insert(number, Applying { until, underway, done });
         drop(waiting);
         if is_first {
             self.ring();
         }
         let this = Arc::clone(self);
         let applied = move |_| {
-            if let Some((underway, done)) = applying.take() {
+            let applying = this.lock().applying.remove(&number);
+            if let Some(Applying { underway, done, .. }) = applying {
                 this.end(underway, done);
             }
         };
@@ -445,12 +441,15 @@ impl Forwarding {
         if sends_again || waiting.is_closed {
             to_send.append(&mut waiting.again);
         }
-        waiting.applying.retain(|one| !one.is_over());
         let is_closed = waiting.is_closed;
-        let late = waiting.applying.extract_if(.., |one| is_closed || one.until <= now);
-        let late: Vec<_> = late.collect();
+        let mut late = Vec::new();
+        while let Some(first) = waiting.applying.first_entry()
+            && (is_closed || first.get().until <= now)
+        {
+            late.push(first.remove());
+        }
         drop(waiting);
-        for (underway, done) in late.iter().filter_map(|one| one.take()) {
+        for Applying { underway, done, .. } in late {
             self.end(underway, done);
         }
         for underway in to_send {
