@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::nodes::Door;
@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) may_be_full: bool,
     pub(super) acknowledged: AtomicU64,
     pub(super) gap: Mutex<Gap>,
+    /// The accounts of clients that send nothing while they are held, by number.
+    pub(super) shown: Mutex<BTreeMap<usize, Account>>,
 }
 
 /// The longest time without an acknowledged write.
@@ -67,7 +69,7 @@ pub(super) struct Span {
 }
 
 /// What came of one client.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     /// By name.
     pub(super) written: BTreeMap<String, Written>,
@@ -97,6 +99,11 @@ impl Gap {
     pub(super) fn restart(&mut self) {
         self.longest = Duration::ZERO;
     }
+
+    /// Forgets what came after it was as it was `before`.
+    pub(super) fn leave_out(&mut self, before: Self) {
+        *self = Self { last: now(), longest: before.longest };
+    }
 }
 
 impl Shared {
@@ -109,6 +116,7 @@ impl Shared {
             may_be_full,
             acknowledged: AtomicU64::new(0),
             gap: Mutex::new(Gap::new()),
+            shown: Mutex::default(),
         }
     }
 
@@ -116,11 +124,13 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits while no requests are to be sent.
-    fn wait_while_held(&self) {
-        while self.hold.load(Ordering::Relaxed) && !self.is_over() {
-            pause(RETRY_AFTER);
-        }
+    fn is_held(&self) -> bool {
+        self.hold.load(Ordering::SeqCst) && !self.is_over()
+    }
+
+    /// The accounts of clients that are held.
+    pub(super) fn shown(&self) -> MutexGuard<'_, BTreeMap<usize, Account>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,6 +139,7 @@ pub(super) fn run(number: usize, shared: &Arc<Shared>, chance: Chance) -> Accoun
     let mut load = Load::new(number, Arc::clone(shared), chance);
     let mut turn = number;
     while !shared.is_over() {
+        load.wait_while_held();
         let doors = shared.doors.len().max(1);
         let Some(door) = shared.doors.get(turn % doors) else { break };
         match door.enter() {
@@ -201,7 +212,7 @@ impl Load {
     fn write(&mut self, client: &mut Client, requests: u32) -> bool {
         self.seen = None;
         for _ in 0..requests {
-            self.shared.wait_while_held();
+            self.wait_while_held();
             if self.shared.is_over() {
                 break;
             }
@@ -237,6 +248,18 @@ impl Load {
             }
         }
         true
+    }
+
+    /// Waits while no requests are to be sent, and shows its account meanwhile.
+    fn wait_while_held(&self) {
+        while self.shared.is_held() {
+            self.shared.shown().insert(self.number, self.account.clone());
+            while self.shared.is_held() {
+                pause(RETRY_AFTER);
+            }
+            // Whoever holds the clients again now finds the account as it is.
+            self.shared.shown().remove(&self.number);
+        }
     }
 
     fn next(&mut self) -> Step {
