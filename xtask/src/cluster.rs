@@ -50,11 +50,9 @@ struct Asked {
 
 impl Asked {
     fn faults(&self) -> Vec<Fault> {
-        if let Some(plant) = self.plant {
-            return plant.faults.to_vec();
-        }
-        let all = self.kinds.iter().flat_map(|kind| kind.with_nodes(self.nodes as usize));
-        all.filter(|fault| fault.to_string().contains(&self.only)).collect()
+        let of_kinds = || self.kinds.iter().flat_map(|kind| kind.with_nodes(self.nodes as usize));
+        let all = self.plant.map_or_else(|| of_kinds().collect(), |plant| plant.faults.to_vec());
+        all.into_iter().filter(|fault| fault.to_string().contains(&self.only)).collect()
     }
 }
 

@@ -336,6 +336,9 @@ impl Run {
             totals.acknowledged += with(0);
             totals.unknown += with(OTHER) + account.unanswered;
             totals.unavailable += with(BUSY) + with(UNAVAILABLE) + with(NO_ROOM);
+            if account.stale > 0 {
+                totals.add(STALE, account.stale);
+            }
             totals.refused += certain.map(|(_, count)| count).sum::<u64>();
             let added = account.written.values();
             totals.entries +=
@@ -387,6 +390,9 @@ const WRITES_MIN: u64 = 20;
 const LOAD_MAX_MS: u64 = 300;
 /// Answers that do not refuse a request by what it asks for.
 const NOT_REFUSED: [i64; 5] = [0, BUSY, UNAVAILABLE, NO_ROOM, OTHER];
+/// What such reads are called in the end.
+const STALE: &str = "reads at a node that applies nothing any more that showed less than their \
+                     connection had shown";
 /// Streams of chance beside those of the clients.
 const ORDER_STREAM: u64 = 1 << 20;
 const FAULT_STREAM: u64 = ORDER_STREAM + 1;

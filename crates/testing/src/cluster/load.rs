@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) padding: AtomicUsize,
     /// Whether a disk may be full, and writes refused for it.
     pub(super) may_be_full: bool,
+    /// The node that applies nothing any more, and hands on what it is asked for.
+    pub(super) stuck: AtomicUsize,
     pub(super) acknowledged: AtomicU64,
     pub(super) gap: Mutex<Gap>,
     /// The accounts of clients that send nothing while they are held, by number.
@@ -77,6 +79,8 @@ pub(super) struct Account {
     pub(super) codes: BTreeMap<i64, u64>,
     /// Requests whose connection was gone or that nobody answered.
     pub(super) unanswered: u64,
+    /// Reads at a node that applies nothing any more which showed less than its connection had.
+    pub(super) stale: u64,
     pub(super) faults: Vec<String>,
 }
 
@@ -114,6 +118,7 @@ impl Shared {
             hold: AtomicBool::new(false),
             padding: AtomicUsize::new(0),
             may_be_full,
+            stuck: AtomicUsize::new(NOBODY),
             acknowledged: AtomicU64::new(0),
             gap: Mutex::new(Gap::new()),
             shown: Mutex::default(),
@@ -144,7 +149,8 @@ pub(super) fn run(number: usize, shared: &Arc<Shared>, chance: Chance) -> Accoun
         let Some(door) = shared.doors.get(turn % doors) else { break };
         match door.enter() {
             Ok(mut client) => {
-                let is_home = turn % doors == number % doors;
+                load.door = turn % doors;
+                let is_home = load.door == number % doors;
                 let requests = if is_home { HOME_REQUESTS } else { AWAY_REQUESTS };
                 if load.write(&mut client, requests) {
                     turn = number;
@@ -169,6 +175,8 @@ pub(super) struct Load {
     chance: Chance,
     pub(super) account: Account,
     serial: u64,
+    /// The node it is connected to.
+    door: usize,
     /// The entry whose number is raised.
     counting: Option<String>,
     /// What this connection has shown.
@@ -196,7 +204,8 @@ enum Step {
 impl Load {
     pub(super) fn new(number: usize, shared: Arc<Shared>, chance: Chance) -> Self {
         let account = Account::default();
-        Self { number, shared, chance, account, serial: 0, counting: None, seen: None }
+        let (counting, seen) = (None, None);
+        Self { number, shared, chance, account, serial: 0, door: NOBODY, counting, seen }
     }
 
     /// Adds an entry; the code of the answer.
@@ -384,6 +393,8 @@ impl Load {
             (SUCCESS, Some(read)) if read <= last && seen.is_none_or(|seen| read >= seen) => {
                 self.seen = Some(Seen { dn: dn.to_owned(), count: read });
             }
+            (SUCCESS, Some(read)) if read <= last && self.is_stuck() => self.account.stale += 1,
+            (NO_SUCH_OBJECT, _) if self.is_stuck() => self.account.stale += 1,
             // This node may not have it yet.
             (NO_SUCH_OBJECT, _) if seen.is_none() => {}
             (code, read) => self.fault(format!(
@@ -391,6 +402,10 @@ impl Load {
             )),
         }
         Ok(())
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.shared.stuck.load(Ordering::Relaxed) == self.door
     }
 
     /// Nothing else can be answered to a request that is right.
@@ -421,6 +436,8 @@ fn addition(dn: &str, uid: &str, complete: bool) -> Request {
     Request::Add { dn: dn.to_owned(), attributes }
 }
 
+/// The place of no node.
+pub(super) const NOBODY: usize = usize::MAX;
 /// The attribute in which a client counts.
 pub(super) const COUNTER: &str = "employeeNumber";
 /// RFC 4511 §4.1.9: success.

@@ -1,8 +1,10 @@
 //! Media that forget: power that is lost, and syncs that fail.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::cluster::fault::{Part, Rest};
+use crate::cluster::load::NOBODY;
 use crate::cluster::medium::Loss;
 use crate::cluster::{HEALTHY_MAX, LOOK_EVERY, Run};
 use crate::crash::server::{now, pause};
@@ -30,12 +32,17 @@ impl Run {
     /// Has syncs of a node fail. It must notice and say so, and confirm nothing any more that it
     /// does not sync; the others go on. Started again without what it had not synced, it is well.
     pub(super) fn fail_syncs(&mut self, part: Part, which: usize) -> Result<(), String> {
+        if part == Part::Journal {
+            // It hands updates on and answers them, though it does not apply them.
+            self.shared.stuck.store(which, Ordering::Relaxed);
+        }
         self.cluster.media()?.fail(which, part)?;
         let failed = |error: String| format!("node {}, whose syncs fail: {error}", which + 1);
         match part {
             Part::Journal => {
-                let how = self.wait_end_or_error(which).map_err(failed)?;
-                self.totals.count(format!("when syncs of its journal fail, a node {how}"));
+                let error = self.wait_end_or_error(which).map_err(failed)?;
+                let what = if error.contains(SYNC) { "the sync" } else { "the write" };
+                self.totals.count(format!("a node that takes no part any more names {what}"));
                 self.wait_writes()?;
                 self.check_confirms_nothing(which).map_err(failed)?;
             }
@@ -49,20 +56,22 @@ impl Run {
         // After a sync that failed, nobody knows what is on the medium.
         let loss = Loss::draw(&mut self.medium_chance);
         self.lose(which, loss)?;
-        self.cluster.start_again(which)
+        self.cluster.start_again(which)?;
+        self.wait_healthy(false)?;
+        self.shared.stuck.store(NOBODY, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Waits until a node has ended or says that it cannot go on, and why: the sync.
-    fn wait_end_or_error(&mut self, which: usize) -> Result<&'static str, String> {
+    /// Waits until a node has ended or says that it cannot go on; why, which must be its log.
+    fn wait_end_or_error(&mut self, which: usize) -> Result<String, String> {
         let begin = now();
         while begin.elapsed() < HEALTHY_MAX {
-            if let Some(tail) = self.cluster.ended(which)? {
-                return if tail.contains(SYNC) { Ok("ends") } else { Err(tail) };
-            }
+            let ended = self.cluster.ended(which)?;
             // It may have ended a moment ago.
-            let error = self.cluster.view(which).ok().flatten().and_then(|view| view.error);
-            if let Some(error) = error {
-                return if error.contains(SYNC) { Ok("takes no part") } else { Err(error) };
+            let error = || self.cluster.view(which).ok().flatten().and_then(|view| view.error);
+            if let Some(error) = ended.or_else(error) {
+                let is_clear = [SYNC, APPEND].iter().any(|text| error.contains(text));
+                return if is_clear { Ok(error) } else { Err(error) };
             }
             self.look(&[which])?;
             pause(LOOK_EVERY);
@@ -141,5 +150,7 @@ fn is_leader(view: &crate::cluster::nodes::View) -> bool {
 
 /// What an error says that tells of a sync.
 const SYNC: &str = "sync";
+/// What it says of a write that came after one that was not synced.
+const APPEND: &str = "an append has failed";
 /// For so long nothing is acknowledged where a majority is missing.
 const QUIET: Duration = Duration::from_millis(1500);
