@@ -2,17 +2,22 @@
 //! disks, clocks and files, many times, and compares what each holds afterwards with what was
 //! acknowledged.
 
+mod plant;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use testing::cluster::{Fault, KINDS, Kind, Options, clean, missing, run as run_rounds};
 use testing::crash::server::{Place, scratch};
 
+use self::plant::Plant;
 use crate::shell::{self, roster, roster_debug};
 use crate::{Error, options};
 
 /// Rounds unless told otherwise; about three seconds each.
 const DEFAULT_ROUNDS: u64 = 30;
+/// Rounds in which a planted fault must be seen.
+const PLANT_ROUNDS: u64 = 20;
 /// Nodes unless told otherwise.
 const DEFAULT_NODES: u64 = 3;
 /// Concurrent clients unless told otherwise.
@@ -28,7 +33,7 @@ const NODES: [u64; 2] = [3, 5];
 #[derive(Debug)]
 struct Asked {
     nodes: u64,
-    rounds: u64,
+    rounds: Option<u64>,
     seed: u64,
     clients: u64,
     pause_s: u64,
@@ -39,12 +44,15 @@ struct Asked {
     kinds: Vec<Kind>,
     /// Only faults whose names have this in them.
     only: String,
+    /// What loses acknowledged writes, which the run must see.
+    plant: Option<&'static Plant>,
 }
 
 impl Asked {
     fn faults(&self) -> Vec<Fault> {
-        let all = self.kinds.iter().flat_map(|kind| kind.with_nodes(self.nodes as usize));
-        all.filter(|fault| fault.to_string().contains(&self.only)).collect()
+        let of_kinds = || self.kinds.iter().flat_map(|kind| kind.with_nodes(self.nodes as usize));
+        let all = self.plant.map_or_else(|| of_kinds().collect(), |plant| plant.faults.to_vec());
+        all.into_iter().filter(|fault| fault.to_string().contains(&self.only)).collect()
     }
 }
 
@@ -59,24 +67,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
         let hint = format!("--faults {DEFAULT_FAULTS} takes nothing");
         return Err(Error::Unable { reason, hint });
     }
-    let build = if asked.release { roster } else { roster_debug };
-    let program = asked.roster.clone().map_or_else(build, Ok)?;
-    let place = Place { roster: program, folder: asked.folder.clone(), environment: Vec::new() };
-    let options = Options {
-        place,
-        nodes: asked.nodes as usize,
-        rounds: asked.rounds,
-        seed: asked.seed,
-        clients: asked.clients as usize,
-        pause_max: Duration::from_secs(asked.pause_s),
-        faults,
-    };
+    let options = asked.options(faults)?;
     println!("xtask: cluster: seed {}, data in {}", asked.seed, asked.folder.display());
     let mut done = None;
     shell::timed("cluster", || {
         done = Some(run_rounds(&options, &mut |line| println!("{line}")));
         Ok(())
     })?;
+    if let Some(plant) = asked.plant {
+        let seen = done.map_or(Ok(()), |done| plant.judge(asked.seed, done));
+        return seen.inspect(|()| clean(&options.place));
+    }
     match done {
         Some(Ok(totals)) => {
             println!("xtask: cluster: seed {}: {totals}", asked.seed);
@@ -96,10 +97,35 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     }
 }
 
+impl Asked {
+    /// Builds the program, if there is none; what the run is told.
+    fn options(&self, faults: Vec<Fault>) -> Result<Options, Error> {
+        let build = || match self.plant {
+            Some(plant) => plant.build(),
+            None if self.release => roster(),
+            None => roster_debug(),
+        };
+        let roster = self.roster.clone().map_or_else(build, Ok)?;
+        let environment = self.plant.map(Plant::environment).unwrap_or_default();
+        let rounds = if self.plant.is_some() { PLANT_ROUNDS } else { DEFAULT_ROUNDS };
+        Ok(Options {
+            place: Place { roster, folder: self.folder.clone(), environment },
+            nodes: self.nodes as usize,
+            rounds: self.rounds.unwrap_or(rounds),
+            seed: self.seed,
+            clients: self.clients as usize,
+            pause_max: Duration::from_secs(self.pause_s),
+            faults,
+            judges_each: self.plant.is_some(),
+            syncs_lie: self.plant.is_some_and(|plant| plant.syncs_lie),
+        })
+    }
+}
+
 fn parse(arguments: &[String]) -> Result<Asked, Error> {
     let mut asked = Asked {
         nodes: DEFAULT_NODES,
-        rounds: DEFAULT_ROUNDS,
+        rounds: None,
         seed: u64::from(std::process::id()),
         clients: DEFAULT_CLIENTS,
         pause_s: DEFAULT_PAUSE_S,
@@ -108,6 +134,7 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
         folder: scratch("cluster"),
         kinds: kinds(DEFAULT_FAULTS)?,
         only: String::new(),
+        plant: None,
     };
     options::read(arguments, |name, value| {
         match name {
@@ -119,7 +146,8 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
             }
             "--faults" => asked.kinds = kinds(&value.text()?)?,
             "--only" => asked.only = value.text()?,
-            "--rounds" => asked.rounds = value.number()?,
+            "--rounds" => asked.rounds = Some(value.number()?),
+            "--plant" => asked.plant = Some(Plant::named(&value.text()?)?),
             "--seed" => asked.seed = value.number()?,
             "--clients" => asked.clients = value.number()?,
             "--pause-max" => asked.pause_s = value.number()?,
@@ -148,12 +176,18 @@ mod tests {
     fn options_have_values() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let asked = parse(&words("--nodes 5 --faults pause --rounds 7 --seed 3")).unwrap();
-        assert_eq!((asked.nodes, asked.rounds, asked.seed, asked.faults().len()), (5, 7, 3, 3));
+        assert_eq!((asked.nodes, asked.rounds, asked.seed), (5, Some(7), 3));
+        assert_eq!(asked.faults().len(), 3);
         let one = parse(&["--only".to_owned(), "kill all, long".to_owned()]).unwrap();
         assert_eq!(one.faults().len(), 1);
         assert_eq!(parse(&[]).unwrap().faults().len(), 8);
         assert_eq!(parse(&words("--faults partition,disk")).unwrap().faults().len(), 11);
-        for wrong in ["--nodes 4", "--rounds x", "--faults none", "--faults kill,", "more 1"] {
+        assert_eq!(parse(&words("--faults power,eio")).unwrap().faults().len(), 10);
+        let planted = parse(&words("--plant lying-syncs --roster /r")).unwrap();
+        assert_eq!(planted.options(planted.faults()).unwrap().rounds, 20);
+        for wrong in
+            ["--plant none", "--nodes 4", "--rounds x", "--faults none", "--faults kill,", "more 1"]
+        {
             assert!(parse(&words(wrong)).is_err(), "{wrong}");
         }
     }

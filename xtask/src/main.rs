@@ -113,8 +113,8 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "cluster",
-        arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip] [--rounds N] \
-                    [--seed S] [--only TEXT] [--release]",
+        arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip,power,eio] \
+                    [--rounds N] [--seed S] [--only TEXT] [--plant FAULT] [--release]",
         purpose: "have nodes, network, disks and clocks fail, see that all nodes hold the same",
         run: cluster::run,
     },

@@ -49,7 +49,7 @@ pub struct Options {
     pub preferred: BTreeSet<u64>,
     /// A node that was leader goes on as that after a restart, in the same term. That loses
     /// acknowledged writes, and tests show that they would see it.
-    #[cfg(any(test, feature = "test-support"))]
+    #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
     pub restores_leader: bool,
 }
 
@@ -69,7 +69,7 @@ impl Options {
             seed,
             log_keep_bytes: LOG_KEEP_BYTES,
             preferred: BTreeSet::new(),
-            #[cfg(any(test, feature = "test-support"))]
+            #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
             restores_leader: false,
         }
     }
@@ -114,12 +114,12 @@ impl Options {
         Ok(config)
     }
 
-    #[cfg(any(test, feature = "test-support"))]
+    #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
     const fn restores_leader(&self) -> bool {
         self.restores_leader
     }
 
-    #[cfg(not(any(test, feature = "test-support")))]
+    #[cfg(not(any(test, feature = "test-support", feature = "planted-faults")))]
     #[allow(clippy::unused_self, reason = "a test may say otherwise")]
     const fn restores_leader(&self) -> bool {
         false

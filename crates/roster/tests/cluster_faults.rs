@@ -30,6 +30,8 @@ fn what_a_cluster_acknowledged_survives_faults() {
         clients: 4,
         pause_max: PAUSE_MAX,
         faults,
+        judges_each: false,
+        syncs_lie: false,
     };
     let mut story = String::new();
     let mut told = |line: &str| story.extend([line, "\n"]);
@@ -42,4 +44,16 @@ fn what_a_cluster_acknowledged_survives_faults() {
     };
     assert_eq!((totals.rounds, totals.gaps.len() as u64), (rounds, rounds), "{story}");
     assert!(totals.acknowledged > 0 && totals.refused > 0, "{story}{totals}");
+}
+
+#[test]
+#[cfg(not(feature = "planted-faults"))]
+fn the_product_has_no_planted_fault() {
+    let has = |text: &str| {
+        let mut grep = std::process::Command::new("grep");
+        grep.args(["-qaF", text, env!("CARGO_BIN_EXE_roster")]).status().unwrap().success()
+    };
+    // The variable that the server reads with the feature `planted-faults`.
+    assert!(!has("PLANTED_RESTORES_LEADER"));
+    assert!(has("the server is shutting down"));
 }

@@ -121,6 +121,10 @@ fn start(
     options.failover_after = settings.failover_after;
     options.outcome_wait = settings.write_wait;
     options.preferred = settings.preferred.clone();
+    #[cfg(feature = "planted-faults")]
+    {
+        options.restores_leader = std::env::var_os(RESTORES_LEADER).is_some();
+    }
     let identity = NodeIdentity { cluster: parts.store, node: settings.id };
     let files = parts.data.join(&settings.certificates);
     let credentials = Credentials::load(&files, identity).map_err(|error| error.to_string())?;
@@ -166,5 +170,8 @@ impl fmt::Debug for Way {
     }
 }
 
+/// The variable of the environment that has a leader go on as that after a restart.
+#[cfg(feature = "planted-faults")]
+const RESTORES_LEADER: &str = "PLANTED_RESTORES_LEADER";
 /// After so many times the silence after which another leader is elected, there is none.
 const SILENCES: u32 = 3;

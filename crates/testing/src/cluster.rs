@@ -17,6 +17,7 @@ mod fault;
 mod flip;
 mod judge;
 mod load;
+mod medium;
 mod network;
 mod nodes;
 mod report;
@@ -30,7 +31,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use self::fault::Order;
-pub use self::fault::{Fault, Flip, KINDS, Kind, Partition, Rest, Victim};
+pub use self::fault::{Fault, Flip, KINDS, Kind, Part, Partition, Rest, Victim};
 use self::load::{Account, BUSY, Fate, Gap, Load, NO_ROOM, OTHER, Shared, UNAVAILABLE};
 use self::nodes::{Cluster, View, Wanted};
 pub use self::report::Totals;
@@ -57,6 +58,10 @@ pub struct Options {
     pub pause_max: Duration,
     /// The faults that take turns.
     pub faults: Vec<Fault>,
+    /// All nodes are compared with what was acknowledged after each round, not after the last only.
+    pub judges_each: bool,
+    /// Syncs do nothing and say that all is well, so that power losses take what was acknowledged.
+    pub syncs_lie: bool,
 }
 
 /// Runs all rounds; `progress` gets a line for each.
@@ -79,6 +84,12 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Totals, 
         let (begin, before) = (now(), run.acknowledged());
         let done = run.round(fault);
         let gap = done.map_err(|error| failed(round, &fault.to_string(), error))?;
+        if options.judges_each {
+            let wrong = run.judge_held(options.clients).unwrap_or_else(|error| vec![error]);
+            if !wrong.is_empty() {
+                return Err(Failure { round, story: fault.to_string(), faults: wrong });
+            }
+        }
         run.totals.rounds += 1;
         run.totals.gaps.entry(fault).or_default().push(gap);
         *run.totals.written.entry(fault).or_default() += run.acknowledged() - before;
@@ -91,7 +102,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Totals, 
     }
     let wrong = run.finish(clients).unwrap_or_else(|error| vec![error]);
     if wrong.is_empty() {
-        return Ok(run.totals);
+        return Ok(std::mem::take(&mut run.totals));
     }
     Err(Failure { round: options.rounds, story: "after the last".to_owned(), faults: wrong })
 }
@@ -104,6 +115,8 @@ fn wanted(options: &Options) -> Wanted {
         networks: has(|fault| tools::takes_root(*fault)),
         disks: has(|fault| matches!(fault, Fault::FullDisk(_) | Fault::SlowDisk(_))),
         clocks: has(|fault| matches!(fault, Fault::Clock(_))),
+        media: has(|fault| matches!(fault, Fault::Power(..) | Fault::FailedSync(..))),
+        lies: options.syncs_lie,
     }
 }
 
@@ -111,6 +124,8 @@ struct Run {
     cluster: Cluster,
     shared: Arc<Shared>,
     chance: Chance,
+    /// Draws what a medium loses.
+    medium_chance: Chance,
     totals: Totals,
     /// Asks single nodes for a write.
     probe: Load,
@@ -129,6 +144,7 @@ impl Run {
             cluster,
             shared,
             chance: chance(FAULT_STREAM),
+            medium_chance: chance(MEDIUM_STREAM),
             totals: Totals::default(),
             probe,
             leaders: BTreeMap::new(),
@@ -267,6 +283,24 @@ impl Run {
         Ok(())
     }
 
+    /// Compares while nobody writes; what is wrong.
+    fn judge_held(&mut self, clients: usize) -> Result<Vec<String>, String> {
+        self.shared.hold.store(true, Ordering::SeqCst);
+        let begin = now();
+        while self.shared.shown().len() < clients {
+            if begin.elapsed() > HEALTHY_MAX {
+                return Err(format!("clients do not pause in {} s", HEALTHY_MAX.as_secs()));
+            }
+            pause(LOOK_EVERY);
+        }
+        self.wait_healthy(true)?;
+        let mut accounts: Vec<Account> = self.shared.shown().values().cloned().collect();
+        accounts.push(self.probe.account.clone());
+        let wrong = judge::judge(&accounts, &self.trees()?);
+        self.shared.hold.store(false, Ordering::SeqCst);
+        Ok(wrong)
+    }
+
     /// Ends everything and compares; what is wrong.
     fn finish(&mut self, clients: Vec<JoinHandle<Account>>) -> Result<Vec<String>, String> {
         self.shared.stop.store(true, Ordering::Relaxed);
@@ -302,11 +336,21 @@ impl Run {
             totals.acknowledged += with(0);
             totals.unknown += with(OTHER) + account.unanswered;
             totals.unavailable += with(BUSY) + with(UNAVAILABLE) + with(NO_ROOM);
+            if account.stale > 0 {
+                totals.add(STALE, account.stale);
+            }
             totals.refused += certain.map(|(_, count)| count).sum::<u64>();
             let added = account.written.values();
             totals.entries +=
                 added.filter(|written| written.fate == Fate::Acknowledged).count() as u64;
         }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Clients of a run that failed.
+        self.shared.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -346,10 +390,14 @@ const WRITES_MIN: u64 = 20;
 const LOAD_MAX_MS: u64 = 300;
 /// Answers that do not refuse a request by what it asks for.
 const NOT_REFUSED: [i64; 5] = [0, BUSY, UNAVAILABLE, NO_ROOM, OTHER];
+/// What such reads are called in the end.
+const STALE: &str = "reads at a node that applies nothing any more that showed less than their \
+                     connection had shown";
 /// Streams of chance beside those of the clients.
 const ORDER_STREAM: u64 = 1 << 20;
 const FAULT_STREAM: u64 = ORDER_STREAM + 1;
 const PROBE_STREAM: u64 = ORDER_STREAM + 2;
+const MEDIUM_STREAM: u64 = ORDER_STREAM + 3;
 
 #[cfg(test)]
 mod tests {

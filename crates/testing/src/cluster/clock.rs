@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::tools::run;
+use super::tools::{preload, run};
 
 /// The clocks of all nodes.
 #[derive(Debug)]
@@ -35,7 +35,8 @@ impl Clocks {
     /// Has a node that is to be started see its own clock.
     pub(super) fn give(&self, which: usize, command: &mut Command) {
         if let Some(offset) = self.offsets.get(which) {
-            command.env("LD_PRELOAD", &self.library).env("CLOCK_OFFSET_FILE", offset);
+            preload(command, &self.library);
+            command.env("CLOCK_OFFSET_FILE", offset);
         }
     }
 

@@ -22,6 +22,10 @@ pub enum Fault {
     Clock(Victim),
     /// A bit of the files of a node changes while it is down.
     Flip(Flip),
+    /// As a kill; what was not synced is lost in part, torn in blocks of 512 octets.
+    Power(Victim, Rest),
+    /// Syncs of a part of the files of a node fail, until it is started again.
+    FailedSync(Part, Victim),
 }
 
 /// To whom.
@@ -76,6 +80,15 @@ pub enum Flip {
     Base,
 }
 
+/// A part of the files of a node.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Part {
+    /// The journal.
+    Journal,
+    /// The database.
+    Base,
+}
+
 /// A kind of fault, as the command line names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
@@ -88,7 +101,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 6] = [
+pub const KINDS: [Kind; 8] = [
     Kind {
         name: "kill",
         faults: &[
@@ -150,6 +163,30 @@ pub const KINDS: [Kind; 6] = [
         ],
         takes_root: false,
     },
+    Kind {
+        name: "power",
+        faults: &[
+            Fault::Power(Victim::Leader, Rest::Short),
+            Fault::Power(Victim::Leader, Rest::Long),
+            Fault::Power(Victim::Follower, Rest::Short),
+            Fault::Power(Victim::Follower, Rest::Long),
+            Fault::Power(Victim::Minority, Rest::Short),
+            Fault::Power(Victim::Minority, Rest::Long),
+            Fault::Power(Victim::All, Rest::Short),
+            Fault::Power(Victim::All, Rest::Long),
+        ],
+        takes_root: false,
+    },
+    Kind {
+        name: "eio",
+        faults: &[
+            Fault::FailedSync(Part::Journal, Victim::Leader),
+            Fault::FailedSync(Part::Journal, Victim::Follower),
+            Fault::FailedSync(Part::Base, Victim::Leader),
+            Fault::FailedSync(Part::Base, Victim::Follower),
+        ],
+        takes_root: false,
+    },
 ];
 
 impl Kind {
@@ -170,6 +207,8 @@ impl Fault {
     pub(super) const fn victim(self) -> Option<Victim> {
         match self {
             Self::Kill(victim, _)
+            | Self::Power(victim, _)
+            | Self::FailedSync(_, victim)
             | Self::Pause(victim)
             | Self::FullDisk(victim)
             | Self::SlowDisk(victim)
@@ -198,6 +237,14 @@ impl fmt::Display for Fault {
             Self::Flip(Flip::Tail) => f.write_str("flip: journal, tail"),
             Self::Flip(Flip::Vote) => f.write_str("flip: journal, vote"),
             Self::Flip(Flip::Base) => f.write_str("flip: database"),
+            Self::Power(victim, Rest::Short) => write!(f, "power {victim}, short rest"),
+            Self::Power(victim, Rest::Long) => write!(f, "power {victim}, long rest"),
+            Self::FailedSync(Part::Journal, victim) => {
+                write!(f, "syncs of the journal fail, {victim}")
+            }
+            Self::FailedSync(Part::Base, victim) => {
+                write!(f, "syncs of the database fail, {victim}")
+            }
         }
     }
 }

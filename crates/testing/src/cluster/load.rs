@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::nodes::Door;
@@ -26,8 +26,12 @@ pub(super) struct Shared {
     pub(super) padding: AtomicUsize,
     /// Whether a disk may be full, and writes refused for it.
     pub(super) may_be_full: bool,
+    /// The node that applies nothing any more, and hands on what it is asked for.
+    pub(super) stuck: AtomicUsize,
     pub(super) acknowledged: AtomicU64,
     pub(super) gap: Mutex<Gap>,
+    /// The accounts of clients that send nothing while they are held, by number.
+    pub(super) shown: Mutex<BTreeMap<usize, Account>>,
 }
 
 /// The longest time without an acknowledged write.
@@ -67,7 +71,7 @@ pub(super) struct Span {
 }
 
 /// What came of one client.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     /// By name.
     pub(super) written: BTreeMap<String, Written>,
@@ -75,6 +79,8 @@ pub(super) struct Account {
     pub(super) codes: BTreeMap<i64, u64>,
     /// Requests whose connection was gone or that nobody answered.
     pub(super) unanswered: u64,
+    /// Reads at a node that applies nothing any more which showed less than its connection had.
+    pub(super) stale: u64,
     pub(super) faults: Vec<String>,
 }
 
@@ -97,6 +103,11 @@ impl Gap {
     pub(super) fn restart(&mut self) {
         self.longest = Duration::ZERO;
     }
+
+    /// Forgets what came after it was as it was `before`.
+    pub(super) fn leave_out(&mut self, before: Self) {
+        *self = Self { last: now(), longest: before.longest };
+    }
 }
 
 impl Shared {
@@ -107,8 +118,10 @@ impl Shared {
             hold: AtomicBool::new(false),
             padding: AtomicUsize::new(0),
             may_be_full,
+            stuck: AtomicUsize::new(NOBODY),
             acknowledged: AtomicU64::new(0),
             gap: Mutex::new(Gap::new()),
+            shown: Mutex::default(),
         }
     }
 
@@ -116,11 +129,13 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits while no requests are to be sent.
-    fn wait_while_held(&self) {
-        while self.hold.load(Ordering::Relaxed) && !self.is_over() {
-            pause(RETRY_AFTER);
-        }
+    fn is_held(&self) -> bool {
+        self.hold.load(Ordering::SeqCst) && !self.is_over()
+    }
+
+    /// The accounts of clients that are held.
+    pub(super) fn shown(&self) -> MutexGuard<'_, BTreeMap<usize, Account>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,11 +144,13 @@ pub(super) fn run(number: usize, shared: &Arc<Shared>, chance: Chance) -> Accoun
     let mut load = Load::new(number, Arc::clone(shared), chance);
     let mut turn = number;
     while !shared.is_over() {
+        load.wait_while_held();
         let doors = shared.doors.len().max(1);
         let Some(door) = shared.doors.get(turn % doors) else { break };
         match door.enter() {
             Ok(mut client) => {
-                let is_home = turn % doors == number % doors;
+                load.door = turn % doors;
+                let is_home = load.door == number % doors;
                 let requests = if is_home { HOME_REQUESTS } else { AWAY_REQUESTS };
                 if load.write(&mut client, requests) {
                     turn = number;
@@ -158,6 +175,8 @@ pub(super) struct Load {
     chance: Chance,
     pub(super) account: Account,
     serial: u64,
+    /// The node it is connected to.
+    door: usize,
     /// The entry whose number is raised.
     counting: Option<String>,
     /// What this connection has shown.
@@ -185,7 +204,8 @@ enum Step {
 impl Load {
     pub(super) fn new(number: usize, shared: Arc<Shared>, chance: Chance) -> Self {
         let account = Account::default();
-        Self { number, shared, chance, account, serial: 0, counting: None, seen: None }
+        let (counting, seen) = (None, None);
+        Self { number, shared, chance, account, serial: 0, door: NOBODY, counting, seen }
     }
 
     /// Adds an entry; the code of the answer.
@@ -201,7 +221,7 @@ impl Load {
     fn write(&mut self, client: &mut Client, requests: u32) -> bool {
         self.seen = None;
         for _ in 0..requests {
-            self.shared.wait_while_held();
+            self.wait_while_held();
             if self.shared.is_over() {
                 break;
             }
@@ -237,6 +257,18 @@ impl Load {
             }
         }
         true
+    }
+
+    /// Waits while no requests are to be sent, and shows its account meanwhile.
+    fn wait_while_held(&self) {
+        while self.shared.is_held() {
+            self.shared.shown().insert(self.number, self.account.clone());
+            while self.shared.is_held() {
+                pause(RETRY_AFTER);
+            }
+            // Whoever holds the clients again now finds the account as it is.
+            self.shared.shown().remove(&self.number);
+        }
     }
 
     fn next(&mut self) -> Step {
@@ -361,6 +393,8 @@ impl Load {
             (SUCCESS, Some(read)) if read <= last && seen.is_none_or(|seen| read >= seen) => {
                 self.seen = Some(Seen { dn: dn.to_owned(), count: read });
             }
+            (SUCCESS, Some(read)) if read <= last && self.is_stuck() => self.account.stale += 1,
+            (NO_SUCH_OBJECT, _) if self.is_stuck() => self.account.stale += 1,
             // This node may not have it yet.
             (NO_SUCH_OBJECT, _) if seen.is_none() => {}
             (code, read) => self.fault(format!(
@@ -368,6 +402,10 @@ impl Load {
             )),
         }
         Ok(())
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.shared.stuck.load(Ordering::Relaxed) == self.door
     }
 
     /// Nothing else can be answered to a request that is right.
@@ -398,6 +436,8 @@ fn addition(dn: &str, uid: &str, complete: bool) -> Request {
     Request::Add { dn: dn.to_owned(), attributes }
 }
 
+/// The place of no node.
+pub(super) const NOBODY: usize = usize::MAX;
 /// The attribute in which a client counts.
 pub(super) const COUNTER: &str = "employeeNumber";
 /// RFC 4511 §4.1.9: success.

@@ -15,7 +15,9 @@ use std::time::Duration;
 pub(super) use self::setup::Wanted;
 use super::clock::Clocks;
 use super::disks::Disks;
+use super::medium::Media;
 use super::network::Network;
+use super::tools::run;
 use crate::client::{Client, ClientError, Search, Tree};
 use crate::crash::server::{Place, SUFFIX, now, pause};
 
@@ -47,6 +49,7 @@ pub(super) struct Cluster {
     demo: Option<Child>,
     nodes: Vec<Node>,
     clocks: Option<Clocks>,
+    media: Option<Media>,
     disks: Option<Disks>,
     /// Where each node is in a namespace of its own.
     network: Option<Network>,
@@ -114,6 +117,10 @@ impl Cluster {
         self.clocks.as_ref().ok_or_else(|| "the nodes have no clocks of their own".to_owned())
     }
 
+    pub(super) fn media(&self) -> Result<&Media, String> {
+        self.media.as_ref().ok_or_else(|| "the nodes have no media of their own".to_owned())
+    }
+
     /// What a node says of itself, if it answers; an error when its process ended unasked.
     pub(super) fn view(&mut self, which: usize) -> Result<Option<View>, String> {
         let node = self.node(which)?;
@@ -147,6 +154,19 @@ impl Cluster {
         self.node(which)?.kill()
     }
 
+    /// Kills nodes in one moment, as far as that goes, and waits until they are gone.
+    pub(super) fn kill_together(&mut self, nodes: &[usize]) -> Result<(), String> {
+        let mut pids = Vec::new();
+        for which in nodes {
+            let node = self.node(*which)?;
+            let pid = node.pid().filter(|pid| serves(*pid, &node.data));
+            pids.extend(pid.map(|pid| pid.to_string()));
+        }
+        let pids: Vec<&str> = pids.iter().map(String::as_str).collect();
+        run("kill", &[&["-KILL"][..], &pids].concat())?;
+        nodes.iter().try_for_each(|which| self.node(*which)?.ended_by_signal())
+    }
+
     /// Starts a node that was killed, without waiting for it.
     pub(super) fn start_again(&mut self, which: usize) -> Result<(), String> {
         let mut command = match self.network {
@@ -156,6 +176,9 @@ impl Cluster {
         command.envs(self.place.environment.iter().map(|(name, value)| (name, value)));
         if let Some(clocks) = &self.clocks {
             clocks.give(which, &mut command);
+        }
+        if let Some(media) = &self.media {
+            media.give(which, &mut command);
         }
         let node = self.node(which)?;
         let ready = node.data.with_extension("ready");
@@ -174,6 +197,22 @@ impl Cluster {
     /// Stops a node's process for a while, as a machine that does not respond.
     pub(super) fn freeze(&mut self, which: usize) -> Result<(), String> {
         self.node(which)?.signal("-STOP")
+    }
+
+    /// How many flushes to the database have failed at a node, if it says so.
+    pub(super) fn failed_flushes(&self, which: usize) -> Result<Option<u64>, String> {
+        let search = Search {
+            base: "cn=monitor".to_owned(),
+            scope: 2,
+            filter: format!("({FAILED_FLUSHES}=*)"),
+            attributes: Vec::new(),
+        };
+        let found = self.door(which)?.enter().and_then(|mut client| client.search(&search));
+        let entries = found.map(|found| found.entries).unwrap_or_default();
+        let mut values = entries
+            .iter()
+            .filter_map(|(_, attributes)| attributes.get(FAILED_FLUSHES)?.first()?.parse().ok());
+        Ok(values.next())
     }
 
     /// Lets it go on.
@@ -280,9 +319,15 @@ impl Node {
             return Ok(());
         }
         let sent = self.signal("-KILL");
+        sent.and(self.ended_by_signal())
+    }
+
+    /// Waits for the end of what was sent the signal that ends it.
+    fn ended_by_signal(&mut self) -> Result<(), String> {
+        self.client = None;
         let ended = self.wait_end();
         self.process = Process::Killed;
-        sent.and(ended.map(drop))
+        ended.map(drop)
     }
 
     /// Waits until the process is gone; how it ended, where that is known.
@@ -400,6 +445,8 @@ fn log_file(path: &Path) -> Result<fs::File, String> {
     file.map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// The attribute that counts flushes that failed.
+const FAILED_FLUSHES: &str = "roster-flush-failures";
 /// How long a node may take for one answer; longer than one is frozen.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long a process may take to end, or to check its files.

@@ -30,6 +30,8 @@ pub struct Totals {
     pub times: BTreeMap<String, Vec<Duration>>,
     /// How often something happened that is right either way.
     pub counts: BTreeMap<String, u64>,
+    /// How much of something there was.
+    pub sums: BTreeMap<String, u64>,
 }
 
 impl Totals {
@@ -39,6 +41,10 @@ impl Totals {
 
     pub(super) fn count(&mut self, what: String) {
         *self.counts.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn add(&mut self, what: &str, count: u64) {
+        *self.sums.entry(what.to_owned()).or_default() += count;
     }
 }
 
@@ -63,6 +69,9 @@ impl fmt::Display for Totals {
         writeln!(f, "\nThe times are those without an acknowledged write, but where it is said.")?;
         for (what, count) in &self.counts {
             writeln!(f, "{what}: {count} times")?;
+        }
+        for (what, sum) in &self.sums {
+            writeln!(f, "{what}: {sum}")?;
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! What is done in a round, and what must hold meanwhile.
 //!
 //! Invariant: when a round ends well, all that was done is undone: every node runs, reaches every
-//! other, and has room, speed, the right time and whole files.
+//! other, and has room, speed, the right time, whole files and syncs that work.
 
 mod flips;
+mod media;
 mod splits;
 
 use std::time::Duration;
@@ -26,6 +27,8 @@ impl Run {
             Fault::SlowDisk(_) => self.slow_disks(victims),
             Fault::Clock(_) => self.set_clock(first),
             Fault::Flip(flip) => self.flip(flip),
+            Fault::Power(_, rest) => self.cut_power(victims, rest),
+            Fault::FailedSync(part, _) => self.fail_syncs(part, first),
         }
     }
 
@@ -33,14 +36,19 @@ impl Run {
         for which in victims {
             self.cluster.kill(*which)?;
         }
-        pause(Duration::from_millis(match rest {
-            Rest::Short => self.chance.below(SHORT_MAX_MS + 1),
-            Rest::Long => LONG_MS + self.chance.below(LONG_MORE_MS),
-        }));
+        self.rest(rest);
         for which in victims {
             self.cluster.start_again(*which)?;
         }
         Ok(())
+    }
+
+    /// Waits as long as nodes stay down.
+    fn rest(&mut self, rest: Rest) {
+        pause(Duration::from_millis(match rest {
+            Rest::Short => self.chance.below(SHORT_MAX_MS + 1),
+            Rest::Long => LONG_MS + self.chance.below(LONG_MORE_MS),
+        }));
     }
 
     fn freeze(&mut self, victims: &[usize]) -> Result<(), String> {

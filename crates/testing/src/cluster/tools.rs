@@ -17,6 +17,20 @@ pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     Err(format!("{}: {}: {}", told(), output.status, said.trim()))
 }
 
+/// Has the loader put a library before the system's, beside those that it is to put there already.
+pub(super) fn preload(command: &mut Command, library: &Path) {
+    let mut libraries = library.as_os_str().to_owned();
+    let before = command.get_envs().find(|(name, _)| *name == PRELOAD);
+    if let Some((_, Some(before))) = before {
+        libraries.push(":");
+        libraries.push(before);
+    }
+    command.env(PRELOAD, libraries);
+}
+
+/// Where the loader looks for libraries that come before the system's.
+const PRELOAD: &str = "LD_PRELOAD";
+
 /// What these faults take and this machine or this user has not, in a sentence.
 pub fn missing(faults: &[Fault]) -> Option<String> {
     let takes_network = faults.iter().any(|fault| takes_root(*fault));
@@ -30,7 +44,7 @@ pub fn missing(faults: &[Fault]) -> Option<String> {
             Fault::FullDisk(_) | Fault::SlowDisk(_) => {
                 &["ip", "nft", "nsenter", "mkfs.ext4", "mount", "umount", "fallocate", "df", "cp"]
             }
-            Fault::Clock(_) => &["cc"],
+            Fault::Clock(_) | Fault::Power(..) | Fault::FailedSync(..) => &["cc"],
             Fault::Flip(_) => &["cp"],
             Fault::Kill(..) | Fault::Pause(_) => &[],
         });
@@ -53,7 +67,12 @@ pub fn missing(faults: &[Fault]) -> Option<String> {
 pub(super) fn takes_root(fault: Fault) -> bool {
     match fault {
         Fault::Partition(_) | Fault::FullDisk(_) | Fault::SlowDisk(_) => true,
-        Fault::Kill(..) | Fault::Pause(_) | Fault::Clock(_) | Fault::Flip(_) => false,
+        Fault::Kill(..)
+        | Fault::Pause(_)
+        | Fault::Clock(_)
+        | Fault::Flip(_)
+        | Fault::Power(..)
+        | Fault::FailedSync(..) => false,
     }
 }
 
@@ -72,6 +91,16 @@ fn is_there(program: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_stand_beside_each_other() {
+        let mut command = Command::new("true");
+        for library in ["/a", "/b"] {
+            preload(&mut command, Path::new(library));
+        }
+        let all: Vec<_> = command.get_envs().filter_map(|(_, value)| value).collect();
+        assert_eq!(all, ["/b:/a"]);
+    }
 
     #[test]
     fn a_program_that_fails_says_why() {

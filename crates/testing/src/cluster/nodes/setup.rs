@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::{Cluster, Door, LOOK_EVERY, Node, Process, log_file};
 use crate::cluster::clock::Clocks;
 use crate::cluster::disks::{self, Disks};
+use crate::cluster::medium::Media;
 use crate::cluster::network::Network;
 use crate::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, SUFFIX, now, pause};
 
@@ -25,6 +26,10 @@ pub(in crate::cluster) struct Wanted {
     pub(in crate::cluster) disks: bool,
     /// Each with a clock of its own.
     pub(in crate::cluster) clocks: bool,
+    /// Each on a medium that forgets what is not synced.
+    pub(in crate::cluster) media: bool,
+    /// Syncs of those media do nothing.
+    pub(in crate::cluster) lies: bool,
 }
 
 impl Cluster {
@@ -37,6 +42,7 @@ impl Cluster {
             demo: None,
             nodes: Vec::new(),
             clocks: None,
+            media: None,
             disks: None,
             network: None,
         };
@@ -48,12 +54,32 @@ impl Cluster {
             return Ok(cluster);
         }
         cluster.start_demo(wanted.count)?;
-        if wanted.clocks {
+        if wanted.clocks || wanted.media {
             // The demo gives its environment to all of them.
             (0..wanted.count).try_for_each(|which| cluster.kill(which))?;
+            cluster.make_media(wanted)?;
             (0..wanted.count).try_for_each(|which| cluster.start_again(which))?;
         }
         Ok(cluster)
+    }
+
+    /// Puts the nodes, none of which runs, on media that forget.
+    fn make_media(&mut self, wanted: Wanted) -> Result<(), String> {
+        if !wanted.media {
+            return Ok(());
+        }
+        let directories = self.directories();
+        self.media = Some(Media::set_up(&self.place.folder, &directories, wanted.lies)?);
+        for node in &mut self.nodes {
+            // Flushes come often, so that power is lost and syncs fail in the midst of one.
+            let small = ("ROSTER_STORE__OVERLAY_MAX_MIB".to_owned(), OVERLAY_MIB.to_owned());
+            node.environment.push(small);
+        }
+        Ok(())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        self.nodes.iter().map(|node| node.data.clone()).collect()
     }
 
     fn start_demo(&mut self, count: usize) -> Result<(), String> {
@@ -99,15 +125,14 @@ impl Cluster {
         self.make_members(&folder, wanted.count)?;
         self.nodes = (0..wanted.count).map(|which| member(&folder, which)).collect();
         if wanted.disks {
-            let directories: Vec<PathBuf> =
-                self.nodes.iter().map(|node| node.data.clone()).collect();
-            self.disks = Some(Disks::set_up(&directories)?);
+            self.disks = Some(Disks::set_up(&self.directories())?);
             for (node, limit) in self.nodes.iter_mut().zip(DISK_FULL_MIB.into_iter().cycle()) {
                 for name in ["ROSTER_STORE__DISK_LOW_MIB", "ROSTER_STORE__DISK_FULL_MIB"] {
                     node.environment.push((name.to_owned(), limit.to_owned()));
                 }
             }
         }
+        self.make_media(wanted)?;
         (0..wanted.count).try_for_each(|which| self.start_again(which))
     }
 
@@ -209,6 +234,9 @@ pub(in crate::cluster) const WRITE_WAIT_MS: u64 = 3000;
 /// Free space below which nobody writes, of one node after the other: some notice before the disk
 /// is full, some when it is.
 const DISK_FULL_MIB: [&str; 2] = ["0", "16"];
+/// The memory for changes that are not in the database, on media that forget: a flush takes a few
+/// hundred of them.
+const OVERLAY_MIB: &str = "1";
 
 #[cfg(test)]
 mod tests {
