@@ -190,7 +190,7 @@ impl Accounts {
         let mut given_up = Vec::new();
         let Shard { accounts, told, forgotten, .. } = shard;
         told.retain(|id, told| {
-            let own = accounts.get_mut(id);
+            let mut own = accounts.get_mut(id);
             let is_urgent = told.is_urgent || own.as_ref().is_some_and(|own| own.is_urgent);
             let forgets = round.forgets || is_urgent;
             if forgets && told.is_written {
@@ -199,13 +199,12 @@ impl Accounts {
             if round.hands_on {
                 given_up.append(&mut told.give_up());
             } else if round.takes_all || is_urgent {
-                let own = own.map(|own| {
+                if let Some(own) = &mut own {
                     if forgets && own.is_written {
                         *forgotten = (*forgotten).max(own.forget_sent());
                     }
                     own.drop_dead();
-                    own
-                });
+                }
                 taken.extend(told.take_with(*id, own, round));
             }
             let is_kept = !told.is_empty();

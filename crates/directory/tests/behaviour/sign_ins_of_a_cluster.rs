@@ -264,6 +264,7 @@ fn what_is_told_by_several_nodes_counts_at_once_and_costs_one_record() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the delay of the thread that writes is real time")]
 fn an_account_that_is_guessed_at_everywhere_costs_a_record_in_each_delay() {
     let delay = Duration::from_millis(200);
     let cluster = with("100000", &[delay, SOON, SOON], |_| {});
