@@ -117,7 +117,8 @@ fn start(
 ) -> Result<Arc<Service>, String> {
     let mut seed = [0; 8];
     (parts.chance)().fill(&mut seed);
-    let mut options = Options::new(settings.id, settings.members.clone(), u64::from_le_bytes(seed));
+    let members = settings.members_by_number()?;
+    let mut options = Options::new(settings.id, members, u64::from_le_bytes(seed));
     options.failover_after = settings.failover_after;
     options.outcome_wait = settings.write_wait;
     options.preferred = settings.preferred.clone();

@@ -16,8 +16,8 @@ pub struct ClusterSettings {
     pub id: u64,
     /// Where the other members reach it.
     pub listen: Vec<SocketAddr>,
-    /// Who takes part, by number.
-    pub members: BTreeMap<u64, Node>,
+    /// Who takes part, with their numbers; as written, see [`Self::members_by_number`].
+    pub members: Vec<(u64, Node)>,
     /// Who of them should lead as long as one of them can; empty: all alike.
     pub preferred: BTreeSet<u64>,
     /// Directory with `ca.pem`, `node.pem` and `node.key`; relative to the data directory.
@@ -34,6 +34,27 @@ pub struct ClusterSettings {
     pub read_wait: Duration,
     /// Reads that wait for that.
     pub waiting_reads_max: usize,
+}
+
+impl ClusterSettings {
+    /// Who takes part, by number.
+    ///
+    /// # Errors
+    /// Which number or address is there twice: members that count each other differently would
+    /// decide without a majority.
+    pub fn members_by_number(&self) -> Result<BTreeMap<u64, Node>, String> {
+        let mut members: BTreeMap<u64, Node> = BTreeMap::new();
+        for (id, node) in &self.members {
+            if members.values().any(|other| other.address == node.address) {
+                let address = &node.address;
+                return Err(format!("the address {address} is twice in cluster.members"));
+            }
+            if members.insert(*id, node.clone()).is_some() {
+                return Err(format!("the number {id} is twice in cluster.members"));
+            }
+        }
+        Ok(members)
+    }
 }
 
 /// What a member is written as.
@@ -75,3 +96,21 @@ pub(super) fn member(text: &str) -> Option<(u64, Node)> {
 
 /// The largest number of a member.
 pub(super) const ID_MAX: u64 = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_and_no_address_of_a_member_is_there_twice() {
+        let of = |texts: &[&str]| {
+            let members = texts.iter().map(|text| member(text).unwrap()).collect();
+            ClusterSettings { members, ..ClusterSettings::default() }.members_by_number()
+        };
+        assert_eq!(of(&["1 a.example:7636", "2 b.example:7636"]).unwrap().len(), 2);
+        let number = of(&["1 a.example:7636", "1 b.example:7636"]).unwrap_err();
+        assert_eq!(number, "the number 1 is twice in cluster.members");
+        let address = of(&["1 a.example:7636", "2 a.example:7636"]).unwrap_err();
+        assert_eq!(address, "the address a.example:7636 is twice in cluster.members");
+    }
+}

@@ -66,7 +66,7 @@ impl Store {
         let environment = Arc::clone(&version.environment);
         let compression = version.dictionary.compression().cloned();
         drop(version);
-        self.log_sync.run()?;
+        self.log_sync.run(&base)?;
         write(&environment, &merged, compression.as_ref(), membership.as_ref())?;
         self.pace.membership_written(membership);
         let before = self.versions.load();
@@ -125,8 +125,8 @@ impl Store {
         }
     }
 
-    /// Has `sync` called before each flush: it makes durable in the log what is published, and the
-    /// flush waits for it. When it fails, the flush does.
+    /// Has `sync` called before each flush with the last change of it: it makes durable in the log
+    /// what comes up to there, and the flush waits for it. When it fails, the flush does.
     pub fn sync_log_before_flush(&self, sync: SyncLog) {
         self.log_sync.set(sync);
     }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::base::meta::Mark;
 use crate::error::StoreError;
 
-/// Makes durable in the log what is published; why it cannot, in a sentence.
-pub type SyncLog = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// Makes durable in the log what is published up to a mark; why it cannot, in a sentence.
+pub type SyncLog = Arc<dyn Fn(&Mark) -> Result<(), String> + Send + Sync>;
 
 /// Nothing where there is no log.
 #[derive(Default)]
@@ -17,10 +18,10 @@ impl LogSync {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sync);
     }
 
-    pub(super) fn run(&self) -> Result<(), StoreError> {
+    pub(super) fn run(&self, upto: &Mark) -> Result<(), StoreError> {
         // Not under the lock: it takes as long as the disk does.
         let sync = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        sync.map_or(Ok(()), |sync| sync()).map_err(StoreError::Log)
+        sync.map_or(Ok(()), |sync| sync(upto)).map_err(StoreError::Log)
     }
 }
 
