@@ -1,23 +1,39 @@
-//! `cargo xtask ci`: exactly what CI runs, cheapest first.
+//! `cargo xtask ci`: exactly what CI runs. What only compiles does so while the tests run: they
+//! wait for elections, disks and clients a third of their time.
 
-use crate::shell::{cargo, command, step, succeeds};
+use std::thread;
+
+use crate::shell::{background, cargo, command, step, succeeds};
 use crate::{Error, fuzz, gauge, gauges, no_arguments, test};
 
-/// Runs every check; stops at the first that fails.
+/// Runs every check; stops at the first that fails, but for those beside the tests.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     step("format", cargo(&["fmt", "--all", "--check"]))?;
-    let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    step("lints", cargo(&lint))?;
-    test::run(&[])?;
-    // Takes what the tests were built with.
+    test::prepare()?;
+    test::build()?;
+    let (tests, compiled) = thread::scope(|scope| {
+        let compiled = scope.spawn(compile);
+        (test::run(&[]), compiled.join())
+    });
+    // Both have said what is wrong.
+    tests?;
+    compiled.unwrap_or_else(|_| Err(Error::Wrong("a thread panicked".to_owned())))?;
     gauge::run(&[])?;
-    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
-    doc.env("RUSTDOCFLAGS", "-D warnings");
-    step("documentation", doc)?;
     licences()?;
     fuzz::smoke()?;
     gauges::run(&[])
+}
+
+/// What leaves the processors to the tests.
+fn compile() -> Result<(), Error> {
+    let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    step("lints", background(cargo(&lint)))?;
+    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    step("documentation", background(doc))?;
+    step("fuzz targets compile", background(fuzz::check()))?;
+    step("the gauge's program", background(gauge::build()))
 }
 
 /// Licences and advisories, where the tool is installed.

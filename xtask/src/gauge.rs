@@ -10,7 +10,7 @@
 mod counts;
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use testing::crash::server::scratch;
@@ -52,7 +52,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
         true => Baseline::default(),
         false => read(&path)?,
     };
-    let program = build()?;
+    step("the gauge's program", build())?;
+    let program = target().join("debug/examples/gauge");
     let mut counted = Counts::default();
     shell::timed("the regression gauge", || {
         let folder = scratch("gauge");
@@ -116,7 +117,7 @@ fn judge(baseline: &Baseline, counted: &Counts) -> Result<(), Error> {
 }
 
 /// The program that is counted; it takes what the tests were built with, so little is built for it.
-fn build() -> Result<PathBuf, Error> {
+pub(crate) fn build() -> Command {
     let mut build = cargo(&["build", "--quiet", "--package", "directory", "--example", "gauge"]);
     for name in CRATES {
         for setting in ["opt-level=2", "codegen-units=1"] {
@@ -124,8 +125,7 @@ fn build() -> Result<PathBuf, Error> {
         }
     }
     build.env("CARGO_INCREMENTAL", "0");
-    step("the gauge's program", build)?;
-    Ok(target().join("debug/examples/gauge"))
+    build
 }
 
 fn count(program: &Path, folder: &Path, baseline: &Baseline) -> Result<Counts, String> {

@@ -76,13 +76,23 @@ pub(crate) fn is_library(name: &str) -> bool {
 /// Runs every test there is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
-    install_missing(PACKAGES)?;
-    libraries::fetch_missing()?;
+    prepare()?;
     let mut counts = Counts::default();
     shell::timed("tests", || cargo_test(&mut counts))?;
     conform::run(&[])?;
     println!("xtask: every test passed: {} tests and the dialogues of conform", counts.passed);
     Ok(())
+}
+
+/// Installs and fetches what tests need and is missing.
+pub(crate) fn prepare() -> Result<(), Error> {
+    install_missing(PACKAGES)?;
+    libraries::fetch_missing()
+}
+
+/// Builds the tests without running them.
+pub(crate) fn build() -> Result<(), Error> {
+    step("building the tests", cargo(&["test", "--workspace", "--quiet", "--no-run"]))
 }
 
 /// Sums of the lines `test result: ok. 3 passed; 0 failed; …`.

@@ -1,11 +1,39 @@
-//! What one member asks another about the state that it reads.
+//! What one member asks another: the first octet of an ask says what. `docs/cluster-protocol.md`
+//! has what follows, and the answers.
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
+use crate::engine::MemberStatus;
 use crate::transport::Peers;
 
+/// What the directory answers: the octets that follow are its own.
+pub(crate) const ASK_DIRECTORY: u8 = 0;
 /// Which state one must have to see everything that was acknowledged.
 pub(crate) const ASK_READ: u8 = 1;
+/// How the member is doing.
+pub(crate) const ASK_STATUS: u8 = 2;
+/// What digests it has.
+pub(crate) const ASK_DIGESTS: u8 = 3;
+
+/// Asks all but this member at once, each no longer than `limit`. Tells what `read` makes of each
+/// answer when it comes; none where there is none.
+pub(crate) async fn ask_all<T>(
+    peers: &Peers,
+    members: &[MemberStatus],
+    what: u8,
+    limit: Duration,
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> Vec<(u64, Option<T>)> {
+    let (own, read) = (peers.own_node(), &read);
+    let others = members.iter().map(|member| member.id).filter(|id| *id != own);
+    let asked = others.map(|id| async move {
+        let said = peers.ask(id, vec![what], limit).await;
+        (id, said.ok().and_then(|octets| read(&octets)))
+    });
+    join_all(asked).await
+}
 
 /// Where the other members are asked.
 #[derive(Clone)]

@@ -11,18 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use history::log::{Difference, MemberState, StateMachine};
 use store::{DIGESTS_KEPT_MAX, Digest, DigestPoint, Lsn};
 use tokio::time::{sleep, timeout};
 
+use crate::asks::{ASK_DIGESTS, ask_all};
 use crate::engine::LogHandle;
 use crate::errands::Errands;
 use crate::machine::Engine;
 use crate::transport::Peers;
-
-/// What digests a member has.
-pub(crate) const ASK_DIGESTS: u8 = 3;
 
 /// How long another member may take to tell its digests.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -51,8 +48,11 @@ impl Comparing {
             let is_voter = |state: &MemberState| matches!(state, MemberState::Voter);
             let voters = members.iter().filter(|one| is_voter(&one.state)).map(|one| one.id);
             let voters: BTreeSet<u64> = voters.collect();
-            let others = members.iter().map(|one| one.id).filter(|id| *id != self.id);
-            let mut heard = self.ask(others.collect()).await;
+            let read = |octets: &[u8]| Some(decode(octets));
+            let said = ask_all(&self.peers, &members, ASK_DIGESTS, ANSWER_MAX, read).await;
+            let said =
+                said.into_iter().filter_map(|(id, points)| points.map(|points| (id, points)));
+            let mut heard: BTreeMap<u64, Vec<DigestPoint>> = said.collect();
             heard.insert(self.id, self.state.digests());
             match judge(self.id, &voters, &heard) {
                 Judgement::Unknown => {}
@@ -74,14 +74,6 @@ impl Comparing {
                 }
             }
         }
-    }
-
-    async fn ask(&self, others: Vec<u64>) -> BTreeMap<u64, Vec<DigestPoint>> {
-        let asked = others.into_iter().map(|other| async move {
-            let said = self.peers.ask(other, vec![ASK_DIGESTS], ANSWER_MAX).await;
-            Some((other, decode(&said.ok()?)))
-        });
-        join_all(asked).await.into_iter().flatten().collect()
     }
 
     /// Nothing is answered from this state any more, nor is it part of a majority.

@@ -175,10 +175,6 @@ impl LogHandle {
         match level {
             ReadLevel::Local => done(Ok(self.shared.progress.applied())),
             ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
-            ReadLevel::Bounded { staleness_ms } => match self.shared.bounded(staleness_ms) {
-                Some(applied) => done(Ok(applied)),
-                None => self.ask(Command::Linearizable(done)),
-            },
             ReadLevel::Linearizable => self.ask(Command::Linearizable(done)),
         }
     }

@@ -20,8 +20,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use zeroize::Zeroizing;
 
-use crate::asks::{ASK_READ, Asks};
-use crate::comparing::{ASK_DIGESTS, Comparing, encode};
+use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_READ, ASK_STATUS, Asks, ask_all};
+use crate::comparing::{Comparing, encode};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
@@ -36,11 +36,6 @@ use crate::watcher::{Impediment, Watcher};
 /// How long a start waits for what was committed while this member was not there: clients are
 /// served after it. Alone, or among too few, a member serves what it has.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
-
-/// What others ask of the directory.
-const ASK_DIRECTORY: u8 = 0;
-/// How this member is doing.
-pub(crate) const ASK_STATUS: u8 = 2;
 
 /// Answers what other members ask of the directory: gets the octets, and what takes the answer.
 /// It must not wait.
@@ -152,7 +147,6 @@ impl Service {
             clock: Arc::clone(&clock),
         };
         let watcher = Watcher {
-            id,
             log: log.0.clone(),
             peers: peers.clone(),
             credentials: credentials.clone(),
@@ -228,17 +222,9 @@ impl Service {
         limit: Duration,
         done: impl FnOnce(Vec<(u64, Option<MemberReport>)>) + Send + 'static,
     ) {
-        let others: Vec<u64> = self.status().members.iter().map(|member| member.id).collect();
-        let (peers, id) = (self.peers.clone(), self.id);
+        let (peers, members) = (self.peers.clone(), self.status().members);
         self.runtime.spawn(async move {
-            let asked = others.into_iter().filter(|other| *other != id).map(|other| {
-                let peers = peers.clone();
-                async move {
-                    let said = peers.ask(other, vec![ASK_STATUS], limit).await;
-                    (other, said.ok().and_then(|octets| MemberReport::decode(&octets)))
-                }
-            });
-            done(futures_util::future::join_all(asked).await);
+            done(ask_all(&peers, &members, ASK_STATUS, limit, MemberReport::decode).await);
         });
     }
 }

@@ -24,9 +24,6 @@ pub(crate) struct Shared {
     flushed: Mutex<LogPosition>,
     /// When whoever leads was heard last.
     heard: Mutex<Option<Instant>>,
-    /// When the last question to a majority began that was answered, with all applied here that was
-    /// acknowledged then.
-    confirmed: Mutex<Option<Instant>>,
     /// Records that had no effect.
     voids: AtomicU64,
     compared: Mutex<Compared>,
@@ -62,7 +59,6 @@ impl Shared {
             given_up: AtomicU64::new(0),
             flushed: Mutex::new(flushed),
             heard: Mutex::new(None),
-            confirmed: Mutex::new(None),
             voids: AtomicU64::new(0),
             compared: Mutex::default(),
             watched: Mutex::default(),
@@ -114,21 +110,6 @@ impl Shared {
     pub(crate) fn heard_age(&self) -> Option<Duration> {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.map(|at| at.elapsed())
-    }
-
-    /// A question to a majority was answered that began at `began`, and all is applied here that
-    /// was acknowledged then. What the leader sends by itself tells no such thing: it may be long
-    /// under way, and come from one that leads nobody any more.
-    pub(crate) fn confirm(&self, began: Instant) {
-        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        *confirmed = (*confirmed).max(Some(began));
-    }
-
-    /// What is visible, if that is all that was acknowledged `staleness_ms` ago.
-    pub(crate) fn bounded(&self, staleness_ms: u64) -> Option<Lsn> {
-        let confirmed = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        let bound = Duration::from_millis(staleness_ms);
-        confirmed.filter(|at| at.elapsed() <= bound).map(|_| self.progress.applied())
     }
 
     /// Nobody can tell what was acknowledged.

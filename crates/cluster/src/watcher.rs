@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::Clock;
-use futures_util::future::join_all;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::asks::{ASK_STATUS, ask_all};
 use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
-use crate::service::{ASK_STATUS, MemberReport};
+use crate::service::MemberReport;
 use crate::shared::Watched;
 use crate::transport::{Credentials, Peers};
 
@@ -32,7 +32,6 @@ const IMPEDED_LOOKS: u32 = 3;
 pub type Impediment = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 pub(crate) struct Watcher {
-    pub(crate) id: u64,
     pub(crate) log: LogHandle,
     pub(crate) peers: Peers,
     pub(crate) credentials: Credentials,
@@ -90,17 +89,16 @@ impl Watcher {
 
     /// What the others say, and how far their clocks are ahead, in microseconds.
     async fn others(&self) -> Vec<(u64, MemberReport, i64)> {
-        let members = self.log.status().members;
-        let asked = members.iter().filter(|member| member.id != self.id).map(|member| async {
-            let before = self.clock.now().0;
-            let said = self.peers.ask(member.id, vec![ASK_STATUS], ANSWER_MAX).await.ok()?;
-            let after = self.clock.now().0;
-            let report = MemberReport::decode(&said)?;
-            let middle = before.midpoint(after);
+        let (members, before) = (self.log.status().members, self.clock.now().0);
+        let read = |octets: &[u8]| {
+            let middle = before.midpoint(self.clock.now().0);
+            let report = MemberReport::decode(octets)?;
             let ahead = i128::from(report.clock_us) - i128::from(middle);
-            Some((member.id, report, i64::try_from(ahead).unwrap_or(i64::MAX)))
-        });
-        join_all(asked).await.into_iter().flatten().collect()
+            Some((report, i64::try_from(ahead).unwrap_or(i64::MAX)))
+        };
+        let said = ask_all(&self.peers, &members, ASK_STATUS, ANSWER_MAX, read).await;
+        let heard = |(id, said): (u64, Option<_>)| said.map(|(report, ahead)| (id, report, ahead));
+        said.into_iter().filter_map(heard).collect()
     }
 }
 

@@ -14,19 +14,22 @@ use cluster::{Node, Options, RaftLog, Service, ServiceParts};
 use environment::{SystemClock, Timestamp};
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
-    ApplyError, CommitError, CommitLog, Decided, Difference, Durability, EncodedRecord, LogBatch,
-    MemberChange, NotNow, ReadLevel, Reign, Role, StateMachine,
+    CommitError, CommitLog, Difference, Durability, EncodedRecord, LogBatch, MemberChange, NotNow,
+    ReadLevel, Reign, Role, StateMachine,
 };
-use history::record::{OpKind, Origin, Who};
+use history::record::Origin;
 use history::recovery::StoreMachine;
+use history::test_support::Hooked;
 use journal::simulated::{Fault, SimDisk};
 use journal::{Disk, Journal, JournalError, JournalOptions, JournalPosition};
 use schema::{Change, Schema, SettingChange};
-use store::{DigestPoint, IndexConfig, LogPosition, Lsn, Mark, Store, StoreOptions};
+use store::{IndexConfig, LogPosition, Lsn, Mark, Store, StoreOptions};
 use tempfile::TempDir;
 
 const CLUSTER: [u8; 16] = [7; 16];
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What all members have from the beginning.
+const BEGINNING: LogPosition = LogPosition { term: 1, index: 1 };
 
 fn open_journal(disk: &SimDisk) -> Arc<Journal> {
     let disk = Arc::new(disk.clone()) as Arc<dyn Disk>;
@@ -35,17 +38,25 @@ fn open_journal(disk: &SimDisk) -> Arc<Journal> {
         Ok((journal, _)) => journal,
         Err(JournalError::Missing) => {
             let journal = Journal::create(disk, options, 2).unwrap();
-            // What all members have from the beginning.
-            journal.reset_after(JournalPosition { term: 1, index: 1 }).unwrap();
+            let LogPosition { term, index } = BEGINNING;
+            journal.reset_after(JournalPosition { term, index }).unwrap();
             journal
         }
         Err(error) => panic!("{error}"),
     })
 }
 
-/// Members with their addresses and certificates.
+/// The state that a member begins with.
+fn ledger() -> Arc<Ledger> {
+    let ledger = Ledger::default();
+    ledger.begin_at(BEGINNING);
+    Arc::new(ledger)
+}
+
+/// Members with their disks, addresses and certificates.
 struct Cluster {
     certificates: TempDir,
+    disks: BTreeMap<u64, SimDisk>,
     nodes: BTreeMap<u64, Node>,
     listeners: BTreeMap<u64, TcpListener>,
 }
@@ -64,14 +75,33 @@ impl Cluster {
             nodes.insert(id, Node { address, url: format!("ldap://node{id}") });
             listeners.insert(id, listener);
         }
-        Self { certificates, nodes, listeners }
+        let disks = (1..=count).map(|id| (id, SimDisk::new(id))).collect();
+        Self { certificates, disks, nodes, listeners }
     }
 
-    fn start(&mut self, id: u64, disk: &SimDisk, state: Arc<dyn StateMachine>) -> Arc<Service> {
-        Service::start(self.parts(id, disk, state)).unwrap()
+    fn start(&self, id: u64, state: Arc<dyn StateMachine>) -> Arc<Service> {
+        Service::start(self.parts(id, state)).unwrap()
     }
 
-    fn parts(&mut self, id: u64, disk: &SimDisk, state: Arc<dyn StateMachine>) -> ServiceParts {
+    /// Starts all of them, on the state that each is given, with their parts as `change` makes
+    /// them: each waits a while for the others.
+    fn start_all(
+        &self,
+        state: impl Fn(u64) -> Arc<dyn StateMachine>,
+        change: impl Fn(&mut ServiceParts),
+    ) -> BTreeMap<u64, Arc<Service>> {
+        std::thread::scope(|scope| {
+            let start = |id: u64| {
+                let mut parts = self.parts(id, state(id));
+                change(&mut parts);
+                (id, scope.spawn(|| Service::start(parts).unwrap()))
+            };
+            let started: Vec<_> = self.nodes.keys().map(|id| start(*id)).collect();
+            started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+        })
+    }
+
+    fn parts(&self, id: u64, state: Arc<dyn StateMachine>) -> ServiceParts {
         let identity = NodeIdentity { cluster: CLUSTER, node: id };
         let directory = self.certificates.path().join(id.to_string());
         // A copy: the others keep knocking while the member is not there.
@@ -81,7 +111,7 @@ impl Cluster {
         ServiceParts {
             options,
             state,
-            journal: open_journal(disk),
+            journal: open_journal(&self.disks[&id]),
             credentials: Credentials::load(&directory, identity).unwrap(),
             listener,
             asked_here: Arc::new(|octets, done| done(octets)),
@@ -92,32 +122,35 @@ impl Cluster {
 }
 
 /// One member alone, as the suite wants it.
-struct OneMember {
-    disk: SimDisk,
-    cluster: Cluster,
+struct OneMember(Cluster);
+
+impl OneMember {
+    fn disk(&mut self) -> &mut SimDisk {
+        self.0.disks.get_mut(&1).unwrap()
+    }
 }
 
 impl Bench for OneMember {
     fn start(&mut self, machine: &Arc<Ledger>) -> Arc<dyn CommitLog> {
-        machine.begin_at(LogPosition { term: 1, index: 1 });
-        let service = self.cluster.start(1, &self.disk, Arc::clone(machine) as _);
+        machine.begin_at(BEGINNING);
+        let service = self.0.start(1, Arc::clone(machine) as _);
         let log = service.log();
         deciding(&[(1, &log)]);
         log
     }
 
     fn lose_power(&mut self, _: u64) {
-        self.disk = self.disk.crash();
+        *self.disk() = self.disk().crash();
     }
 
     fn break_medium(&mut self, after: u64) -> bool {
         let fault = if after.is_multiple_of(2) { Fault::Sync } else { Fault::Write };
-        self.disk.fail(fault, after, u64::MAX, ErrorKind::Other);
+        self.disk().fail(fault, after, u64::MAX, ErrorKind::Other);
         true
     }
 
     fn mend_medium(&mut self) {
-        self.disk = self.disk.kill();
+        *self.disk() = self.disk().kill();
     }
 
     fn fill_medium(&mut self, _: bool) -> bool {
@@ -127,7 +160,9 @@ impl Bench for OneMember {
 }
 
 fn one_member(seed: u64) -> Box<dyn Bench> {
-    Box::new(OneMember { disk: SimDisk::new(seed), cluster: Cluster::new(1) })
+    let mut cluster = Cluster::new(1);
+    cluster.disks.insert(1, SimDisk::new(seed));
+    Box::new(OneMember(cluster))
 }
 
 #[test]
@@ -178,30 +213,9 @@ fn barrier(log: &dyn CommitLog, level: ReadLevel) -> Lsn {
 #[test]
 fn three_members_go_on_without_the_leader_and_take_it_back() {
     let mut cluster = Cluster::new(3);
-    let mut disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
-    let mut services = BTreeMap::new();
-    let mut ledgers = BTreeMap::new();
-    let cluster = &mut cluster;
-    std::thread::scope(|scope| {
-        // Each waits a while for the others.
-        let started: Vec<_> = (1..=3)
-            .map(|id| {
-                let ledger = Arc::new(Ledger::default());
-                ledger.begin_at(LogPosition { term: 1, index: 1 });
-                let parts = cluster.parts(id, &disks[&id], Arc::clone(&ledger) as _);
-                ledgers.insert(id, ledger);
-                (id, scope.spawn(|| Service::start(parts).unwrap()))
-            })
-            .collect();
-        services.extend(started.into_iter().map(|(id, start)| (id, start.join().unwrap())));
-    });
-    let origin = Origin {
-        request: [7; 16],
-        who: Who::server(),
-        message: 1,
-        op: OpKind::Internal,
-        controls: Vec::new(),
-    };
+    let mut ledgers: BTreeMap<u64, Arc<Ledger>> = (1..=3).map(|id| (id, ledger())).collect();
+    let mut services = cluster.start_all(|id| Arc::clone(&ledgers[&id]) as _, |_| ());
+    let origin = Origin::of_server([7; 16]);
     let (mut last, mut hash) = (Lsn(0), 0);
     for round in 0..3 {
         let (id, reign) = leader(&services);
@@ -216,12 +230,11 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
             assert_eq!(barrier(&*service.log(), ReadLevel::AtLeast(last)), last);
         }
         // The leader loses its power, and comes back with an empty memory.
-        disks.insert(id, disks[&id].crash());
+        cluster.disks.insert(id, cluster.disks[&id].crash());
         services.remove(&id).unwrap().log().close();
         leader(&services);
-        let ledger = Arc::new(Ledger::default());
-        ledger.begin_at(LogPosition { term: 1, index: 1 });
-        services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
+        let ledger = ledger();
+        services.insert(id, cluster.start(id, Arc::clone(&ledger) as _));
         // It serves nobody before it has caught up.
         assert_eq!(ledger.last(), last);
         ledgers.insert(id, ledger);
@@ -240,50 +253,27 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
 
 #[test]
 fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
-    let mut cluster = Cluster::new(3);
-    let ledger = Arc::new(Ledger::default());
-    ledger.begin_at(LogPosition { term: 1, index: 1 });
-    let service = cluster.start(1, &SimDisk::new(1), Arc::clone(&ledger) as _);
+    let cluster = Cluster::new(3);
+    let service = cluster.start(1, ledger());
     assert_eq!(service.log().role(), Role::Alone);
     assert_eq!(barrier(&*service.log(), ReadLevel::Local), Lsn(0));
     service.log().close();
 }
 
-/// Members of a new cluster, whose parts are as `change` makes them.
-fn all_of(
-    cluster: &mut Cluster,
-    change: impl Fn(&mut ServiceParts),
-) -> BTreeMap<u64, Arc<Service>> {
-    let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
-    let parts: Vec<_> = (1..=3)
-        .map(|id| {
-            let ledger = Arc::new(Ledger::default());
-            ledger.begin_at(LogPosition { term: 1, index: 1 });
-            let mut parts = cluster.parts(id, &disks[&id], ledger as _);
-            change(&mut parts);
-            (id, parts)
-        })
-        .collect();
-    std::thread::scope(|scope| {
-        let started: Vec<_> = parts
-            .into_iter()
-            .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
-            .collect();
-        started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
-    })
-}
-
 #[test]
 fn a_leader_against_which_something_speaks_hands_the_lead_over() {
-    let mut cluster = Cluster::new(3);
     // Whose disk is full; 0 nobody's.
     let full = Arc::new(AtomicU64::new(0));
-    let services = all_of(&mut cluster, |parts| {
-        let (full, id) = (Arc::clone(&full), parts.options.id);
-        parts.impediment = Arc::new(move || {
-            (full.load(Ordering::SeqCst) == id).then(|| "the disk is full".to_owned())
-        });
-    });
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(
+        |_| ledger(),
+        |parts| {
+            let (full, id) = (Arc::clone(&full), parts.options.id);
+            parts.impediment = Arc::new(move || {
+                (full.load(Ordering::SeqCst) == id).then(|| "the disk is full".to_owned())
+            });
+        },
+    );
     let (first, reign) = leader(&services);
     full.store(first, Ordering::SeqCst);
     let others: Vec<_> = services
@@ -312,8 +302,9 @@ fn a_leader_against_which_something_speaks_hands_the_lead_over() {
 
 #[test]
 fn the_lead_goes_to_the_member_that_is_preferred() {
-    let mut cluster = Cluster::new(3);
-    let services = all_of(&mut cluster, |parts| parts.options.preferred = [3].into());
+    let preferred = |parts: &mut ServiceParts| parts.options.preferred = [3].into();
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(|_| ledger(), preferred);
     let log = services[&3].log();
     let (id, _) = deciding(&[(3, &log)]);
     assert_eq!(id, 3);
@@ -330,13 +321,16 @@ fn the_lead_goes_to_the_member_that_is_preferred() {
 
 #[test]
 fn what_is_asked_of_a_leader_ends_with_its_lead() {
-    let mut cluster = Cluster::new(3);
     let (told, heard) = mpsc::channel();
-    let services = all_of(&mut cluster, |parts| {
-        let told = told.clone();
-        // It never answers.
-        parts.asked_here = Arc::new(move |_, done| told.send(done).unwrap());
-    });
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(
+        |_| ledger(),
+        |parts| {
+            let told = told.clone();
+            // It never answers.
+            parts.asked_here = Arc::new(move |_, done| told.send(done).unwrap());
+        },
+    );
     let (first, _) = leader(&services);
     let (&other, follower) = services.iter().find(|(id, _)| **id != first).unwrap();
     // It hears who leads.
@@ -353,8 +347,8 @@ fn what_is_asked_of_a_leader_ends_with_its_lead() {
 
 #[test]
 fn a_leader_that_retires_hands_the_lead_over() {
-    let mut cluster = Cluster::new(3);
-    let services = all_of(&mut cluster, |_| ());
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(|_| ledger(), |_| ());
     let (first, reign) = leader(&services);
     services[&first].log().retire();
     let others: Vec<_> = services
@@ -373,10 +367,9 @@ fn ask(log: &dyn CommitLog, level: ReadLevel) -> Result<Lsn, NotNow> {
     heard.recv_timeout(PATIENCE).expect("a barrier is answered in time")
 }
 
-/// Applies nothing while it is shut.
+/// Lets nobody through while it is shut.
 #[derive(Default)]
 struct Gate {
-    ledger: Ledger,
     is_shut: Mutex<bool>,
     opened: Condvar,
 }
@@ -386,56 +379,26 @@ impl Gate {
         *self.is_shut.lock().unwrap() = is_shut;
         self.opened.notify_all();
     }
-}
 
-impl StateMachine for Gate {
-    fn apply(
-        &self,
-        decided: Decided,
-        records: &[EncodedRecord],
-        position: LogPosition,
-    ) -> Result<(), ApplyError> {
+    fn pass(&self) {
         let guard = self.is_shut.lock().unwrap();
         drop(self.opened.wait_while(guard, |is_shut| *is_shut).unwrap());
-        self.ledger.apply(decided, records, position)
-    }
-
-    fn applied(&self) -> Lsn {
-        self.ledger.applied()
-    }
-
-    fn position(&self) -> LogPosition {
-        self.ledger.position()
-    }
-
-    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
-        self.ledger.membership()
-    }
-
-    fn set_membership(&self, octets: Vec<u8>) {
-        self.ledger.set_membership(octets);
     }
 }
 
 #[test]
 fn a_barrier_is_answered_in_time_whatever_the_others_do() {
-    let mut cluster = Cluster::new(3);
-    let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
+    let cluster = Cluster::new(3);
     let gates: BTreeMap<u64, Arc<Gate>> = (1..=3).map(|id| (id, Arc::default())).collect();
-    let parts: Vec<_> = gates
-        .iter()
-        .map(|(id, gate)| {
-            gate.ledger.begin_at(LogPosition { term: 1, index: 1 });
-            (*id, cluster.parts(*id, &disks[id], Arc::clone(gate) as _))
-        })
-        .collect();
-    let mut services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
-        let started: Vec<_> = parts
-            .into_iter()
-            .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
-            .collect();
-        started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
-    });
+    let state = |id: u64| {
+        let (gate, ledger) = (Arc::clone(&gates[&id]), Ledger::default());
+        ledger.begin_at(BEGINNING);
+        Arc::new(Hooked::new(ledger).before_apply(move |_| {
+            gate.pass();
+            Ok(())
+        })) as Arc<dyn StateMachine>
+    };
+    let mut services = cluster.start_all(state, |_| ());
     let (id, reign) = leader(&services);
     let follower = services.keys().copied().find(|other| *other != id).unwrap();
     let log = services[&follower].log();
@@ -444,13 +407,7 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
 
     // It hears of a change, and does not apply it.
     gates[&follower].set_shut(true);
-    let origin = Origin {
-        request: [7; 16],
-        who: Who::server(),
-        message: 1,
-        op: OpKind::Internal,
-        controls: Vec::new(),
-    };
+    let origin = Origin::of_server([7; 16]);
     let record = record_after(Lsn(0), 0, reign, &origin, "a change".to_owned());
     assert_eq!(commit(&*services[&id].log(), reign, record), Ok(Lsn(1)));
     assert!(matches!(
@@ -465,54 +422,25 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
     for other in (1..=3).filter(|other| *other != follower) {
         services.remove(&other).unwrap().log().close();
     }
-    assert_eq!(ask(&*log, ReadLevel::Bounded { staleness_ms: 3_600_000 }), Ok(Lsn(1)));
-    for level in [ReadLevel::Bounded { staleness_ms: 0 }, ReadLevel::Linearizable] {
-        let answer = ask(&*log, level);
-        assert!(matches!(answer, Err(NotNow::NoQuorum { heard: Some(_) })), "{answer:?}");
-    }
+    let answer = ask(&*log, ReadLevel::Linearizable);
+    assert!(matches!(answer, Err(NotNow::NoQuorum { heard: Some(_) })), "{answer:?}");
     assert_eq!(ask(&*log, ReadLevel::Local), Ok(Lsn(1)));
     log.close();
 }
 
-/// A store as the state machine, which remembers what it was told of the others.
+/// A store that is compared, and what its member was told of the others.
 struct Compared {
-    machine: StoreMachine,
     store: Arc<Store>,
-    found: Mutex<Option<Difference>>,
+    found: Arc<Mutex<Option<Difference>>>,
 }
 
-impl StateMachine for Compared {
-    fn apply(
-        &self,
-        decided: Decided,
-        records: &[EncodedRecord],
-        position: LogPosition,
-    ) -> Result<(), ApplyError> {
-        self.machine.apply(decided, records, position)
-    }
-
-    fn applied(&self) -> Lsn {
-        self.machine.applied()
-    }
-
-    fn position(&self) -> LogPosition {
-        self.machine.position()
-    }
-
-    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
-        self.machine.membership()
-    }
-
-    fn set_membership(&self, octets: Vec<u8>) {
-        self.machine.set_membership(octets);
-    }
-
-    fn digests(&self) -> Vec<DigestPoint> {
-        self.machine.digests()
-    }
-
-    fn differs(&self, difference: &Difference) {
-        *self.found.lock().unwrap() = Some(difference.clone());
+impl Compared {
+    fn machine(&self) -> Arc<dyn StateMachine> {
+        let found = Arc::clone(&self.found);
+        let machine = Hooked::new(StoreMachine::new(Arc::clone(&self.store)));
+        Arc::new(machine.when_different(move |difference| {
+            *found.lock().unwrap() = Some(difference.clone());
+        }))
     }
 }
 
@@ -522,7 +450,7 @@ fn setting(value: &str) -> Change {
 }
 
 /// Stores with one record, all copies of one data directory.
-fn copies(of: &std::path::Path, count: u64) -> BTreeMap<u64, Arc<Compared>> {
+fn copies(of: &std::path::Path, count: u64) -> BTreeMap<u64, Compared> {
     let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
     let first = of.join("1");
     let (schema, indexes) = (Schema::builtin(), IndexConfig::none());
@@ -546,8 +474,7 @@ fn copies(of: &std::path::Path, count: u64) -> BTreeMap<u64, Arc<Compared>> {
         let path = of.join(id.to_string());
         let store = Arc::new(Store::open(&path, &options, Arc::clone(&schema)).unwrap());
         store.keep_digest().unwrap();
-        let machine = StoreMachine::new(Arc::clone(&store));
-        (id, Arc::new(Compared { machine, store, found: Mutex::default() }))
+        (id, Compared { store, found: Arc::default() })
     });
     opened.collect()
 }
@@ -569,23 +496,9 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 fn a_member_whose_data_are_others_is_found_and_leaves() {
     let directory = tempfile::tempdir().unwrap();
     let states = copies(directory.path(), 3);
-    let mut cluster = Cluster::new(3);
-    let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
-    let parts: Vec<_> = states
-        .iter()
-        .map(|(id, state)| {
-            let mut parts = cluster.parts(*id, &disks[id], Arc::clone(state) as _);
-            parts.options.compare_every = Duration::from_millis(20);
-            (*id, parts)
-        })
-        .collect();
-    let services: BTreeMap<u64, Arc<Service>> = std::thread::scope(|scope| {
-        let started: Vec<_> = parts
-            .into_iter()
-            .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
-            .collect();
-        started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
-    });
+    let often = |parts: &mut ServiceParts| parts.options.compare_every = Duration::from_millis(20);
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(|id| states[&id].machine(), often);
     for service in services.values() {
         wait_for("the same on all", || (service.status().alike == Some(Lsn(1))).then_some(()));
         assert_eq!(service.status().difference, None);

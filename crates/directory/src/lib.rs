@@ -42,7 +42,7 @@ pub use journal::JournalStatus;
 pub use options::{AdminPassword, DirectoryOptions, LogParts, MakeLog};
 pub use password_policy::PasswordPolicyOptions;
 pub use read::explanation;
-pub use read::fresh::level::{BOUND_MAX_MS, DefaultReadLevel};
+pub use read::fresh::level::DefaultReadLevel;
 pub use read::fresh::waiting::{ReadDone, ReadReady, WaitingRead};
 pub use read::search_counters::SearchCounts;
 pub use request::asker_queues::{Asker, AskerQueues, QueueSize, network};

@@ -127,8 +127,8 @@ impl Directory {
         let acis = acis::read(store.reader().view()?, &schema)?;
         let password_policies =
             set::read(store.reader().view()?, &schema, &options.password_policy)?;
-        let has_others = options.forwarder.is_some();
-        let (accounts, account_writer) = Accounts::new(&options.password_policy, has_others);
+        let member = options.forwarder.is_some().then_some(options.member);
+        let (accounts, account_writer) = Accounts::new(&options.password_policy, member);
         let root = RootIdentity::new(&options, &schema)?;
         let policies = Policies::new(&options.policies, &schema)?;
         let owner_uid = fs::metadata(&options.data)

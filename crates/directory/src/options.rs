@@ -61,6 +61,8 @@ pub struct DirectoryOptions {
     /// What hands updates to the node that decides, where another one may; none: this server is
     /// alone.
     pub forwarder: Option<Arc<dyn Forwarder>>,
+    /// The number of this server among those of its cluster; of no account where it is alone.
+    pub member: u64,
     /// How fresh reads are in naming contexts, or parts of them, where their requests do not say;
     /// of no account where the log is that of one server.
     pub read_levels: Vec<(String, DefaultReadLevel)>,
@@ -138,6 +140,7 @@ impl DirectoryOptions {
             journal_hold: None,
             authentication: AuthenticationOptions::default(),
             forwarder: None,
+            member: 0,
             read_levels: Vec::new(),
             refers_writes: false,
             chance: os_chance,

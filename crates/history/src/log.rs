@@ -253,11 +253,6 @@ pub enum ReadLevel {
     Local,
     /// What was acknowledged with this number, wherever.
     AtLeast(Lsn),
-    /// Everything that was acknowledged anywhere so many milliseconds before the question.
-    Bounded {
-        /// The bound.
-        staleness_ms: u64,
-    },
     /// Everything that was acknowledged anywhere before the question.
     Linearizable,
 }

@@ -123,6 +123,15 @@ pub struct Origin {
     pub controls: Vec<Cow<'static, str>>,
 }
 
+#[cfg(any(test, feature = "test-support"))]
+impl Origin {
+    /// A request of the server itself.
+    pub fn of_server(request: [u8; 16]) -> Self {
+        let (who, op) = (Who::server(), OpKind::Internal);
+        Self { request, who, message: 1, op, controls: Vec::new() }
+    }
+}
+
 /// Who asked for an operation; the same for all operations between two binds.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Who {

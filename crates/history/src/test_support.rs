@@ -1,5 +1,5 @@
 //! For tests, of this crate and of those above it: histories by chance, with records of all kinds
-//! that fit to what the ones before left.
+//! that fit to what the ones before left, and a state machine that tests listen to.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what went wrong")]
 
 use std::path::Path;
@@ -13,11 +13,83 @@ use schema::{
     AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId,
     ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
 };
-use store::{Applied, Batch, LogPosition, Lsn, Mark, Store};
+use store::{Applied, Batch, DigestPoint, LogPosition, Lsn, Mark, Store};
 
 use crate::Csn;
-use crate::log::{EncodedRecord, Reign};
-use crate::record::{OpKind, Origin, Record, RecordHead, Who};
+use crate::log::{ApplyError, Decided, Difference, EncodedRecord, Reign, StateMachine};
+use crate::record::{Origin, Record, RecordHead};
+
+/// A state machine with what a test has to say: before records are applied to it, and when it
+/// hears that it differs.
+pub struct Hooked<M> {
+    machine: M,
+    before_apply: BeforeApply,
+    when_different: WhenDifferent,
+}
+
+/// Is given what is about to be applied; after an error it is not.
+type BeforeApply = Box<dyn Fn(&[EncodedRecord]) -> Result<(), ApplyError> + Send + Sync>;
+
+/// Is given the difference.
+type WhenDifferent = Box<dyn Fn(&Difference) + Send + Sync>;
+
+impl<M> Hooked<M> {
+    /// One that does as `machine`.
+    pub fn new(machine: M) -> Self {
+        Self { machine, before_apply: Box::new(|_| Ok(())), when_different: Box::new(|_| ()) }
+    }
+
+    /// Calls `hook` before records are applied; after an error they are not.
+    #[must_use]
+    pub fn before_apply(
+        self,
+        hook: impl Fn(&[EncodedRecord]) -> Result<(), ApplyError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { before_apply: Box::new(hook), ..self }
+    }
+
+    /// Calls `hook`, and not the machine, when it differs.
+    #[must_use]
+    pub fn when_different(self, hook: impl Fn(&Difference) + Send + Sync + 'static) -> Self {
+        Self { when_different: Box::new(hook), ..self }
+    }
+}
+
+impl<M: StateMachine> StateMachine for Hooked<M> {
+    fn apply(
+        &self,
+        decided: Decided,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        (self.before_apply)(records)?;
+        self.machine.apply(decided, records, position)
+    }
+
+    fn applied(&self) -> Lsn {
+        self.machine.applied()
+    }
+
+    fn position(&self) -> LogPosition {
+        self.machine.position()
+    }
+
+    fn membership(&self) -> Result<Vec<u8>, ApplyError> {
+        self.machine.membership()
+    }
+
+    fn set_membership(&self, octets: Vec<u8>) {
+        self.machine.set_membership(octets);
+    }
+
+    fn digests(&self) -> Vec<DigestPoint> {
+        self.machine.digests()
+    }
+
+    fn differs(&self, difference: &Difference) {
+        (self.when_different)(difference);
+    }
+}
 
 /// Decides one record after the other; what it decides follows from its seed.
 pub struct History {
@@ -109,13 +181,7 @@ impl History {
             prev_hash: before.hash,
             reign: self.reign,
             csn: Csn::at(Timestamp(1_000_000 * self.decided)),
-            origin: Origin {
-                request,
-                who: Who::server(),
-                message: 1,
-                op: OpKind::Internal,
-                controls: Vec::new(),
-            },
+            origin: Origin::of_server(request),
             changes,
             notices: Vec::new(),
         })

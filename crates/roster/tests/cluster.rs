@@ -18,7 +18,9 @@ use std::sync::mpsc::{Receiver, channel};
 use client::{ConnectOptions, Connection, SearchFor};
 use common::{Run, roster};
 use ldap::ber::{Frame, frame};
-use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
+use ldap::control_value::read_level::{
+    AskedLevel, OID as READ_LEVEL, POSITION_OID as POSITION, ReadLevelRequest,
+};
 use ldap::filter::Filter;
 use ldap::message::{
     Authentication, BindRequest, Control, ControlsBuf, DecodeLimits, DerefAliases, Message,
@@ -477,6 +479,3 @@ fn reads_are_as_fresh_as_they_ask_for_or_refused() {
         (found.titles == ["Title 19"]).then_some(())
     });
 }
-
-const READ_LEVEL: &str = "2.25.240622864993748405525653984067480598434.4.1";
-const POSITION: &str = "2.25.240622864993748405525653984067480598434.4.2";

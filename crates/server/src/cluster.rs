@@ -71,6 +71,7 @@ impl ClusterMember {
         options.limits.waiting_reads_max = settings.waiting_reads_max;
         options.limits.waiting_reads_asker_max = settings.waiting_reads_max.div_ceil(4);
         options.forwarder = Some(Arc::clone(&way) as Arc<dyn Forwarder>);
+        options.member = settings.id;
         let (kept, settings) = (Arc::clone(&way), settings.clone());
         options.log = Some(MakeLog::new(move |parts| {
             let service = start(&settings, parts, listener, &kept).map_err(DirectoryError::Log)?;

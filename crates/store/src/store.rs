@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
-use schema::{Definition, Schema};
+use schema::{Definition, DnKey, Schema};
 
 use crate::base::compress::Compression;
 use crate::base::digest::{self, DigestKey};
@@ -204,6 +204,11 @@ impl Store {
     #[must_use]
     pub fn naming_contexts(&self) -> &[Dn] {
         &self.context_names
+    }
+
+    /// Their names as they are compared, in the same order.
+    pub fn naming_context_keys(&self) -> impl Iterator<Item = &DnKey> {
+        self.contexts.iter().map(|context| &context.key)
     }
 
     /// Which attribute types are indexed. What is being built is there, what is being dropped is

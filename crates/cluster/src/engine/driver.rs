@@ -124,7 +124,7 @@ impl Driver {
     /// then; after [`Options::read_wait`] at the latest.
     fn linearizable(&self, done: BarrierDone) {
         let shared = Arc::clone(&self.shared);
-        let (began, wait) = (Instant::now(), self.options.read_wait());
+        let wait = self.options.read_wait();
         let leader = self.metrics.borrow_watched().current_leader;
         if let Some(leader) = leader.filter(|leader| *leader != self.options.id) {
             let asks = self.asks.clone();
@@ -137,11 +137,7 @@ impl Driver {
                     heard.await.ok()
                 };
                 let outcome = timeout(wait, applied).await.ok().flatten();
-                let outcome = outcome.unwrap_or_else(|| Err(shared.no_quorum()));
-                if outcome.is_ok() {
-                    shared.confirm(began);
-                }
-                done(outcome);
+                done(outcome.unwrap_or_else(|| Err(shared.no_quorum())));
             });
             return;
         }
@@ -152,14 +148,11 @@ impl Driver {
     /// committed then.
     fn read_index(&self, done: BarrierDone) {
         let (raft, shared) = (self.raft.clone(), Arc::clone(&self.shared));
-        let (began, wait) = (Instant::now(), self.options.read_wait());
+        let wait = self.options.read_wait();
         Runtime::spawn(async move {
             let confirmed = timeout(wait, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await;
             done(match confirmed {
-                Ok(Ok(_)) => {
-                    shared.confirm(began);
-                    Ok(shared.progress.applied())
-                }
+                Ok(Ok(_)) => Ok(shared.progress.applied()),
                 Ok(Err(_)) | Err(_) => Err(shared.no_quorum()),
             });
         });

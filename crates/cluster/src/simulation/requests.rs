@@ -10,7 +10,7 @@ use std::sync::Arc;
 use environment::Timestamp;
 use history::Csn;
 use history::log::{EncodedRecord, Reign};
-use history::record::{OpKind, Origin, Record, Who};
+use history::record::{Origin, Record};
 use ldap::dn::{Dn, Rdn};
 use schema::{
     AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry,
@@ -82,13 +82,7 @@ pub(super) fn decide(batch: &mut Batch<'_>, request: &Request, desk: Desk) -> De
         prev_hash: before.hash,
         reign: desk.reign,
         csn: Csn::at(Timestamp(time_us)),
-        origin: Origin {
-            request: number,
-            who: Who::server(),
-            message: 1,
-            op: OpKind::Internal,
-            controls: Vec::new(),
-        },
+        origin: Origin::of_server(number),
         changes,
         notices: Vec::new(),
     };

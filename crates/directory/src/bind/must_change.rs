@@ -99,6 +99,6 @@ fn must_change(
     let Some(governing) = directory.rules.password_policies.load().of(&entry, &key) else {
         return Ok(false);
     };
-    let state = directory.accounts.state(view, &entry, &governing.policy);
+    let state = directory.accounts.state(view, &entry, &governing.policy, &*directory.clock);
     Ok(governing.policy.forces_change() && state.is_reset)
 }

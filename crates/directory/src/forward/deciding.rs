@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use aci::{Access, Identity};
+use ldap::control_value::read_level::POSITION_OID;
 use ldap::dn::{Dn, DnText};
 use ldap::message::{ExtendedRequest, Message, MessageId, OperationKind, Request};
 use ldap::result::ResultCode;
@@ -27,16 +28,15 @@ use crate::bind::user_name::Found;
 use crate::directory::Directory;
 use crate::request::asker_queues::Asker;
 use crate::request::completion::{Completion, WriteDone};
-use crate::request::controls::position;
 use crate::request::controls::transaction::SPECIFICATION;
-use crate::request::outbox::LostUpdate;
+use crate::request::outbox::{ForwardedReply, LostUpdate};
 use crate::request::refusal::Refusal;
 use crate::request::session::{SIMPLE, Session};
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, RequestState, Worker};
 use crate::write::named;
 use crate::write::queue::PendingWrite;
-use crate::write::request::{Rehash, SentEvents, WriteOp};
+use crate::write::request::{Rehash, WriteOp};
 use crate::write::response::WriteResponse;
 use crate::write::transaction;
 use crate::write::{password_modify, transactions};
@@ -121,15 +121,14 @@ impl Worker {
                 None
             }
             ForwardedWork::Events(accounts) => {
-                let op = WriteOp::AccountEvents(SentEvents { accounts, is_elsewhere: true });
-                submit_of_server(&directory, op, true, ticket);
+                self.note_told(&accounts, reply_to(&directory, ticket, false));
                 None
             }
             ForwardedWork::Rehash { name, old, new } => {
                 match named::named(&directory, &name) {
                     Ok(named) => {
                         let rehash = Rehash::of_another(named, old.to_vec(), new.to_vec());
-                        submit_of_server(&directory, WriteOp::Rehash(rehash), false, ticket);
+                        submit_of_server(&directory, WriteOp::Rehash(rehash), ticket);
                     }
                     Err(error) => ticket.answer(&refusal(error.code, &error.diagnostic)),
                 }
@@ -358,7 +357,7 @@ fn check_messages(
     }
     kind.may_go_on = matches!(last.op, Request::Delete(_))
         && last.controls.iter().any(|control| control.oid == SUBTREE_DELETE);
-    kind.wants_position = last.controls.iter().any(|control| control.oid == position::OID);
+    kind.wants_position = last.controls.iter().any(|control| control.oid == POSITION_OID);
     kind.has_value = match &last.op {
         Request::Extended(request) if request.oid == password_modify::value::OID => {
             password_modify::value::wants_generated(request.value)
@@ -439,26 +438,26 @@ fn known_mechanism(name: &str) -> Option<&'static str> {
 
 /// Gives a resolved update to the writer.
 fn submit(directory: &Arc<Directory>, pending: PendingWrite, ticket: Ticket) {
-    let is_wrong_guess = pending.is_wrong_guess();
-    let (directory, id) = (Arc::downgrade(directory), ticket.id());
-    pending.submit_forwarded(
-        id,
-        Box::new(move |outcome| {
-            let answer = match (outcome, directory.upgrade()) {
-                (Ok(done), Some(directory)) => told(&directory, is_wrong_guess, done),
-                (Err(LostUpdate::NotDeciding { leader }), _) => {
-                    ForwardedAnswer::NotDeciding { leader }
-                }
-                (Ok(_) | Err(LostUpdate::Unknown), _) => ForwardedAnswer::Unknown,
-            };
-            ticket.answer(&answer);
-        }),
-    );
+    let (id, is_wrong_guess) = (ticket.id(), pending.is_wrong_guess());
+    pending.submit_forwarded(id, reply_to(directory, ticket, is_wrong_guess));
 }
 
-fn submit_of_server(directory: &Arc<Directory>, op: WriteOp, is_lazy: bool, ticket: Ticket) {
+/// What tells another node what became of its request.
+fn reply_to(directory: &Arc<Directory>, ticket: Ticket, is_wrong_guess: bool) -> ForwardedReply {
+    let directory = Arc::downgrade(directory);
+    Box::new(move |outcome| {
+        let answer = match (outcome, directory.upgrade()) {
+            (Ok(done), Some(directory)) => told(&directory, is_wrong_guess, done),
+            (Err(LostUpdate::NotDeciding { leader }), _) => ForwardedAnswer::NotDeciding { leader },
+            (Ok(_) | Err(LostUpdate::Unknown), _) => ForwardedAnswer::Unknown,
+        };
+        ticket.answer(&answer);
+    })
+}
+
+fn submit_of_server(directory: &Arc<Directory>, op: WriteOp, ticket: Ticket) {
     let root = &directory.credentials.root.dn;
-    submit(directory, PendingWrite::of_another_server(&directory.queue, root, op, is_lazy), ticket);
+    submit(directory, PendingWrite::of_another_server(&directory.queue, root, op), ticket);
 }
 
 /// The answer that says what a response does. What it was decided on is visible by now.

@@ -20,6 +20,7 @@ mod octets;
 pub(crate) mod outgoing;
 pub mod request;
 mod told_again;
+mod told_events;
 
 pub use deciding::{ForwardedHash, ForwardedUpdate};
 pub use forwarder::{

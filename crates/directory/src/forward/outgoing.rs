@@ -9,6 +9,7 @@
 //! Invariant: each is answered exactly once, and what may have happened is never called a failure.
 //! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use environment::Clock;
-use history::log::{CommitError, CommitLog, ReadLevel, Role};
+use history::log::{CommitError, CommitLog, ReadLevel, Role, RoleWatcher};
 use history::record::RecordHead;
 use ldap::dn::Dn;
 use ldap::message::{MessageId, OperationKind};
@@ -102,25 +103,18 @@ struct Waiting {
     ready: Vec<Underway>,
     /// To be sent again after a while.
     again: Vec<Underway>,
-    /// Answered, and not applied here yet.
-    applying: Vec<Arc<Applying>>,
+    /// Answered, and not applied here yet: in the order in which they were answered.
+    applying: BTreeMap<u64, Applying>,
+    /// How many were ever among them.
+    answered: u64,
     is_closed: bool,
 }
 
 /// An answer that waits until this node has applied what it tells of.
 struct Applying {
     until: Duration,
-    settled: Mutex<Option<(Underway, WriteDone)>>,
-}
-
-impl Applying {
-    fn take(&self) -> Option<(Underway, WriteDone)> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn is_over(&self) -> bool {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).is_none()
-    }
+    underway: Underway,
+    done: WriteDone,
 }
 
 impl Forwarding {
@@ -147,7 +141,8 @@ impl Forwarding {
             bytes: AskerBytes::new(limits.write_queue_max_bytes),
             ready: Vec::new(),
             again: Vec::new(),
-            applying: Vec::new(),
+            applying: BTreeMap::new(),
+            answered: 0,
             is_closed: false,
         };
         let forwarding = Arc::new(Self {
@@ -192,6 +187,16 @@ impl Forwarding {
     /// What this node is to its log.
     pub(crate) fn role(&self) -> Arc<Role> {
         self.role.load_full()
+    }
+
+    /// Whether another node decides, or nobody.
+    pub(crate) fn hands_on(&self) -> bool {
+        matches!(&**self.role.load(), Role::Following { .. } | Role::Alone)
+    }
+
+    /// Has `watcher` told what this node is, now and whenever that changes.
+    pub(crate) fn watch(&self, watcher: RoleWatcher) {
+        self.log.watch(watcher);
     }
 
     /// Whether an update of this connection is to be handed on: another node decides, or updates of
@@ -366,20 +371,21 @@ impl Forwarding {
         if self.log.applied() >= lsn {
             return self.end(underway, done);
         }
-        let applying = Arc::new(Applying {
-            until: self.clock.elapsed() + self.wait_max,
-            settled: Mutex::new(Some((underway, done))),
-        });
         let mut waiting = self.lock();
         let is_first = waiting.applying.is_empty();
-        waiting.applying.push(Arc::clone(&applying));
+        waiting.answered += 1;
+        let number = waiting.answered;
+        // With the lock held: none ends its wait before one that was answered before it.
+        let until = self.clock.elapsed() + self.wait_max;
+        waiting.applying.insert(number, Applying { until, underway, done });
         drop(waiting);
         if is_first {
             self.ring();
         }
         let this = Arc::clone(self);
         let applied = move |_| {
-            if let Some((underway, done)) = applying.take() {
+            let applying = this.lock().applying.remove(&number);
+            if let Some(Applying { underway, done, .. }) = applying {
                 this.end(underway, done);
             }
         };
@@ -435,12 +441,15 @@ impl Forwarding {
         if sends_again || waiting.is_closed {
             to_send.append(&mut waiting.again);
         }
-        waiting.applying.retain(|one| !one.is_over());
         let is_closed = waiting.is_closed;
-        let late = waiting.applying.extract_if(.., |one| is_closed || one.until <= now);
-        let late: Vec<_> = late.collect();
+        let mut late = Vec::new();
+        while let Some(first) = waiting.applying.first_entry()
+            && (is_closed || first.get().until <= now)
+        {
+            late.push(first.remove());
+        }
         drop(waiting);
-        for (underway, done) in late.iter().filter_map(|one| one.take()) {
+        for Applying { underway, done, .. } in late {
             self.end(underway, done);
         }
         for underway in to_send {

@@ -5,7 +5,7 @@
 //! ```text
 //! version u16, request id [16]
 //! kind u8:  1 messages   session, count u32, of each: length u32 and octets
-//!           2 events     count u32, of each: entry u64, count u32, of each:
+//!           2 events     count u32, of each: entry u64, urgent flag, count u32, of each:
 //!                        time u64 (microseconds), success flag, counted flag
 //!           3 rehash     name text, old value u32 + octets, new value u32 + octets
 //! session:  kind u8 (0 anonymous, 1 administrator, 2 entry); name text, entry u64, prover u64
@@ -27,7 +27,9 @@ use zeroize::Zeroizing;
 use super::forwarder::{MESSAGES_MAX, PROTOCOL_VERSION, REQUEST_MAX_BYTES};
 use super::octets::{OctetReader, Unreadable, put_count, put_octets};
 use super::outgoing::Turn;
-use crate::password_policy::account_event::{AccountEvents, Event, What};
+use crate::password_policy::account_event::{
+    ACCOUNTS_PER_WRITE, AccountEvents, EVENTS_PER_REQUEST, Event, What,
+};
 use crate::read::fresh::level::DefaultReadLevel;
 use crate::request::asker_queues::Asker;
 use crate::request::session::{LocalUser, Peer, Session};
@@ -113,8 +115,10 @@ pub(crate) enum ForwardedIdentity {
 impl ForwardedRequest {
     /// What binds have left in accounts, as octets.
     pub(crate) fn of_events(id: RequestId, events: &[AccountEvents]) -> Zeroizing<Vec<u8>> {
-        let copied =
-            events.iter().map(|one| AccountEvents { id: one.id, events: one.events.clone() });
+        let copied = events.iter().map(|AccountEvents { id, events, is_urgent, .. }| {
+            let (events, told) = (events.clone(), Vec::new());
+            AccountEvents { id: *id, events, told, is_urgent: *is_urgent }
+        });
         Self { id, work: ForwardedWork::Events(copied.collect()) }.encode()
     }
 
@@ -167,7 +171,7 @@ impl ForwardedRequest {
                 messages: read_messages(&mut reader)?,
             },
             EVENTS => {
-                let count = reader.count(ACCOUNTS_MAX, ACCOUNT_MIN_BYTES)?;
+                let count = reader.count(ACCOUNTS_PER_WRITE, ACCOUNT_MIN_BYTES)?;
                 let accounts = (0..count).map(|_| read_events(&mut reader));
                 ForwardedWork::Events(accounts.collect::<Result<_, _>>()?)
             }
@@ -196,6 +200,7 @@ fn read_messages(reader: &mut OctetReader<'_>) -> Result<Messages, Unreadable> {
 
 fn put_events(out: &mut Vec<u8>, account: &AccountEvents) {
     out.extend_from_slice(&account.id.0.to_le_bytes());
+    out.push(u8::from(account.is_urgent));
     put_count(out, account.events.len());
     for Event { at, what, is_counted } in &account.events {
         out.extend_from_slice(&at.0.to_le_bytes());
@@ -205,15 +210,15 @@ fn put_events(out: &mut Vec<u8>, account: &AccountEvents) {
 }
 
 fn read_events(reader: &mut OctetReader<'_>) -> Result<AccountEvents, Unreadable> {
-    let id = EntryId(reader.u64()?);
-    let count = reader.count(EVENTS_MAX, EVENT_BYTES)?;
+    let (id, is_urgent) = (EntryId(reader.u64()?), reader.bool()?);
+    let count = reader.count(EVENTS_PER_REQUEST, EVENT_BYTES)?;
     let event = |reader: &mut OctetReader<'_>| {
         let at = Timestamp(reader.u64()?);
         let what = if reader.bool()? { What::Success } else { What::Failure };
         Ok(Event { at, what, is_counted: reader.bool()? })
     };
     let events = (0..count).map(|_| event(reader)).collect::<Result<_, _>>()?;
-    Ok(AccountEvents { id, events })
+    Ok(AccountEvents { id, events, told: Vec::new(), is_urgent })
 }
 
 impl ForwardedSession {
@@ -331,7 +336,7 @@ const SESSION_ROOM_BYTES: usize = 512;
 /// Of a rehash beside its texts.
 const REHASH_ROOM_BYTES: usize = 1 + 3 * LENGTH_BYTES;
 /// An account without events.
-const ACCOUNT_MIN_BYTES: usize = 12;
+const ACCOUNT_MIN_BYTES: usize = 13;
 const EVENT_BYTES: usize = 10;
 
 /// Octets of the address of a client, as a text.
@@ -342,10 +347,6 @@ const MECHANISM_MAX_BYTES: usize = 64;
 const HOST_NAME_MAX_BYTES: usize = 1_024;
 /// Octets of the stored form of a password.
 const STORED_MAX_BYTES: usize = 64 * 1024;
-/// Accounts of one request of events.
-const ACCOUNTS_MAX: usize = 100_000;
-/// Events of one account.
-const EVENTS_MAX: usize = 100_000;
 
 /// Any octets are refused, or are a request that is written the same again.
 #[cfg(any(test, feature = "test-support"))]

@@ -11,7 +11,9 @@ use super::request::{
     ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork, reads_as_written,
 };
 use crate::password_policy::PolicyError;
-use crate::password_policy::account_event::{AccountEvents, Event, What};
+use crate::password_policy::account_event::{
+    ACCOUNTS_PER_WRITE, AccountEvents, EVENTS_PER_REQUEST, Event, What,
+};
 use crate::request::session::{LocalUser, Peer};
 
 fn session(identity: ForwardedIdentity) -> ForwardedSession {
@@ -59,7 +61,8 @@ fn requests() -> Vec<Vec<u8>> {
             messages: messages(),
         })
         .collect();
-    works.push(ForwardedWork::Events(vec![AccountEvents { id: EntryId(7), events }]));
+    let (id, told) = (EntryId(7), Vec::new());
+    works.push(ForwardedWork::Events(vec![AccountEvents { id, events, told, is_urgent: true }]));
     works.push(ForwardedWork::Rehash {
         name: "cn=a,dc=x".to_owned(),
         old: Zeroizing::new(b"old".to_vec()),
@@ -133,4 +136,23 @@ fn answers_are_read_as_they_were_written() {
             assert!(ForwardedAnswer::decode(&octets[..cut]).is_err());
         }
     }
+}
+
+#[test]
+fn no_more_accounts_or_events_are_read_than_may_be_sent() {
+    let event = Event { at: environment::Timestamp(5), what: What::Failure, is_counted: false };
+    let account = |events| AccountEvents {
+        id: EntryId(7),
+        events: vec![event; events],
+        told: Vec::new(),
+        is_urgent: false,
+    };
+    let reads = |accounts: &[AccountEvents]| {
+        reads_as_written(&ForwardedRequest::of_events([1; 16], accounts))
+    };
+    assert!(reads(&[account(EVENTS_PER_REQUEST)]));
+    assert!(!reads(&[account(EVENTS_PER_REQUEST + 1)]));
+    let many = |count: usize| (0..count).map(|_| account(1)).collect::<Vec<_>>();
+    assert!(reads(&many(ACCOUNTS_PER_WRITE)));
+    assert!(!reads(&many(ACCOUNTS_PER_WRITE + 1)));
 }

@@ -9,16 +9,26 @@ use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use schema::EntryId;
 
-use super::account_event::AccountEvents;
-use super::pending::{AccountWriter, Accounts, Signal};
+use super::account_event::{AccountEvents, Event};
+use super::pending::{AccountWriter, Accounts, Round, Signal};
+use super::told::NotWritten;
+use crate::request::refusal::Refusal;
 use crate::write::queue::{PendingWrite, WriteQueue};
-use crate::write::request::{SentEvents, WriteOp};
+use crate::write::request::WriteOp;
 
 impl AccountWriter {
     /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`,
     /// as those of the administrator `root`. It keeps neither alive: in a cluster what writes holds
     /// the log, and that what the log is applied to, which holds the accounts.
     pub(crate) fn start(self, accounts: &Arc<Accounts>, writes: &Arc<WriteQueue>, root: Dn) {
+        if let Some(forwarding) = writes.forwarding() {
+            let accounts = Arc::downgrade(accounts);
+            forwarding.watch(Box::new(move |_| {
+                if let Some(accounts) = accounts.upgrade() {
+                    accounts.look_at_told();
+                }
+            }));
+        }
         let (weak, writes) = (Arc::downgrade(accounts), Arc::downgrade(writes));
         let thread = thread::Builder::new().name("accounts".to_owned());
         thread
@@ -33,12 +43,13 @@ impl AccountWriter {
         let mut finishing: Option<Sender<()>> = None;
         let mut looks = 0;
         loop {
-            let forgets = select! {
+            let is_alarm = select! {
                 recv(self.heard) -> call => match call {
                     Err(_) => return,
                     Ok(Signal::Soon) if is_armed => continue,
                     Ok(Signal::Soon) => {
-                        (alarm, is_armed) = (after(self.delay), true);
+                        let Some(writes) = writes.upgrade() else { return };
+                        (alarm, is_armed) = (after(self.delay(&writes)), true);
                         continue;
                     }
                     Ok(Signal::Now) => false,
@@ -54,10 +65,17 @@ impl AccountWriter {
             };
             let both = accounts.upgrade().zip(writes.upgrade());
             let Some((accounts, writes)) = both else { return };
-            for events in accounts.take(forgets) {
+            let is_last = finishing.is_some();
+            let round = Round {
+                forgets: is_alarm,
+                takes_all: is_alarm || is_last,
+                is_last,
+                hands_on: hands_on(&writes),
+            };
+            for events in accounts.take(round) {
                 write(&accounts, &writes, root, events);
             }
-            if finishing.is_some() {
+            if is_last {
                 looks += 1;
                 if accounts.is_done() || looks > FINISH_LOOKS_MAX {
                     finishing = None;
@@ -65,10 +83,20 @@ impl AccountWriter {
                     (alarm, is_armed) = (after(FINISH_LOOK), true);
                 }
             } else if !is_armed && !accounts.is_idle() {
-                (alarm, is_armed) = (after(self.delay), true);
+                (alarm, is_armed) = (after(self.delay(&writes)), true);
             }
         }
     }
+
+    /// How long events wait. Where another node decides, it has them wait for those of others.
+    fn delay(&self, writes: &WriteQueue) -> Duration {
+        if hands_on(writes) { self.delay / HAND_ON_PARTS } else { self.delay }
+    }
+}
+
+/// Whether another node decides.
+fn hands_on(writes: &WriteQueue) -> bool {
+    writes.forwarding().is_some_and(|forwarding| forwarding.hands_on())
 }
 
 /// Hands events to the writer of the directory.
@@ -78,8 +106,11 @@ fn write(
     root: &Dn,
     events: Vec<AccountEvents>,
 ) {
+    if events.iter().any(|account| !account.told.is_empty()) {
+        return write_with_told(accounts, writes, root, events);
+    }
     let ids: Vec<EntryId> = events.iter().map(|account| account.id).collect();
-    let op = WriteOp::AccountEvents(SentEvents { accounts: events, is_elsewhere: false });
+    let op = WriteOp::AccountEvents(events);
     let write = PendingWrite::of_server(writes, root, op, true);
     let (weak, forwarding) = (Arc::downgrade(accounts), writes.forwarding().cloned());
     write.submit(Box::new(move |done| {
@@ -90,6 +121,46 @@ fn write(
         }
     }));
 }
+
+/// Hands events to the writer of which other nodes have told some. Where this node does not decide
+/// after all, each node hands on its own.
+fn write_with_told(
+    accounts: &Arc<Accounts>,
+    writes: &Arc<WriteQueue>,
+    root: &Dn,
+    events: Vec<AccountEvents>,
+) {
+    let ids_of = |events_of: fn(&AccountEvents) -> &Vec<Event>| -> Vec<EntryId> {
+        let have_any = events.iter().filter(|account| !events_of(account).is_empty());
+        have_any.map(|account| account.id).collect()
+    };
+    let (own, told) = (ids_of(|account| &account.events), ids_of(|account| &account.told));
+    let write = PendingWrite::of_several_servers(writes, root, WriteOp::AccountEvents(events));
+    let (weak, forwarding) = (Arc::downgrade(accounts), writes.forwarding().cloned());
+    write.submit_here(Box::new(move |outcome| {
+        let Some(accounts) = weak.upgrade() else { return };
+        let outcome = match outcome {
+            Err(lost) => Err(NotWritten::Lost(lost)),
+            Ok(done) => match done.completion.code {
+                Some(ResultCode::Success) => Ok(()),
+                code => Err(NotWritten::Refused(Refusal::new(
+                    code.unwrap_or(ResultCode::Other),
+                    done.completion.diagnostic,
+                ))),
+            },
+        };
+        let last = forwarding.map(|forwarding| forwarding.applied());
+        accounts.written(&own, outcome.is_ok(), last);
+        accounts.told_written(&told, &outcome);
+        if matches!(outcome, Err(NotWritten::Lost(_))) {
+            // There may be a lock among it.
+            accounts.hurry(&own);
+        }
+    }));
+}
+
+/// How often what binds leave is handed to the node that decides while that lets them wait once.
+const HAND_ON_PARTS: u32 = 4;
 
 /// How often a shutdown looks whether the last write is over.
 const FINISH_LOOK: Duration = Duration::from_millis(2);

@@ -137,7 +137,7 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
     let governing = directory.rules.password_policies.load().of(&entry, key);
     let mut known = Known { governing, ..Known::default() };
     if let Some(governing) = &known.governing {
-        known.state = directory.accounts.state(view, &entry, &governing.policy);
+        known.state = directory.accounts.state(view, &entry, &governing.policy, &*directory.clock);
         known.own = own_values(&governing.policy, &entry, &state.schema);
     }
     known.stored = password::stored_in(&entry, &state.schema.well_known().user_password);
@@ -336,7 +336,7 @@ pub(crate) fn decide(
     let policy = &governing.policy;
     let (state, was) = match target.stored {
         Some(stored) => (
-            directory.accounts.state(decide.view, stored, policy),
+            directory.accounts.state(decide.view, stored, policy, &*directory.clock),
             AccountState::read(stored, &decide.state.schema),
         ),
         None => <(AccountState, AccountState)>::default(),

@@ -32,7 +32,7 @@ impl GovernedAccount {
             Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
             None => (None, PasswordPolicy::default()),
         };
-        let account_state = directory.accounts.state(view, entry, &policy);
+        let account_state = directory.accounts.state(view, entry, &policy, &*directory.clock);
         let account = Account::new(account_state, entry, &state.schema, &state.switches);
         Self { name, policy, account }
     }

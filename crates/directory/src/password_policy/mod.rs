@@ -15,6 +15,7 @@ mod control;
 pub(crate) mod generator;
 pub(crate) mod governed;
 pub(crate) mod in_force;
+pub(crate) mod merge;
 pub mod netscape;
 pub(crate) mod pending;
 mod quality;
@@ -24,6 +25,7 @@ pub(crate) mod set;
 mod standing;
 mod subtree;
 mod switches;
+pub(crate) mod told;
 pub(crate) mod verdict;
 
 pub use account::{

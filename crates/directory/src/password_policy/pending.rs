@@ -16,39 +16,49 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use environment::Timestamp;
+use environment::{Clock, Timestamp};
 use rustc_hash::FxHashMap;
 use schema::{Change, EntryId, ModifyChange};
 use store::{Lsn, StoredEntry, View};
 
 use super::account::{AccountState, Rejected, Remark};
-use super::account_event::{AccountEvents, Event, What};
+use super::account_event::{ACCOUNTS_PER_WRITE, AccountEvents, EVENTS_PER_REQUEST, Event, What};
 use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
+use super::merge::{NEAR, merge, replay};
 use super::rules::PasswordPolicy;
 use super::set::PasswordPolicyOptions;
+use super::told::Told;
 
 /// The events of one account, the oldest first.
 #[derive(Debug, Default)]
-struct Pending {
+pub(super) struct Pending {
     events: Vec<Event>,
     /// The first so many are with the writer.
-    sent: usize,
+    pub(super) sent: usize,
     /// The change with this number has those that were sent.
     decided: Option<Lsn>,
     /// The writer says so.
-    is_written: bool,
+    pub(super) is_written: bool,
+    /// Writes of those that were sent that are not over: several where another node decides.
+    underway: u32,
+    /// One that is over was none.
+    has_failed: bool,
+    /// Those that are not sent are to be written at once.
+    pub(super) is_urgent: bool,
     /// Those up to here count no more.
     dead_through: Option<Timestamp>,
 }
 
 /// A part of the table.
 #[derive(Default)]
-struct Shard {
-    accounts: FxHashMap<EntryId, Pending>,
+pub(super) struct Shard {
+    pub(super) accounts: FxHashMap<EntryId, Pending>,
+    /// What other nodes have told; nothing in a server that is alone.
+    pub(super) told: FxHashMap<EntryId, Told>,
     under_way: UnderWay,
     /// The last change of which the events are not here any more: older views lack them.
-    forgotten: Lsn,
+    pub(super) forgotten: Lsn,
     /// In a cluster, when clients last set the state of accounts: events of other nodes up to then
     /// count no more, also those that come later.
     resets: FxHashMap<EntryId, Timestamp>,
@@ -59,12 +69,17 @@ pub(crate) struct Accounts {
     shards: Vec<Mutex<Shard>>,
     /// How many accounts have any.
     count: AtomicUsize,
-    calls: Sender<Signal>,
-    accounts_max: usize,
+    /// How many have any that other nodes have told, or are about to.
+    pub(super) told_count: AtomicUsize,
+    pub(super) calls: Sender<Signal>,
+    pub(super) accounts_max: usize,
     last_login: bool,
     last_login_precision: Duration,
     /// Whether other nodes send what binds left there.
     has_others: bool,
+    /// The times of events of this node in microseconds, modulo [`MEMBER_TICKS`]; none where it is
+    /// alone.
+    member_tick: Option<u64>,
     /// Guesses that have a number so far.
     guesses: AtomicU64,
 }
@@ -77,6 +92,19 @@ pub(super) enum Signal {
     Now,
     /// Everything is to be written; then the answer is dropped.
     Finish(Sender<()>),
+}
+
+/// What is to be taken from the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// What was written in the round before is forgotten.
+    pub(super) forgets: bool,
+    /// What is not urgent, too.
+    pub(super) takes_all: bool,
+    /// All of it is urgent: the server ends.
+    pub(super) is_last: bool,
+    /// Another node decides.
+    pub(super) hands_on: bool,
 }
 
 /// An account as a bind found it: what its entry says in a view, and what governs it.
@@ -100,18 +128,24 @@ pub(crate) enum NotNow {
 }
 
 impl Accounts {
-    /// Prepares the table; its thread is started with [`AccountWriter::start`].
-    pub(crate) fn new(options: &PasswordPolicyOptions, has_others: bool) -> (Self, AccountWriter) {
+    /// Prepares the table of the member of a cluster with this number, or of a server that is
+    /// alone; its thread is started with [`AccountWriter::start`].
+    pub(crate) fn new(
+        options: &PasswordPolicyOptions,
+        member: Option<u64>,
+    ) -> (Self, AccountWriter) {
         let (calls, heard) = bounded(CALLS_MAX);
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let accounts = Self {
             shards,
             count: AtomicUsize::new(0),
+            told_count: AtomicUsize::new(0),
             calls,
             accounts_max: options.accounts_max,
             last_login: options.last_login,
             last_login_precision: options.last_login_precision,
-            has_others,
+            has_others: member.is_some(),
+            member_tick: member.map(|member| member % MEMBER_TICKS),
             guesses: AtomicU64::new(0),
         };
         (accounts, AccountWriter { heard, delay: options.state_delay })
@@ -128,12 +162,13 @@ impl Accounts {
         view: &View<'_>,
         entry: &StoredEntry<'_>,
         policy: &PasswordPolicy,
+        clock: &dyn Clock,
     ) -> AccountState {
         let stored = AccountState::read(entry, view.schema());
         let account = FoundAccount { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
         match self.is_idle() {
             true => stored,
-            false => account.now(self.shard(account.id).accounts.get(&account.id)).into_owned(),
+            false => account.now(&self.shard(account.id), clock.now()).into_owned(),
         }
     }
 
@@ -158,7 +193,7 @@ impl Accounts {
         account.check_fresh(shard)?;
         let pending = shard.accounts.get(&account.id);
         let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
-        let known = account.now(pending);
+        let known = account.now(shard, now);
         let state = account.with_guesses(&known, shard, own, now);
         state.before_login(account.policy, now).map_err(NotNow::Rejected)?;
         // Or else whoever fills the table could guess without being counted.
@@ -199,7 +234,7 @@ impl Accounts {
         if !shard.under_way.end(account.id, guess) {
             return;
         }
-        let state = account.now(shard.accounts.get(&account.id));
+        let state = account.now(&shard, now);
         let may_login = state.before_login(account.policy, now);
         // It got its place when there was no delay.
         if matches!(may_login, Ok(()) | Err(Rejected::Delayed(_))) {
@@ -219,7 +254,7 @@ impl Accounts {
         let policy = account.policy;
         let mut shard = self.shard(account.id);
         account.check_fresh(&shard)?;
-        let known = account.now(shard.accounts.get(&account.id));
+        let known = account.now(&shard, now);
         let state = account.with_guesses(&known, &shard, own, now);
         // A wrong one that had its place before a delay began is noted when its bind is over.
         state.before_login(policy, now).map_err(NotNow::Rejected)?;
@@ -234,7 +269,7 @@ impl Accounts {
             };
         }
         // The guesses of others are theirs: a success clears what was noted.
-        let now = shard.later_than_all(account.id, &known, now);
+        let now = self.own_time(shard.later_than_all(account.id, &known, now));
         let login = known.after_success(policy, now).map_err(NotNow::Rejected)?;
         if self.is_worth(policy, &known, &login.state, now) {
             let is_counted = account.stored.differs_in_uses(&login.state);
@@ -256,13 +291,20 @@ impl Accounts {
         if !counts_failures(policy) && !counts_uses(policy, state) {
             return false;
         }
-        let now = shard.later_than_all(account.id, state, now);
+        let now = self.own_time(shard.later_than_all(account.id, state, now));
         let locked = state.after_failure(policy, now).locked;
         let changes = locked != state.locked;
         let is_counted = counts_uses(policy, state);
         let event = Event { at: now, what: What::Failure, is_counted };
         self.note(shard, account, event, changes);
         changes && locked.is_some()
+    }
+
+    /// This moment, or the next one that is a time of no other member: two that note something
+    /// after the same failure, and whose clocks are behind it, would give both the same time.
+    fn own_time(&self, at: Timestamp) -> Timestamp {
+        let Some(tick) = self.member_tick else { return at };
+        Timestamp(at.0.saturating_add((tick + MEMBER_TICKS - at.0 % MEMBER_TICKS) % MEMBER_TICKS))
     }
 
     /// Whether a successful bind changes more than the time of the last one, or that by much.
@@ -301,10 +343,12 @@ impl Accounts {
             shard.forgotten = shard.forgotten.max(pending.forget_sent());
         }
         pending.push(event, account.policy);
+        let is_urgent = is_urgent || pending.events.len() >= EVENTS_MAX / 2;
+        pending.is_urgent |= is_urgent;
         if !is_known && self.count.fetch_add(1, Ordering::Relaxed) == 0 {
             let _ = self.calls.try_send(Signal::Soon);
         }
-        if is_urgent || pending.events.len() >= EVENTS_MAX / 2 {
+        if is_urgent {
             let _ = self.calls.try_send(Signal::Now);
         }
     }
@@ -341,6 +385,7 @@ impl Accounts {
             for one in pending.filter(|one| one.decided.is_some_and(|decided| decided > last)) {
                 one.decided = None;
             }
+            shard.told.values_mut().for_each(|told| told.drop_after(last));
         }
     }
 
@@ -354,13 +399,16 @@ impl Accounts {
         if let Some(pending) = shard.accounts.get_mut(&id) {
             pending.dead_through = pending.last();
         }
+        if let Some(told) = shard.told.get_mut(&id) {
+            told.forget();
+        }
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0
+        self.count.load(Ordering::Relaxed) == 0 && self.told_count.load(Ordering::Relaxed) == 0
     }
 
-    fn shard(&self, id: EntryId) -> MutexGuard<'_, Shard> {
+    pub(super) fn shard(&self, id: EntryId) -> MutexGuard<'_, Shard> {
         let place = usize::try_from(id.0).unwrap_or_default() % SHARDS;
         let shard = self.shards.get(place).expect("there are so many shards");
         shard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -378,31 +426,18 @@ impl Accounts {
     }
 
     /// Takes what is to be written now, and forgets what was written long enough ago.
-    pub(super) fn take(&self, forgets: bool) -> Vec<Vec<AccountEvents>> {
+    pub(super) fn take(&self, round: Round) -> Vec<Vec<AccountEvents>> {
+        // Of a server that is alone every write takes all there is.
+        let round = Round { takes_all: round.takes_all || !self.has_others, ..round };
         let mut writes = Vec::new();
         let mut some = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let Shard { accounts, forgotten, .. } = &mut *shard;
-            accounts.retain(|id, pending| {
-                if forgets && pending.is_written {
-                    *forgotten = (*forgotten).max(pending.forget_sent());
-                }
-                if pending.sent == 0 {
-                    // Whoever decides elsewhere does not know that they count no more.
-                    let dead = pending.dead_through;
-                    pending.events.retain(|event| dead.is_none_or(|dead| event.at > dead));
-                }
-                if pending.sent == 0 && !pending.events.is_empty() {
-                    pending.sent = pending.events.len();
-                    some.push(AccountEvents { id: *id, events: pending.events.clone() });
-                }
-                let is_kept = !pending.events.is_empty();
-                if !is_kept {
-                    self.count.fetch_sub(1, Ordering::Relaxed);
-                }
-                is_kept
-            });
+            let given_up = self.take_told(&mut shard, round, &mut some);
+            self.take_own(&mut shard, round, &mut some);
+            drop(shard);
+            // Those who told it are answered now.
+            drop(given_up);
             while some.len() >= ACCOUNTS_PER_WRITE {
                 let rest = some.split_off(ACCOUNTS_PER_WRITE);
                 writes.push(std::mem::replace(&mut some, rest));
@@ -414,31 +449,71 @@ impl Accounts {
         writes
     }
 
+    fn take_own(&self, shard: &mut Shard, round: Round, taken: &mut Vec<AccountEvents>) {
+        let Shard { accounts, told, forgotten, .. } = shard;
+        accounts.retain(|id, pending| {
+            if round.forgets && pending.is_written {
+                *forgotten = (*forgotten).max(pending.forget_sent());
+            }
+            pending.drop_dead();
+            // An account costs one change in a round, whoever told of it.
+            let waits = told.get(id).is_some_and(Told::is_taken);
+            if (round.takes_all || pending.is_urgent) && !waits {
+                let is_urgent = pending.is_urgent || round.is_last;
+                let one = |events| AccountEvents { id: *id, events, told: Vec::new(), is_urgent };
+                taken.extend(pending.take(round).map(one));
+            }
+            let is_kept = !pending.events.is_empty();
+            if !is_kept {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+            }
+            is_kept
+        });
+    }
+
     /// A write is over. Where another node has decided it, the change is none after `last`.
     pub(super) fn written(&self, ids: &[EntryId], is_done: bool, last: Option<Lsn>) {
         for id in ids {
-            if let Some(pending) = self.shard(*id).accounts.get_mut(id) {
-                pending.is_written = is_done;
-                pending.decided = pending.decided.or(last);
-                if !is_done {
-                    (pending.sent, pending.decided) = (0, None);
-                }
+            let mut shard = self.shard(*id);
+            let Some(pending) = shard.accounts.get_mut(id) else { continue };
+            pending.written(is_done, last);
+            if shard.told.get(id).is_some_and(Told::is_urgent) {
+                let _ = self.calls.try_send(Signal::Now);
             }
         }
     }
 
-    /// Of the events that were sent, those that still count; they are part of the change `lsn`.
-    pub(crate) fn decided(&self, id: EntryId, events: &[Event], lsn: Lsn) -> Vec<Event> {
-        let mut shard = self.shard(id);
-        let Some(pending) = shard.accounts.get_mut(&id) else { return events.to_vec() };
-        pending.decided = Some(lsn);
-        events.iter().copied().filter(|event| pending.counts(*event)).collect()
+    /// What binds left in these accounts is to be written at once.
+    pub(super) fn hurry(&self, ids: &[EntryId]) {
+        for id in ids {
+            if let Some(pending) = self.shard(*id).accounts.get_mut(id) {
+                pending.is_urgent = true;
+            }
+        }
+        let _ = self.calls.try_send(Signal::Now);
     }
 
-    /// Of events of another node, those that still count.
-    pub(crate) fn counted(&self, id: EntryId, events: &[Event]) -> Vec<Event> {
-        let reset = self.shard(id).resets.get(&id).copied();
-        events.iter().copied().filter(|event| reset.is_none_or(|reset| event.at > reset)).collect()
+    /// Of the events that are to be written, those that still count, in the order of their times;
+    /// they are part of the change `lsn`.
+    pub(crate) fn decided(&self, account: &AccountEvents, lsn: Lsn) -> Vec<Event> {
+        let AccountEvents { id, events, told, .. } = account;
+        let mut shard = self.shard(*id);
+        let mut counted = match shard.accounts.get_mut(id).filter(|_| !events.is_empty()) {
+            None => events.clone(),
+            Some(pending) => {
+                pending.decided = Some(lsn);
+                events.iter().copied().filter(|event| pending.counts(*event)).collect()
+            }
+        };
+        if !told.is_empty() {
+            let reset = shard.resets.get(id).copied();
+            // Or else it was given up, and is told again.
+            if let Some(all) = shard.told.get_mut(id) {
+                counted.extend(all.decided(told, reset, lsn));
+            }
+            counted.sort_by_key(|event| event.at);
+        }
+        counted
     }
 
     /// Whether all is written.
@@ -446,6 +521,7 @@ impl Accounts {
         self.shards.iter().all(|shard| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             shard.accounts.values().all(|one| one.is_written && one.sent == one.events.len())
+                && shard.told.values().all(Told::is_done)
         })
     }
 }
@@ -488,6 +564,59 @@ impl Pending {
         self.events.last().map(|event| event.at)
     }
 
+    /// Those that are not sent and count no more go: whoever decides elsewhere does not know that
+    /// they do not.
+    pub(super) fn drop_dead(&mut self) {
+        if let Some(dead) = self.dead_through {
+            let mut to_keep = self.sent;
+            self.events.retain(|event| {
+                let is_sent = to_keep > 0;
+                to_keep = to_keep.saturating_sub(1);
+                is_sent || event.at > dead
+            });
+        }
+    }
+
+    /// Takes what is to be sent. This node decides on one batch at a time; another one is handed
+    /// what is new although it has not answered.
+    pub(super) fn take(&mut self, round: Round) -> Option<Vec<Event>> {
+        // One that was decided here may yet be, and says what a view has of all that was sent.
+        if self.sent > 0 && (!round.hands_on || self.decided.is_some()) {
+            return None;
+        }
+        let most = if round.hands_on { EVENTS_PER_REQUEST } else { usize::MAX };
+        let events: Vec<_> = self.events.iter().skip(self.sent).take(most).copied().collect();
+        if events.is_empty() {
+            return None;
+        }
+        self.sent += events.len();
+        self.underway += 1;
+        self.is_urgent &= self.sent < self.events.len();
+        Some(events)
+    }
+
+    /// A write of some that were sent is over.
+    fn written(&mut self, is_done: bool, last: Option<Lsn>) {
+        self.underway = self.underway.saturating_sub(1);
+        self.has_failed |= !is_done;
+        if self.underway > 0 {
+            return;
+        }
+        self.is_written = !self.has_failed;
+        self.decided = self.decided.or(last);
+        if self.has_failed {
+            (self.sent, self.decided) = (0, None);
+        }
+        self.has_failed = false;
+    }
+
+    /// What a view of this point lacks.
+    fn unwritten(&self, lsn: Lsn) -> impl Iterator<Item = Event> + '_ {
+        let is_there = self.decided.is_some_and(|decided| lsn >= decided);
+        let unwritten = self.events.iter().skip(if is_there { self.sent } else { 0 });
+        unwritten.copied().filter(|event| self.counts(*event))
+    }
+
     fn counts(&self, event: Event) -> bool {
         self.dead_through.is_none_or(|dead| event.at > dead)
     }
@@ -512,7 +641,7 @@ impl Pending {
     }
 
     /// The change that has them; older views do not.
-    fn forget_sent(&mut self) -> Lsn {
+    pub(super) fn forget_sent(&mut self) -> Lsn {
         self.events.drain(..self.sent);
         (self.sent, self.is_written) = (0, false);
         self.decided.take().unwrap_or_default()
@@ -551,70 +680,25 @@ impl FoundAccount<'_> {
     }
 
     /// What the entry says and what is not in it yet.
-    fn now(&self, pending: Option<&Pending>) -> Cow<'_, AccountState> {
+    pub(super) fn now(&self, shard: &Shard, now: Timestamp) -> Cow<'_, AccountState> {
+        let pending = shard.accounts.get(&self.id);
+        if let Some(told) = shard.told.get(&self.id) {
+            let reset = shard.resets.get(&self.id).copied();
+            let own = pending.into_iter().flat_map(|pending| pending.unwritten(self.lsn));
+            let mut events: Vec<_> = own.chain(told.unwritten(self.lsn, reset)).collect();
+            events.sort_by_key(|event| event.at);
+            return Cow::Owned(merge(self.stored.clone(), events.into_iter(), self.policy, now));
+        }
         let Some(pending) = pending else { return Cow::Borrowed(self.stored) };
-        let is_there = pending.decided.is_some_and(|decided| self.lsn >= decided);
-        let unwritten = pending.events.iter().skip(if is_there { pending.sent } else { 0 });
         // They are there also where nobody knows whether they were written.
         let is_new = |event: &Event| !self.stored.failures.contains(&event.at);
-        let events = unwritten.copied().filter(|event| pending.counts(*event) && is_new(event));
+        let events = pending.unwritten(self.lsn).filter(is_new);
         Cow::Owned(replay(self.stored.clone(), events, self.policy))
     }
 }
 
-/// The state after these events.
-pub(crate) fn replay(
-    state: AccountState,
-    events: impl Iterator<Item = Event>,
-    policy: &PasswordPolicy,
-) -> AccountState {
-    events.fold(state, |state, Event { at, what, .. }| match what {
-        What::Failure => state.after_failure(policy, at),
-        // It was let in when it came, under the policy of then.
-        What::Success => match state.after_success(policy, at) {
-            Ok(login) => login.state,
-            Err(_) => state,
-        },
-    })
-}
-
-/// The state after events that were noted here or at another node, at `now` of the node that
-/// decides. What was noted already is not noted twice, and what a later success or a new password
-/// clears is cleared, in whatever order they come.
-pub(crate) fn merge(
-    state: AccountState,
-    events: impl Iterator<Item = Event>,
-    policy: &PasswordPolicy,
-    now: Timestamp,
-) -> AccountState {
-    // A time that is far ahead is that of a wrong clock, or was imported: it clears nothing.
-    let near = later(now, NEAR);
-    events.fold(state, |state, event| {
-        let at = event.at;
-        let clears = |moment: Option<Timestamp>| moment.filter(|moment| *moment <= near);
-        let (success, changed) = (clears(state.last_success), clears(state.changed));
-        if changed.is_some_and(|changed| at <= changed) {
-            return state;
-        }
-        let is_before = success.is_some_and(|success| at <= success);
-        let is_known = state.failures.contains(&at)
-            || state.grace_uses.contains(&at)
-            || event.what == What::Success && state.last_success == Some(at);
-        match event.what {
-            _ if is_known => state,
-            What::Failure if is_before => state.after_use(policy),
-            What::Failure | What::Success => {
-                let last = state.last_success.filter(|_| is_before);
-                let mut after = replay(state, std::iter::once(event), policy);
-                after.last_success = last.or(after.last_success);
-                after
-            }
-        }
-    })
-}
-
 /// Whether a rule needs to know of wrong passwords.
-fn counts_failures(policy: &PasswordPolicy) -> bool {
+pub(super) fn counts_failures(policy: &PasswordPolicy) -> bool {
     (policy.lockout && policy.max_failures > 0) || policy.min_delay.is_some()
 }
 
@@ -662,12 +746,9 @@ const EVENTS_MAX: usize = 256;
 /// Accounts whose last reset is remembered, in each part of the table; the oldest give way.
 const RESETS_MAX: usize = 256;
 
-/// How far the clocks of nodes may be apart for the order of what they note: more than the 10
-/// seconds that a node may be off and still lead.
-const NEAR: Duration = Duration::from_secs(60);
-
-/// Accounts in one change.
-const ACCOUNTS_PER_WRITE: usize = 250;
+/// Members of which no two give events of an account the same time, if their numbers follow each
+/// other.
+const MEMBER_TICKS: u64 = 64;
 
 /// Parts of the table that are locked alone.
 const SHARDS: usize = 64;

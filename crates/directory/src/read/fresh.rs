@@ -14,13 +14,11 @@ pub(crate) mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::log::ReadLevel;
 use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
 use ldap::message::{Request, Scope};
 use ldap::result::ResultCode;
-use schema::DnKey;
 
-use self::level::DefaultReadLevel;
+use self::level::{DefaultReadLevel, Freshness};
 use self::waiting::WaitingRead;
 use crate::directory::Directory;
 use crate::request::asker_queues::Asker;
@@ -46,15 +44,15 @@ pub(crate) fn wait(
         Some(asked) => level(&worker.directory, asked)?,
         None => default_level(worker, session, request),
     };
+    let Some(level) = level else { return Ok(None) };
     let directory = &worker.directory;
     let Some(fresh) = &directory.fresh_reads else {
         return check_alone(directory, level).map(|()| None);
     };
     let is_met = match level {
-        ReadLevel::Local => true,
-        ReadLevel::AtLeast(lsn) => directory.storage.store.published().lsn >= lsn,
-        ReadLevel::Bounded { staleness_ms } => fresh.waiting.is_within(staleness_ms),
-        ReadLevel::Linearizable => false,
+        Freshness::AtLeast(lsn) => directory.storage.store.published().lsn >= lsn,
+        Freshness::Bounded { staleness_ms } => fresh.waiting.is_within(staleness_ms),
+        Freshness::Linearizable => false,
     };
     if is_met {
         return Ok(None);
@@ -74,48 +72,51 @@ pub(crate) fn wait(
     }))))
 }
 
-/// What a control asks for.
-fn level(directory: &Directory, asked: &ReadLevelRequest<'_>) -> Result<ReadLevel, Refusal> {
-    Ok(match asked.level {
-        AskedLevel::Local => ReadLevel::Local,
-        AskedLevel::AtLeast { cookie } => ReadLevel::AtLeast(directory.position_key.open(cookie)?),
-        AskedLevel::Bounded { bound_ms } => ReadLevel::Bounded { staleness_ms: bound_ms.into() },
-        AskedLevel::Linearizable => ReadLevel::Linearizable,
-    })
+/// What a control asks for; none for what is here.
+fn level(
+    directory: &Directory,
+    asked: &ReadLevelRequest<'_>,
+) -> Result<Option<Freshness>, Refusal> {
+    Ok(Some(match asked.level {
+        AskedLevel::Local => return Ok(None),
+        AskedLevel::AtLeast { cookie } => Freshness::AtLeast(directory.position_key.open(cookie)?),
+        AskedLevel::Bounded { bound_ms } => Freshness::Bounded { staleness_ms: bound_ms },
+        AskedLevel::Linearizable => Freshness::Linearizable,
+    }))
 }
 
 /// What holds for a request that says nothing: what is in no naming context is of this server.
-fn default_level(worker: &mut Worker, session: &Session, request: &Request<'_>) -> ReadLevel {
+fn default_level(
+    worker: &mut Worker,
+    session: &Session,
+    request: &Request<'_>,
+) -> Option<Freshness> {
     let of_listener = session.peer().read_level;
     let Worker { directory, names, .. } = worker;
-    let Some(fresh) = &directory.fresh_reads else { return ReadLevel::Local };
+    let fresh = directory.fresh_reads.as_ref()?;
     if of_listener == DefaultReadLevel::Local && fresh.contexts.is_empty() {
-        return ReadLevel::Local;
+        return None;
     }
     let (name, is_one_entry) = match request {
         Request::Search(search) => (search.base, search.scope == Scope::Base),
         Request::Compare(compare) => (compare.name, true),
-        _ => return ReadLevel::Local,
+        _ => return None,
     };
     let schema = &directory.state.load().schema;
     // What is no name is refused for that.
-    let Ok(base) = names.base(schema, name) else { return ReadLevel::Local };
-    let contexts = directory.storage.store.naming_contexts();
+    let base = names.base(schema, name).ok()?;
+    let mut contexts = directory.storage.store.naming_context_keys();
     let is_of_server = match base.depth() {
         0 => is_one_entry,
-        _ => !contexts.iter().any(|context| {
-            DnKey::from_dn(schema, context).is_ok_and(|context| base.is_within(&context))
-        }),
+        _ => !contexts.any(|context| base.is_within(context)),
     };
     if is_of_server {
-        return ReadLevel::Local;
+        return None;
     }
     match of_listener.stricter(fresh.of_context(&base)) {
-        DefaultReadLevel::Local => ReadLevel::Local,
-        DefaultReadLevel::Bounded { staleness_ms } => {
-            ReadLevel::Bounded { staleness_ms: staleness_ms.into() }
-        }
-        DefaultReadLevel::Linearizable => ReadLevel::Linearizable,
+        DefaultReadLevel::Local => None,
+        DefaultReadLevel::Bounded { staleness_ms } => Some(Freshness::Bounded { staleness_ms }),
+        DefaultReadLevel::Linearizable => Some(Freshness::Linearizable),
     }
 }
 
@@ -141,18 +142,15 @@ fn wait_max(
 }
 
 /// A server that is alone has all there is; a change that it has not will not come.
-fn check_alone(directory: &Directory, level: ReadLevel) -> Result<(), Refusal> {
+fn check_alone(directory: &Directory, level: Freshness) -> Result<(), Refusal> {
     match level {
-        ReadLevel::AtLeast(lsn) if lsn > directory.storage.store.published().lsn => {
+        Freshness::AtLeast(lsn) if lsn > directory.storage.store.published().lsn => {
             Err(Refusal::new(
                 ResultCode::UnwillingToPerform,
                 "the change that the cookie names is not in this directory, and this server is \
                  alone: was it set back to an older state?",
             ))
         }
-        ReadLevel::Local
-        | ReadLevel::AtLeast(_)
-        | ReadLevel::Bounded { .. }
-        | ReadLevel::Linearizable => Ok(()),
+        Freshness::AtLeast(_) | Freshness::Bounded { .. } | Freshness::Linearizable => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn special_entry(
     key: &DnKey,
     offer: impl FnOnce() -> Offer,
 ) -> Option<Special> {
-    if key.depth() == 0 {
+    if key.is_root() {
         return Some(Special::Root(root_dse::entry(directory, &state.schema, offer())));
     }
     (*key == state.subschema_key).then(|| Special::Subschema(Arc::clone(&state.subschema)))

@@ -186,7 +186,7 @@ fn found<'v>(viewer: &Viewer<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusa
 
 /// Where an ACI stands.
 fn place(view: &View<'_>, holder: &DnKey) -> Result<String, Refusal> {
-    if holder.depth() == 0 {
+    if holder.is_root() {
         return Ok(crate::read::virtual_tree::names::ACCESS_CONFIG_DN.to_owned());
     }
     Ok(match view.resolve(holder)? {

@@ -186,21 +186,8 @@ fn dispatch(
     let expired = session.transactions().expire(&*worker.directory.clock);
     let mut asks_policy = message.controls.iter().any(|one| one.oid == password_policy::REQUEST);
     let mut controls = RequestControls::default();
-    let outcome = check_id(session, message.id)
-        .and_then(|()| quarantined::check(&worker.directory, session, &message.op))
-        .and_then(|()| check_not_binding(session, &message.op))
-        .and_then(|()| check_policy(worker, session, &message.op))
-        .and_then(|()| must_change::check(worker, session, message))
-        .and_then(|()| count_operation(session, &message.op))
-        .and_then(|()| denied(&message.controls, worker, session))
-        .and_then(|denied| {
-            asks_policy &= !denied.contains(&password_policy::REQUEST);
-            controls::take(&mut controls, &message.controls, operation, denied)
-        })
-        .and_then(|()| {
-            proxied::assume(worker, session, &controls)?;
-            carry_out(worker, session, message, bytes, &controls, sink)
-        });
+    let outcome = check(worker, session, message, &mut asks_policy, &mut controls)
+        .and_then(|()| carry_out(worker, session, message, bytes, &controls, sink));
     session.resume();
     let next = outcome.unwrap_or_else(|refusal| {
         let code = refusal.code;
@@ -213,6 +200,28 @@ fn dispatch(
         sink.aborted_transaction(&identifier, code, why);
     }
     next
+}
+
+/// What is looked at before a request is carried out, whatever it asks for; its controls are taken.
+fn check<'m>(
+    worker: &mut Worker,
+    session: &mut Session,
+    message: &Message<'m, Request<'m>>,
+    asks_policy: &mut bool,
+    controls: &mut RequestControls<'m>,
+) -> Result<(), Refusal> {
+    check_id(session, message.id)?;
+    quarantined::check(&worker.directory, session, &message.op)?;
+    check_not_binding(session, &message.op)?;
+    check_policy(worker, session, &message.op)?;
+    must_change::check(worker, session, message)?;
+    count_operation(session, &message.op)?;
+    let denied = denied(&message.controls, worker, session)?;
+    *asks_policy &= !denied.contains(&password_policy::REQUEST);
+    if let Some(operation) = Operation::of(&message.op) {
+        controls::take(controls, &message.controls, operation, denied)?;
+    }
+    proxied::assume(worker, session, controls)
 }
 
 /// A transaction that lost one of its updates is given up: what would be left of it is not what

@@ -8,42 +8,38 @@ use schema::{Change, DnKey, EntryId, EntryRead as _, Schema};
 use store::Lsn;
 
 use crate::password_policy::account_event::{AccountEvents, Event, What};
-use crate::password_policy::pending::merge;
+use crate::password_policy::merge::merge;
 use crate::password_policy::{AccountState, PasswordPolicy};
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
-use crate::write::request::SentEvents;
 use crate::write::{delta, stamp};
 
 /// Decides on what the entries before it left: an account at a time, and one that cannot be changed
 /// stays as it is.
-pub(crate) fn decide(decide: &mut Decide<'_>, sent: &SentEvents) -> Result<Decision, Refusal> {
+pub(crate) fn decide(
+    decide: &mut Decide<'_>,
+    accounts: &[AccountEvents],
+) -> Result<Decision, Refusal> {
     let before = decide.view.lsn();
     let mut decision = Decision::default();
-    let SentEvents { accounts, is_elsewhere } = sent;
-    for AccountEvents { id, events } in accounts {
-        let known = &decide.directory.accounts;
-        let events = match is_elsewhere {
-            true => known.counted(*id, events),
-            false => known.decided(*id, events, Lsn(before.0 + 1)),
-        };
-        match change(decide, *id, &events) {
+    for account in accounts {
+        let events = decide.directory.accounts.decided(account, Lsn(before.0 + 1));
+        match change(decide, account.id, &events) {
             Ok(change) => decision.changes.extend(change),
             Err(refusal) => {
                 tracing::warn!(
-                    id = id.0,
+                    id = account.id.0,
                     ?refusal,
-                    "the account state that binds recorded is \
-                                                     dropped"
+                    "the account state that binds recorded is dropped"
                 );
             }
         }
     }
-    if decision.changes.is_empty() && !is_elsewhere {
+    if decision.changes.is_empty() {
         // There is no such change: what there is to know is in the view of now.
-        for AccountEvents { id, .. } in accounts {
-            decide.directory.accounts.decided(*id, &[], before);
+        for account in accounts {
+            decide.directory.accounts.decided(account, before);
         }
     }
     Ok(decision)

@@ -46,12 +46,7 @@ impl Decide<'_> {
 
     /// Whether `key` names the entry at the top of a naming context.
     pub(crate) fn is_context(&self, key: &DnKey) -> bool {
-        self.directory
-            .storage
-            .store
-            .naming_contexts()
-            .iter()
-            .any(|dn| DnKey::from_dn(&self.state.schema, dn).is_ok_and(|context| context == *key))
+        self.directory.storage.store.naming_context_keys().any(|context| context == key)
     }
 }
 

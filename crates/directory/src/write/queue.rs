@@ -120,13 +120,16 @@ impl PendingWrite {
     }
 
     /// A change that the server at another node makes on its own account.
-    pub(crate) fn of_another_server(
-        queue: &Arc<WriteQueue>,
-        root: &Dn,
-        op: WriteOp,
-        is_lazy: bool,
-    ) -> Self {
-        Self::of_root(queue, own_request([0; 16], root, op, is_lazy))
+    pub(crate) fn of_another_server(queue: &Arc<WriteQueue>, root: &Dn, op: WriteOp) -> Self {
+        Self::of_root(queue, own_request([0; 16], root, op, false))
+    }
+
+    /// A change that this server and those at other nodes make together; each remembers its part
+    /// until it hears what became of it. It does not wait for the disk.
+    pub(crate) fn of_several_servers(queue: &Arc<WriteQueue>, root: &Dn, op: WriteOp) -> Self {
+        let mut request = [0; 16];
+        (queue.chance)().fill(&mut request);
+        Self::of_root(queue, own_request(request, root, op, true))
     }
 
     fn of_root(queue: &Arc<WriteQueue>, request: WriteRequest) -> Self {
@@ -170,6 +173,12 @@ impl PendingWrite {
         if let Work::Here { request: own, .. } = &mut self.work {
             (own.request, own.is_forwarded) = (request, true);
         }
+        self.send(To::Forwarded(reply));
+    }
+
+    /// Queues the write as [`Self::submit`] does. It is not handed on: where it is not decided here,
+    /// `reply` is told so.
+    pub(crate) fn submit_here(self, reply: ForwardedReply) {
         self.send(To::Forwarded(reply));
     }
 
@@ -226,13 +235,20 @@ fn own_request(request: RequestId, root: &Dn, op: WriteOp, is_lazy: bool) -> Wri
 /// What another node has to be sent of a change of the server's own; none of those that are no
 /// other node's matter.
 fn of_server(id: RequestId, op: &WriteOp) -> Option<Forwardable> {
-    let request = match op {
-        WriteOp::AccountEvents(sent) => ForwardedRequest::of_events(id, &sent.accounts),
-        WriteOp::Rehash(op) => op.to_another(id),
+    let (request, session) = match op {
+        WriteOp::AccountEvents(events) => {
+            (ForwardedRequest::of_events(id, events), session_of_events(id))
+        }
+        WriteOp::Rehash(op) => (op.to_another(id), Who::default().session),
         _ => return None,
     };
-    let session = Who::default().session;
     Some(Forwardable { request, session, asker: Asker::Root, turn: None })
+}
+
+/// Events need no order, and the node that decides has some of them wait: each request of them is
+/// alone in its line. Connections do not get as far as these numbers.
+fn session_of_events(id: RequestId) -> u64 {
+    id.first_chunk().map_or(0, |first| u64::from_le_bytes(*first)) | 1 << 63
 }
 
 /// The queue before the writer, and its thread.

@@ -92,7 +92,7 @@ pub(crate) enum WriteOp {
     ModifyDn(ModifyDn),
     PasswordModify(PasswordModify),
     Rehash(Rehash),
-    AccountEvents(SentEvents),
+    AccountEvents(Vec<AccountEvents>),
     StateChange(StateChange),
     IndexConfig(IndexConfig),
     AccessConfig(AccessConfig),
@@ -135,13 +135,6 @@ impl WriteOp {
             | Self::Transaction(_) => None,
         }
     }
-}
-
-/// What binds have left in accounts.
-pub(crate) struct SentEvents {
-    pub(crate) accounts: Vec<AccountEvents>,
-    /// The binds were at another node, which remembers them until they are written.
-    pub(crate) is_elsewhere: bool,
 }
 
 /// An add, resolved.

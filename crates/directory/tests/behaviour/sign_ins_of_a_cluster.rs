@@ -3,9 +3,11 @@
 
 use std::cell::Cell;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use directory::DirectoryOptions;
+use history::record::{OpKind, Record};
+use ldap::control_value::policy_state::{self, PolicyState, StateOperation, operation};
 use ldap::message::{Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope};
 use ldap::result::ResultCode;
 
@@ -58,6 +60,28 @@ fn with(
 fn values(served: &Served, name: &str) -> Vec<String> {
     let asked = Asked { base: ANNA, scope: Scope::Base, attributes: &[name], ..Asked::default() };
     served.root().search(&asked).entries[0].texts(name)
+}
+
+/// How many failures a node knows of, written or not.
+fn known_failures(served: &Served) -> usize {
+    let asks = StateOperation { number: operation::FAILURES, values: Vec::new() };
+    let value = PolicyState { target: ANNA.into(), operations: vec![asks] }.encode();
+    let answer = served.root().extended(policy_state::OID, Some(&value));
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+    let state = PolicyState::decode(answer.value.as_deref().unwrap()).unwrap();
+    state.operations.iter().map(|one| one.values.len()).sum()
+}
+
+fn wait_until_known(served: &Served, failures: usize) {
+    wait_until("they are not known", || known_failures(served) == failures);
+}
+
+/// How many records there are of what binds have left.
+fn records(cluster: &Cluster) -> usize {
+    let schema = cluster.leader().directory.store().schema();
+    let records = cluster.log.records();
+    let kinds = records.iter().map(|one| Record::decode(&one.bytes, &schema).unwrap().origin.op);
+    kinds.filter(|kind| *kind == OpKind::Internal).count()
 }
 
 fn guess(served: &Served, times: usize) {
@@ -217,4 +241,123 @@ fn failures_in_a_record_that_never_comes_still_count() {
     cluster.log.wait_until_lost();
     guess(cluster.leader(), 1);
     assert_eq!(cluster.leader().client().bind(ANNA, "right"), NO);
+}
+
+#[test]
+fn what_is_told_by_several_nodes_counts_at_once_and_costs_one_record() {
+    let cluster = with("20", &[NEVER, SOON, SOON], |_| {});
+    let [leader, one, other] = &cluster.nodes[..] else { panic!("they are three") };
+    guess(leader, 2);
+    guess(one, 2);
+    wait_until_known(leader, 4);
+    guess(other, 2);
+    wait_until_known(leader, 6);
+    // What a node has told does not hold back what comes after it.
+    guess(one, 1);
+    wait_until_known(leader, 7);
+    assert_eq!((records(&cluster), values(leader, "pwdFailureTime").len()), (0, 0));
+    leader.directory.shutdown();
+    assert_eq!((records(&cluster), values(leader, "pwdFailureTime").len()), (1, 7));
+    for node in [one, other] {
+        wait_until_known(node, 7);
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the delay of the thread that writes is real time")]
+fn an_account_that_is_guessed_at_everywhere_costs_a_record_in_each_delay() {
+    let delay = Duration::from_millis(200);
+    let cluster = with("100000", &[delay, SOON, SOON], |_| {});
+    let begin = Instant::now();
+    for round in 1..=5 {
+        for _ in 0..3 {
+            cluster.nodes.iter().for_each(|node| guess(node, 1));
+            thread::park_timeout(Duration::from_millis(20));
+        }
+        wait_until("there is no record", || records(&cluster) >= round);
+    }
+    // A slow machine only makes them fewer.
+    assert!(begin.elapsed() >= 5 * delay, "more than one record in a delay");
+    for node in &cluster.nodes {
+        wait_until_known(node, 5 * 3 * 3);
+    }
+}
+
+#[test]
+fn failures_told_by_several_nodes_lock_the_account_at_once() {
+    let cluster = with("4", &[NEVER, SOON, SOON], |_| {});
+    let [leader, one, other] = &cluster.nodes[..] else { panic!("they are three") };
+    guess(one, 2);
+    wait_until_known(leader, 2);
+    guess(other, 1);
+    wait_until_known(leader, 3);
+    assert_eq!(records(&cluster), 0);
+    guess(other, 1);
+    wait_until_locked(&cluster);
+    assert_eq!((records(&cluster), values(leader, "pwdFailureTime").len()), (1, 4));
+}
+
+#[test]
+fn a_lock_is_handed_on_at_once_although_what_was_told_before_is_not_written() {
+    let cluster = with("3", &[NEVER, SOON], |_| {});
+    guess(cluster.follower(), 2);
+    wait_until_known(cluster.leader(), 2);
+    assert_eq!(records(&cluster), 0);
+    guess(cluster.follower(), 1);
+    wait_until_locked(&cluster);
+    assert_eq!(values(cluster.leader(), "pwdFailureTime").len(), 3);
+}
+
+#[test]
+fn what_was_told_to_a_leader_that_lost_the_lead_is_told_to_the_next_one() {
+    let cluster = with("3", &[NEVER, SOON, NEVER], |_| {});
+    let [first, teller, second] = &cluster.nodes[..] else { panic!("they are three") };
+    guess(teller, 2);
+    wait_until_known(first, 2);
+    cluster.lead(Some(2));
+    wait_until_known(second, 2);
+    // It is not the matter of the one before any more.
+    wait_until_known(first, 0);
+    guess(second, 1);
+    wait_until_locked(&cluster);
+    assert_eq!((records(&cluster), values(second, "pwdFailureTime").len()), (1, 3));
+}
+
+#[test]
+fn what_was_told_to_a_leader_whose_record_nobody_knows_of_counts_once() {
+    for is_committed in [true, false] {
+        let cluster = with("3", &[NEVER, SOON, NEVER], |_| {});
+        let [first, teller, second] = &cluster.nodes[..] else { panic!("they are three") };
+        guess(teller, 2);
+        wait_until_known(first, 2);
+        cluster.log.lose(Loses { is_committed, is_late: None, after: 0, to: 2 });
+        guess(first, 1);
+        cluster.log.wait_until_lost();
+        wait_until_locked(&cluster);
+        // Nobody remembers anything any more that the leader does not know.
+        [teller, first].into_iter().for_each(|node| node.directory.shutdown());
+        assert_eq!(values(second, "pwdFailureTime").len(), 3);
+        assert!(records(&cluster) == 1 || !is_committed, "it is there already");
+    }
+}
+
+#[test]
+fn what_finds_no_room_at_the_leader_stays_where_it_is_and_is_told_later() {
+    let next = Cell::new(0);
+    let cluster = with("4", &[NEVER, SOON, NEVER], |options| {
+        // The first one has no room for what others tell.
+        if next.replace(next.get() + 1) == 0 {
+            options.password_policy.accounts_max = 0;
+        }
+    });
+    let [first, teller, second] = &cluster.nodes[..] else { panic!("they are three") };
+    guess(teller, 2);
+    wait_until("it is told again", || cluster.wire.count() > 3);
+    assert_eq!((known_failures(first), known_failures(teller)), (0, 2));
+    guess(teller, 1);
+    cluster.lead(Some(2));
+    wait_until_known(second, 3);
+    guess(second, 1);
+    wait_until_locked(&cluster);
+    assert_eq!(values(second, "pwdFailureTime").len(), 4);
 }

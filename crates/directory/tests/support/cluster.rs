@@ -91,6 +91,7 @@ impl Cluster {
             copy(directory, &path);
             let mut options = small(path);
             adjust(&mut options);
+            options.member = number as u64;
             let own = Arc::clone(&log);
             options.log = Some(MakeLog::new(move |parts| own.join(number, parts)));
             options.forwarder = Some(Arc::clone(&wire) as Arc<dyn Forwarder>);

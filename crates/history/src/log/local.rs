@@ -93,9 +93,7 @@ impl CommitLog for Local {
     fn barrier(&self, level: ReadLevel, done: BarrierDone) {
         match level {
             // There is nobody else: all that was acknowledged is applied here.
-            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => {
-                done(Ok(self.applied()));
-            }
+            ReadLevel::Local | ReadLevel::Linearizable => done(Ok(self.applied())),
             ReadLevel::AtLeast(asked) => self.shared.progress.when_applied(asked, done),
         }
     }

@@ -58,7 +58,8 @@ impl<'s> Replay<'s> {
         match self.batch.apply_record(head.prev_hash, mark, &record.changes) {
             Ok(Applied::Done) => self.batch.keep_request(head.request),
             Ok(Applied::Void) => return Ok(Outcome::Void(lsn)),
-            Err(error @ StoreError::Diverged { .. }) => {
+            // A row that a change does not fit is not what it was made on.
+            Err(error @ (StoreError::Diverged { .. } | StoreError::Corrupt(_))) => {
                 return Err(ApplyError::Diverged { lsn, reason: error.to_string() });
             }
             Err(error) => return Err(error.into()),

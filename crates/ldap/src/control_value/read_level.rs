@@ -11,6 +11,13 @@
 
 use crate::ber::{DecodeError, DecodeReason, Reader, Tag, Writer};
 
+/// The OID of the control.
+pub const OID: &str = "2.25.240622864993748405525653984067480598434.4.1";
+
+/// The OID of the position control, with which a response brings a cookie for
+/// [`AskedLevel::AtLeast`]; in requests, which have no value, and in responses.
+pub const POSITION_OID: &str = "2.25.240622864993748405525653984067480598434.4.2";
+
 const BOUND: Tag = Tag::context(0, false);
 const WAIT: Tag = Tag::context(1, false);
 const COOKIE: Tag = Tag::context(2, false);

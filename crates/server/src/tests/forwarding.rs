@@ -5,60 +5,11 @@ use std::sync::{Mutex, OnceLock};
 use auth::password::{Argon2Cost, HashCosts, PasswordStorage};
 use directory::MakeLog;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone};
-use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, Membership, OnlySelf,
-    ReadLevel, Reign, Role, RoleWatcher, Tail,
-};
-use store::{LogPosition, Lsn};
 use zeroize::Zeroizing;
 
+use super::follows::Follows;
 use super::*;
 use crate::ForwardedPool;
-
-/// A log that follows another one, and says that it has applied everything.
-struct Follows;
-
-impl CommitLog for Follows {
-    fn commit(&self, _: Reign, _: LogBatch, done: CommitDone) {
-        done(Err(CommitError::NotDeciding { leader: None }));
-    }
-
-    fn in_flight(&self) -> usize {
-        0
-    }
-
-    fn window(&self) -> usize {
-        1
-    }
-
-    fn role(&self) -> Role {
-        Role::Following { leader: Some("ldap://leader.example:1389".to_owned()) }
-    }
-
-    fn watch(&self, watcher: RoleWatcher) {
-        watcher(&self.role());
-    }
-
-    fn barrier(&self, _: ReadLevel, done: BarrierDone) {
-        done(Ok(self.applied()));
-    }
-
-    fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
-        Err(Gone { first: from, reason: "nothing is kept".to_owned() })
-    }
-
-    fn applied(&self) -> Lsn {
-        Lsn(u64::MAX)
-    }
-
-    fn members(&self) -> &dyn Membership {
-        &OnlySelf
-    }
-
-    fn forget(&self, _: LogPosition) {}
-
-    fn close(&self) {}
-}
 
 /// Hands requests to the pool of the other server, or keeps them.
 #[derive(Debug, Default)]
@@ -115,7 +66,7 @@ impl Pair {
         let follower = Running::with_both(|settings, options| {
             adjust(settings);
             options.forwarder = Some(given);
-            options.log = Some(MakeLog::new(|_| Ok(Arc::new(Follows))));
+            options.log = Some(MakeLog::new(|_| Ok(Arc::<Follows>::default())));
         });
         Self { follower, leader, forwarder, pool }
     }
@@ -261,7 +212,7 @@ fn clients_are_told_whom_to_ask_where_the_settings_say_so() {
     let given = Arc::clone(&forwarder);
     let follower = Running::with_both(|_, options| {
         options.forwarder = Some(given);
-        options.log = Some(MakeLog::new(|_| Ok(Arc::new(Follows))));
+        options.log = Some(MakeLog::new(|_| Ok(Arc::<Follows>::default())));
         options.refers_writes = true;
     });
     let mut client = follower.connect_root();

@@ -160,6 +160,7 @@ fn the_same_figures_are_in_cn_monitor() {
     assert_eq!(number("cn=connections,cn=monitor", "roster-connections-open"), 2);
     assert_eq!(number("cn=ldap,cn=connections,cn=monitor", "roster-connections-open"), 2);
     assert!(number("cn=write,cn=work,cn=monitor", "roster-queue-limit") > 0);
+    assert!(!all.contains_key("cn=read,cn=work,cn=monitor"), "alone no read waits");
     assert!(number("cn=store,cn=monitor", "roster-database-map-bytes") > 1 << 30);
     assert_eq!(number("cn=store,cn=monitor", "roster-store-entries"), 2);
     assert!(number("cn=journal,cn=monitor", "roster-journal-written-bytes") > 0);

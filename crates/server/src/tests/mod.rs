@@ -4,6 +4,7 @@ mod addresses;
 mod admin;
 mod anonymous_clients;
 mod budgets;
+mod follows;
 mod forwarding;
 mod hang_ups;
 mod host_names;

@@ -1,96 +1,27 @@
 //! Reads that wait for fresh data, over real sockets.
 
-use std::sync::Mutex;
-
 use directory::{DefaultReadLevel, MakeLog};
-use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Gone, LogBatch, Membership, OnlySelf,
-    ReadLevel, Reign, Role, RoleWatcher, Tail,
-};
-use ldap::control_value::read_level::{AskedLevel, ReadLevelRequest};
+use ldap::control_value::read_level::{AskedLevel, OID as READ_LEVEL, ReadLevelRequest};
 use ldap::message::{Control, ControlsBuf};
-use store::{LogPosition, Lsn};
 
+use super::follows::Follows;
 use super::*;
 use crate::listen::read_levels::ListenerLevels;
-
-const READ_LEVEL: &str = "2.25.240622864993748405525653984067480598434.4.1";
-
-/// A log that follows another one, and has its questions answered by the test.
-#[derive(Default)]
-struct Slow {
-    asked: Mutex<Vec<BarrierDone>>,
-}
-
-impl Slow {
-    fn answer(&self) {
-        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
-        asked.into_iter().for_each(|done| done(Ok(Lsn(0))));
-    }
-}
-
-/// The same, for the directory.
-struct Asks(Arc<Slow>);
-
-impl CommitLog for Asks {
-    fn commit(&self, _: Reign, _: LogBatch, done: CommitDone) {
-        done(Err(CommitError::NotDeciding { leader: None }));
-    }
-
-    fn in_flight(&self) -> usize {
-        0
-    }
-
-    fn window(&self) -> usize {
-        1
-    }
-
-    fn role(&self) -> Role {
-        Role::Following { leader: None }
-    }
-
-    fn watch(&self, watcher: RoleWatcher) {
-        watcher(&self.role());
-    }
-
-    fn barrier(&self, level: ReadLevel, done: BarrierDone) {
-        assert_eq!(level, ReadLevel::Linearizable);
-        self.0.asked.lock().unwrap().push(done);
-    }
-
-    fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
-        Err(Gone { first: from, reason: "nothing is kept".to_owned() })
-    }
-
-    fn applied(&self) -> Lsn {
-        Lsn(0)
-    }
-
-    fn members(&self) -> &dyn Membership {
-        &OnlySelf
-    }
-
-    fn forget(&self, _: LogPosition) {}
-
-    fn close(&self) {
-        self.0.asked.lock().unwrap().clear();
-    }
-}
 
 struct Follower {
     running: Running,
     directory: Arc<Directory>,
-    log: Arc<Slow>,
+    log: Arc<Follows>,
 }
 
 impl Follower {
     fn start(change: impl FnOnce(&mut Settings, &mut DirectoryOptions)) -> Self {
-        let log = Arc::<Slow>::default();
+        let log = Arc::<Follows>::default();
         let given = Arc::clone(&log);
         let data = tempfile::tempdir().unwrap();
         let (directory, settings) = open(data.path(), |settings, options| {
             settings.server.workers = 1;
-            options.log = Some(MakeLog::new(|_| Ok(Arc::new(Asks(given)))));
+            options.log = Some(MakeLog::new(|_| Ok(given)));
             change(settings, options);
         });
         let server = Server::start(Arc::clone(&directory), &settings).unwrap();
@@ -148,9 +79,11 @@ fn later_requests_pass_one_that_waits() {
     assert_eq!(client.receive(), "2 entry ");
     assert_eq!(client.receive(), "2 done success");
     follower.wait_for(1);
+    assert_eq!(follower.running.metric("roster_queue_length")["{queue=\"read\"}"], "1");
     follower.answer_all();
     assert_eq!(client.receive(), "1 entry dc=example,dc=org");
     assert_eq!(client.receive(), "1 done success");
+    assert_eq!(follower.running.metric("roster_queue_length")["{queue=\"read\"}"], "0");
     // Abandoned, it is not answered.
     client.send(&fresh(3));
     follower.wait_for(1);

@@ -59,7 +59,7 @@ impl Batch<'_> {
         }
         record.finish()?;
         self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
-        let added = self.hash_of_row(id, &row);
+        let added = self.hash_of_row(id, &row)?;
         self.digest(RowHash::default(), added);
         self.index_entry(&row, id, true)?;
         self.row = row;

@@ -70,14 +70,16 @@ impl Batch<'_> {
         }
     }
 
-    /// What an entry adds to the digest whose row was just written.
+    /// What an entry adds to the digest whose row was just written; nothing where none is kept.
+    ///
+    /// # Errors
+    /// When the row is none: a digest without it would be that of another state.
     #[inline]
-    pub(crate) fn hash_of_row(&self, id: u64, row: &[u8]) -> RowHash {
-        let Some(key) = &self.digest_key else { return RowHash::default() };
-        let head = RecordHead::parse(row).ok();
-        let parts = head.and_then(|head| Some((head, head.plain_attributes()?)));
-        let Some((head, attributes)) = parts else { return RowHash::default() };
-        key.entry(&DigestedEntry { id, parent: head.parent, rdn: head.rdn, attributes })
+    pub(crate) fn hash_of_row(&self, id: u64, row: &[u8]) -> Result<RowHash, StoreError> {
+        match &self.digest_key {
+            Some(key) => row_hash(key, id, row),
+            None => Ok(RowHash::default()),
+        }
     }
 
     /// The digest loses one row and gains another.
@@ -218,6 +220,14 @@ fn digest_of(
     Ok(digest)
 }
 
+/// What an entry adds to the digest whose row is not compressed.
+fn row_hash(key: &DigestKey, id: u64, row: &[u8]) -> Result<RowHash, StoreError> {
+    let damaged = |reason| StoreError::corrupt(ENTRIES, id, reason);
+    let head = RecordHead::parse(row).map_err(damaged)?;
+    let attributes = head.plain_attributes().ok_or_else(|| damaged("is compressed"))?;
+    Ok(key.entry(&DigestedEntry { id, parent: head.parent, rdn: head.rdn, attributes }))
+}
+
 /// What an entry adds to the digest.
 pub(crate) fn entry_hash(key: &DigestKey, id: u64, record: &Record<'_>) -> RowHash {
     let (parent, rdn, attributes) = (record.parent, record.rdn, record.attribute_octets());
@@ -226,8 +236,50 @@ pub(crate) fn entry_hash(key: &DigestKey, id: u64, record: &Record<'_>) -> RowHa
 
 #[cfg(test)]
 mod tests {
+    use schema::{Change, DeleteChange, EntryId, ModifyChange};
+
     use super::*;
     use crate::base::position::Lsn;
+    use crate::bulk::LoadOptions;
+    use crate::testing::{entry, fresh};
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_an_error_and_changes_no_digest() {
+        let store = fresh();
+        let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
+        let context = entry("dc=example,dc=com\nobjectClass: domain\ndc: example");
+        let name = context.name().clone();
+        loader.load(&context, 1).unwrap();
+        loader.commit().unwrap();
+        store.keep_digest().unwrap();
+        let before = store.digests();
+        let environment = store.base_environment();
+        let mut txn = environment.write().unwrap();
+        environment.tables.entries.put(&mut txn, &1_u64.to_be_bytes(), b"\x07").unwrap();
+        txn.commit().unwrap();
+        // One that was just made.
+        let batch = store.begin().unwrap();
+        for (row, want) in [
+            (&b""[..], "key 7: is empty"),
+            (b"\x07", "key 7: has an unknown version"),
+            (b"\x01", "key 7: has no parent"),
+        ] {
+            let error = batch.hash_of_row(7, row).unwrap_err().to_string();
+            assert!(error.ends_with(want), "{error}");
+        }
+        drop(batch);
+        // One of the database, which is changed or goes.
+        let (id, dn) = (EntryId(1), name);
+        for change in [
+            Change::Modify(ModifyChange { id, dn: dn.clone(), deltas: Vec::new() }),
+            Change::Delete(DeleteChange { id, dn: dn.clone(), attributes: Vec::new() }),
+        ] {
+            let mut batch = store.begin().unwrap();
+            let error = batch.apply(&change).unwrap_err();
+            assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+        }
+        assert_eq!(store.digests(), before);
+    }
 
     #[test]
     fn the_last_digests_are_kept_and_a_record_has_one() {

@@ -1,4 +1,7 @@
-//! How fresh reads are by settings: of a listener, or of a part of the tree.
+//! How fresh reads have to be, and what settings say of it: of a listener, or of a part of the
+//! tree.
+
+use store::Lsn;
 
 /// How fresh reads are whose requests say nothing of it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -8,15 +11,26 @@ pub enum DefaultReadLevel {
     Local,
     /// The data are not older than so many milliseconds.
     Bounded {
-        /// From 1 to [`BOUND_MAX_MS`].
+        /// From 1 to 86,400,000, a day.
         staleness_ms: u32,
     },
     /// With everything that was acknowledged before, anywhere.
     Linearizable,
 }
 
+/// How fresh the data have to be for a read that does not take what is here.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Freshness {
+    /// With the change of this number.
+    AtLeast(Lsn),
+    /// With everything that was acknowledged anywhere so many milliseconds before.
+    Bounded { staleness_ms: u32 },
+    /// With everything that was acknowledged anywhere before the read came.
+    Linearizable,
+}
+
 /// The longest bound that may be set, in milliseconds: a day.
-pub const BOUND_MAX_MS: u32 = 86_400_000;
+const BOUND_MAX_MS: u32 = 86_400_000;
 
 impl DefaultReadLevel {
     /// Reads `local X`, `bounded 500 X` or `linearizable X`; the level, and what X is.

@@ -8,7 +8,9 @@
 //! it, unless its bound allows for that.
 //! Invariant: what waits is bounded in requests, over all and for each who asks, and in time.
 //! Invariant: the log holds no more than one question and one waiter of this thread.
+//! Invariant: a change takes no longer for those that do not wait for it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,7 @@ use rustc_hash::FxHashMap;
 use store::Lsn;
 use zeroize::Zeroizing;
 
+use super::level::Freshness;
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::{Cancel, Ending};
 use crate::request::completion::Completion;
@@ -38,7 +41,7 @@ pub struct WaitingRead {
     pub(super) id: MessageId,
     pub(super) operation: OperationKind,
     pub(super) message: Zeroizing<Vec<u8>>,
-    pub(super) level: ReadLevel,
+    pub(super) level: Freshness,
     pub(super) asker: Asker,
     pub(super) wait_max: Duration,
     /// What it is told when that is over.
@@ -222,7 +225,8 @@ impl WaitingReads {
             reads: Arc::clone(&reads),
             log: Arc::clone(log),
             desk,
-            for_changes: Vec::new(),
+            for_changes: BTreeMap::new(),
+            entered: 0,
             gathered: Vec::new(),
             asked: None,
             is_watching: false,
@@ -239,12 +243,12 @@ impl WaitingReads {
 
     /// Whether a majority was there in a round that began within so many milliseconds, with all
     /// that was acknowledged before applied here.
-    pub(super) fn is_within(&self, staleness_ms: u64) -> bool {
+    pub(super) fn is_within(&self, staleness_ms: u32) -> bool {
         let Some(confirmed_ns) = self.confirmed_ns.load(Ordering::Acquire).checked_sub(1) else {
             return false;
         };
         let age = self.clock.elapsed().saturating_sub(Duration::from_nanos(confirmed_ns));
-        age <= Duration::from_millis(staleness_ms)
+        age <= Duration::from_millis(staleness_ms.into())
     }
 
     fn confirm(&self, began: Duration) {
@@ -293,6 +297,11 @@ struct Entered {
 }
 
 impl Entered {
+    /// Whether nobody waits for it any more, or has waited for too long.
+    fn is_over(&self, now: Duration) -> bool {
+        self.until <= now || self.read.cancel.is_set()
+    }
+
     /// Gives it back.
     fn end(self, outcome: Result<(), Refusal>) {
         let Self { read, done, .. } = self;
@@ -312,7 +321,10 @@ struct Desk {
     reads: Arc<WaitingReads>,
     log: Arc<dyn CommitLog>,
     desk: Sender<Told>,
-    for_changes: Vec<Entered>,
+    /// By the change, and then as they came.
+    for_changes: BTreeMap<(Lsn, u64), Entered>,
+    /// How many have come.
+    entered: u64,
     /// For the next round.
     gathered: Vec<Entered>,
     /// The round under way.
@@ -328,21 +340,29 @@ struct Desk {
 impl Desk {
     /// Until it is closed.
     fn serve(mut self, told: &Receiver<Told>) {
-        let mut is_open = true;
+        let (mut is_open, mut alarm, mut is_armed) = (true, never(), false);
         while is_open {
-            let alarm = if self.is_empty() { never() } else { after(LOOK_EVERY) };
+            if !is_armed && !self.is_empty() {
+                (alarm, is_armed) = (after(LOOK_EVERY), true);
+            }
             select! {
                 recv(told) -> one => is_open = one.is_ok_and(|one| self.hear(one)),
-                recv(alarm) -> _ => {}
+                recv(alarm) -> _ => {
+                    (alarm, is_armed) = (never(), false);
+                    self.give_up();
+                }
             }
             // What has come together is looked at together.
             while is_open && let Ok(one) = told.try_recv() {
                 is_open = self.hear(one);
             }
-            self.look();
+            self.give_back();
+            self.watch();
+            self.ask();
         }
         let asked = self.asked.take().map(|round| round.reads).unwrap_or_default();
-        let waiting = self.for_changes.drain(..).chain(self.gathered.drain(..)).chain(asked);
+        let for_changes = std::mem::take(&mut self.for_changes).into_values();
+        let waiting = for_changes.chain(self.gathered.drain(..)).chain(asked);
         waiting.for_each(|one| one.end(Err(Refusal::shutting_down())));
     }
 
@@ -353,23 +373,40 @@ impl Desk {
     /// Takes what it is told; false: that is all.
     fn hear(&mut self, told: Told) -> bool {
         match told {
-            Told::Read(one) => match one.read.level {
-                ReadLevel::AtLeast(_) => self.for_changes.push(one),
-                ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => {
-                    self.gathered.push(one);
-                }
-            },
+            Told::Read(one) => self.enter(one),
             Told::Round(outcome) => self.end_round(outcome),
             Told::Moved(outcome) => {
                 self.is_watching = false;
                 if let Err(error) = outcome {
-                    let refusal = over(&error);
-                    self.for_changes.drain(..).for_each(|one| one.end(Err(refusal.clone())));
+                    let (refusal, waiting) = (over(&error), std::mem::take(&mut self.for_changes));
+                    waiting.into_values().for_each(|one| one.end(Err(refusal.clone())));
                 }
             }
             Told::Close => return false,
         }
         true
+    }
+
+    /// A read waits from now on, if its data are not fresh enough by now.
+    fn enter(&mut self, one: Entered) {
+        let is_met = match one.read.level {
+            Freshness::AtLeast(asked) => asked <= self.log.applied(),
+            Freshness::Bounded { staleness_ms } => self.reads.is_within(staleness_ms),
+            Freshness::Linearizable => false,
+        };
+        if is_met {
+            return one.end(Ok(()));
+        }
+        if one.is_over(self.reads.clock.elapsed()) {
+            return self.end_late(one);
+        }
+        match one.read.level {
+            Freshness::AtLeast(asked) => {
+                self.entered += 1;
+                self.for_changes.insert((asked, self.entered), one);
+            }
+            Freshness::Bounded { .. } | Freshness::Linearizable => self.gathered.push(one),
+        }
     }
 
     /// A round has ended: who has a bound is refused where it failed, and others go on trying.
@@ -379,17 +416,19 @@ impl Desk {
             Ok(_) => {
                 self.reads.confirm(began);
                 reads.into_iter().for_each(|one| one.end(Ok(())));
+                // Of those that came meanwhile, some have a bound that it is within.
+                std::mem::take(&mut self.gathered).into_iter().for_each(|one| self.enter(one));
             }
             Err(NotNow::NoQuorum { heard }) => {
                 self.heard = heard;
                 self.not_before = self.reads.clock.elapsed() + LOOK_EVERY;
                 for one in reads {
                     match one.read.level {
-                        ReadLevel::Bounded { .. } => {
+                        Freshness::Bounded { .. } => {
                             let refusal = one.read.no_quorum(heard);
                             one.end(Err(refusal));
                         }
-                        _ => self.gathered.push(one),
+                        Freshness::AtLeast(_) | Freshness::Linearizable => self.gathered.push(one),
                     }
                 }
             }
@@ -399,40 +438,33 @@ impl Desk {
         }
     }
 
-    /// Gives back what need not wait any more, and asks for the rest.
-    fn look(&mut self) {
-        if !self.for_changes.is_empty() {
-            let applied = self.log.applied();
-            let is_met = |one: &mut Entered| one.read.is_met_by(applied);
-            let met: Vec<_> = self.for_changes.extract_if(.., is_met).collect();
-            met.into_iter().for_each(|one| one.end(Ok(())));
+    /// Gives back those whose change is applied.
+    fn give_back(&mut self) {
+        let Some((first, _)) = self.for_changes.first_key_value() else { return };
+        let applied = self.log.applied();
+        if first.0 <= applied {
+            let later = self.for_changes.split_off(&(Lsn(applied.0.saturating_add(1)), 0));
+            let met = std::mem::replace(&mut self.for_changes, later);
+            met.into_values().for_each(|one| one.end(Ok(())));
         }
-        let reads = Arc::clone(&self.reads);
-        let is_met = |one: &mut Entered| match one.read.level {
-            ReadLevel::Bounded { staleness_ms } => reads.is_within(staleness_ms),
-            _ => false,
-        };
-        let met: Vec<_> = self.gathered.extract_if(.., is_met).collect();
-        met.into_iter().for_each(|one| one.end(Ok(())));
-        self.give_up();
-        self.watch();
-        self.ask();
     }
 
     /// Gives back what nobody waits for any more, or has waited for too long.
     fn give_up(&mut self) {
         let now = self.reads.clock.elapsed();
-        let is_over = |one: &mut Entered| one.until <= now || one.read.cancel.is_set();
         let mut over = Vec::new();
-        over.extend(self.for_changes.extract_if(.., is_over));
-        over.extend(self.gathered.extract_if(.., is_over));
+        let changes = self.for_changes.extract_if(.., |_, one| one.is_over(now));
+        over.extend(changes.map(|(_, one)| one));
+        over.extend(self.gathered.extract_if(.., |one| one.is_over(now)));
         if let Some(round) = &mut self.asked {
-            over.extend(round.reads.extract_if(.., is_over));
+            over.extend(round.reads.extract_if(.., |one| one.is_over(now)));
         }
-        for one in over {
-            let refusal = one.read.late(self.heard);
-            one.end(Err(refusal));
-        }
+        over.into_iter().for_each(|one| self.end_late(one));
+    }
+
+    fn end_late(&self, one: Entered) {
+        let refusal = one.read.late(self.heard);
+        one.end(Err(refusal));
     }
 
     /// Has the log tell of the next change, if anybody waits for one.
@@ -461,25 +493,17 @@ impl Desk {
 }
 
 impl WaitingRead {
-    /// Whether it waits for a change that is applied.
-    const fn is_met_by(&self, applied: Lsn) -> bool {
-        match self.level {
-            ReadLevel::AtLeast(asked) => asked.0 <= applied.0,
-            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => false,
-        }
-    }
-
     /// What it is told when it has waited for too long.
     fn late(&self, heard: Option<Duration>) -> Refusal {
         match self.level {
-            ReadLevel::AtLeast(_) => {
+            Freshness::AtLeast(_) => {
                 let waited = self.wait_max.as_millis();
                 let why = format!(
                     "the change that the cookie names has not come to this server in {waited} ms"
                 );
                 Refusal::new(self.late_code, why)
             }
-            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => {
+            Freshness::Bounded { .. } | Freshness::Linearizable => {
                 Refusal { code: self.late_code, ..self.no_quorum(heard) }
             }
         }
@@ -488,10 +512,10 @@ impl WaitingRead {
     /// What it is told where no majority can be asked; whoever leads was heard so long ago.
     fn no_quorum(&self, heard: Option<Duration>) -> Refusal {
         let what = match self.level {
-            ReadLevel::Bounded { staleness_ms } => {
+            Freshness::Bounded { staleness_ms } => {
                 format!("the data of this server may be older than {staleness_ms} ms")
             }
-            ReadLevel::Local | ReadLevel::AtLeast(_) | ReadLevel::Linearizable => {
+            Freshness::AtLeast(_) | Freshness::Linearizable => {
                 "this server cannot tell whether its data are the newest".to_owned()
             }
         };

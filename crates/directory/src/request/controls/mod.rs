@@ -20,6 +20,7 @@ mod value;
 pub(crate) mod vlv;
 pub(crate) mod write;
 
+use ldap::control_value::read_level::{OID as READ_LEVEL, POSITION_OID};
 use ldap::control_value::usability;
 use ldap::message::{Control, Controls, OperationKind, Request};
 use ldap::result::ResultCode;
@@ -248,10 +249,10 @@ const CONTROLS: &[ControlRow] = &[
         true => check_no_value(control),
         false => Err(malformed("the don't use copy control must be critical")),
     }),
-    ControlRow::value(read_level::OID, &[SEARCH, COMPARE], |controls, control| {
+    ControlRow::value(READ_LEVEL, &[SEARCH, COMPARE], |controls, control| {
         once(&mut controls.read_level, read_level::NAME, || read_level::read(control))
     }),
-    ControlRow::value(position::OID, WITH_POSITION, |controls, control| {
+    ControlRow::value(POSITION_OID, WITH_POSITION, |controls, control| {
         once(&mut controls.position, position::NAME, || position::read(control))
     }),
     // Session tracking (draft-wahl-ldap-session): for the access log alone.

@@ -7,6 +7,7 @@
 
 use auth::scram::ScramHash;
 use environment::Chance;
+use ldap::control_value::read_level::POSITION_OID;
 use ldap::message::Control;
 use ldap::result::ResultCode;
 use store::Lsn;
@@ -15,9 +16,6 @@ use super::value::check_no_value;
 use crate::request::controls::response::ResponseControl;
 use crate::request::cookie::{CookieKey, POSITION};
 use crate::request::refusal::Refusal;
-
-/// The control's OID, in requests and responses.
-pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.4.2";
 
 /// What the control is called.
 pub(super) const NAME: &str = "the position control";
@@ -46,7 +44,7 @@ impl PositionKey {
     /// The response control that tells a position.
     pub(crate) fn response(&self, lsn: Lsn, chance: &mut dyn Chance) -> ResponseControl {
         let cookie = self.0.seal(POSITION, &lsn.0.to_be_bytes(), b"", chance);
-        ResponseControl { oid: OID, value: Some(cookie) }
+        ResponseControl { oid: POSITION_OID, value: Some(cookie) }
     }
 
     /// The position that a response told.

@@ -6,9 +6,6 @@ use ldap::message::Control;
 use super::value::{malformed, required};
 use crate::request::refusal::Refusal;
 
-/// The control's OID.
-pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.4.1";
-
 /// What the control is called.
 pub(super) const NAME: &str = "the read level control";
 

@@ -13,7 +13,7 @@ use super::super::{
 };
 use super::{Bench, Ledger, PATIENCE};
 use crate::Csn;
-use crate::record::{OpKind, Origin, RecordDraft, Who};
+use crate::record::{Origin, RecordDraft};
 
 pub(super) struct Script {
     /// `None` between a stop and the next start.
@@ -181,14 +181,7 @@ impl Script {
 
 impl Maker {
     fn new() -> Self {
-        let origin = Origin {
-            request: [7; 16],
-            who: Who::server(),
-            message: 1,
-            op: OpKind::Internal,
-            controls: Vec::new(),
-        };
-        Self { origin, records: Vec::new(), made: 0 }
+        Self { origin: Origin::of_server([7; 16]), records: Vec::new(), made: 0 }
     }
 
     fn make(&mut self, reign: Reign, length: usize) -> EncodedRecord {

@@ -9,9 +9,10 @@ use journal::{Disk, Journal, JournalOptions};
 use store::LogPosition;
 
 use super::super::conformance::{Bench, Ledger, check, check_faults};
-use super::super::{Durability, EncodedRecord, ReadLevel};
+use super::super::{ApplyError, Durability, EncodedRecord, ReadLevel};
 use super::*;
 use crate::record::RECORD_LENGTH_MAX_BYTES;
+use crate::test_support::Hooked;
 
 /// A journal on a simulated disk.
 struct JournalBench {
@@ -89,32 +90,11 @@ fn the_journal_engine_survives_faults() {
 }
 
 /// A machine that refuses.
-struct Broken;
-
-impl StateMachine for Broken {
-    fn apply(
-        &self,
-        _: Decided,
-        records: &[EncodedRecord],
-        _: LogPosition,
-    ) -> Result<(), super::super::ApplyError> {
+fn broken() -> Arc<dyn StateMachine> {
+    Arc::new(Hooked::new(Ledger::default()).before_apply(|records| {
         let lsn = records.last().map_or(Lsn(0), |last| last.lsn);
-        Err(super::super::ApplyError::Diverged { lsn, reason: "a test".to_owned() })
-    }
-
-    fn applied(&self) -> Lsn {
-        Lsn(0)
-    }
-
-    fn position(&self) -> LogPosition {
-        LogPosition::default()
-    }
-
-    fn membership(&self) -> Result<Vec<u8>, super::super::ApplyError> {
-        Ok(Vec::new())
-    }
-
-    fn set_membership(&self, _: Vec<u8>) {}
+        Err(ApplyError::Diverged { lsn, reason: "a test".to_owned() })
+    }))
 }
 
 fn record(lsn: u64) -> EncodedRecord {
@@ -130,7 +110,7 @@ fn commit(log: &Local, records: Vec<EncodedRecord>) -> mpsc::Receiver<Result<Lsn
 
 #[test]
 fn what_cannot_be_applied_is_unknown_and_ends_the_log() {
-    let log = Local::open(open_journal(&SimDisk::new(1)), Arc::new(Broken));
+    let log = Local::open(open_journal(&SimDisk::new(1)), broken());
     let outcome = commit(&log, vec![record(1)]).recv().unwrap();
     assert!(outcome.is_err_and(|error| error.is_unknown()));
     assert_eq!(log.applied(), Lsn(0));

@@ -343,6 +343,22 @@ fn a_record_of_another_history_is_refused() {
     assert_eq!(node.store.published().hash, own[3].hash);
 }
 
+/// It failed the log, and was answered from all the same.
+#[test]
+fn a_record_that_does_not_fit_the_rows_is_of_another_state() {
+    let node = Node::new();
+    let machine = StoreMachine::new(Arc::clone(&node.store));
+    let records: Vec<_> = test_support::people(3).collect();
+    let at = |index| LogPosition { term: 1, index };
+    machine.apply(Decided::Elsewhere, &records[..1], at(1)).unwrap();
+    let second = Record::decode(&records[1].bytes, &Schema::builtin()).unwrap();
+    node.store.plant(&second.changes[0]).unwrap();
+    let error = machine.apply(Decided::Elsewhere, &records[1..], at(3)).unwrap_err();
+    assert!(matches!(error, ApplyError::Diverged { lsn: Lsn(2), .. }), "{error}");
+    assert!(error.to_string().contains("is there before it is added"), "{error}");
+    assert_eq!((machine.applied(), machine.position()), (Lsn(1), at(1)));
+}
+
 #[test]
 fn a_record_of_a_later_release_is_refused() {
     let node = Node::new();

@@ -182,7 +182,8 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_queue_length",
         "cn=work",
         "roster-queue-length",
-        "Requests that wait for the writer, for a scan thread, or for a hash thread.",
+        "Requests that wait for the writer, for a scan thread, for a hash thread, or, in a cluster, \
+         as reads for fresh data.",
         |scrape, out| queues(scrape, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),
@@ -298,12 +299,15 @@ fn bind_failures(scrape: &Scrape<'_>, out: &mut Samples) {
 }
 
 fn queues(scrape: &Scrape<'_>, out: &mut Samples, pick: fn((usize, usize)) -> usize) {
-    let shared = &scrape.shared;
+    let (shared, directory) = (&scrape.shared, scrape.directory());
     for (name, depth) in [
-        ("write", scrape.directory().write_queue_depth()),
-        ("scan", shared.scan_pool.depth()),
-        ("hash", shared.hash_pool.depth()),
+        ("write", Some(directory.write_queue_depth())),
+        ("scan", Some(shared.scan_pool.depth())),
+        ("hash", Some(shared.hash_pool.depth())),
+        ("read", directory.waiting_reads()),
     ] {
-        out.labelled(&[name], pick(depth) as u64);
+        if let Some(depth) = depth {
+            out.labelled(&[name], pick(depth) as u64);
+        }
     }
 }

@@ -193,7 +193,8 @@ pub(super) const ROWS: &[Row] = &[
         }),
         default: "100000",
         sentence: "Accounts that may wait to be written, at 200 bytes or more each; binds whose \
-                   failures could not be recorded get busy.",
+                   failures could not be recorded get busy. The leader of a cluster keeps as many \
+                   for the other members.",
     },
     Row {
         section: "password_policy",

@@ -55,7 +55,7 @@ impl Batch<'_> {
             self.memory.push(index, &value, PostingChange::new(id, is_added));
         }
         self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
-        let after = self.hash_of_row(id, &row);
+        let after = self.hash_of_row(id, &row)?;
         self.digest(before, after);
         self.row = row;
         Ok(())
