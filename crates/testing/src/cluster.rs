@@ -271,12 +271,14 @@ impl Run {
     }
 
     /// Waits until more writes are acknowledged.
-    fn wait_writes(&self) -> Result<(), String> {
+    fn wait_writes(&mut self) -> Result<(), String> {
         let (begin, before) = (now(), self.acknowledged());
         while self.acknowledged() < before + WRITES_MIN {
             if begin.elapsed() > HEALTHY_MAX {
                 let limit = HEALTHY_MAX.as_secs();
-                return Err(format!("no writes are acknowledged in {limit} s"));
+                let nodes = 0..self.cluster.count();
+                let views: Vec<_> = nodes.map(|which| self.cluster.view(which)).collect();
+                return Err(format!("no writes are acknowledged in {limit} s: {views:?}"));
             }
             pause(LOOK_EVERY);
         }
