@@ -427,7 +427,11 @@ impl Connection {
                 }
             },
             Next::Wait(read) => match self.begin_read(worker, read) {
-                Ok(()) => return self.record_begun(worker, attempt, so_far),
+                Ok(()) => {
+                    let addresses = &worker.shared.client_addresses;
+                    self.bind_throttle.hand_on(which.0, addresses, || worker.now());
+                    return self.record_begun(worker, attempt, so_far);
+                }
                 Err((read, why)) => {
                     self.session.forget(read.id());
                     read.refuse(out, ResultCode::Busy, format!("{why}; try again"))
@@ -444,7 +448,10 @@ impl Connection {
             }
         };
         let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
-        self.bind_throttle.answered(&completion, addresses, now);
+        match attempt {
+            Attempt::First(_) => self.bind_throttle.answered(&completion, addresses, now),
+            Attempt::Again => self.bind_throttle.resumed(&completion, addresses, now),
+        }
         self.record_answer(worker, attempt, completion);
     }
 

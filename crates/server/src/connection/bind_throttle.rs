@@ -28,11 +28,12 @@ pub(crate) struct BindThrottle {
     is_guess: bool,
     /// That one is counted as under way.
     ticket: Option<Ticket>,
-    /// Guesses that another node looks at.
+    /// Guesses that another node looks at, or that wait until the data are fresh.
     elsewhere: Vec<Elsewhere>,
 }
 
-/// A guess that another node looks at, until it is answered.
+/// A guess that another node looks at, or that waits until the data are fresh; until it is
+/// answered.
 struct Elsewhere {
     id: MessageId,
     source: Option<Source>,
@@ -163,8 +164,21 @@ impl BindThrottle {
         }
     }
 
-    /// The message that was handled is handed to another node: a guess is under way until that one
-    /// has answered.
+    /// As [`Self::answered`], of a message that went on after others were handled.
+    pub(super) fn resumed(
+        &mut self,
+        completion: &Completion,
+        addresses: &ClientAddresses,
+        now: impl Fn() -> Duration,
+    ) {
+        if self.elsewhere.iter().any(|one| one.id == completion.id) {
+            return self.answered_later(completion.id, completion.is_wrong_guess, addresses, now);
+        }
+        self.answered(completion, addresses, now);
+    }
+
+    /// The message that was handled is handed to another node, or waits: a guess is under way until
+    /// it is answered.
     pub(super) fn hand_on(
         &mut self,
         id: MessageId,
@@ -269,6 +283,42 @@ mod tests {
             assert!(matches!(throttle(first, &addresses), Decision::Later));
             hashing.iter_mut().chain(&mut line).for_each(|one| one.leave(&addresses, || NOW));
             assert_eq!(addresses.binds(IpAddr::from([192, 0, 2, 1])), [0, 0, 0]);
+        });
+    }
+
+    #[test]
+    fn a_guess_that_waits_is_under_way_until_it_is_answered() {
+        let addresses = ClientAddresses::new(AddressLimits {
+            connections_max: 0,
+            bind_failures_max: 2,
+            bind_delay_max: Duration::from_secs(1),
+        });
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let new = || BindThrottle::new(Some(address), None);
+            let [mut one, mut other] = [new(), new()];
+            for id in [7, 8] {
+                assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
+                one.hand_on(MessageId(id), &addresses, || NOW);
+            }
+            assert!(matches!(throttle(&mut other, &addresses), Decision::Later));
+            other.leave(&addresses, || NOW);
+            let completion = |id, is_wrong_guess| Completion {
+                is_wrong_guess,
+                ..Completion::of(MessageId(id), None)
+            };
+            // What only looks like one that waits, since it has its number.
+            one.answered(&completion(7, false), &addresses, || NOW);
+            assert!(matches!(throttle(&mut other, &addresses), Decision::Later));
+            other.leave(&addresses, || NOW);
+            one.resumed(&completion(7, false), &addresses, || NOW);
+            one.resumed(&completion(8, false), &addresses, || NOW);
+            assert_eq!(addresses.binds(address), [0, 0, 0]);
+            assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
+            one.hand_on(MessageId(9), &addresses, || NOW);
+            one.resumed(&completion(9, true), &addresses, || NOW);
+            assert_ne!(addresses.binds(address), [0, 0, 0], "it was wrong");
         });
     }
 

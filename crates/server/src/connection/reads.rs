@@ -39,11 +39,12 @@ impl Connection {
     }
 
     /// Whether a request that has waited may go on: what it makes finds room, and it overtakes
-    /// nothing that must not be.
+    /// nothing that must not be, nor another one whose passwords are looked at.
     pub(super) fn may_resume(&self) -> bool {
         !self.fresh.is_empty()
             && !self.state.is_draining()
             && self.keeps_order().is_none()
+            && !self.is_hashing()
             && self.output.waiting() < self.worker.shared.limits.output_buffer_max_bytes
     }
 
