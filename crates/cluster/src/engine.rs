@@ -255,6 +255,10 @@ impl CommitLog for RaftLog {
         &self.0.members
     }
 
+    fn kept_index(&self) -> u64 {
+        self.0.log.status().kept_index()
+    }
+
     fn forget(&self, upto: LogPosition) {
         self.0.shared.set_flushed(upto);
         // Without a driver there is nothing to forget.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use futures_util::stream;
 use futures_util::{Stream, TryStreamExt};
-use journal::{Appended, JournalError, JournalPosition, LogEntry};
+use journal::{Appended, JournalError, JournalPosition, JournalStatus, LogEntry};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::Notify;
@@ -74,6 +74,11 @@ impl LogStore {
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.memory.recent()
+    }
+
+    /// How the medium is doing.
+    pub(crate) fn status(&self) -> JournalStatus {
+        self.medium.status()
     }
 
     fn medium(&self) -> Arc<dyn LogMedium> {

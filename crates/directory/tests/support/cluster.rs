@@ -510,6 +510,10 @@ impl CommitLog for NodeLog {
         &OnlySelf
     }
 
+    fn kept_index(&self) -> u64 {
+        u64::MAX
+    }
+
     fn forget(&self, _: LogPosition) {}
 
     fn close(&self) {

@@ -115,6 +115,10 @@ impl CommitLog for Local {
         &OnlySelf
     }
 
+    fn kept_index(&self) -> u64 {
+        self.shared.journal.status().kept_index()
+    }
+
     fn forget(&self, upto: LogPosition) {
         if let Err(error) = self.shared.journal.purge(upto.index) {
             tracing::warn!(%error, "the journal keeps more than it needs");

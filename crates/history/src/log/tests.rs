@@ -90,6 +90,10 @@ impl CommitLog for Naive {
         &OnlySelf
     }
 
+    fn kept_index(&self) -> u64 {
+        u64::MAX
+    }
+
     fn forget(&self, _: LogPosition) {}
 
     fn close(&self) {

@@ -250,6 +250,22 @@ mod tests {
         throttle.throttle(&received, addresses, || NOW, || None)
     }
 
+    fn completion(id: i32, is_wrong_guess: bool) -> Completion {
+        Completion {
+            id: MessageId(id),
+            operation: None,
+            code: None,
+            diagnostic: "".into(),
+            policy: None,
+            entries: 0,
+            references: 0,
+            candidates: 0,
+            is_unindexed: false,
+            is_wrong_guess,
+            bytes: 0,
+        }
+    }
+
     #[test]
     fn who_is_called_and_cannot_go_lets_the_next_one_go() {
         let addresses = ClientAddresses::new(AddressLimits {
@@ -304,10 +320,6 @@ mod tests {
             }
             assert!(matches!(throttle(&mut other, &addresses), Decision::Later));
             other.leave(&addresses, || NOW);
-            let completion = |id, is_wrong_guess| Completion {
-                is_wrong_guess,
-                ..Completion::of(MessageId(id), None)
-            };
             // What only looks like one that waits, since it has its number.
             one.answered(&completion(7, false), &addresses, || NOW);
             assert!(matches!(throttle(&mut other, &addresses), Decision::Later));
@@ -338,19 +350,7 @@ mod tests {
         let received = Received::decode(&unbind, &DecodeLimits::default());
         let decision = one.throttle(&received, &addresses, || NOW, || None);
         assert!(matches!(decision, Decision::Now));
-        let completion = |is_wrong_guess| Completion {
-            id: MessageId(2),
-            operation: None,
-            code: None,
-            diagnostic: "".into(),
-            policy: None,
-            entries: 0,
-            references: 0,
-            candidates: 0,
-            is_unindexed: false,
-            is_wrong_guess,
-            bytes: 0,
-        };
+        let completion = |is_wrong_guess| completion(2, is_wrong_guess);
         one.answered(&completion(false), &addresses, || NOW);
         let before = addresses.binds(address);
         one.answered(&completion(true), &addresses, || NOW);

@@ -62,6 +62,10 @@ impl CommitLog for Follows {
         &OnlySelf
     }
 
+    fn kept_index(&self) -> u64 {
+        u64::MAX
+    }
+
     fn forget(&self, _: LogPosition) {}
 
     fn close(&self) {}
