@@ -306,7 +306,7 @@ mod tests {
     fn a_guess_that_waits_is_under_way_until_it_is_answered() {
         let addresses = ClientAddresses::new(AddressLimits {
             connections_max: 0,
-            bind_failures_max: 2,
+            bind_failures_max: 1,
             bind_delay_max: Duration::from_secs(1),
         });
         let address = IpAddr::from([192, 0, 2, 1]);
