@@ -128,12 +128,14 @@ where
         stands,
         leader: tells_leader,
         purge_upto: 0,
+        has_no_room: false,
         renewed: None,
         watchdog,
         asks,
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
-    let (engine, receiver) = (raft.clone(), MemberReceiver::new(raft, Arc::clone(&shared)));
+    let engine = raft.clone();
+    let receiver = MemberReceiver::new(raft, Arc::clone(&shared), log.clone());
     let log = RaftLog(LogHandle { shared, log, commands, members, leader });
     Ok(Started { log, receiver, driver, engine })
 }

@@ -121,7 +121,7 @@ impl Bench for OneMember {
     }
 
     fn fill_medium(&mut self, _: bool) -> bool {
-        // A member whose log cannot grow ends its engine, and another one leads.
+        // A member whose log cannot grow waits for room, and another one leads.
         false
     }
 }
@@ -472,6 +472,135 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
     }
     assert_eq!(ask(&*log, ReadLevel::Local), Ok(Lsn(1)));
     log.close();
+}
+
+/// Three members with their disks and ledgers, one of which leads.
+struct Three {
+    disks: BTreeMap<u64, SimDisk>,
+    ledgers: BTreeMap<u64, Arc<Ledger>>,
+    services: BTreeMap<u64, Arc<Service>>,
+    _cluster: Cluster,
+}
+
+impl Three {
+    fn new() -> Self {
+        let mut cluster = Cluster::new(3);
+        let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new(id))).collect();
+        let ledgers: BTreeMap<u64, Arc<Ledger>> = (1..=3).map(|id| (id, Arc::default())).collect();
+        let parts: Vec<_> = ledgers
+            .iter()
+            .map(|(id, ledger)| {
+                ledger.begin_at(LogPosition { term: 1, index: 1 });
+                (*id, cluster.parts(*id, &disks[id], Arc::clone(ledger) as _))
+            })
+            .collect();
+        let services = std::thread::scope(|scope| {
+            let started: Vec<_> = parts
+                .into_iter()
+                .map(|(id, parts)| (id, scope.spawn(|| Service::start(parts).unwrap())))
+                .collect();
+            started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
+        });
+        Self { disks, ledgers, services, _cluster: cluster }
+    }
+
+    /// Has a leader commit one more change.
+    fn commit(&self, leader: u64, reign: Reign) -> Result<Lsn, CommitError> {
+        let origin = Origin {
+            request: [7; 16],
+            who: Who::server(),
+            message: 1,
+            op: OpKind::Internal,
+            controls: Vec::new(),
+        };
+        let ledger = &self.ledgers[&leader];
+        let (last, hash) = (ledger.last(), ledger.hash());
+        let record = record_after(last, hash, reign, &origin, format!("after {}", last.0));
+        commit(&*self.services[&leader].log(), reign, record)
+    }
+
+    fn others(&self, than: u64) -> BTreeMap<u64, Arc<Service>> {
+        let others = self.services.iter().filter(|(id, _)| **id != than);
+        others.map(|(id, service)| (*id, Arc::clone(service))).collect()
+    }
+
+    /// Fills the disk of a member, and commits until that has no room for its journal.
+    fn fill(&self, id: u64, leader: u64, reign: Reign) {
+        self.disks[&id].limit_space(Some(self.disks[&id].used_bytes()));
+        let says = || self.services[&id].status().unfit;
+        while says().is_none() {
+            // A leader without room hands the lead over meanwhile.
+            if self.commit(leader, reign).is_err() {
+                assert_eq!(id, leader, "the others go on");
+                break;
+            }
+        }
+        let said = wait_for("it says so", says);
+        assert_eq!(said, "its disk has no room for its journal");
+    }
+
+    /// Gives a member room, and waits until the leader knows that it has everything.
+    fn mend(&self, id: u64, leader: u64) {
+        self.disks[&id].limit_space(None);
+        wait_for("it has everything", || {
+            let status = self.services[&leader].status();
+            let member = status.members.iter().find(|member| member.id == id);
+            (member?.matched_index? == status.last_index).then_some(())
+        });
+        let role = self.services[&id].log().role();
+        assert!(matches!(role, Role::Following { .. }), "{role:?}");
+    }
+}
+
+#[test]
+fn a_member_without_room_for_its_journal_goes_on_when_there_is_some() {
+    let three = Three::new();
+    let (first, reign) = leader(&three.services);
+    let follower = *three.others(first).first_key_value().unwrap().0;
+    three.fill(follower, first, reign);
+    for _ in 0..5 {
+        three.commit(first, reign).unwrap();
+    }
+    let durable = open_journal(&three.disks[&follower].crash()).last().unwrap().index;
+    assert!(durable < three.services[&first].status().last_index, "it has room");
+    three.mend(follower, first);
+
+    // And when it leads.
+    three.fill(first, first, reign);
+    let (next, later) = leader(&three.others(first));
+    assert!(later > reign);
+    wait_for("it has what the other had", || three.commit(next, later).ok());
+    for _ in 0..5 {
+        three.commit(next, later).unwrap();
+    }
+    three.mend(first, next);
+    let last = three.ledgers[&next].last();
+    for (id, service) in &three.services {
+        assert_eq!(barrier(&*service.log(), ReadLevel::AtLeast(last)), last);
+        service.log().close();
+        assert_eq!(three.ledgers[id].records(), three.ledgers[&next].records());
+    }
+}
+
+/// Its engine is in the middle of saving a vote, for which there is no room.
+#[test]
+fn a_member_that_waits_for_room_can_be_stopped() {
+    let three = Three::new();
+    let (first, reign) = leader(&three.services);
+    let others: Vec<u64> = three.others(first).into_keys().collect();
+    let full = others[0];
+    three.fill(full, first, reign);
+    let change = MemberChange::Transfer { id: others[1] };
+    three.services[&first].log().members().change(change, Box::new(drop));
+    leader(&three.others(first));
+    let (told, heard) = mpsc::channel();
+    let log = three.services[&full].log();
+    std::thread::spawn(move || {
+        log.close();
+        told.send(()).unwrap();
+    });
+    heard.recv_timeout(PATIENCE).expect("it stops");
+    three.services.values().for_each(|service| service.log().close());
 }
 
 /// A store as the state machine, which remembers what it was told of the others.

@@ -45,6 +45,8 @@ pub(super) struct Driver {
     pub(super) leader: watch::Sender<Option<u64>>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
+    /// Whether the log waits for room on its disk, as last seen.
+    pub(super) has_no_room: bool,
     /// When a new term was asked for.
     pub(super) renewed: Option<Instant>,
     pub(super) watchdog: Watchdog,
@@ -257,10 +259,12 @@ impl Driver {
             false => self.shared.heard_age(),
         };
         let watched = self.shared.watched();
+        self.look_for_room();
         let others = voters(metrics, watched.fit.as_ref(), failover_after);
         let verdict = self.watchdog.look(&Sight {
             now: Instant::now(),
             slowest_sync: self.log.take_slowest_sync(),
+            has_no_room: self.has_no_room,
             impediment: watched.impediment.clone(),
             // One that gave a batch up hands over anyway.
             is_leader: is_leader && !self.shared.has_given_up(metrics.current_term),
@@ -281,6 +285,22 @@ impl Driver {
             tracing::info!(successor, "the lead is handed over");
             // A failure shows in the metrics.
             let _ = self.raft.trigger().transfer_leader(successor).await;
+        }
+    }
+
+    /// Whether the log waits for room; it says so when that changes.
+    fn look_for_room(&mut self) {
+        let has_no_room = self.log.has_no_room();
+        if std::mem::replace(&mut self.has_no_room, has_no_room) == has_no_room {
+            return;
+        }
+        if has_no_room {
+            tracing::error!(
+                "the disk has no room for the journal: what this member is to write waits until \
+                 there is some; make room"
+            );
+        } else {
+            tracing::info!("the journal has room again, and this member goes on");
         }
     }
 
@@ -343,6 +363,8 @@ impl Driver {
             drop(stands);
             let _ = acknowledger.await;
         }
+        // The engine does not end before its log answers.
+        log.give_up_room();
         let _ = raft.shutdown().await;
         log.close();
         shared.progress.close();

@@ -140,7 +140,7 @@ fn flap(world: &World, one: u64, other: u64) {
 fn disk(world: &World, kind: u64, id: u64) {
     let disk = world.members[&id].disk.clone();
     let stall = world.dice.duration(Duration::from_millis(100), Duration::from_secs(15));
-    let full = world.dice.duration(Duration::from_millis(50), Duration::from_secs(3));
+    let full = world.dice.duration(Duration::from_millis(50), Duration::from_secs(8));
     match kind {
         15 | 16 => {
             disk.stall(true);

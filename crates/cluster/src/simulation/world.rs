@@ -315,8 +315,12 @@ impl World {
     pub(super) async fn revive(&mut self) {
         let ids: Vec<u64> = self.members.keys().copied().collect();
         for id in ids {
-            let log = self.members[&id].log();
-            if log.is_none_or(|log| matches!(log.role(), Role::Failed(_))) {
+            let role = self.members[&id].log().map(|log| log.role());
+            if let Some(Role::Failed(reason)) = &role {
+                // That is waited for.
+                assert!(!reason.contains("no space"), "node {id} ended: {reason}");
+            }
+            if role.is_none_or(|role| matches!(role, Role::Failed(_))) {
                 self.crash(id);
                 self.start(id).await;
             }
