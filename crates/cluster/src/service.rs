@@ -18,6 +18,7 @@ use history::log::StateMachine;
 use journal::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::asks::{ASK_READ, Asks};
@@ -33,8 +34,8 @@ use crate::transport::{
 use crate::types::Runtime;
 use crate::watcher::{Impediment, Watcher};
 
-/// How long a start waits for what was committed while this member was not there: clients are
-/// served after it. Alone, or among too few, a member serves what it has.
+/// How long a start waits for what was acknowledged before it: clients are served after it. Alone,
+/// or among too few, a member serves what it has, and says that it has not caught up.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
 
 /// What others ask of the directory.
@@ -128,7 +129,7 @@ impl Service {
             peers.know(*member, &node.address);
         }
         let asks = Asks::Peers(peers.clone());
-        let every = options.compare_every;
+        let (every, again) = (options.compare_every, options.heartbeat());
         let (digests, kept) = (Arc::clone(&state), errands.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
@@ -165,11 +166,18 @@ impl Service {
             tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
         let server =
             serve(listener, credentials, Arc::new(handler), ServerLimits::default(), &peers);
-        caught_up(&engine, CATCH_UP_WAIT).await?;
+        let mut catching_up = tokio::spawn(caught_up(log.0.clone(), again));
+        match timeout(CATCH_UP_WAIT, &mut catching_up).await {
+            Ok(caught_up) => caught_up.map_err(|error| error.to_string())??,
+            Err(_) => tracing::warn!(
+                "this member reaches no majority, or is far behind: it serves what it has"
+            ),
+        }
         let watcher = tokio::spawn(watcher.run());
         let comparing = tokio::spawn(comparing.run());
         let until_closed = async move {
             let _ = driver.await;
+            catching_up.abort();
             watcher.abort();
             comparing.abort();
             drop(server);

@@ -124,6 +124,11 @@ impl Shared {
         *confirmed = (*confirmed).max(Some(began));
     }
 
+    /// Whether such a question was ever answered.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// What is visible, if that is all that was acknowledged `staleness_ms` ago.
     pub(crate) fn bounded(&self, staleness_ms: u64) -> Option<Lsn> {
         let confirmed = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -224,6 +224,7 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
         services.insert(id, cluster.start(id, &disks[&id], Arc::clone(&ledger) as _));
         // It serves nobody before it has caught up.
         assert_eq!(ledger.last(), last);
+        assert!(services[&id].status().has_caught_up);
         ledgers.insert(id, ledger);
     }
     let mut tail = services[&1].log().tail(Lsn(1)).unwrap();
@@ -246,7 +247,16 @@ fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
     let service = cluster.start(1, &SimDisk::new(1), Arc::clone(&ledger) as _);
     assert_eq!(service.log().role(), Role::Alone);
     assert_eq!(barrier(&*service.log(), ReadLevel::Local), Lsn(0));
+    assert!(!service.status().has_caught_up, "nobody told it what there is");
+    // With another one it goes on by itself.
+    let other = Arc::new(Ledger::default());
+    other.begin_at(LogPosition { term: 1, index: 1 });
+    let other = cluster.start(2, &SimDisk::new(2), other as _);
+    for service in [&service, &other] {
+        wait_for("it catches up", || service.status().has_caught_up.then_some(()));
+    }
     service.log().close();
+    other.log().close();
 }
 
 /// Members of a new cluster, whose parts are as `change` makes them.

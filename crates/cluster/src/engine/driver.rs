@@ -374,32 +374,6 @@ impl Driver {
     }
 }
 
-/// Waits, no longer than `limit`, until this server has applied what it knew to be committed before
-/// it was ended, and what the others have committed meanwhile: a client that was answered here must
-/// not see less after a restart.
-///
-/// # Errors
-/// When the engine ended meanwhile.
-pub(crate) async fn caught_up(raft: &Engine, limit: Duration) -> Result<(), String> {
-    let mut metrics = raft.metrics();
-    let caught_up = async {
-        raft.wait_for_recovery(None).await.map_err(|error| error.to_string())?;
-        loop {
-            let now = metrics.borrow_watched().clone();
-            let committed = now.cluster_committed;
-            let is_there = committed.is_some() && now.last_applied >= committed;
-            if now.current_leader.is_some() && is_there {
-                return Ok(());
-            }
-            if metrics.changed().await.is_err() {
-                return Err("the engine of the cluster ended".to_owned());
-            }
-        }
-    };
-    // Alone, or among too few, it serves what it has.
-    timeout(limit, caught_up).await.unwrap_or(Ok(()))
-}
-
 /// The other voters, as the leader knows them.
 fn voters(
     metrics: &RaftMetrics<Types>,

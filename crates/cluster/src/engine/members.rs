@@ -36,6 +36,9 @@ pub struct Status {
     pub quorum_age: Option<Duration>,
     /// How long ago this server heard of whoever leads; none if it never did.
     pub heard_age: Option<Duration>,
+    /// Whether it has had all that was acknowledged, at some moment since its start: whoever leads
+    /// said so.
+    pub has_caught_up: bool,
     /// Records without effect since its start.
     pub voids: u64,
     /// The last record after which its state was compared with those of other members, and was the
@@ -87,6 +90,7 @@ impl Members {
             committed_index: committed.unwrap_or(0),
             quorum_age: metrics.last_quorum_acked.map(|at| at.elapsed()),
             heard_age: shared.heard_age(),
+            has_caught_up: shared.has_caught_up(),
             voids: shared.voids(),
             alike,
             difference,

@@ -266,17 +266,18 @@ impl World {
         };
         let clock = self.clocks[&id];
         let started = clock.scope(Runtime::scope(seed, engine::start(parts, link))).await;
-        let engine::Started { log, receiver, engine, .. } =
+        let engine::Started { log, receiver, .. } =
             started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
         let log = Arc::new(log);
         self.network.join(id, receiver, &log);
-        *member.running.lock().unwrap() = Some(log);
+        *member.running.lock().unwrap() = Some(Arc::clone(&log));
         if self.kind.plant == Some(Plant::ServesAtOnce) {
             member.serve(life, &self.seen);
         }
         let (member, seen) = (Arc::clone(member), Arc::clone(&self.seen));
+        let caught_up = caught_up(log.0.clone(), Duration::from_millis(100));
         Runtime::spawn(async move {
-            if caught_up(&engine, Duration::from_secs(3600)).await.is_ok() {
+            if caught_up.await.is_ok() {
                 member.serve(life, &seen);
             }
         });

@@ -45,6 +45,7 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .value("roster-cluster-last-index", &state.last_index.to_string())
         .values("roster-cluster-unconfirmed", unconfirmed)
         .values("roster-cluster-quorum-us", state.quorum_age_us.map(|us| us.to_string()))
+        .value("roster-cluster-caught-up", if state.has_caught_up { "1" } else { "0" })
         .value("roster-cluster-voids", &state.voids.to_string())
         .values("roster-cluster-alike-lsn", state.alike_lsn.map(|lsn| lsn.to_string()))
         .value("roster-cluster-data-differ", if state.difference.is_some() { "1" } else { "0" })
