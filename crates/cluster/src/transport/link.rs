@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::connection::{Connection, DialError, Dialing};
 use super::frame::Purpose;
@@ -19,6 +19,9 @@ pub const BACKOFF_MIN_MS: u64 = 25;
 /// The longest wait between two attempts, in milliseconds: a vote must not miss a node that has
 /// come back.
 pub const BACKOFF_MAX_MS: u64 = 400;
+/// How long one that is turned away tries again every [`BACKOFF_MIN_MS`] before that counts as a
+/// failure, in milliseconds: others come from the same machine, and each time another may get in.
+pub const TURNED_AWAY_MAX_MS: u64 = 1_000;
 /// A connection that breaks before this many milliseconds is a failure like one that is refused.
 const SHORT_LIVED_MS: u64 = 1_000;
 
@@ -128,7 +131,15 @@ impl Link {
 
     async fn attempt(self: Arc<Self>, dialing: Dialing, when: Instant) {
         sleep_until(when).await;
-        let outcome = Connection::dial(&dialing).await;
+        let last = Instant::now() + Duration::from_millis(TURNED_AWAY_MAX_MS);
+        let outcome = loop {
+            match Connection::dial(&dialing).await {
+                Err(DialError::TurnedAway) if Instant::now() < last => {
+                    sleep(Duration::from_millis(BACKOFF_MIN_MS)).await;
+                }
+                outcome => break outcome,
+            }
+        };
         let mut state = self.state();
         if state.address != dialing.address {
             // Where nobody is to be sought any more.
