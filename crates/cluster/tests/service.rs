@@ -467,8 +467,13 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
         ask(&*log, ReadLevel::Linearizable),
         Err(NotNow::NoQuorum { heard: Some(_) })
     ));
+    // Nor is anybody kept who waits for a change.
+    for number in [1, 1, 2] {
+        let answer = ask(&*log, ReadLevel::AtLeast(Lsn(number)));
+        assert!(matches!(answer, Err(NotNow::NoQuorum { heard: Some(_) })), "{answer:?}");
+    }
     gates[&follower].set_shut(false);
-    assert_eq!(barrier(&*log, ReadLevel::AtLeast(Lsn(1))), Lsn(1));
+    while ask(&*log, ReadLevel::AtLeast(Lsn(1))) != Ok(Lsn(1)) {}
     while ask(&*log, ReadLevel::Linearizable) != Ok(Lsn(1)) {}
 
     // Nobody else is there any more.

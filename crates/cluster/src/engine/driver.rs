@@ -71,6 +71,7 @@ impl Driver {
                     }
                 }
                 _ = ticks.tick() => {
+                    self.shared.progress.grow_older(self.barrier_ages(), self.shared.no_quorum());
                     self.look().await;
                     self.judge().await;
                 }
@@ -81,6 +82,14 @@ impl Driver {
                 },
             }
         }
+    }
+
+    /// How many heartbeats somebody may wait for what is not applied: no longer than anybody waits
+    /// for a change, or for the outcome of one.
+    fn barrier_ages(&self) -> u64 {
+        let longest = self.options.outcome_wait.max(self.options.read_wait());
+        let ages = longest.as_nanos().div_ceil(self.options.heartbeat().as_nanos().max(1));
+        u64::try_from(ages).unwrap_or(u64::MAX)
     }
 
     async fn carry_out(&mut self, command: Command) {

@@ -362,7 +362,8 @@ impl Desk {
             Told::Round(outcome) => self.end_round(outcome),
             Told::Moved(outcome) => {
                 self.is_watching = false;
-                if let Err(error) = outcome {
+                // Where it took long it is asked again.
+                if let Err(error @ NotNow::Closed) = outcome {
                     let refusal = over(&error);
                     self.for_changes.drain(..).for_each(|one| one.end(Err(refusal.clone())));
                 }

@@ -340,10 +340,12 @@ async fn attempts_are_shared_by_all_who_wait() {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&attempts);
     tokio::spawn(async move {
+        let mut kept = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
             // No TLS.
             stream.write_all(b"no such thing\n").await.unwrap();
+            kept.push(stream);
         }
     });
     let asks = (0..500).map(|_| peers.ask(2, b"x".to_vec(), LONG));
