@@ -51,6 +51,8 @@ pub(crate) struct Watched {
     pub(crate) impediment: Option<String>,
     /// The others that said lately that nothing speaks against theirs; none where nobody asks.
     pub(crate) fit: Option<BTreeSet<u64>>,
+    /// Which of the others speak other versions, in a sentence each.
+    pub(crate) versions: Vec<String>,
 }
 
 impl Shared {

@@ -85,6 +85,7 @@ impl Cluster {
             credentials: Credentials::load(&directory, identity).unwrap(),
             listener,
             asked_here: Arc::new(|octets, done| done(octets)),
+            asks_version: 1,
             clock: Arc::new(SystemClock::new()),
             impediment: Arc::new(|| None),
         }
@@ -317,6 +318,28 @@ fn a_leader_against_which_something_speaks_hands_the_lead_over() {
         }
         std::thread::park_timeout(Duration::from_secs(1));
     }
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn members_that_speak_other_versions_say_which_is_to_be_upgraded() {
+    let mut cluster = Cluster::new(3);
+    let services = all_of(&mut cluster, |parts| {
+        parts.asks_version = if parts.options.id == 3 { 2 } else { 1 };
+    });
+    let said = |id: u64, count: usize| {
+        wait_for("it says so", || {
+            let versions = services[&id].status().versions;
+            (versions.len() == count).then(|| versions.join("\n"))
+        })
+    };
+    for id in [1, 2] {
+        let said = said(id, 1);
+        assert!(said.starts_with("member 3 speaks version 2 of the form"), "{said}");
+        assert!(said.ends_with(&format!("upgrade member {id}")), "{said}");
+    }
+    let said = said(3, 2);
+    assert!(said.contains("upgrade member 1\n") && said.ends_with("upgrade member 2"), "{said}");
     services.values().for_each(|service| service.log().close());
 }
 

@@ -48,6 +48,9 @@ pub struct Status {
     pub difference: Option<String>,
     /// Why it should not lead; none if nothing speaks against it.
     pub unfit: Option<String>,
+    /// Members that speak other versions than this one of what members say to each other: which of
+    /// them, what follows, and which to upgrade, in a sentence each.
+    pub versions: Vec<String>,
     /// All that take part, by number.
     pub members: Vec<MemberStatus>,
 }
@@ -95,6 +98,7 @@ impl Members {
             alike,
             difference,
             unfit: shared.unfit(),
+            versions: shared.watched().versions.clone(),
             members: self.members(&metrics),
         }
     }

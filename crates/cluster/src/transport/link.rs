@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::connection::{Connection, DialError, Dialing};
 use super::frame::Purpose;
+use super::greeting::GreetingError;
 
 /// The wait after the first failure, in milliseconds; each further one doubles it.
 pub const BACKOFF_MIN_MS: u64 = 25;
@@ -41,6 +42,8 @@ struct State {
     /// When the next attempt may be made.
     next: Instant,
     error: String,
+    /// The version of the protocol that the node spoke last, if it was another one.
+    other_protocol: Option<u16>,
     /// Whether the log says that the node cannot be reached.
     is_reported: bool,
 }
@@ -59,6 +62,7 @@ impl Link {
             failures: 0,
             next: Instant::now(),
             error: String::new(),
+            other_protocol: None,
             is_reported: false,
         };
         let attempts = watch::Sender::new(0);
@@ -67,6 +71,11 @@ impl Link {
 
     pub(crate) fn purpose(&self) -> Purpose {
         self.first.purpose
+    }
+
+    /// The version of the protocol that the node spoke last, if it was another one.
+    pub(crate) fn other_protocol(&self) -> Option<u16> {
+        self.state().other_protocol
     }
 
     /// The node has moved; a connection to where it was is closed.
@@ -160,6 +169,7 @@ impl Link {
                     tracing::info!(node, address, ?purpose, "the node is reached again");
                 }
                 state.is_reported = false;
+                state.other_protocol = None;
                 state.error.clear();
                 let connection = Arc::new(connection);
                 state.phase = Phase::Open { connection, since: Instant::now() };
@@ -170,6 +180,9 @@ impl Link {
                     tracing::warn!(node, address, ?purpose, %error, "the node cannot be reached");
                 }
                 state.is_reported = true;
+                if let DialError::Greeting(GreetingError::Protocol { theirs }) = &error {
+                    state.other_protocol = Some(*theirs);
+                }
                 state.failures = state.failures.saturating_add(1);
                 state.next = Instant::now() + backoff(state.failures);
                 state.error = format!("{address}: {error}");

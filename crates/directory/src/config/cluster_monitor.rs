@@ -52,6 +52,7 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-difference", state.difference)
         .value("roster-cluster-unfit", if state.unfit.is_some() { "1" } else { "0" })
         .values("roster-cluster-unfit-reason", state.unfit)
+        .values("roster-cluster-versions-differ", state.versions)
         .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-cluster-error", state.error)
         .done()

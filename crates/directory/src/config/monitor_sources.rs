@@ -166,6 +166,9 @@ pub struct ClusterState {
     pub difference: Option<String>,
     /// Why it should not lead; none if nothing speaks against it.
     pub unfit: Option<String>,
+    /// Which members speak other versions of what members say to each other, what follows, and
+    /// which to upgrade, in a sentence each.
+    pub versions: Vec<String>,
     /// Why its log has failed.
     pub error: Option<String>,
 }

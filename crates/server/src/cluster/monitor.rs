@@ -103,6 +103,7 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         alike_lsn: status.alike.map(|lsn| lsn.0),
         difference: status.difference,
         unfit: status.unfit,
+        versions: status.versions,
         error,
     }
 }
@@ -177,6 +178,7 @@ mod tests {
             alike: Some(Lsn(80)),
             difference: None,
             unfit: None,
+            versions: vec!["member 2 speaks another".to_owned()],
             members: vec![
                 member(1, Some(102), MemberState::Voter),
                 member(2, Some(99), MemberState::Voter),
@@ -205,6 +207,7 @@ mod tests {
         let leader = own(status(Role::Deciding(Reign(7)), Some(1)));
         assert_eq!((leader.role, leader.unconfirmed), ("leader", vec![(2, 3)]));
         assert_eq!((leader.applied_lsn, leader.quorum_age_us), (90, Some(3000)));
+        assert_eq!((leader.has_caught_up, leader.versions.len()), (true, 1));
         let follower = own(status(Role::Following { leader: None }, Some(2)));
         assert_eq!((follower.role, follower.unconfirmed), ("follower", Vec::new()));
         let failed = own(status(Role::Failed("no medium".to_owned()), None));

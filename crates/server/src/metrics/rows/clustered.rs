@@ -110,6 +110,13 @@ pub(super) const ROWS: &[Metric] = &[
         |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.difference.is_some()))),
     ),
     Metric::new(
+        "roster_cluster_versions_differ",
+        "cn=cluster",
+        "roster-cluster-versions-differ",
+        "How many disagreements there are with other members about versions of what members say.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.versions.len() as u64)),
+    ),
+    Metric::new(
         "roster_cluster_unfit",
         "cn=cluster",
         "roster-cluster-unfit",

@@ -305,6 +305,9 @@ async fn what_the_greeting_does_not_agree_on_is_said_clearly() {
         let peers = greeted(welcome, |stream| async move { drop(stream) }).await;
         let error = peers.ask(2, b"x".to_vec(), LONG).await.unwrap_err();
         assert!(matches!(&error, AskError::NotSent(reason) if reason.contains(says)), "{error}");
+        let others: Vec<_> = peers.other_protocols().into_iter().collect();
+        let want = (welcome.protocol != PROTOCOL).then_some((2, welcome.protocol));
+        assert_eq!(others, Vec::from_iter(want));
     }
 }
 
