@@ -224,6 +224,43 @@ async fn who_comes_from_elsewhere_ten_thousand_times_has_nothing_computed() {
     assert_eq!(node.peers().ask(2, b"ef".to_vec(), LONG).await, Ok(vec![b'f', b'e', 1]));
 }
 
+/// Many a second, who hold what they get and say nothing.
+#[tokio::test]
+async fn who_shares_the_machine_of_a_member_takes_little_and_keeps_it_not_out() {
+    let limits = ServerLimits { from_member_per_second: 20, ..ServerLimits::default() };
+    let node = node_2(Scripted::default(), limits).await;
+    assert_eq!(node.peers().ask(2, b"ab".to_vec(), LONG).await, Ok(vec![b'b', b'a', 1]));
+    let (began, address) = (Instant::now(), node.address);
+    let met = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&met);
+    let flood = tokio::spawn(async move {
+        let mut held = VecDeque::new();
+        loop {
+            // Who is turned away may see it as early as here.
+            held.push_back(TcpStream::connect(address).await.ok());
+            counted.fetch_add(1, Ordering::SeqCst);
+            if held.len() > 500 {
+                held.pop_front();
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+    // Until many more have come than may be looked at.
+    let looked_at = || {
+        let seconds = u64::try_from(began.elapsed().as_millis()).unwrap() / 1_000 + 1;
+        u64::from(limits.from_member_at_once) + seconds * u64::from(limits.from_member_per_second)
+    };
+    let (met, server) = (|| met.load(Ordering::SeqCst) as u64, &node.server);
+    until("many come", || met() > 3 * looked_at()).await;
+    until("few are looked at", || server.turned_away() + looked_at() >= met()).await;
+    // The member itself.
+    for _ in 0..3 {
+        let comes = async { while node.peers().ask(2, b"cd".to_vec(), LONG).await.is_err() {} };
+        timeout(LONG, comes).await.expect("the member gets in");
+    }
+    flood.abort();
+}
+
 #[tokio::test]
 async fn a_frame_that_breaks_the_rules_ends_the_connection() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
