@@ -123,7 +123,7 @@ impl ClusterView {
             difference: own
                 .and_then(|own| own.text("roster-cluster-difference"))
                 .map(str::to_owned),
-            versions: own.map(versions_differ).unwrap_or_default(),
+            versions: own.map(versions).unwrap_or_default(),
             members,
         })
     }
@@ -208,8 +208,8 @@ impl ClusterView {
     }
 }
 
-fn versions_differ(own: &FoundEntry) -> Vec<String> {
-    own.texts("roster-cluster-versions-differ").map(str::to_owned).collect()
+fn versions(own: &FoundEntry) -> Vec<String> {
+    own.texts("roster-cluster-versions").map(str::to_owned).collect()
 }
 
 const BASE: &str = "cn=cluster,cn=monitor";

@@ -113,8 +113,8 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_cluster_versions_differ",
         "cn=cluster",
         "roster-cluster-versions-differ",
-        "How many disagreements there are with other members about versions of what members say.",
-        |scrape, out| of_cluster(scrape, out, |state| Some(state.versions.len() as u64)),
+        "1 if others speak other versions than this member of what members say to each other.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(!state.versions.is_empty()))),
     ),
     Metric::new(
         "roster_cluster_unfit",
