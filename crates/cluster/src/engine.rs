@@ -19,6 +19,7 @@ mod watchdog;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use history::log::{
     BarrierDone, CommitDone, CommitError, CommitLog, Difference, Gone, LogBatch, Membership,
@@ -29,13 +30,12 @@ use openraft::alias::JoinHandleOf;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::rt::AsyncRuntime;
 use store::{LogPosition, Lsn};
-use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep};
 
 use self::acknowledger::Acknowledger;
 use self::command::{Command, Standing, closed};
 use self::driver::Driver;
-pub(crate) use self::driver::caught_up;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
 pub(crate) use self::watchdog::CLOCK_SKEW_MAX;
@@ -128,14 +128,46 @@ where
         stands,
         leader: tells_leader,
         purge_upto: 0,
+        has_no_room: false,
         renewed: None,
         watchdog,
         asks,
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
-    let (engine, receiver) = (raft.clone(), MemberReceiver::new(raft, Arc::clone(&shared)));
+    let engine = raft.clone();
+    let receiver = MemberReceiver::new(raft, Arc::clone(&shared), log.clone());
     let log = RaftLog(LogHandle { shared, log, commands, members, leader });
     Ok(Started { log, receiver, driver, engine })
+}
+
+/// Waits until this server has applied all that was acknowledged before it was started: whoever
+/// leads says what that is, after it has asked a majority. A client that was answered here must not
+/// see less after a restart, and what the log has by itself may be less: what the others have
+/// committed is applied before the own disk has it, and a new leader may not know yet that it is.
+///
+/// # Errors
+/// When the log ended meanwhile.
+pub(crate) async fn caught_up(log: LogHandle, again: Duration) -> Result<(), String> {
+    loop {
+        let (told, heard) = oneshot::channel();
+        // Who waits may have gone.
+        let done = move |outcome| drop(told.send(outcome));
+        log.barrier(ReadLevel::Linearizable, Box::new(done));
+        match heard.await {
+            Ok(Ok(_)) => {
+                log.shared.set_caught_up();
+                return Ok(());
+            }
+            Ok(Err(NotNow::NoQuorum { .. })) => {}
+            Ok(Err(NotNow::Closed)) | Err(_) => {
+                return Err("the log of the cluster ended".to_owned());
+            }
+        }
+        if let Some(reason) = log.shared.progress.failed() {
+            return Err(reason);
+        }
+        sleep(again).await;
+    }
 }
 
 impl RaftLog {

@@ -26,6 +26,7 @@ mod tail;
 pub mod test_support;
 pub mod transport;
 mod types;
+mod versions;
 mod watcher;
 
 pub use engine::{MemberStatus, RaftLog, Status};

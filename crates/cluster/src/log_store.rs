@@ -5,6 +5,8 @@
 //!
 //! Invariant: the callback of an append is called after the sync, in the order of the appends.
 //! Invariant: a vote, a truncation and a purge are on the medium when their call returns.
+//! Invariant: what finds no room on the medium waits for it, and all that was asked after it waits
+//! behind it: the engine is told of no failure, and of nothing that is not on the medium.
 //! Invariant: memory is bounded by [`RECENT_MAX_BYTES`], [`WAITING_MAX_BYTES`] and one append.
 
 mod medium;
@@ -39,6 +41,8 @@ pub(crate) const RECENT_MAX_BYTES: usize = 32 << 20;
 /// Entries that the medium has not written yet, in bytes. With more of them an append waits, and
 /// with it the engine: a leader whose disk stands still has others elect another one.
 pub(crate) const WAITING_MAX_BYTES: usize = 64 << 20;
+/// How often a medium that has no room is tried again.
+const ROOM_EVERY: Duration = Duration::from_secs(1);
 /// What one read of the log returns at the most, in bytes, if more than one entry.
 pub(crate) const READ_MAX_BYTES: usize = 1 << 20;
 
@@ -66,9 +70,10 @@ impl Memory {
 
 impl LogStore {
     /// The log that `medium` holds; a [`journal::Journal`] is one. There is one such log at a time
-    /// for a medium.
+    /// for a medium. What finds no room there waits for it.
     #[must_use]
     pub fn new(medium: Arc<dyn LogMedium>) -> Self {
+        medium.wait_for_room(Some(ROOM_EVERY));
         Self { medium, memory: Arc::default() }
     }
 
@@ -109,7 +114,15 @@ impl LogStore {
         if !is_empty || status.first == index || self.recent().first().is_some() {
             return Ok(());
         }
-        self.medium().reset(index).await.map_err(failed)
+        self.done(self.medium().reset(index)).await
+    }
+
+    /// Waits for what is not an append. Nothing else is asked meanwhile.
+    async fn done(&self, waiting: Waiting<()>) -> io::Result<()> {
+        self.memory.syncs.begin(Instant::now());
+        let outcome = waiting.await;
+        self.memory.syncs.end(Instant::now());
+        outcome.map_err(failed)
     }
 
     /// The last entry, written or not.
@@ -165,6 +178,21 @@ impl LogStore {
     /// less.
     pub(crate) fn before_newest(&self, bytes: u64) -> u64 {
         self.medium.before_newest(bytes)
+    }
+
+    /// Whether it waits for room on the medium, or found none the last time.
+    pub(crate) fn has_no_room(&self) -> bool {
+        self.medium.status().is_full
+    }
+
+    /// What waits for room fails, and so does what finds none from now on: the engine ends.
+    pub(crate) fn give_up_room(&self) {
+        self.medium.wait_for_room(None);
+    }
+
+    /// How long the oldest has been waiting of what is not on the medium.
+    pub(crate) fn waiting(&self, now: Instant) -> Duration {
+        self.memory.syncs.waiting(now)
     }
 
     /// The longest that making an append durable took since this was last asked, or has been
@@ -316,7 +344,7 @@ impl RaftLogStorage<Types> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         let octets = entry::encode_vote(vote).to_vec();
-        self.medium().save_vote(octets).await.map_err(failed)
+        self.done(self.medium().save_vote(octets)).await
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
@@ -374,19 +402,24 @@ impl RaftLogStorage<Types> for LogStore {
         self.recent().truncate(after);
         let last = self.written().await.map_err(failed)?;
         if after < last {
-            self.medium().truncate_suffix(after).await.map_err(failed)?;
+            self.done(self.medium().truncate_suffix(after)).await?;
         }
         Ok(())
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
         let place = entry::place(&upto);
-        let last = self.written().await.map_err(failed)?;
-        let purged = self.medium.status().purged.map_or(0, |purged| purged.index);
+        let status = self.medium.status();
+        let purged = status.purged.map_or(0, |purged| purged.index);
+        let mut last = status.last.map_or(0, |last| last.index);
+        // What is written need not wait: it may be what takes the room that is waited for.
+        if place.index > last {
+            last = self.written().await.map_err(failed)?;
+        }
         if place.index <= last {
             self.medium().purge(place.index).await.map_err(failed)?;
         } else if place.index > purged {
-            self.medium().reset_after(place).await.map_err(failed)?;
+            self.done(self.medium().reset_after(place)).await?;
         }
         self.recent().purge(upto.index);
         Ok(())

@@ -1,40 +1,70 @@
 //! Takes the messages that other members send, whatever carried them.
+//!
+//! Invariant: what the engine holds of them is bounded, also while its log waits for the disk: it
+//! answers nothing then, and who asked asks again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use openraft::errors::{Fatal, RaftError};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, TransferLeaderResponse,
     VoteRequest, VoteResponse,
 };
 use tokio::time::Instant;
 
+use crate::log_store::{LogStore, size};
 use crate::machine::Engine;
 use crate::shared::Shared;
-use crate::types::Types;
+use crate::types::{Entry, Types};
+
+/// A log that has been waiting for its disk for so long stands still.
+const STILL_AFTER: Duration = Duration::from_secs(1);
+/// What the engine is given while its log stands still, in bytes.
+pub(crate) const STILL_MAX_BYTES: usize = 32 << 20;
+/// What a message takes there beside its entries, about, in bytes.
+const MESSAGE_BYTES: usize = 512;
 
 /// Takes the messages of other members; clones are the same.
 #[derive(Clone)]
 pub struct MemberReceiver {
     engine: Engine,
     shared: Arc<Shared>,
+    log: LogStore,
+    /// What the engine was given since its log stands still, in bytes.
+    given: Arc<AtomicUsize>,
 }
 
 impl MemberReceiver {
-    pub(crate) const fn new(engine: Engine, shared: Arc<Shared>) -> Self {
-        Self { engine, shared }
+    pub(crate) fn new(engine: Engine, shared: Arc<Shared>, log: LogStore) -> Self {
+        Self { engine, shared, log, given: Arc::default() }
+    }
+
+    /// Whether the engine can be given a message with these entries.
+    fn admit(&self, now: Instant, entries: &[Entry]) -> Result<(), String> {
+        if self.log.waiting(now) < STILL_AFTER {
+            self.given.store(0, Ordering::Relaxed);
+            return Ok(());
+        }
+        if self.given.load(Ordering::Relaxed) >= STILL_MAX_BYTES {
+            return Err("the log of this member waits for its disk".to_owned());
+        }
+        let bytes = MESSAGE_BYTES + entries.iter().map(size).sum::<usize>();
+        self.given.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Entries, or a heartbeat.
     ///
     /// # Errors
-    /// When the engine ended.
+    /// A sentence, when the engine ended, or holds too much because its log waits for the disk.
     pub async fn append(
         &self,
         request: AppendEntriesRequest<Types>,
-    ) -> Result<AppendEntriesResponse<Types>, RaftError<Types>> {
+    ) -> Result<AppendEntriesResponse<Types>, String> {
         let began = Instant::now();
-        let response = self.engine.append_entries(request).await?;
+        self.admit(began, &request.entries)?;
+        let response = self.engine.append_entries(request).await.map_err(|it| it.to_string())?;
         if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
             self.shared.heard(began);
         }
@@ -44,33 +74,33 @@ impl MemberReceiver {
     /// A candidate asks for the vote.
     ///
     /// # Errors
-    /// When the engine ended.
-    pub async fn vote(
-        &self,
-        request: VoteRequest<Types>,
-    ) -> Result<VoteResponse<Types>, RaftError<Types>> {
-        self.engine.vote(request).await
+    /// A sentence, when the engine ended, or holds too much because its log waits for the disk.
+    pub async fn vote(&self, request: VoteRequest<Types>) -> Result<VoteResponse<Types>, String> {
+        self.admit(Instant::now(), &[])?;
+        self.engine.vote(request).await.map_err(|it| it.to_string())
     }
 
     /// A server asks whether it would get the vote.
     ///
     /// # Errors
-    /// When the engine ended.
+    /// A sentence, when the engine ended, or holds too much because its log waits for the disk.
     pub async fn pre_vote(
         &self,
         request: VoteRequest<Types>,
-    ) -> Result<VoteResponse<Types>, RaftError<Types>> {
-        self.engine.pre_vote(request).await
+    ) -> Result<VoteResponse<Types>, String> {
+        self.admit(Instant::now(), &[])?;
+        self.engine.pre_vote(request).await.map_err(|it| it.to_string())
     }
 
     /// The leader hands the lead over.
     ///
     /// # Errors
-    /// When the engine ended.
+    /// A sentence, when the engine ended, or holds too much because its log waits for the disk.
     pub async fn transfer(
         &self,
         request: TransferLeaderRequest<Types>,
-    ) -> Result<TransferLeaderResponse<Types>, Fatal<Types>> {
-        self.engine.handle_transfer_leader(request).await
+    ) -> Result<TransferLeaderResponse<Types>, String> {
+        self.admit(Instant::now(), &[])?;
+        self.engine.handle_transfer_leader(request).await.map_err(|it| it.to_string())
     }
 }

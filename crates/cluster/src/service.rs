@@ -18,6 +18,7 @@ use history::log::StateMachine;
 use journal::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_READ, ASK_STATUS, Asks, ask_all};
@@ -31,10 +32,11 @@ use crate::transport::{
     AskError, Credentials, EngineHandler, Peers, Responding, ServerLimits, serve,
 };
 use crate::types::Runtime;
+use crate::versions::{ASKS_VERSION_UNTOLD, Versions};
 use crate::watcher::{Impediment, Watcher};
 
-/// How long a start waits for what was committed while this member was not there: clients are
-/// served after it. Alone, or among too few, a member serves what it has.
+/// How long a start waits for what was acknowledged before it: clients are served after it. Alone,
+/// or among too few, a member serves what it has, and says that it has not caught up.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
 
 /// Answers what other members ask of the directory: gets the octets, and what takes the answer.
@@ -61,6 +63,8 @@ pub struct ServiceParts {
     pub listener: TcpListener,
     /// What answers the others.
     pub asked_here: AskedHere,
+    /// The version of the form of what they ask of it.
+    pub asks_version: u16,
     /// What tells the time.
     pub clock: Arc<dyn Clock>,
     /// What speaks against this member's leading.
@@ -115,7 +119,7 @@ impl Service {
         runtime: Handle,
     ) -> Result<(Arc<Self>, impl Future<Output = ()>), String> {
         let ServiceParts { options, state, journal, credentials, listener, .. } = parts;
-        let ServiceParts { asked_here, clock, impediment, .. } = parts;
+        let ServiceParts { asked_here, asks_version, clock, impediment, .. } = parts;
         let (errands, _) = Errands::on_thread("raft-apply").map_err(|error| error.to_string())?;
         let id = options.id;
         let peers = Peers::new(credentials.clone());
@@ -123,14 +127,14 @@ impl Service {
             peers.know(*member, &node.address);
         }
         let asks = Asks::Peers(peers.clone());
-        let every = options.compare_every;
+        let (every, again) = (options.compare_every, options.heartbeat());
         let (digests, kept) = (Arc::clone(&state), errands.clone());
         let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
         let started = engine::start(parts, peers.clone()).await?;
         let Started { log, receiver, driver, engine } = started;
         let log = Arc::new(log);
         // Nobody has said yet that he can lead.
-        log.0.set_watched(Watched { impediment: None, fit: Some(BTreeSet::new()) });
+        log.0.set_watched(Watched { fit: Some(BTreeSet::new()), ..Watched::default() });
         let comparing = Comparing {
             id,
             every,
@@ -144,9 +148,11 @@ impl Service {
             log: log.0.clone(),
             state: digests,
             asked_here: Arc::clone(&asked_here),
+            asks_version,
             clock: Arc::clone(&clock),
         };
         let watcher = Watcher {
+            own: Versions { id, asks: asks_version },
             log: log.0.clone(),
             peers: peers.clone(),
             credentials: credentials.clone(),
@@ -159,11 +165,18 @@ impl Service {
             tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
         let server =
             serve(listener, credentials, Arc::new(handler), ServerLimits::default(), &peers);
-        caught_up(&engine, CATCH_UP_WAIT).await?;
+        let mut catching_up = tokio::spawn(caught_up(log.0.clone(), again));
+        match timeout(CATCH_UP_WAIT, &mut catching_up).await {
+            Ok(caught_up) => caught_up.map_err(|error| error.to_string())??,
+            Err(_) => tracing::warn!(
+                "this member reaches no majority, or is far behind: it serves what it has"
+            ),
+        }
         let watcher = tokio::spawn(watcher.run());
         let comparing = tokio::spawn(comparing.run());
         let until_closed = async move {
             let _ = driver.await;
+            catching_up.abort();
             watcher.abort();
             comparing.abort();
             drop(server);
@@ -260,6 +273,8 @@ pub struct MemberReport {
     pub is_unfit: bool,
     /// The time there, in microseconds since 1970.
     pub clock_us: u64,
+    /// The version of the form of what is asked of its directory.
+    pub asks_version: u16,
 }
 
 impl MemberReport {
@@ -274,6 +289,7 @@ impl MemberReport {
             is_failed: matches!(status.role, history::log::Role::Failed(_)),
             is_unfit: status.unfit.is_some(),
             clock_us: 0,
+            asks_version: 0,
         }
     }
 
@@ -282,10 +298,11 @@ impl MemberReport {
         let mut out: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         out.extend([u8::from(self.is_failed), u8::from(self.is_unfit)]);
         out.extend_from_slice(&self.clock_us.to_le_bytes());
+        out.extend_from_slice(&self.asks_version.to_le_bytes());
         out
     }
 
-    /// Later releases may say more.
+    /// Later releases may say more, and earlier ones do not say which version they speak.
     pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
         let (numbers, rest) = octets.split_at_checked(32)?;
         let ([is_failed, is_unfit], rest) = rest.split_first_chunk()?;
@@ -293,6 +310,8 @@ impl MemberReport {
         let mut numbers = numbers
             .chunks_exact(8)
             .map(|octets| octets.first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets)));
+        let (clock_us, rest) = rest.split_first_chunk()?;
+        let asks_version = rest.first_chunk().map(|octets| u16::from_le_bytes(*octets));
         Some(Self {
             term: numbers.next()?,
             applied_lsn: numbers.next()?,
@@ -300,7 +319,8 @@ impl MemberReport {
             committed_index: numbers.next()?,
             is_failed,
             is_unfit,
-            clock_us: u64::from_le_bytes(*rest.first_chunk()?),
+            clock_us: u64::from_le_bytes(*clock_us),
+            asks_version: asks_version.unwrap_or(ASKS_VERSION_UNTOLD),
         })
     }
 }
@@ -310,6 +330,7 @@ struct MemberAsks {
     log: LogHandle,
     state: Arc<dyn StateMachine>,
     asked_here: AskedHere,
+    asks_version: u16,
     clock: Arc<dyn Clock>,
 }
 
@@ -335,7 +356,8 @@ impl MemberAsks {
             Some(ASK_DIGESTS) => drop(answer.send(encode(&self.state.digests()))),
             Some(ASK_STATUS) => {
                 let report = MemberReport::of(&self.log.status());
-                let report = MemberReport { clock_us: self.clock.now().0, ..report };
+                let (clock_us, asks_version) = (self.clock.now().0, self.asks_version);
+                let report = MemberReport { clock_us, asks_version, ..report };
                 drop(answer.send(report.encode()));
             }
             Some(_) | None => return Box::pin(async { Err("nobody knows that".to_owned()) }),
@@ -358,10 +380,13 @@ mod tests {
             is_failed: false,
             is_unfit: true,
             clock_us: 6,
+            asks_version: 7,
         };
         let mut octets = report.encode();
         assert_eq!(MemberReport::decode(&octets), Some(report));
-        assert_eq!(MemberReport::decode(&octets[..octets.len() - 1]), None);
+        let untold = MemberReport { asks_version: 1, ..report };
+        assert_eq!(MemberReport::decode(&octets[..octets.len() - 2]), Some(untold));
+        assert_eq!(MemberReport::decode(&octets[..octets.len() - 3]), None);
         octets.push(9);
         assert_eq!(MemberReport::decode(&octets), Some(report));
         let failed = MemberReport { is_failed: true, is_unfit: false, ..report };

@@ -1,7 +1,7 @@
 //! What the engine's thread shares with the rest of the server.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(crate) struct Shared {
     flushed: Mutex<LogPosition>,
     /// When whoever leads was heard last.
     heard: Mutex<Option<Instant>>,
+    /// See [`Self::has_caught_up`].
+    has_caught_up: AtomicBool,
     /// Records that had no effect.
     voids: AtomicU64,
     compared: Mutex<Compared>,
@@ -48,6 +50,8 @@ pub(crate) struct Watched {
     pub(crate) impediment: Option<String>,
     /// The others that said lately that nothing speaks against theirs; none where nobody asks.
     pub(crate) fit: Option<BTreeSet<u64>>,
+    /// Which of the others speak other versions, in a sentence each.
+    pub(crate) versions: Vec<String>,
 }
 
 impl Shared {
@@ -59,6 +63,7 @@ impl Shared {
             given_up: AtomicU64::new(0),
             flushed: Mutex::new(flushed),
             heard: Mutex::new(None),
+            has_caught_up: AtomicBool::new(false),
             voids: AtomicU64::new(0),
             compared: Mutex::default(),
             watched: Mutex::default(),
@@ -110,6 +115,16 @@ impl Shared {
     pub(crate) fn heard_age(&self) -> Option<Duration> {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.map(|at| at.elapsed())
+    }
+
+    /// All that was acknowledged before the start is applied here.
+    pub(crate) fn set_caught_up(&self) {
+        self.has_caught_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all that was acknowledged before the start is applied here.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.has_caught_up.load(Ordering::Relaxed)
     }
 
     /// Nobody can tell what was acknowledged.

@@ -31,7 +31,7 @@ struct Shared {
     /// How long a sync takes, from and to, in µs.
     sync_us: RangeInclusive<u64>,
     state: Mutex<State>,
-    /// A stall ended, or an opening.
+    /// A stall ended, or an opening, or there is room.
     changed: Notify,
 }
 
@@ -51,6 +51,8 @@ struct State {
     is_syncing: bool,
     is_stalled: bool,
     is_full: bool,
+    /// What finds no room waits for it.
+    waits_for_room: bool,
     fails_next_sync: bool,
     status: JournalStatus,
 }
@@ -162,9 +164,10 @@ impl SimulatedLog {
         self.shared.changed.notify_waiters();
     }
 
-    /// Refuses everything for want of space until it is called with `false`.
+    /// Leaves no room until it is called with `false`: everything waits for it, or is refused.
     pub fn fill(&self, is_full: bool) {
         self.state().is_full = is_full;
+        self.shared.changed.notify_waiters();
     }
 
     /// The entries that can be read and are not purged, in order.
@@ -209,7 +212,7 @@ impl SimulatedLog {
             let changed = self.shared.changed.notified();
             let is_stalled = {
                 let state = self.state();
-                state.opening == opening && state.is_stalled
+                state.opening == opening && state.stands_still()
             };
             if !is_stalled {
                 return;
@@ -236,13 +239,16 @@ impl State {
         self.queue.iter().any(|queued| !matches!(queued.answer, Answer::Nobody))
     }
 
+    /// Whether no sync ends.
+    const fn stands_still(&self) -> bool {
+        self.is_stalled || (self.is_full && self.waits_for_room)
+    }
+
     /// Whether anything can be written.
     fn check(&self) -> Result<(), JournalError> {
         match &self.status.is_poisoned {
             Some(reason) => Err(JournalError::Poisoned { reason: reason.clone() }),
-            None if self.is_full => {
-                Err(JournalError::NoSpace { text: "the disk is full".to_owned() })
-            }
+            None if self.is_full && !self.waits_for_room => Err(no_space()),
             None => Ok(()),
         }
     }
@@ -263,7 +269,8 @@ impl State {
             }
             return Some(answers);
         }
-        for queued in self.queue.drain(..count) {
+        // Less, if what waited for room was given up.
+        for queued in self.queue.drain(..count.min(self.queue.len())) {
             if let Some(change) = queued.change {
                 self.durable.apply(change);
             }
@@ -329,6 +336,10 @@ impl Contents {
         let low = self.first().saturating_sub(1).max(self.purged_index());
         JournalError::OutOfRange { what, index, low, high: self.next.saturating_sub(1) }
     }
+}
+
+fn no_space() -> JournalError {
+    JournalError::NoSpace { text: "the disk is full".to_owned() }
 }
 
 /// One time that the medium is open.
@@ -483,6 +494,22 @@ impl LogMedium for Opened {
             taken >= bytes
         });
         before.map_or(0, |(index, _)| index.saturating_sub(1))
+    }
+
+    fn wait_for_room(&self, every: Option<Duration>) {
+        let mut state = self.log.state();
+        if state.opening != self.opening {
+            return;
+        }
+        state.waits_for_room = every.is_some();
+        if state.waits_for_room || !state.is_full {
+            return;
+        }
+        state.shown = state.durable.clone();
+        let queue = std::mem::take(&mut state.queue);
+        drop(state);
+        self.log.shared.changed.notify_waiters();
+        queue.into_iter().for_each(|it| it.answer.give(it.outcome.and(Err(no_space()))));
     }
 
     /// Who opens it anew is not in the way of this one.

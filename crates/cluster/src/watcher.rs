@@ -16,6 +16,7 @@ use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
 use crate::service::MemberReport;
 use crate::shared::Watched;
 use crate::transport::{Credentials, Peers};
+use crate::versions::{self, Heard, Versions};
 
 /// How often the others are asked.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ const IMPEDED_LOOKS: u32 = 3;
 pub type Impediment = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 pub(crate) struct Watcher {
+    pub(crate) own: Versions,
     pub(crate) log: LogHandle,
     pub(crate) peers: Peers,
     pub(crate) credentials: Credentials,
@@ -45,19 +47,30 @@ impl Watcher {
         let mut ticks = interval(WATCH_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut looks, mut number, mut looking) = (0, 0u64, None);
+        let mut versions = Vec::new();
         loop {
             ticks.tick().await;
             number += 1;
             let impediment = self.impediment(&mut looking, number).await;
             let others = self.others().await;
             let offsets: Vec<i64> = others.iter().map(|(_, _, offset)| *offset).collect();
+            versions = self.versions(&others, &versions);
             let fit = others.iter().filter(|(_, report, _)| !report.is_unfit).map(|(id, ..)| *id);
             let fit = Some(fit.collect::<BTreeSet<u64>>());
             let impediment = impediment.or_else(|| skew(&offsets));
             looks = if impediment.is_some() { looks + 1 } else { 0 };
             let impediment = impediment.filter(|_| looks >= IMPEDED_LOOKS);
-            self.log.set_watched(Watched { impediment, fit });
+            self.log.set_watched(Watched { impediment, fit, versions: versions.clone() });
         }
+    }
+
+    /// Who speaks other versions; the log is told what is new since `before`.
+    fn versions(&self, others: &[(u64, MemberReport, i64)], before: &[String]) -> Vec<String> {
+        let asks = others.iter().map(|(id, report, _)| (*id, report.asks_version)).collect();
+        let protocols = self.peers.other_protocols();
+        let now = self.own.differing(&Heard { protocols, asks });
+        versions::tell(before, &now);
+        now
     }
 
     /// What the directory says, and what the file system does; a look that has not ended yet goes

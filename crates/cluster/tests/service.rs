@@ -115,6 +115,7 @@ impl Cluster {
             credentials: Credentials::load(&directory, identity).unwrap(),
             listener,
             asked_here: Arc::new(|octets, done| done(octets)),
+            asks_version: 1,
             clock: Arc::new(SystemClock::new()),
             impediment: Arc::new(|| None),
         }
@@ -154,7 +155,7 @@ impl Bench for OneMember {
     }
 
     fn fill_medium(&mut self, _: bool) -> bool {
-        // A member whose log cannot grow ends its engine, and another one leads.
+        // A member whose log cannot grow waits for room, and another one leads.
         false
     }
 }
@@ -237,6 +238,7 @@ fn three_members_go_on_without_the_leader_and_take_it_back() {
         services.insert(id, cluster.start(id, Arc::clone(&ledger) as _));
         // It serves nobody before it has caught up.
         assert_eq!(ledger.last(), last);
+        assert!(services[&id].status().has_caught_up);
         ledgers.insert(id, ledger);
     }
     let mut tail = services[&1].log().tail(Lsn(1)).unwrap();
@@ -257,7 +259,14 @@ fn a_member_that_reaches_nobody_starts_and_decides_nothing() {
     let service = cluster.start(1, ledger());
     assert_eq!(service.log().role(), Role::Alone);
     assert_eq!(barrier(&*service.log(), ReadLevel::Local), Lsn(0));
+    assert!(!service.status().has_caught_up, "nobody told it what there is");
+    // With another one it goes on by itself.
+    let other = cluster.start(2, ledger());
+    for service in [&service, &other] {
+        wait_for("it catches up", || service.status().has_caught_up.then_some(()));
+    }
     service.log().close();
+    other.log().close();
 }
 
 #[test]
@@ -297,6 +306,29 @@ fn a_leader_against_which_something_speaks_hands_the_lead_over() {
         }
         std::thread::park_timeout(Duration::from_secs(1));
     }
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn members_that_speak_other_versions_say_which_is_to_be_upgraded() {
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(
+        |_| ledger(),
+        |parts| parts.asks_version = if parts.options.id == 3 { 2 } else { 1 },
+    );
+    let said = |id: u64, count: usize| {
+        wait_for("it says so", || {
+            let versions = services[&id].status().versions;
+            (versions.len() == count).then(|| versions.join("\n"))
+        })
+    };
+    for id in [1, 2] {
+        let said = said(id, 1);
+        assert!(said.starts_with("member 3 speaks version 2 of the form"), "{said}");
+        assert!(said.ends_with(&format!("upgrade member {id}")), "{said}");
+    }
+    let said = said(3, 2);
+    assert!(said.contains("upgrade member 1\n") && said.ends_with("upgrade member 2"), "{said}");
     services.values().for_each(|service| service.log().close());
 }
 
@@ -414,8 +446,13 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
         ask(&*log, ReadLevel::Linearizable),
         Err(NotNow::NoQuorum { heard: Some(_) })
     ));
+    // Nor is anybody kept who waits for a change.
+    for number in [1, 1, 2] {
+        let answer = ask(&*log, ReadLevel::AtLeast(Lsn(number)));
+        assert!(matches!(answer, Err(NotNow::NoQuorum { heard: Some(_) })), "{answer:?}");
+    }
     gates[&follower].set_shut(false);
-    assert_eq!(barrier(&*log, ReadLevel::AtLeast(Lsn(1))), Lsn(1));
+    while ask(&*log, ReadLevel::AtLeast(Lsn(1))) != Ok(Lsn(1)) {}
     while ask(&*log, ReadLevel::Linearizable) != Ok(Lsn(1)) {}
 
     // Nobody else is there any more.
@@ -426,6 +463,114 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
     assert!(matches!(answer, Err(NotNow::NoQuorum { heard: Some(_) })), "{answer:?}");
     assert_eq!(ask(&*log, ReadLevel::Local), Ok(Lsn(1)));
     log.close();
+}
+
+/// Three members with their ledgers, one of which leads.
+struct Three {
+    ledgers: BTreeMap<u64, Arc<Ledger>>,
+    services: BTreeMap<u64, Arc<Service>>,
+    cluster: Cluster,
+}
+
+impl Three {
+    fn new() -> Self {
+        let cluster = Cluster::new(3);
+        let ledgers: BTreeMap<u64, Arc<Ledger>> = (1..=3).map(|id| (id, ledger())).collect();
+        let services = cluster.start_all(|id| Arc::clone(&ledgers[&id]) as _, |_| ());
+        Self { ledgers, services, cluster }
+    }
+
+    /// Has a leader commit one more change.
+    fn commit(&self, leader: u64, reign: Reign) -> Result<Lsn, CommitError> {
+        let origin = Origin::of_server([7; 16]);
+        let ledger = &self.ledgers[&leader];
+        let (last, hash) = (ledger.last(), ledger.hash());
+        let record = record_after(last, hash, reign, &origin, format!("after {}", last.0));
+        commit(&*self.services[&leader].log(), reign, record)
+    }
+
+    fn others(&self, than: u64) -> BTreeMap<u64, Arc<Service>> {
+        let others = self.services.iter().filter(|(id, _)| **id != than);
+        others.map(|(id, service)| (*id, Arc::clone(service))).collect()
+    }
+
+    /// Fills the disk of a member, and commits until that has no room for its journal.
+    fn fill(&self, id: u64, leader: u64, reign: Reign) {
+        self.cluster.disks[&id].limit_space(Some(self.cluster.disks[&id].used_bytes()));
+        let says = || self.services[&id].status().unfit;
+        while says().is_none() {
+            // A leader without room hands the lead over meanwhile.
+            if self.commit(leader, reign).is_err() {
+                assert_eq!(id, leader, "the others go on");
+                break;
+            }
+        }
+        let said = wait_for("it says so", says);
+        assert_eq!(said, "its disk has no room for its journal");
+    }
+
+    /// Gives a member room, and waits until the leader knows that it has everything.
+    fn mend(&self, id: u64, leader: u64) {
+        self.cluster.disks[&id].limit_space(None);
+        wait_for("it has everything", || {
+            let status = self.services[&leader].status();
+            let member = status.members.iter().find(|member| member.id == id);
+            (member?.matched_index? == status.last_index).then_some(())
+        });
+        let role = self.services[&id].log().role();
+        assert!(matches!(role, Role::Following { .. }), "{role:?}");
+    }
+}
+
+#[test]
+fn a_member_without_room_for_its_journal_goes_on_when_there_is_some() {
+    let three = Three::new();
+    let (first, reign) = leader(&three.services);
+    let follower = *three.others(first).first_key_value().unwrap().0;
+    three.fill(follower, first, reign);
+    for _ in 0..5 {
+        three.commit(first, reign).unwrap();
+    }
+    let durable = open_journal(&three.cluster.disks[&follower].crash()).last().unwrap().index;
+    assert!(durable < three.services[&first].status().last_index, "it has room");
+    three.mend(follower, first);
+
+    // And when it leads.
+    three.fill(first, first, reign);
+    let (next, later) = leader(&three.others(first));
+    assert!(later > reign);
+    wait_for("it has what the other had", || three.commit(next, later).ok());
+    for _ in 0..5 {
+        three.commit(next, later).unwrap();
+    }
+    three.mend(first, next);
+    let last = three.ledgers[&next].last();
+    for (id, service) in &three.services {
+        assert_eq!(barrier(&*service.log(), ReadLevel::AtLeast(last)), last);
+        service.log().close();
+        assert_eq!(three.ledgers[id].records(), three.ledgers[&next].records());
+    }
+}
+
+/// Its engine is in the middle of saving a vote, for which there is no room.
+#[test]
+fn a_member_that_waits_for_room_can_be_stopped() {
+    let three = Three::new();
+    let (first, reign) = leader(&three.services);
+    let others: Vec<u64> = three.others(first).into_keys().collect();
+    let full = others[0];
+    three.fill(full, first, reign);
+    let change = MemberChange::Transfer { id: others[1] };
+    three.services[&first].log().members().change(change, Box::new(drop));
+    leader(&three.others(first));
+    let (told, heard) = mpsc::channel();
+    let log = three.services[&full].log();
+    std::thread::spawn(move || {
+        log.close();
+        told.send(()).unwrap();
+    });
+    heard.recv_timeout(PATIENCE).expect("it stops");
+    three.services.values().for_each(|service| service.log().close());
 }
 
 /// A store that is compared, and what its member was told of the others.

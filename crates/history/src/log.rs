@@ -101,7 +101,8 @@ impl LogBatch {
 /// Takes the outcome of a batch: the number of its last record, or why it did not happen.
 pub type CommitDone = Box<dyn FnOnce(Result<Lsn, CommitError>) + Send>;
 
-/// Takes the answer to a barrier: a state with at least this number is visible here.
+/// Takes the answer to a barrier: a state with at least this number is visible here. One that takes
+/// long may be answered with [`NotNow::NoQuorum`], so that nobody is kept for ever.
 pub type BarrierDone = Box<dyn FnOnce(Result<Lsn, NotNow>) + Send>;
 
 /// Is told each new role, in order.

@@ -22,7 +22,8 @@ pub enum JournalError {
     /// There is no room for the next segment.
     ///
     /// Nothing of the append was written, and the journal goes on: the same entries can be
-    /// appended again when there is space.
+    /// appended again when there is space. See
+    /// [`Journal::wait_for_room`](crate::Journal::wait_for_room).
     NoSpace {
         /// What the system said.
         text: String,

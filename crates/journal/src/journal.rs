@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded, unbounded};
 
@@ -72,7 +73,7 @@ pub struct JournalStatus {
     pub longest_sync_us: u64,
     /// Bytes written since the journal was opened.
     pub written_bytes: u64,
-    /// Whether the last append failed for want of space.
+    /// Whether the last append failed for want of space, or something waits for it.
     pub is_full: bool,
     /// Why no more is appended, if so.
     pub is_poisoned: Option<String>,
@@ -327,6 +328,17 @@ impl Journal {
     /// The committed place last written.
     pub fn committed(&self) -> Option<JournalPosition> {
         self.shared.state().log.committed
+    }
+
+    /// Has what finds no room wait for it from now on, instead of failing with `NoSpace`: the disk
+    /// is tried again every so often, and nothing is written before what waits but purges, which
+    /// may be what makes room. With `None`, as in the beginning, all that waits fails at once.
+    ///
+    /// What waits takes memory: who appends sets the limit. A failed write for any other reason,
+    /// and a failed sync, still end all appending.
+    pub fn wait_for_room(&self, every: Option<Duration>) {
+        // Nothing waits in a closed one.
+        let _ = self.send(Command::WaitForRoom(every));
     }
 
     /// Forgets all entries: `first` is the index of the next one. The vote stays.

@@ -62,6 +62,8 @@ struct SimState {
     pending: Vec<NameChange>,
     planned: Vec<Planned>,
     space_bytes: Option<u64>,
+    /// After so many refusals there is space again; `None`: not by itself.
+    refusals_left: Option<u64>,
     power_left: Option<u64>,
     operations: u64,
     syncs: u64,
@@ -140,12 +142,19 @@ impl SimDisk {
     pub fn mend(&self) {
         let mut state = self.state();
         state.planned.clear();
-        state.space_bytes = None;
+        (state.space_bytes, state.refusals_left) = (None, None);
     }
 
     /// Bytes all files together may have; `None` is any number.
     pub fn limit_space(&self, bytes: Option<u64>) {
-        self.state().space_bytes = bytes;
+        let mut state = self.state();
+        (state.space_bytes, state.refusals_left) = (bytes, None);
+    }
+
+    /// Bytes all files together may have until more were refused so often; then any number.
+    pub fn limit_space_for(&self, bytes: u64, refusals: u64) {
+        let mut state = self.state();
+        (state.space_bytes, state.refusals_left) = (Some(bytes), Some(refusals.max(1)));
     }
 
     /// Bytes of all files together.
@@ -300,9 +309,15 @@ impl SimState {
         self.files.iter().filter(|(file, _)| alive.contains(file)).map(|(_, file)| file.len).sum()
     }
 
-    fn has_space(&self, more: u64) -> io::Result<()> {
+    fn has_space(&mut self, more: u64) -> io::Result<()> {
         match self.space_bytes {
             Some(limit) if more > 0 && self.used() + more > limit => {
+                if let Some(left) = &mut self.refusals_left {
+                    *left -= 1;
+                    if *left == 0 {
+                        (self.space_bytes, self.refusals_left) = (None, None);
+                    }
+                }
                 Err(ErrorKind::StorageFull.into())
             }
             _ => Ok(()),

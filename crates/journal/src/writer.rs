@@ -2,6 +2,7 @@
 //!
 //! What always holds: a group is written with one write at the end of the log; nothing is
 //! written behind a group whose write or sync failed; callbacks come in the order of the calls.
+//! What waits for room keeps its place: nothing is written before it but purges.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,9 +30,31 @@ const LAZY_SYNC: Duration = Duration::from_millis(1000);
 
 /// What the journal's thread is asked to do.
 pub(crate) enum Command {
-    Append { entries: Vec<Appended>, durability: Durability, done: Done },
-    Control { control: Control, answer: Sender<Result<(), JournalError>> },
+    Append {
+        entries: Vec<Appended>,
+        durability: Durability,
+        done: Done,
+    },
+    Control {
+        control: Control,
+        answer: Sender<Result<(), JournalError>>,
+    },
     Committed(JournalPosition),
+    /// How often to look for room where there is none; `None` gives up at once.
+    WaitForRoom(Option<Duration>),
+}
+
+impl Command {
+    fn is_purge(&self) -> bool {
+        matches!(self, Self::Control { control: Control::Purge(_), .. })
+    }
+
+    /// Whether entries that are written may be void after it.
+    fn is_cut(&self) -> bool {
+        let is_cut =
+            |control: &Control| matches!(control, Control::Truncate(..) | Control::Reset(..));
+        matches!(self, Self::Control { control, .. } if is_cut(control))
+    }
 }
 
 /// What is written and synced on its own.
@@ -87,6 +110,8 @@ pub(crate) struct Writer {
     is_marked: bool,
     /// Since when there is something that was only written.
     unsynced_since: Option<Instant>,
+    /// How often what finds no room looks for it again; `None`: it fails.
+    room_every: Option<Duration>,
 }
 
 /// The segment that comes next, made by another thread.
@@ -128,7 +153,13 @@ impl Ahead {
     }
 }
 
-type Answer = (Done, Result<JournalPosition, JournalError>);
+/// An append, and what comes of it unless the group fails.
+struct Taken {
+    entries: Vec<Appended>,
+    durability: Durability,
+    done: Done,
+    outcome: Result<JournalPosition, JournalError>,
+}
 
 impl Writer {
     pub(crate) fn new(
@@ -147,6 +178,7 @@ impl Writer {
             committed: None,
             is_marked: true,
             unsynced_since: None,
+            room_every: None,
         }
     }
 
@@ -156,12 +188,21 @@ impl Writer {
         while self.gather() {
             match self.queue.pop_front() {
                 Some(Command::Committed(place)) => self.committed = Some(place),
+                Some(Command::WaitForRoom(every)) => self.room_every = every,
                 Some(Command::Control { control, answer }) => {
-                    let done = self.shared.check().and_then(|()| self.control(control));
+                    let done = self.carry_out(&control);
+                    if self.waits(&done) {
+                        self.queue.push_front(Command::Control { control, answer });
+                        self.wait_for_room();
+                        continue;
+                    }
+                    if self.room_every.is_some() && done.is_ok() {
+                        self.shared.state().is_full = false;
+                    }
                     // Who asked may have gone.
                     let _ = answer.send(done);
                 }
-                Some(append) => {
+                Some(append @ Command::Append { .. }) => {
                     self.queue.push_front(append);
                     self.appends();
                 }
@@ -192,6 +233,67 @@ impl Writer {
         }
         self.queue.extend(self.commands.try_iter());
         true
+    }
+
+    /// Whether something found no room and is to wait for it.
+    fn waits<T>(&self, outcome: &Result<T, JournalError>) -> bool {
+        self.room_every.is_some() && matches!(outcome, Err(JournalError::NoSpace { .. }))
+    }
+
+    /// Waits until it is time to look for room again, or nothing waits any more. Only purges are
+    /// carried out meanwhile: they may be what makes room.
+    fn wait_for_room(&mut self) {
+        self.shared.state().is_full = true;
+        self.queue.extend(self.commands.try_iter());
+        let until = now() + self.room_every.unwrap_or_default();
+        let mut is_news = true;
+        loop {
+            // Much may wait: it is looked through only for what can be done.
+            if std::mem::take(&mut is_news) {
+                let is_given_up = |command: &Command| matches!(command, Command::WaitForRoom(None));
+                if self.queue.iter().any(is_given_up) {
+                    break;
+                }
+                self.purge_early();
+            }
+            match self.commands.recv_deadline(until) {
+                Ok(command) => {
+                    is_news = command.is_purge() || matches!(command, Command::WaitForRoom(_));
+                    self.keep(command);
+                }
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.room_every = None;
+    }
+
+    /// Has a command wait for its turn. Of places committed the last one counts.
+    fn keep(&mut self, command: Command) {
+        if matches!(command, Command::Committed(_))
+            && let Some(last @ Command::Committed(_)) = self.queue.back_mut()
+        {
+            *last = command;
+        } else {
+            self.queue.push_back(command);
+        }
+    }
+
+    /// Carries out the purges that wait: they are of entries that are written.
+    fn purge_early(&mut self) {
+        if self.queue.iter().any(Command::is_cut) {
+            return;
+        }
+        while let Some(at) = self.queue.iter().position(Command::is_purge)
+            && let Some(Command::Control { control, answer }) = self.queue.remove(at)
+        {
+            let done = self.carry_out(&control);
+            if self.waits(&done) {
+                return self.queue.insert(at, Command::Control { control, answer });
+            }
+            // Who asked may have gone.
+            let _ = answer.send(done);
+        }
     }
 
     /// After a while without work: syncs what was only written, then notes that all is synced.
@@ -263,7 +365,7 @@ impl Writer {
 
     /// Writes the appends at the head of the queue as one group.
     fn appends(&mut self) {
-        let mut answers: Vec<Answer> = Vec::new();
+        let mut all: Vec<Taken> = Vec::new();
         let (mut next, mut last) = {
             let state = self.shared.state();
             (state.log.next, state.log.last)
@@ -291,7 +393,12 @@ impl Writer {
             };
             is_synced |= made.is_ok() && durability == Durability::Synced;
             if let Err(error) = made {
-                answers.push((done, Err(error)));
+                let outcome = Err(error);
+                let waits = self.waits(&outcome);
+                all.push(Taken { entries, durability, done, outcome });
+                if waits {
+                    return self.put_back(all);
+                }
                 continue;
             }
             for entry in &entries {
@@ -301,17 +408,33 @@ impl Writer {
                 next = entry.place.index + 1;
             }
             count += entries.len() as u64;
-            answers.push((done, Ok(last.unwrap_or_default())));
+            all.push(Taken { entries, durability, done, outcome: Ok(last.unwrap_or_default()) });
         }
         let written = match first {
             Some(first) => self.write_entries(first, next, last, count),
             None => Ok(()),
         };
+        if self.waits(&written) {
+            return self.put_back(all);
+        }
         let outcome = written.and_then(|()| if is_synced { self.sync() } else { Ok(()) });
-        for (done, answer) in answers {
-            let answer = match &outcome {
-                Ok(()) => answer,
-                Err(error) => answer.and(Err(error.clone())),
+        self.answer(all, &outcome);
+    }
+
+    /// Has appends that found no room wait for it: nothing of them is written.
+    fn put_back(&mut self, all: Vec<Taken>) {
+        for Taken { entries, durability, done, .. } in all.into_iter().rev() {
+            self.queue.push_front(Command::Append { entries, durability, done });
+        }
+        self.wait_for_room();
+    }
+
+    /// Tells what came of the appends of a group.
+    fn answer(&self, all: Vec<Taken>, written: &Result<(), JournalError>) {
+        for Taken { done, outcome, .. } in all {
+            let answer = match written {
+                Ok(()) => outcome,
+                Err(error) => outcome.and(Err(error.clone())),
             };
             // A callback that panics has lost its own state, but must not stop those behind it.
             if catch_unwind(AssertUnwindSafe(|| done(answer))).is_err() {
@@ -519,15 +642,17 @@ impl Writer {
         Ok(())
     }
 
-    fn control(&mut self, control: Control) -> Result<(), JournalError> {
+    /// Does what is written and synced on its own; nothing of it is there if there is no room.
+    fn carry_out(&mut self, control: &Control) -> Result<(), JournalError> {
+        self.shared.check()?;
         match control {
-            Control::Vote(vote) => self.single(Kind::Vote, JournalPosition::default(), &vote)?,
-            Control::Purge(place) => self.single(Kind::Purge, place, &[])?,
+            Control::Vote(vote) => self.single(Kind::Vote, JournalPosition::default(), vote)?,
+            Control::Purge(place) => self.single(Kind::Purge, *place, &[])?,
             Control::Truncate(after, is_entry) => {
-                let payload: &[u8] = if is_entry { &[1] } else { &[] };
-                self.single(Kind::Truncate, after, payload)?;
+                let payload: &[u8] = if *is_entry { &[1] } else { &[] };
+                self.single(Kind::Truncate, *after, payload)?;
             }
-            Control::Reset(first, purged) => return self.reset(first, purged),
+            Control::Reset(first, purged) => return self.reset(*first, *purged),
         }
         self.sync()
     }

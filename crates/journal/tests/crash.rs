@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use journal::simulated::{Fault, SimDisk};
 use journal::{
@@ -113,6 +114,8 @@ struct Run {
     /// What was done since, of which a prefix may be there.
     open: Vec<Step>,
     stamp: u64,
+    /// What finds no room waits for it, and it comes.
+    waits: bool,
     /// Torn tails met.
     torn: u64,
 }
@@ -156,6 +159,10 @@ impl Run {
     fn steps(&mut self, journal: &Journal, disk: &SimDisk, is_kill: bool) {
         for _ in 0..self.chance.below(60) + 5 {
             match self.chance.below(40) {
+                0 | 3 if self.waits => {
+                    let bytes = disk.used_bytes() + self.chance.below(4) * BLOCK;
+                    disk.limit_space_for(bytes, self.chance.below(12));
+                }
                 0 => disk.limit_space(Some(disk.used_bytes() + self.chance.below(4) * BLOCK)),
                 1 | 2 => disk.limit_space(None),
                 _ => {}
@@ -184,6 +191,7 @@ impl Run {
             };
             match outcome {
                 Err(JournalError::Poisoned { .. }) => return,
+                Err(error @ JournalError::NoSpace { .. }) if self.waits => panic!("{error}"),
                 Err(JournalError::NoSpace { .. } | JournalError::Io { .. }) | Ok(()) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -310,8 +318,10 @@ fn check_seed(seed: u64) -> u64 {
     let arc: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut journal = Journal::create(arc, options.clone(), 1).unwrap();
     let held = Model { next: 1, ..Model::default() };
-    let mut run = Run { chance, options, held, open: Vec::new(), stamp: 0, torn: 0 };
+    let waits = seed % 2 == 1;
+    let mut run = Run { chance, options, held, open: Vec::new(), stamp: 0, waits, torn: 0 };
     for _ in 0..6 {
+        journal.wait_for_room(waits.then_some(Duration::from_micros(100)));
         let fault = run.chance.below(4);
         match fault {
             0 => disk.cut_power_after(run.chance.below(150)),

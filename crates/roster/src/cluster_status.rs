@@ -23,6 +23,8 @@ pub(crate) struct ClusterView {
     alike_lsn: Option<u64>,
     /// How the data of the members differ, if they do.
     difference: Option<String>,
+    /// Which members speak other versions than the one who tells, and which to upgrade.
+    versions: Vec<String>,
     members: Vec<Member>,
 }
 
@@ -121,6 +123,7 @@ impl ClusterView {
             difference: own
                 .and_then(|own| own.text("roster-cluster-difference"))
                 .map(str::to_owned),
+            versions: own.map(versions).unwrap_or_default(),
             members,
         })
     }
@@ -172,7 +175,9 @@ impl ClusterView {
     pub(crate) fn advice(&self, before: Option<&Self>) -> Vec<String> {
         let earlier = |id| before.and_then(|before| before.lag_of(id));
         let of_members = self.members.iter().flat_map(|one| one.advice(earlier(one.member)));
-        self.differing().into_iter().chain(self.advice_of_all()).chain(of_members).collect()
+        let versions = self.versions.iter().cloned();
+        let all = self.differing().into_iter().chain(versions).chain(self.advice_of_all());
+        all.chain(of_members).collect()
     }
 
     fn differing(&self) -> Option<String> {
@@ -203,6 +208,10 @@ impl ClusterView {
     }
 }
 
+fn versions(own: &FoundEntry) -> Vec<String> {
+    own.texts("roster-cluster-versions").map(str::to_owned).collect()
+}
+
 const BASE: &str = "cn=cluster,cn=monitor";
 const UNREACHABLE: &str = "unreachable";
 /// Fewer changes are on their way at any time.
@@ -226,6 +235,7 @@ mod tests {
             leader: None,
             alike_lsn: None,
             difference: None,
+            versions: Vec::new(),
             members: members.collect(),
         }
     }
@@ -236,6 +246,13 @@ mod tests {
         assert!(well.advice(Some(&well)).is_empty());
         assert_eq!((well.leader(), well.role_of(3)), (Some(1), Some("follower")));
         assert!(well.table().lines().count() == 4, "{}", well.table());
+    }
+
+    #[test]
+    fn what_members_speak_is_passed_on() {
+        let mut view = view(&[("leader", Some(0)), ("follower", Some(0)), ("follower", Some(0))]);
+        view.versions = vec!["upgrade member 3".to_owned()];
+        assert_eq!(view.advice(None), ["upgrade member 3"]);
     }
 
     #[test]

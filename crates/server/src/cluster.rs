@@ -13,7 +13,7 @@ use std::time::Duration;
 use ::cluster::transport::{AskError, Credentials, NodeIdentity};
 use ::cluster::{AskedHere, Impediment, Options, Service, ServiceParts, Status};
 use directory::forward::answer::ForwardedAnswer;
-use directory::forward::{ForwardError, Forwarder, ForwarderDone};
+use directory::forward::{ForwardError, Forwarder, ForwarderDone, PROTOCOL_VERSION};
 use directory::{ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
 use history::log::CommitLog;
 use zeroize::Zeroizing;
@@ -147,6 +147,7 @@ fn start(
         credentials,
         listener,
         asked_here,
+        asks_version: PROTOCOL_VERSION,
         clock,
         impediment,
     })

@@ -45,6 +45,8 @@ pub(super) struct Driver {
     pub(super) leader: watch::Sender<Option<u64>>,
     /// Up to here, as the journal counts, the log is to be purged.
     pub(super) purge_upto: u64,
+    /// Whether the log waits for room on its disk, as last seen.
+    pub(super) has_no_room: bool,
     /// When a new term was asked for.
     pub(super) renewed: Option<Instant>,
     pub(super) watchdog: Watchdog,
@@ -69,6 +71,7 @@ impl Driver {
                     }
                 }
                 _ = ticks.tick() => {
+                    self.shared.progress.grow_older(self.barrier_ages(), self.shared.no_quorum());
                     self.look().await;
                     self.judge().await;
                 }
@@ -79,6 +82,14 @@ impl Driver {
                 },
             }
         }
+    }
+
+    /// How many heartbeats somebody may wait for what is not applied: no longer than anybody waits
+    /// for a change, or for the outcome of one.
+    fn barrier_ages(&self) -> u64 {
+        let longest = self.options.outcome_wait.max(self.options.read_wait());
+        let ages = longest.as_nanos().div_ceil(self.options.heartbeat().as_nanos().max(1));
+        u64::try_from(ages).unwrap_or(u64::MAX)
     }
 
     async fn carry_out(&mut self, command: Command) {
@@ -250,10 +261,12 @@ impl Driver {
             false => self.shared.heard_age(),
         };
         let watched = self.shared.watched();
+        self.look_for_room();
         let others = voters(metrics, watched.fit.as_ref(), failover_after);
         let verdict = self.watchdog.look(&Sight {
             now: Instant::now(),
             slowest_sync: self.log.take_slowest_sync(),
+            has_no_room: self.has_no_room,
             impediment: watched.impediment.clone(),
             // One that gave a batch up hands over anyway.
             is_leader: is_leader && !self.shared.has_given_up(metrics.current_term),
@@ -274,6 +287,22 @@ impl Driver {
             tracing::info!(successor, "the lead is handed over");
             // A failure shows in the metrics.
             let _ = self.raft.trigger().transfer_leader(successor).await;
+        }
+    }
+
+    /// Whether the log waits for room; it says so when that changes.
+    fn look_for_room(&mut self) {
+        let has_no_room = self.log.has_no_room();
+        if std::mem::replace(&mut self.has_no_room, has_no_room) == has_no_room {
+            return;
+        }
+        if has_no_room {
+            tracing::error!(
+                "the disk has no room for the journal: what this member is to write waits until \
+                 there is some; make room"
+            );
+        } else {
+            tracing::info!("the journal has room again, and this member goes on");
         }
     }
 
@@ -336,6 +365,8 @@ impl Driver {
             drop(stands);
             let _ = acknowledger.await;
         }
+        // The engine does not end before its log answers.
+        log.give_up_room();
         let _ = raft.shutdown().await;
         log.close();
         shared.progress.close();
@@ -343,32 +374,6 @@ impl Driver {
             let _ = told.send(());
         }
     }
-}
-
-/// Waits, no longer than `limit`, until this server has applied what it knew to be committed before
-/// it was ended, and what the others have committed meanwhile: a client that was answered here must
-/// not see less after a restart.
-///
-/// # Errors
-/// When the engine ended meanwhile.
-pub(crate) async fn caught_up(raft: &Engine, limit: Duration) -> Result<(), String> {
-    let mut metrics = raft.metrics();
-    let caught_up = async {
-        raft.wait_for_recovery(None).await.map_err(|error| error.to_string())?;
-        loop {
-            let now = metrics.borrow_watched().clone();
-            let committed = now.cluster_committed;
-            let is_there = committed.is_some() && now.last_applied >= committed;
-            if now.current_leader.is_some() && is_there {
-                return Ok(());
-            }
-            if metrics.changed().await.is_err() {
-                return Err("the engine of the cluster ended".to_owned());
-            }
-        }
-    };
-    // Alone, or among too few, it serves what it has.
-    timeout(limit, caught_up).await.unwrap_or(Ok(()))
 }
 
 /// The other voters, as the leader knows them.

@@ -36,6 +36,9 @@ pub struct Status {
     pub quorum_age: Option<Duration>,
     /// How long ago this server heard of whoever leads; none if it never did.
     pub heard_age: Option<Duration>,
+    /// Whether it has had all that was acknowledged, at some moment since its start: whoever leads
+    /// said so.
+    pub has_caught_up: bool,
     /// Records without effect since its start.
     pub voids: u64,
     /// The last record after which its state was compared with those of other members, and was the
@@ -45,6 +48,9 @@ pub struct Status {
     pub difference: Option<String>,
     /// Why it should not lead; none if nothing speaks against it.
     pub unfit: Option<String>,
+    /// Members that speak other versions than this one of what members say to each other: which of
+    /// them, what follows, and which to upgrade, in a sentence each.
+    pub versions: Vec<String>,
     /// All that take part, by number.
     pub members: Vec<MemberStatus>,
 }
@@ -87,10 +93,12 @@ impl Members {
             committed_index: committed.unwrap_or(0),
             quorum_age: metrics.last_quorum_acked.map(|at| at.elapsed()),
             heard_age: shared.heard_age(),
+            has_caught_up: shared.has_caught_up(),
             voids: shared.voids(),
             alike,
             difference,
             unfit: shared.unfit(),
+            versions: shared.watched().versions.clone(),
             members: self.members(&metrics),
         }
     }

@@ -6,7 +6,7 @@
 //! as one of those can lead.
 //!
 //! Invariant: whoever does not stand does so after all when nobody leads for long: a slow leader is
-//! better than none.
+//! better than none. But not who has no room for the log: it could not even vote for itself.
 //! Invariant: the lead is handed only to a voter that was heard, has the log, and said that
 //! nothing speaks against it; ever more seldom to one that does not take it.
 
@@ -66,6 +66,8 @@ pub(super) struct Sight<'a> {
     pub(super) now: Instant,
     /// The longest that a sync took since the last look, or has been taking.
     pub(super) slowest_sync: Duration,
+    /// Whether the log waits for room on its disk.
+    pub(super) has_no_room: bool,
     /// What else speaks against this server.
     pub(super) impediment: Option<String>,
     pub(super) is_leader: bool,
@@ -135,7 +137,9 @@ impl Watchdog {
             self.distrusted.remove(&leader);
         }
         let is_slow = self.has_slow_disk(now, sight.slowest_sync);
-        if let Some(reason) = sight.impediment.clone().or_else(|| is_slow.then(slow_disk)) {
+        let reason = sight.has_no_room.then(|| NO_ROOM.to_owned());
+        let reason = reason.or_else(|| sight.impediment.clone());
+        if let Some(reason) = reason.or_else(|| is_slow.then(slow_disk)) {
             self.impeded = Some((reason, now));
         }
         let is_lasting = |at: &Instant| now.saturating_duration_since(*at) < WELL_AFTER;
@@ -148,7 +152,8 @@ impl Watchdog {
             (None, true) => 0,
         };
         let silent_for = now.saturating_duration_since(self.led_until);
-        let stands = !self.is_retiring && silent_for >= silences * self.failover_after;
+        let stands =
+            !self.is_retiring && !sight.has_no_room && silent_for >= silences * self.failover_after;
         let is_due = self.handed_over.is_none_or(|at| now - at > 2 * self.failover_after);
         let mut successor = None;
         if sight.is_leader && is_due && silences > 0 {
@@ -209,6 +214,8 @@ impl Watchdog {
     }
 }
 
+const NO_ROOM: &str = "its disk has no room for its journal";
+
 fn slow_disk() -> String {
     format!("syncs of its disk took longer than {SLOW_SYNC:?} for {SLOW_DISK_AFTER:?}")
 }
@@ -245,6 +252,7 @@ mod tests {
             let mut sight = Sight {
                 now: self.start + Duration::from_millis(at_ms),
                 slowest_sync: Duration::ZERO,
+                has_no_room: false,
                 impediment: None,
                 is_leader: true,
                 leader: Some(1),
@@ -319,6 +327,23 @@ mod tests {
         assert_eq!(verdict.unfit, None, "{verdict:?}");
         bench.watchdog.retire();
         assert!(!bench.look(90_000, alone).stands);
+    }
+
+    #[test]
+    fn who_has_no_room_for_its_log_hands_over_at_once_and_never_stands() {
+        let mut bench = Bench::new(&[]);
+        let verdict = bench.look(0, |sight| sight.has_no_room = true);
+        assert_eq!(verdict.unfit.as_deref(), Some("its disk has no room for its journal"));
+        assert!(verdict.successor.is_some() && !verdict.stands);
+        let alone = |sight: &mut Sight<'_>| (sight.is_leader, sight.is_led) = (false, false);
+        let full = |sight: &mut Sight<'_>| {
+            alone(sight);
+            sight.has_no_room = true;
+        };
+        assert!(!bench.look(600_000, full).stands, "it could not vote for itself");
+        assert!(bench.look(600_100, alone).stands, "nobody else does");
+        assert!(bench.look(600_100, alone).unfit.is_some());
+        assert_eq!(bench.look(630_100, alone).unfit, None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use journal::{
     Appended, Done, Durability, Journal, JournalError, JournalPosition, JournalStatus, LogEntry,
@@ -63,6 +64,10 @@ pub trait LogMedium: Send + Sync + 'static {
 
     /// How it is doing.
     fn status(&self) -> JournalStatus;
+
+    /// Has what finds no room wait, and look for it every so often; with `None` it fails, and so
+    /// does what waits. See [`Journal::wait_for_room`].
+    fn wait_for_room(&self, every: Option<Duration>);
 
     /// Writes what was appended, and nothing after it. See [`Journal::close`].
     fn close(&self);
@@ -149,6 +154,10 @@ impl LogMedium for Journal {
 
     fn status(&self) -> JournalStatus {
         Self::status(self)
+    }
+
+    fn wait_for_room(&self, every: Option<Duration>) {
+        Self::wait_for_room(self, every);
     }
 
     fn close(&self) {

@@ -1,4 +1,4 @@
-//! How long the medium takes to make appends durable.
+//! How long the medium takes to make durable what it is asked to write.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The appends that are on their way to the medium; they are done in their order.
+/// What is on its way to the medium; it is done in its order.
 #[derive(Default)]
 pub(super) struct SyncTimes(Mutex<Times>);
 
@@ -17,12 +17,12 @@ struct Times {
 }
 
 impl SyncTimes {
-    /// An append was given to the medium.
+    /// Something was given to the medium.
     pub(super) fn begin(&self, now: Instant) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).begun.push_back(now);
     }
 
-    /// The oldest append is durable, or has failed.
+    /// The oldest is durable, or has failed.
     pub(super) fn end(&self, now: Instant) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(begun) = times.begun.pop_front() {
@@ -30,11 +30,24 @@ impl SyncTimes {
         }
     }
 
+    /// How long the oldest has been waiting.
+    pub(super) fn waiting(&self, now: Instant) -> Duration {
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.waiting(now)
+    }
+
     /// The longest that one took since this was last asked, or has been taking.
     pub(super) fn take_slowest(&self, now: Instant) -> Duration {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = times.begun.front().map(|begun| now.saturating_duration_since(*begun));
-        std::mem::take(&mut times.slowest).max(waiting.unwrap_or_default())
+        let waiting = times.waiting(now);
+        std::mem::take(&mut times.slowest).max(waiting)
+    }
+}
+
+impl Times {
+    fn waiting(&self, now: Instant) -> Duration {
+        let begun = self.begun.front();
+        begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(*begun))
     }
 }
 
@@ -51,11 +64,13 @@ mod tests {
         times.begin(at(0));
         times.begin(at(100));
         assert_eq!(slowest(300), 300);
+        assert_eq!(times.waiting(at(300)).as_millis(), 300);
         times.end(at(400));
         assert_eq!([slowest(450), slowest(460)], [400, 360]);
         times.end(at(470));
         assert_eq!([slowest(480), slowest(490)], [370, 0]);
         times.end(at(500));
         assert_eq!(slowest(500), 0);
+        assert_eq!(times.waiting(at(500)), Duration::ZERO);
     }
 }

@@ -5,6 +5,7 @@ mod damage;
 mod differential;
 mod limits;
 mod model;
+mod room;
 
 use std::sync::Arc;
 use std::time::Duration;

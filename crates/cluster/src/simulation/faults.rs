@@ -11,7 +11,7 @@ use super::world::World;
 use crate::types::Runtime;
 
 /// How many kinds there are.
-const KINDS: u64 = 26;
+const KINDS: u64 = 27;
 
 /// Lets one thing go wrong, or get well again.
 pub(super) async fn one(world: &mut World) {
@@ -31,6 +31,7 @@ pub(super) async fn one(world: &mut World) {
         }
         20 => step_clock(world, any),
         21 | 22 => stall_and_restart(world, leader, any).await,
+        23 => lose_unheard(world, leader, any).await,
         _ => {
             world.network.heal();
             world.revive().await;
@@ -140,7 +141,7 @@ fn flap(world: &World, one: u64, other: u64) {
 fn disk(world: &World, kind: u64, id: u64) {
     let disk = world.members[&id].disk.clone();
     let stall = world.dice.duration(Duration::from_millis(100), Duration::from_secs(15));
-    let full = world.dice.duration(Duration::from_millis(50), Duration::from_secs(3));
+    let full = world.dice.duration(Duration::from_millis(50), Duration::from_secs(8));
     match kind {
         15 | 16 => {
             disk.stall(true);
@@ -167,6 +168,27 @@ async fn stall_and_restart(world: &mut World, leader: u64, any: u64) {
     let pause = world.dice.duration(Duration::from_millis(50), Duration::from_secs(1));
     sleep(pause).await;
     restart(world, &[leader, any], Duration::from_millis(100)).await;
+}
+
+/// A follower applies what its own disk has not yet, and what the others have not heard to be
+/// committed. Then its power fails, and that of the leader; another one leads first.
+async fn lose_unheard(world: &mut World, leader: u64, any: u64) {
+    let follower = if any == leader { 1 + leader % world.kind.nodes } else { any };
+    world.members[&follower].disk.stall(true);
+    let pause = world.dice.duration(Duration::ZERO, Duration::from_millis(20));
+    sleep(pause).await;
+    for other in world.members.keys().filter(|other| ![leader, follower].contains(*other)) {
+        world.network.cut(leader, *other);
+    }
+    // A heartbeat tells the follower.
+    let pause = world.dice.duration(Duration::from_millis(50), Duration::from_millis(250));
+    sleep(pause).await;
+    world.crash(leader);
+    restart(world, &[follower], Duration::from_millis(50)).await;
+    let pause = world.dice.duration(Duration::from_secs(1), Duration::from_secs(3));
+    sleep(pause).await;
+    world.network.heal();
+    world.start(leader).await;
 }
 
 /// The time of day of a node is another by up to an hour.

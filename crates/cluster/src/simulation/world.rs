@@ -266,17 +266,18 @@ impl World {
         };
         let clock = self.clocks[&id];
         let started = clock.scope(Runtime::scope(seed, engine::start(parts, link))).await;
-        let engine::Started { log, receiver, engine, .. } =
+        let engine::Started { log, receiver, .. } =
             started.unwrap_or_else(|reason| panic!("node {id}: {reason}"));
         let log = Arc::new(log);
         self.network.join(id, receiver, &log);
-        *member.running.lock().unwrap() = Some(log);
+        *member.running.lock().unwrap() = Some(Arc::clone(&log));
         if self.kind.plant == Some(Plant::ServesAtOnce) {
             member.serve(life, &self.seen);
         }
         let (member, seen) = (Arc::clone(member), Arc::clone(&self.seen));
+        let caught_up = caught_up(log.0.clone(), Duration::from_millis(100));
         Runtime::spawn(async move {
-            if caught_up(&engine, Duration::from_secs(3600)).await.is_ok() {
+            if caught_up.await.is_ok() {
                 member.serve(life, &seen);
             }
         });
@@ -315,8 +316,12 @@ impl World {
     pub(super) async fn revive(&mut self) {
         let ids: Vec<u64> = self.members.keys().copied().collect();
         for id in ids {
-            let log = self.members[&id].log();
-            if log.is_none_or(|log| matches!(log.role(), Role::Failed(_))) {
+            let role = self.members[&id].log().map(|log| log.role());
+            if let Some(Role::Failed(reason)) = &role {
+                // That is waited for.
+                assert!(!reason.contains("no space"), "node {id} ended: {reason}");
+            }
+            if role.is_none_or(|role| matches!(role, Role::Failed(_))) {
                 self.crash(id);
                 self.start(id).await;
             }

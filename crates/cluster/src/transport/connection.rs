@@ -55,6 +55,8 @@ pub(crate) struct Dialing {
 #[derive(Debug)]
 pub(crate) enum DialError {
     TookTooLong,
+    /// Nothing was said before the connection was reset: too many come there at a time.
+    TurnedAway,
     Io(io::Error),
     Greeting(GreetingError),
 }
@@ -74,6 +76,7 @@ impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TookTooLong => write!(f, "connecting took longer than {CONNECT_MAX_MS} ms"),
+            Self::TurnedAway => f.write_str("too many come there at a time"),
             Self::Io(error) => error.fmt(f),
             Self::Greeting(error) => error.fmt(f),
         }
@@ -284,7 +287,10 @@ async fn connect(dialing: &Dialing) -> Result<TlsStream<TcpStream>, DialError> {
     let name = ServerName::try_from(node_name(wanted))
         .map_err(|error| DialError::Io(io::Error::other(error)))?;
     let connector = TlsConnector::from(dialing.credentials.client());
-    let mut stream = connector.connect(name, stream).await.map_err(DialError::Io)?;
+    let mut stream = connector.connect(name, stream).await.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => DialError::TurnedAway,
+        _ => DialError::Io(error),
+    })?;
     let purpose = dialing.purpose as u8;
     let greeting = Greeting { protocol: PROTOCOL, from: own, wanted: dialing.wanted, purpose };
     stream.write_all(&greeting.encode()).await.map_err(DialError::Io)?;

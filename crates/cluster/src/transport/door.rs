@@ -2,8 +2,10 @@
 //!
 //! Invariant: what is counted in is counted out, on every path.
 //! Invariant: whoever waits here keeps nobody out.
-//! Invariant: what strangers make this side compute is bounded by the second; members are not
-//! counted among them.
+//! Invariant: what is computed for whoever comes is bounded by the second: for all strangers
+//! together, and for each address where a member is known to be.
+//! Invariant: whoever shares the address of a member keeps it out for a moment only: places by the
+//! second come evenly, and whoever asks when there is one gets it.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -53,6 +55,8 @@ pub(crate) struct Door {
     inside: Arc<Mutex<VecDeque<Standing>>>,
     /// Strangers of the current second.
     budget: Mutex<Budget>,
+    /// Of each address where a member is known to be.
+    paces: Mutex<HashMap<IpAddr, Pace>>,
     turned_away: AtomicU64,
 }
 
@@ -70,6 +74,21 @@ impl Budget {
         }
         self.spent = self.spent.saturating_add(1);
         self.spent <= max
+    }
+}
+
+/// When the next of an address is due, if all came evenly.
+struct Pace(Instant);
+
+impl Pace {
+    /// One more in each `every`, and so many at once that `ahead` comes together.
+    fn takes(&mut self, every: Duration, ahead: Duration, now: Instant) -> bool {
+        let due = self.0.max(now);
+        if due > now + ahead {
+            return false;
+        }
+        self.0 = due + every;
+        true
     }
 }
 
@@ -94,26 +113,47 @@ impl Door {
             members,
             inside: Arc::default(),
             budget: Mutex::default(),
+            paces: Mutex::default(),
             turned_away: AtomicU64::new(0),
         }
     }
 
     /// Lets one in; the oldest of its address, or of all, must go where there are too many. None if
-    /// it comes from where no member is, and too many of those came this second.
+    /// too many came this second: of strangers, or from this address.
     pub(crate) fn enter(&self, from: IpAddr, now: Instant) -> Option<Entered> {
         let is_stranger = !self.members.contains(from);
-        if is_stranger && !lock(&self.budget).takes(self.limits.strangers_per_second, now) {
+        let takes = match is_stranger {
+            true => lock(&self.budget).takes(self.limits.strangers_per_second, now),
+            false => self.paces_in(from.to_canonical(), now),
+        };
+        if !takes {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         Some(self.admit(from, is_stranger))
     }
 
+    /// Whether one more may come from where a member is.
+    fn paces_in(&self, from: IpAddr, now: Instant) -> bool {
+        let every = Duration::from_secs(1) / self.limits.from_member_per_second.max(1);
+        let ahead = every * self.limits.from_member_at_once.saturating_sub(1);
+        let mut paces = lock(&self.paces);
+        if !paces.contains_key(&from) {
+            // Members may have moved.
+            paces.retain(|address, _| self.members.contains(*address));
+        }
+        paces.entry(from).or_insert(Pace(now)).takes(every, ahead, now)
+    }
+
     fn admit(&self, from: IpAddr, is_stranger: bool) -> Entered {
         let end = Arc::new(Notify::new());
         let mut inside = lock(&self.inside);
         let here = inside.iter().filter(|one| one.from == from).count();
-        let oldest = if here >= self.limits.unauthenticated_per_address {
+        let here_max = match is_stranger {
+            true => self.limits.unauthenticated_per_address,
+            false => self.limits.unauthenticated_from_member,
+        };
+        let oldest = if here >= here_max {
             inside.iter().position(|one| one.from == from)
         } else if inside.len() >= self.limits.unauthenticated {
             // Strangers first: a member far away takes its time.
@@ -293,6 +333,40 @@ mod tests {
         // It has moved.
         members.note(2, Side::Here, address(10));
         assert_eq!([1, 2, 7, 10].map(|last| enters(last, 1_001)), [true, true, false, true]);
+    }
+
+    #[test]
+    fn who_comes_from_where_a_member_is_comes_evenly() {
+        let members = MemberAddresses::default();
+        for (node, last) in [(2, 7), (3, 8)] {
+            members.note(node, Side::Here, address(last));
+        }
+        let limits = ServerLimits {
+            from_member_per_second: 10,
+            from_member_at_once: 3,
+            unauthenticated_from_member: 5,
+            ..ServerLimits::default()
+        };
+        let door = Door::new(limits, members.clone());
+        let start = Instant::now();
+        let enter = |last, ms| door.enter(address(last), start + Duration::from_millis(ms));
+        let enters = |last, ms| enter(last, ms).is_some();
+        assert_eq!([0, 0, 0, 0, 99].map(|ms| enters(7, ms)), [true, true, true, false, false]);
+        // Others are not in its way.
+        assert!(enters(8, 0) && enters(9, 0));
+        // Whoever comes when one is due gets in, as often as that is.
+        let came = (100..1_100).filter(|ms| enters(7, *ms)).count();
+        assert_eq!(came, 10);
+        assert_eq!(door.turned_away(), 2 + 990);
+        assert_eq!([5_000; 4].map(|ms| enters(7, ms)), [true, true, true, false]);
+        // More are inside than of strangers; the oldest goes.
+        let all: Vec<_> = (0..6).map(|at| enter(8, 10_000 + 100 * at).unwrap()).collect();
+        let must_go: Vec<_> = all.iter().map(|one| must_go(one.superseded())).collect();
+        assert_eq!(must_go, [true, false, false, false, false, false]);
+        // What is known of members is bounded by their addresses.
+        members.note(2, Side::Here, address(10));
+        assert!(enters(10, 20_000));
+        assert_eq!(lock(&door.paces).len(), 2);
     }
 
     #[test]

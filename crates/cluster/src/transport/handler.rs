@@ -50,22 +50,22 @@ impl EngineHandler {
 impl Handler for EngineHandler {
     fn append(&self, _: u64, request: AppendRequest) -> Responding<AppendResponse> {
         let receiver = self.receiver.clone();
-        Box::pin(async move { receiver.append(request).await.map_err(|it| it.to_string()) })
+        Box::pin(async move { receiver.append(request).await })
     }
 
     fn vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
         let receiver = self.receiver.clone();
-        Box::pin(async move { receiver.vote(request).await.map_err(|it| it.to_string()) })
+        Box::pin(async move { receiver.vote(request).await })
     }
 
     fn pre_vote(&self, _: u64, request: VoteRequest) -> Responding<VoteResponse> {
         let receiver = self.receiver.clone();
-        Box::pin(async move { receiver.pre_vote(request).await.map_err(|it| it.to_string()) })
+        Box::pin(async move { receiver.pre_vote(request).await })
     }
 
     fn transfer(&self, _: u64, request: TransferRequest) -> Responding<TransferResponse> {
         let receiver = self.receiver.clone();
-        Box::pin(async move { receiver.transfer(request).await.map_err(|it| it.to_string()) })
+        Box::pin(async move { receiver.transfer(request).await })
     }
 
     fn ask(&self, from: u64, octets: Vec<u8>) -> Responding<Vec<u8>> {

@@ -9,16 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::connection::{Connection, DialError, Dialing};
 use super::frame::Purpose;
+use super::greeting::GreetingError;
 
 /// The wait after the first failure, in milliseconds; each further one doubles it.
 pub const BACKOFF_MIN_MS: u64 = 25;
 /// The longest wait between two attempts, in milliseconds: a vote must not miss a node that has
 /// come back.
 pub const BACKOFF_MAX_MS: u64 = 400;
+/// How long one that is turned away tries again every [`BACKOFF_MIN_MS`] before that counts as a
+/// failure, in milliseconds: others come from the same machine, and each time another may get in.
+pub const TURNED_AWAY_MAX_MS: u64 = 1_000;
 /// A connection that breaks before this many milliseconds is a failure like one that is refused.
 const SHORT_LIVED_MS: u64 = 1_000;
 
@@ -38,6 +42,8 @@ struct State {
     /// When the next attempt may be made.
     next: Instant,
     error: String,
+    /// The version of the protocol that the node spoke last, if it was another one.
+    other_protocol: Option<u16>,
     /// Whether the log says that the node cannot be reached.
     is_reported: bool,
 }
@@ -56,6 +62,7 @@ impl Link {
             failures: 0,
             next: Instant::now(),
             error: String::new(),
+            other_protocol: None,
             is_reported: false,
         };
         let attempts = watch::Sender::new(0);
@@ -64,6 +71,11 @@ impl Link {
 
     pub(crate) fn purpose(&self) -> Purpose {
         self.first.purpose
+    }
+
+    /// The version of the protocol that the node spoke last, if it was another one.
+    pub(crate) fn other_protocol(&self) -> Option<u16> {
+        self.state().other_protocol
     }
 
     /// The node has moved; a connection to where it was is closed.
@@ -128,7 +140,15 @@ impl Link {
 
     async fn attempt(self: Arc<Self>, dialing: Dialing, when: Instant) {
         sleep_until(when).await;
-        let outcome = Connection::dial(&dialing).await;
+        let last = Instant::now() + Duration::from_millis(TURNED_AWAY_MAX_MS);
+        let outcome = loop {
+            match Connection::dial(&dialing).await {
+                Err(DialError::TurnedAway) if Instant::now() < last => {
+                    sleep(Duration::from_millis(BACKOFF_MIN_MS)).await;
+                }
+                outcome => break outcome,
+            }
+        };
         let mut state = self.state();
         if state.address != dialing.address {
             // Where nobody is to be sought any more.
@@ -149,6 +169,7 @@ impl Link {
                     tracing::info!(node, address, ?purpose, "the node is reached again");
                 }
                 state.is_reported = false;
+                state.other_protocol = None;
                 state.error.clear();
                 let connection = Arc::new(connection);
                 state.phase = Phase::Open { connection, since: Instant::now() };
@@ -159,6 +180,9 @@ impl Link {
                     tracing::warn!(node, address, ?purpose, %error, "the node cannot be reached");
                 }
                 state.is_reported = true;
+                if let DialError::Greeting(GreetingError::Protocol { theirs }) = &error {
+                    state.other_protocol = Some(*theirs);
+                }
                 state.failures = state.failures.saturating_add(1);
                 state.next = Instant::now() + backoff(state.failures);
                 state.error = format!("{address}: {error}");

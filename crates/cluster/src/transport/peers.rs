@@ -2,7 +2,7 @@
 //!
 //! Invariant: one connection to a node for each purpose, whoever uses it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -82,6 +82,16 @@ impl Peers {
         let connection = link.connection(deadline).await.map_err(AskError::NotSent)?;
         let mut call = connection.begin(Kind::Ask, octets, deadline).await?;
         Ok(call.response(deadline).await?)
+    }
+
+    /// The nodes that were found to speak another version of the protocol, and which.
+    pub(crate) fn other_protocols(&self) -> BTreeMap<u64, u16> {
+        let links = self.links();
+        let spoken = links.iter().filter_map(|(node, links)| {
+            // What is asked every second.
+            Some((*node, links.asks.other_protocol()?))
+        });
+        spoken.collect()
     }
 
     /// Where the nodes are.

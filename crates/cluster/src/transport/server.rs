@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use super::conversation::Conversation;
 use super::door::{Door, MemberAddresses, Peer, Side, Strangers, Visitors};
 use super::frame::Purpose;
-use super::greeting::{GREETING_BYTES, Greeting};
+use super::greeting::{GREETING_BYTES, Greeting, PROTOCOL};
 use super::handler::Handler;
 use super::limits::ServerLimits;
 use super::peers::Peers;
@@ -174,7 +174,13 @@ async fn admit(stream: TcpStream, shared: &Shared) -> Result<Admitted, String> {
     stream.flush().await.map_err(text)?;
     let Some(purpose) = purpose else {
         stream.shutdown().await.map_err(text)?;
-        return Err("it wants another node, cluster or protocol".to_owned());
+        return Err(match greeting.protocol {
+            PROTOCOL => "it wants another node or cluster".to_owned(),
+            theirs => format!(
+                "node {} speaks version {theirs} of the protocol, and this one version {PROTOCOL}",
+                greeting.from.node
+            ),
+        });
     };
     Ok(Admitted { stream, node: greeting.from.node, purpose })
 }

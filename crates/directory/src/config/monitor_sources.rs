@@ -156,6 +156,8 @@ pub struct ClusterState {
     pub unconfirmed: Vec<(u64, u64)>,
     /// Where this is the leader, how long ago a majority answered, in microseconds.
     pub quorum_age_us: Option<u64>,
+    /// Whether it has had all that was acknowledged, at some moment since its start.
+    pub has_caught_up: bool,
     /// Changes without effect since the start.
     pub voids: u64,
     /// The last change after which it was found to have the same data as other members.
@@ -164,6 +166,9 @@ pub struct ClusterState {
     pub difference: Option<String>,
     /// Why it should not lead; none if nothing speaks against it.
     pub unfit: Option<String>,
+    /// Which members speak other versions of what members say to each other, what follows, and
+    /// which to upgrade, in a sentence each.
+    pub versions: Vec<String>,
     /// Why its log has failed.
     pub error: Option<String>,
 }

@@ -113,7 +113,7 @@ impl ForwardedAnswer {
         }
         let mut reader = OctetReader::new(octets);
         if reader.u16()? != PROTOCOL_VERSION {
-            return Err(Unreadable("of another version"));
+            return Err(Unreadable::OTHER_VERSION);
         }
         let answer = match reader.u8()? {
             ANSWERED => Self::Answered(Answered {

@@ -17,7 +17,9 @@ use store::Lsn;
 use zeroize::Zeroizing;
 
 use super::answer::{Answered, ForwardedAnswer};
+use super::forwarder::OTHER_VERSION;
 use super::known_requests::{Begun, ForwardedDone, Ticket};
+use super::octets::Unreadable;
 use super::outgoing::Forwarding;
 use super::request::{ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork};
 use super::told_again::{self, Reads};
@@ -95,6 +97,10 @@ impl Worker {
         };
         let request = match ForwardedRequest::decode(octets) {
             Ok(request) => request,
+            Err(Unreadable::OTHER_VERSION) => {
+                done(refusal(ResultCode::Unavailable, OTHER_VERSION).encode());
+                return None;
+            }
             Err(error) => {
                 let why = format!("the request of the other node cannot be read: {error}");
                 done(refusal(ResultCode::ProtocolError, &why).encode());

@@ -27,8 +27,14 @@ pub enum ForwardError {
     Unknown,
 }
 
-/// The form of requests and answers; nodes that know another one are refused.
+/// The form of requests and answers; nodes that know another one are refused. So an answer of
+/// another version than its request says that nothing happened, whatever else is in it. A release
+/// that takes requests of an older version answers in that.
 pub const PROTOCOL_VERSION: u16 = 1;
+
+/// What a client is told whose update came to nothing for that reason.
+pub(super) const OTHER_VERSION: &str =
+    "the servers of the cluster speak different versions of their protocol: upgrade all of them";
 
 /// Octets of a request.
 pub const REQUEST_MAX_BYTES: usize = 19 << 20;

@@ -8,6 +8,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unreadable(pub &'static str);
 
+impl Unreadable {
+    /// The other side speaks another version.
+    pub const OTHER_VERSION: Self = Self("of another version");
+}
+
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)

@@ -30,9 +30,10 @@ use store::Lsn;
 use zeroize::Zeroizing;
 
 use super::answer::{Answered, ForwardedAnswer};
-use super::forwarder::{ForwardError, Forwarder, REQUEST_MAX_BYTES};
+use super::forwarder::{ForwardError, Forwarder, OTHER_VERSION, REQUEST_MAX_BYTES};
 use super::known_requests::KnownRequests;
 use super::line::{Line, Place};
+use super::octets::Unreadable;
 use super::request::Forwardable;
 use crate::request::asker_bytes::{AskerBytes, SMALL_BYTES};
 use crate::request::asker_queues::Asker;
@@ -314,10 +315,7 @@ impl Forwarding {
     /// Takes what the other node says, or that it says nothing.
     fn heard(self: &Arc<Self>, mut underway: Underway, heard: Heard) {
         let said = match heard {
-            Ok(octets) => ForwardedAnswer::decode(&octets).unwrap_or_else(|error| {
-                tracing::warn!(%error, "the node that decides has sent an answer that is none");
-                ForwardedAnswer::Unknown
-            }),
+            Ok(octets) => ForwardedAnswer::decode(&octets).unwrap_or_else(unreadable),
             Err(ForwardError::NotSent) => ForwardedAnswer::NotDeciding { leader: None },
             Err(ForwardError::Unknown) => ForwardedAnswer::Unknown,
         };
@@ -597,6 +595,17 @@ fn done(outgoing: &Outgoing, answered: Answered) -> WriteDone {
         ..Completion::of(outgoing.id, Some(outgoing.operation))
     };
     WriteDone { bytes, completion }
+}
+
+/// What an answer says that cannot be read.
+fn unreadable(error: Unreadable) -> ForwardedAnswer {
+    if error == Unreadable::OTHER_VERSION {
+        // The members' status and logs say which of them speaks what.
+        let (code, diagnostic) = (ResultCode::Unavailable, OTHER_VERSION.to_owned());
+        return ForwardedAnswer::Refused { code, diagnostic };
+    }
+    tracing::warn!(%error, "the node that decides has sent an answer that is none");
+    ForwardedAnswer::Unknown
 }
 
 fn has_code(done: &WriteDone, code: ResultCode) -> bool {

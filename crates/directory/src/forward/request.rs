@@ -162,7 +162,7 @@ impl ForwardedRequest {
         }
         let mut reader = OctetReader::new(octets);
         if reader.u16()? != PROTOCOL_VERSION {
-            return Err(Unreadable("of another version"));
+            return Err(Unreadable::OTHER_VERSION);
         }
         let id = reader.array()?;
         let work = match reader.u8()? {

@@ -480,6 +480,19 @@ fn controls_have_the_effect_that_they_have_there() {
     assert_eq!(last_record(&cluster).origin.who.authz, "dn:cn=Directory Manager");
 }
 
+#[test]
+fn a_node_of_another_version_carries_nothing_out_and_is_no_fault_of_the_client() {
+    let cluster = Cluster::new();
+    cluster.wire.is_other_version.store(true, Ordering::SeqCst);
+    let before = cluster.log.len();
+    let answer = cluster.follower().root().try_add(&ou("a"), UNIT);
+    assert_eq!(answer.code(), ResultCode::Unavailable, "{}", answer.diagnostic);
+    assert!(answer.diagnostic.contains("different versions"), "{}", answer.diagnostic);
+    assert_eq!((cluster.log.len(), cluster.wire.count()), (before, 1), "once, for nothing");
+    cluster.wire.is_other_version.store(false, Ordering::SeqCst);
+    assert_eq!(cluster.follower().root().add(&ou("a"), UNIT), ResultCode::Success);
+}
+
 /// Does what `ask` asks of the second node: it is carried out by the first, whose answer is lost,
 /// and told by the third, after what `meanwhile` does.
 fn told_by_another(

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -544,6 +544,8 @@ pub struct Wire {
     /// How many password hashes were computed for other nodes.
     pub hashes: Arc<AtomicUsize>,
     faults: Mutex<VecDeque<Fault>>,
+    /// Whoever is asked speaks another version.
+    pub is_other_version: AtomicBool,
     /// The requests that were handed in.
     pub requests: Mutex<Vec<Vec<u8>>>,
 }
@@ -595,7 +597,16 @@ impl Wire {
     }
 
     /// Sends octets to the node that decides, as a forwarder does.
-    pub fn send(&self, request: Vec<u8>, done: Box<dyn FnOnce(Vec<u8>) + Send>) -> bool {
+    pub fn send(&self, mut request: Vec<u8>, mut done: Box<dyn FnOnce(Vec<u8>) + Send>) -> bool {
+        if self.is_other_version.load(Ordering::SeqCst) {
+            // A later one: what is asked is of another version to it, and what it says here.
+            request[0] ^= 2;
+            let told = done;
+            done = Box::new(move |mut answer| {
+                answer[0] ^= 2;
+                told(answer);
+            });
+        }
         let leader = self.log.lock().leader;
         let nodes = self.nodes.lock().unwrap();
         let Some(node) = leader.and_then(|leader| nodes.get(leader)) else { return false };

@@ -23,14 +23,23 @@ struct State {
     applied: Lsn,
     role: Role,
     is_closed: bool,
-    /// Those who wait until a number is applied.
-    barriers: Vec<(Lsn, BarrierDone)>,
+    /// Those who wait until a number is applied, oldest first.
+    barriers: Vec<Barrier>,
+    /// How often they have grown older.
+    age: u64,
+}
+
+struct Barrier {
+    asked: Lsn,
+    done: BarrierDone,
+    /// The age in which it came.
+    since: u64,
 }
 
 impl LogProgress {
     /// Of a log that has applied all up to `applied`.
     pub fn new(applied: Lsn, role: Role) -> Self {
-        let state = State { applied, role, is_closed: false, barriers: Vec::new() };
+        let state = State { applied, role, is_closed: false, barriers: Vec::new(), age: 0 };
         Self { state: Mutex::new(state), moved: Condvar::new(), watchers: Mutex::default() }
     }
 
@@ -81,7 +90,7 @@ impl LogProgress {
         self.moved.notify_all();
         watchers.iter().for_each(|watcher| watcher(&role));
         drop(watchers);
-        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
+        waiting.into_iter().for_each(|one| (one.done)(Err(NotNow::Closed)));
         true
     }
 
@@ -89,10 +98,27 @@ impl LogProgress {
     pub fn reached(&self, last: Lsn) {
         let mut state = self.state();
         state.applied = state.applied.max(last);
-        let reached: Vec<_> = state.barriers.extract_if(.., |(asked, _)| *asked <= last).collect();
+        let reached: Vec<_> = state.barriers.extract_if(.., |one| one.asked <= last).collect();
         drop(state);
         self.moved.notify_all();
-        reached.into_iter().for_each(|(_, done)| done(Ok(last)));
+        reached.into_iter().for_each(|one| (one.done)(Ok(last)));
+    }
+
+    /// Those who wait grow older by one; whoever has waited for more than `ages` of them waits no
+    /// more, and is told so.
+    pub fn grow_older(&self, ages: u64, why: NotNow) {
+        let mut state = self.state();
+        state.age += 1;
+        let oldest = state.age.saturating_sub(ages);
+        let late = state.barriers.partition_point(|one| one.since < oldest);
+        let late: Vec<_> = state.barriers.drain(..late).collect();
+        drop(state);
+        late.into_iter().for_each(|one| (one.done)(Err(why.clone())));
+    }
+
+    /// How many wait until a number is applied.
+    pub fn waiting(&self) -> usize {
+        self.state().barriers.len()
     }
 
     /// Calls `done` when `asked` is applied, or never will be.
@@ -104,7 +130,8 @@ impl LogProgress {
         } else if state.is_over() {
             Err(NotNow::Closed)
         } else {
-            state.barriers.push((asked, done));
+            let since = state.age;
+            state.barriers.push(Barrier { asked, done, since });
             return;
         };
         drop(state);
@@ -118,7 +145,7 @@ impl LogProgress {
         let waiting = std::mem::take(&mut state.barriers);
         drop(state);
         self.moved.notify_all();
-        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
+        waiting.into_iter().for_each(|one| (one.done)(Err(NotNow::Closed)));
     }
 
     /// Waits until more than `seen` is applied or nothing more will be, no longer than `timeout`;
@@ -153,5 +180,39 @@ impl fmt::Debug for LogProgress {
             .field("role", &state.role)
             .field("is_closed", &state.is_closed)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_for_too_long_is_told_so_and_forgotten() {
+        let progress = LogProgress::new(Lsn(1), Role::Alone);
+        let (told, heard) = mpsc::channel();
+        let wait = |number: u64, asked| {
+            let told = told.clone();
+            progress.when_applied(asked, Box::new(move |out| told.send((number, out)).unwrap()));
+        };
+        let late = NotNow::NoQuorum { heard: None };
+        wait(1, Lsn(5));
+        progress.grow_older(2, late.clone());
+        wait(2, Lsn(2));
+        wait(3, Lsn(5));
+        progress.grow_older(2, late.clone());
+        assert_eq!((progress.waiting(), heard.try_recv().ok()), (3, None));
+        progress.grow_older(2, late.clone());
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, Err(late.clone()))]);
+        progress.reached(Lsn(2));
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(2, Ok(Lsn(2)))]);
+        progress.grow_older(2, late.clone());
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(3, Err(late))]);
+        assert_eq!(progress.waiting(), 0);
+        // None of them is told twice.
+        progress.close();
+        assert_eq!(heard.try_recv().ok(), None);
     }
 }

@@ -98,10 +98,12 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         last_index: status.last_index,
         unconfirmed: if role == "leader" { unconfirmed.collect() } else { Vec::new() },
         quorum_age_us: status.quorum_age.map(|age| u64::try_from(age.as_micros()).unwrap_or(0)),
+        has_caught_up: status.has_caught_up,
         voids: status.voids,
         alike_lsn: status.alike.map(|lsn| lsn.0),
         difference: status.difference,
         unfit: status.unfit,
+        versions: status.versions,
         error,
     }
 }
@@ -171,10 +173,12 @@ mod tests {
             committed_index: 101,
             quorum_age: Some(Duration::from_millis(3)),
             heard_age: Some(Duration::from_secs(3)),
+            has_caught_up: true,
             voids: 2,
             alike: Some(Lsn(80)),
             difference: None,
             unfit: None,
+            versions: vec!["member 2 speaks another".to_owned()],
             members: vec![
                 member(1, Some(102), MemberState::Voter),
                 member(2, Some(99), MemberState::Voter),
@@ -203,6 +207,7 @@ mod tests {
         let leader = own(status(Role::Deciding(Reign(7)), Some(1)));
         assert_eq!((leader.role, leader.unconfirmed), ("leader", vec![(2, 3)]));
         assert_eq!((leader.applied_lsn, leader.quorum_age_us), (90, Some(3000)));
+        assert_eq!((leader.has_caught_up, leader.versions.len()), (true, 1));
         let follower = own(status(Role::Following { leader: None }, Some(2)));
         assert_eq!((follower.role, follower.unconfirmed), ("follower", Vec::new()));
         let failed = own(status(Role::Failed("no medium".to_owned()), None));

@@ -85,6 +85,9 @@ fn of_member(state: &ClusterState) -> Option<String> {
         None if state.role == "none" => {
             Some("no member of the cluster leads, as far as this one knows".to_owned())
         }
+        None if !state.has_caught_up => {
+            Some("this member has not had all that the cluster has acknowledged yet".to_owned())
+        }
         None => None,
     }
 }
@@ -107,10 +110,16 @@ mod tests {
 
     #[test]
     fn a_member_is_ready_while_somebody_leads_and_its_log_is_well() {
-        let state = |role, error| ClusterState { role, error, ..ClusterState::default() };
+        let state = |role, error| {
+            let has_caught_up = true;
+            ClusterState { role, error, has_caught_up, ..ClusterState::default() }
+        };
         for role in ["leader", "follower", "learner"] {
             assert_eq!(of_member(&state(role, None)), None, "{role}");
         }
+        let behind = ClusterState { has_caught_up: false, ..state("follower", None) };
+        let behind = of_member(&behind).unwrap();
+        assert!(behind.contains("has not had all"), "{behind}");
         let none = of_member(&state("none", None)).unwrap();
         assert!(none.starts_with("no member"), "{none}");
         let failed = of_member(&state("failed", Some("no medium".to_owned()))).unwrap();

@@ -18,7 +18,7 @@ const ID: [u8; 16] = *b"a store of tests";
 trait Ground {
     fn open(&mut self) -> LogStore;
     /// Something goes wrong during the next steps, perhaps.
-    fn plan(&mut self, chance: &mut Chance);
+    fn plan(&mut self, chance: &mut Chance, log: &LogStore);
     fn stall(&mut self, is_stalled: bool);
     /// The power is off; the log that was open is dropped before the next is opened.
     fn crash(&mut self, chance: &mut Chance, log: LogStore);
@@ -52,12 +52,20 @@ impl Ground for DiskGround {
         LogStore::new(Arc::new(journal))
     }
 
-    fn plan(&mut self, chance: &mut Chance) {
-        match chance.below(8) {
+    fn plan(&mut self, chance: &mut Chance, log: &LogStore) {
+        match chance.below(9) {
             0 | 1 => self.disk.cut_power_after(chance.below(150)),
             2 => self.disk.fail(Fault::Sync, chance.below(60), 1, ErrorKind::Other),
             3 => self.disk.fail(Fault::Write, chance.below(60), 1, ErrorKind::Other),
-            4 => self.disk.limit_space(Some(self.disk.used_bytes() + chance.below(4) * BLOCK)),
+            4 => {
+                log.give_up_room();
+                self.disk.limit_space(Some(self.disk.used_bytes() + chance.below(4) * BLOCK));
+            }
+            5 | 6 => {
+                log.medium.wait_for_room(Some(Duration::from_micros(100)));
+                let bytes = self.disk.used_bytes() + chance.below(4) * BLOCK;
+                self.disk.limit_space_for(bytes, 1 + chance.below(12));
+            }
             _ => {}
         }
     }
@@ -85,10 +93,21 @@ impl Ground for SimulatedLog {
         LogStore::new(Self::open(self))
     }
 
-    fn plan(&mut self, chance: &mut Chance) {
-        match chance.below(6) {
+    fn plan(&mut self, chance: &mut Chance, log: &LogStore) {
+        match chance.below(7) {
             0 | 1 => self.fail_next_sync(),
-            2 => self.fill(true),
+            2 => {
+                log.give_up_room();
+                self.fill(true);
+            }
+            3 => {
+                self.fill(true);
+                let (disk, full) = (self.clone(), Duration::from_millis(chance.below(5_000)));
+                tokio::spawn(async move {
+                    tokio::time::sleep(full).await;
+                    disk.fill(false);
+                });
+            }
             _ => {}
         }
     }
@@ -130,7 +149,7 @@ impl<G: Ground> Run<G> {
         let planned_at = self.chance.below(count);
         for at in 0..count {
             if at == planned_at {
-                self.ground.plan(&mut self.chance);
+                self.ground.plan(&mut self.chance, log);
             }
             let step = self.now().step(&mut self.chance);
             let outcome = match step {

@@ -377,7 +377,8 @@ impl Desk {
             Told::Round(outcome) => self.end_round(outcome),
             Told::Moved(outcome) => {
                 self.is_watching = false;
-                if let Err(error) = outcome {
+                // Where it took long it is asked again.
+                if let Err(error @ NotNow::Closed) = outcome {
                     let (refusal, waiting) = (over(&error), std::mem::take(&mut self.for_changes));
                     waiting.into_values().for_each(|one| one.end(Err(refusal.clone())));
                 }

@@ -82,6 +82,13 @@ pub(super) const ROWS: &[Metric] = &[
         |scrape, out| of_cluster(scrape, out, |state| state.quorum_age_us),
     ),
     Metric::new(
+        "roster_cluster_caught_up",
+        "cn=cluster",
+        "roster-cluster-caught-up",
+        "1 if this member has had all that was acknowledged, at some moment since its start.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.has_caught_up))),
+    ),
+    Metric::new(
         "roster_cluster_voids_total",
         "cn=cluster",
         "roster-cluster-voids",
@@ -101,6 +108,13 @@ pub(super) const ROWS: &[Metric] = &[
         "roster-cluster-data-differ",
         "1 if members were found to have different data.",
         |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.difference.is_some()))),
+    ),
+    Metric::new(
+        "roster_cluster_versions_differ",
+        "cn=cluster",
+        "roster-cluster-versions-differ",
+        "1 if others speak other versions than this member of what members say to each other.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(!state.versions.is_empty()))),
     ),
     Metric::new(
         "roster_cluster_unfit",

@@ -299,7 +299,7 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_journal_full",
         "cn=journal",
         "roster-journal-full",
-        "1 if the last write failed because the disk was full.",
+        "1 if the last write found no room on the disk. A member of a cluster waits for it.",
         |scrape, out| out.one(u64::from(scrape.journal().is_full)),
     ),
     Metric::new(

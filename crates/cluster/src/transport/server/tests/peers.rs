@@ -305,6 +305,9 @@ async fn what_the_greeting_does_not_agree_on_is_said_clearly() {
         let peers = greeted(welcome, |stream| async move { drop(stream) }).await;
         let error = peers.ask(2, b"x".to_vec(), LONG).await.unwrap_err();
         assert!(matches!(&error, AskError::NotSent(reason) if reason.contains(says)), "{error}");
+        let others: Vec<_> = peers.other_protocols().into_iter().collect();
+        let want = (welcome.protocol != PROTOCOL).then_some((2, welcome.protocol));
+        assert_eq!(others, Vec::from_iter(want));
     }
 }
 
@@ -340,9 +343,12 @@ async fn attempts_are_shared_by_all_who_wait() {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&attempts);
     tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
+        let mut kept = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
-            drop(stream);
+            // No TLS.
+            stream.write_all(b"no such thing\n").await.unwrap();
+            kept.push(stream);
         }
     });
     let asks = (0..500).map(|_| peers.ask(2, b"x".to_vec(), LONG));

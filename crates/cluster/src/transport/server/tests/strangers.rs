@@ -10,7 +10,9 @@ use tokio_rustls::client::TlsStream as ClientStream;
 
 use super::super::super::frame::HEAD_BYTES;
 use super::super::super::greeting::{WELCOME_BYTES, Welcome};
-use super::super::super::limits::UNAUTHENTICATED_PER_ADDRESS_MAX;
+use super::super::super::limits::{
+    UNAUTHENTICATED_FROM_MEMBER_MAX, UNAUTHENTICATED_PER_ADDRESS_MAX,
+};
 use super::super::super::{AskError, GreetingError, PROTOCOL, node_name};
 use super::*;
 
@@ -173,7 +175,7 @@ async fn silence_slowness_plain_text_and_resets_end() {
 }
 
 #[tokio::test]
-async fn ten_thousand_connections_take_four() {
+async fn ten_thousand_connections_take_a_few() {
     const ALL: u64 = 10_000;
     const AT_ONCE: usize = 100;
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
@@ -184,7 +186,7 @@ async fn ten_thousand_connections_take_four() {
     for _ in 0..ALL {
         // Who is dropped at once may see it as early as here.
         held.push_back(TcpStream::connect(node.address).await.ok());
-        assert!(node.server.unauthenticated() <= UNAUTHENTICATED_PER_ADDRESS_MAX);
+        assert!(node.server.unauthenticated() <= UNAUTHENTICATED_FROM_MEMBER_MAX);
         if held.len() > AT_ONCE {
             held.pop_front();
         }
@@ -220,6 +222,43 @@ async fn who_comes_from_elsewhere_ten_thousand_times_has_nothing_computed() {
     until("refused", || node.server.turned_away() >= met.saturating_sub(looked_at)).await;
     assert!(met > 10 * looked_at, "{met} came, of which {looked_at} may be looked at");
     assert_eq!(node.peers().ask(2, b"ef".to_vec(), LONG).await, Ok(vec![b'f', b'e', 1]));
+}
+
+/// Many a second, who hold what they get and say nothing.
+#[tokio::test]
+async fn who_shares_the_machine_of_a_member_takes_little_and_keeps_it_not_out() {
+    let limits = ServerLimits { from_member_per_second: 20, ..ServerLimits::default() };
+    let node = node_2(Scripted::default(), limits).await;
+    assert_eq!(node.peers().ask(2, b"ab".to_vec(), LONG).await, Ok(vec![b'b', b'a', 1]));
+    let (began, address) = (Instant::now(), node.address);
+    let met = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&met);
+    let flood = tokio::spawn(async move {
+        let mut held = VecDeque::new();
+        loop {
+            // Who is turned away may see it as early as here.
+            held.push_back(TcpStream::connect(address).await.ok());
+            counted.fetch_add(1, Ordering::SeqCst);
+            if held.len() > 500 {
+                held.pop_front();
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+    // Until many more have come than may be looked at.
+    let looked_at = || {
+        let seconds = u64::try_from(began.elapsed().as_millis()).unwrap() / 1_000 + 1;
+        u64::from(limits.from_member_at_once) + seconds * u64::from(limits.from_member_per_second)
+    };
+    let (met, server) = (|| met.load(Ordering::SeqCst) as u64, &node.server);
+    until("many come", || met() > 3 * looked_at()).await;
+    until("few are looked at", || server.turned_away() + looked_at() >= met()).await;
+    // The member itself.
+    for _ in 0..3 {
+        let comes = async { while node.peers().ask(2, b"cd".to_vec(), LONG).await.is_err() {} };
+        timeout(LONG, comes).await.expect("the member gets in");
+    }
+    flood.abort();
 }
 
 #[tokio::test]
