@@ -176,8 +176,8 @@ impl PendingWrite {
         self.send(To::Forwarded(reply));
     }
 
-    /// Queues the write as [`Self::submit`] does. It is not handed on: where it is not decided here,
-    /// `reply` is told so.
+    /// Queues the write as [`Self::submit`] does. It is not handed on: where it is not decided
+    /// here, `reply` is told so.
     pub(crate) fn submit_here(self, reply: ForwardedReply) {
         self.send(To::Forwarded(reply));
     }
