@@ -182,8 +182,8 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_queue_length",
         "cn=work",
         "roster-queue-length",
-        "Requests that wait for the writer, for a scan thread, for a hash thread, or, in a cluster, \
-         as reads for fresh data.",
+        "Requests that wait for the writer, for a scan thread, for a hash thread, or, in a \
+         cluster, as reads for fresh data.",
         |scrape, out| queues(scrape, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),
