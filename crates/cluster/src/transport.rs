@@ -5,6 +5,7 @@
 //! Invariant: knows no LDAP: what is asked of another node is octets.
 
 mod authority;
+mod claim;
 mod codec;
 mod confirmed;
 mod connection;
@@ -27,6 +28,8 @@ pub use authority::{
     AUTHORITY_FILE, AUTHORITY_KEY_FILE, Authority, NODE_FILE, NODE_KEY_FILE, NodeCertificate,
     node_name,
 };
+#[cfg(test)]
+pub(crate) use claim::Request;
 pub use connection::{CONNECT_MAX_MS, REQUESTS_MAX, UNWRITTEN_MAX_BYTES, WRITE_MAX_MS};
 pub use conversation::UNANSWERED_MAX_BYTES;
 pub use error::TransportError;

@@ -24,6 +24,7 @@ use super::runtime::Clock;
 use super::world::{Dice, Plant};
 use crate::engine::RaftLog;
 use crate::receiver::MemberReceiver;
+use crate::transport::Request as _;
 use crate::types::{Node, RecordBytes, Runtime, Snapshot, SnapshotFile, Types};
 
 #[derive(Clone)]
@@ -227,6 +228,7 @@ impl RaftNetworkV2<Types> for Link {
         mut request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        assert_eq!(request.speaker(), self.from);
         self.network.alter(self.to, &mut request);
         self.call(option, |to| async move { to.append(request).await.ok() }).await
     }
@@ -236,6 +238,7 @@ impl RaftNetworkV2<Types> for Link {
         request: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        assert_eq!(request.speaker(), self.from);
         self.call(option, |to| async move { to.vote(request).await.ok() }).await
     }
 
@@ -244,6 +247,7 @@ impl RaftNetworkV2<Types> for Link {
         request: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        assert_eq!(request.speaker(), self.from);
         self.call(option, |to| async move { to.pre_vote(request).await.ok() }).await
     }
 
@@ -263,6 +267,7 @@ impl RaftNetworkV2<Types> for Link {
         request: TransferLeaderRequest<Types>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
+        assert_eq!(request.speaker(), self.from);
         self.call(option, |to| async move { to.transfer(request).await.ok() }).await
     }
 }

@@ -1,6 +1,7 @@
 //! One connection of another node, as the accepting side has it.
 //!
 //! Invariant: requests are handed over in order; each is answered as soon as its response is there.
+//! Invariant: the handler gets no request that a member makes in the name of another one.
 //! Invariant: nothing is read while too many requests wait, or the peer does not read responses.
 
 use std::future::poll_fn;
@@ -13,11 +14,11 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufWriter};
 
-use super::codec;
 use super::connection::{REQUESTS_MAX, within_limit, write_frame};
 use super::door::Peer;
 use super::frame::{Frame, FrameReader, Kind};
 use super::handler::{Handler, Responding};
+use super::{claim, codec};
 use crate::entry::Malformed;
 
 /// The most octets of requests of one connection that wait for the handler, in bytes, if more than
@@ -104,19 +105,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Conversation<R, W> {
         let Frame { kind, number, body } = frame;
         Ok(match kind {
             Kind::Append => {
-                let response = handler.append(from, codec::decode_append(&body)?);
+                let response =
+                    handler.append(from, claim::own(from, codec::decode_append(&body)?)?);
                 framed(kind, number, octets, response, |it| codec::encode_append_response(&it))
             }
             Kind::Vote => {
-                let response = handler.vote(from, codec::decode_vote_request(&body)?);
+                let response =
+                    handler.vote(from, claim::own(from, codec::decode_vote_request(&body)?)?);
                 framed(kind, number, octets, response, |it| codec::encode_vote_response(&it))
             }
             Kind::PreVote => {
-                let response = handler.pre_vote(from, codec::decode_vote_request(&body)?);
+                let response =
+                    handler.pre_vote(from, claim::own(from, codec::decode_vote_request(&body)?)?);
                 framed(kind, number, octets, response, |it| codec::encode_vote_response(&it))
             }
             Kind::Transfer => {
-                let response = handler.transfer(from, codec::decode_transfer(&body)?);
+                let response =
+                    handler.transfer(from, claim::own(from, codec::decode_transfer(&body)?)?);
                 framed(kind, number, octets, response, |it| codec::encode_transfer_response(&it))
             }
             Kind::Ask => framed(kind, number, octets, handler.ask(from, body), |it| it),

@@ -47,6 +47,8 @@ struct Shared {
     members: MemberAddresses,
     door: Door,
     strangers: Strangers,
+    /// Members that sent what none may send.
+    offenders: Strangers,
     visitors: Visitors,
 }
 
@@ -67,6 +69,7 @@ pub fn serve(
         door: Door::new(limits, members.clone()),
         members,
         strangers: Strangers::default(),
+        offenders: Strangers::default(),
         visitors: Visitors::default(),
     });
     let task = tokio::spawn(accept(listener, Arc::clone(&shared))).abort_handle();
@@ -90,6 +93,12 @@ impl PeerServer {
     #[must_use]
     pub fn turned_away(&self) -> u64 {
         self.shared.door.turned_away()
+    }
+
+    /// Connections of members that were ended because of what came over them.
+    #[must_use]
+    pub fn offended(&self) -> u64 {
+        self.shared.offenders.count()
     }
 
     /// Authenticated connections.
@@ -141,7 +150,7 @@ fn begin(connections: &mut JoinSet<()>, stream: TcpStream, from: IpAddr, shared:
             Ok(admitted) => {
                 linger(admitted.stream.get_ref().0, None);
                 shared.members.note(admitted.node, Side::There, from);
-                converse(admitted, &shared).await;
+                converse(admitted, from, &shared).await;
             }
             Err(reason) => shared.strangers.refuse(from, &reason),
         }
@@ -185,7 +194,7 @@ async fn admit(stream: TcpStream, shared: &Shared) -> Result<Admitted, String> {
     Ok(Admitted { stream, node: greeting.from.node, purpose })
 }
 
-async fn converse(admitted: Admitted, shared: &Arc<Shared>) {
+async fn converse(admitted: Admitted, from: IpAddr, shared: &Arc<Shared>) {
     let Admitted { stream, node, purpose } = admitted;
     let visit = shared.visitors.enter(Peer { node, purpose }, CONNECTIONS_PER_PURPOSE_MAX);
     let (read, write) = tokio::io::split(stream);
@@ -197,6 +206,9 @@ async fn converse(admitted: Admitted, shared: &Arc<Shared>) {
     };
     match outcome {
         Ok(()) => tracing::debug!(node, ?purpose, "a node closed its connection"),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            shared.offenders.refuse(from, &format!("node {node} sent what it may not: {error}"));
+        }
         Err(error) => tracing::debug!(node, ?purpose, %error, "a connection of a node broke"),
     }
 }

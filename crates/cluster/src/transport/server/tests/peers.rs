@@ -70,7 +70,7 @@ async fn appends_are_in_flight_together_and_stay_in_order() {
         // Heartbeats and votes do not wait behind them.
         let response = heartbeats.append_entries(heartbeat(), option()).await.unwrap();
         assert_eq!(response, AppendResponse::Success);
-        let request = VoteRequest::new(Vote::new(2, 3), Some(id(7)));
+        let request = VoteRequest::new(Vote::new(2, 1), Some(id(7)));
         let response = heartbeats.vote(request.clone(), option()).await.unwrap();
         assert_eq!(response, VoteResponse::new(request.vote, Some(id(7)), true));
         assert_eq!(waiting(), APPENDS_IN_FLIGHT_MAX, "the window is kept");
@@ -154,6 +154,33 @@ async fn votes_and_transfers_are_answered() {
     let response = log.transfer_leader(TransferRequest::new(vote, 2, None), option()).await;
     let changed = TransferLeaderError::VoteChanged { expected: vote, actual: Vote::new(9, 9) };
     assert_eq!(response, Ok(Err(changed)));
+}
+
+#[tokio::test]
+async fn who_speaks_as_another_member_is_not_heard() {
+    let node = node_2(Scripted::default(), ServerLimits::default()).await;
+    let [mut log, mut heartbeats] = node.networks().await;
+    let (led, vote) = (Vote::new_committed(2, 3), Vote::new(2, 3));
+    let append = AppendRequest { vote: led, ..append(0, 10) };
+    let heartbeat = AppendRequest { vote: led, ..heartbeat() };
+    let request = VoteRequest::new(vote, None);
+    let mut ended = 0;
+    for outcome in [
+        log.append_entries(append, option()).await.err(),
+        heartbeats.append_entries(heartbeat, option()).await.err(),
+        heartbeats.vote(request.clone(), option()).await.err(),
+        heartbeats.pre_vote(request, option()).await.err(),
+        log.transfer_leader(TransferRequest::new(led, 2, None), option()).await.err(),
+    ] {
+        ended += 1;
+        assert!(matches!(outcome, Some(RPCError::Network(_))), "{ended}: {outcome:?}");
+    }
+    until("ended", || node.server.offended() == ended).await;
+    until("gone", || node.server.connections() == 0).await;
+    assert!(node.handler.seen.lock().unwrap().is_empty(), "no entry came through");
+    // In its own name it is heard again.
+    let request = VoteRequest::new(Vote::new(2, 1), None);
+    assert!(heartbeats.vote(request, option()).await.unwrap().vote_granted);
 }
 
 #[tokio::test]
