@@ -174,6 +174,17 @@ async fn silence_slowness_plain_text_and_resets_end() {
     assert_eq!(node.server.connections(), 0);
 }
 
+/// What a member that comes anew is answered: it asks again until it is let in.
+async fn let_in(node: &Node2, octets: &[u8]) -> Vec<u8> {
+    let began = Instant::now();
+    loop {
+        match node.peers().ask(2, octets.to_vec(), LONG).await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(began.elapsed() < LONG, "{error:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn ten_thousand_connections_take_a_few() {
     const ALL: u64 = 10_000;
@@ -193,12 +204,13 @@ async fn ten_thousand_connections_take_a_few() {
     }
     assert_eq!(peers.ask(2, b"cd".to_vec(), LONG).await, Ok(vec![b'd', b'c', 1]));
     // One that comes anew gets in past those that say nothing.
-    assert_eq!(node.peers().ask(2, b"cd".to_vec(), LONG).await, Ok(vec![b'd', b'c', 1]));
+    assert_eq!(let_in(&node, b"cd").await, [b'd', b'c', 1]);
     held.clear();
-    until("refused", || node.server.refused() == ALL).await;
+    // Those that tried in vain are among them.
+    until("refused", || node.server.refused() >= ALL).await;
     until("gone", || node.server.unauthenticated() == 0).await;
     // And a new one gets in.
-    assert_eq!(node.peers().ask(2, b"ef".to_vec(), LONG).await, Ok(vec![b'f', b'e', 1]));
+    assert_eq!(let_in(&node, b"ef").await, [b'f', b'e', 1]);
 }
 
 #[tokio::test]
