@@ -108,7 +108,11 @@ fn octets_that_are_no_request_are_refused_and_a_closed_pool_takes_none() {
         directory::forward::answer::ForwardedAnswer::Refused { code, .. } => code,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(b"nothing".to_vec()), ldap::result::ResultCode::ProtocolError);
+    let mut octets = directory::forward::PROTOCOL_VERSION.to_le_bytes().to_vec();
+    octets.extend_from_slice(b"nothing");
+    assert_eq!(refused(octets), ldap::result::ResultCode::ProtocolError);
+    // Its first two octets are those of another version.
+    assert_eq!(refused(b"nothing".to_vec()), ldap::result::ResultCode::Unavailable);
     let mut client = pair.follower.connect_root();
     client.send(&add_entry(2, "ou=x,dc=example,dc=org", &[("objectClass", "organizationalUnit")]));
     assert_eq!(client.receive(), "2 add success");
