@@ -448,10 +448,7 @@ impl Connection {
             }
         };
         let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
-        match attempt {
-            Attempt::First(_) => self.bind_throttle.answered(&completion, addresses, now),
-            Attempt::Again => self.bind_throttle.resumed(&completion, addresses, now),
-        }
+        self.bind_throttle.answered(&completion, addresses, now);
         self.record_answer(worker, attempt, completion);
     }
 

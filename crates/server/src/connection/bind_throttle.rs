@@ -77,7 +77,11 @@ impl BindThrottle {
             return Decision::Now;
         }
         let admission = match self.position.take() {
-            Some(position) => addresses.admit_waited(position, now()),
+            Some(position) => {
+                // Others may have gone on meanwhile.
+                self.source = Some(position.source);
+                addresses.admit_waited(position, now())
+            }
             None => {
                 self.source = addresses.source(self.address, account);
                 addresses.admit_bind(self.source, now())
@@ -164,17 +168,15 @@ impl BindThrottle {
         }
     }
 
-    /// As [`Self::answered`], of a message that went on after others were handled.
-    pub(super) fn resumed(
-        &mut self,
-        completion: &Completion,
-        addresses: &ClientAddresses,
-        now: impl Fn() -> Duration,
-    ) {
-        if self.elsewhere.iter().any(|one| one.id == completion.id) {
-            return self.answered_later(completion.id, completion.is_wrong_guess, addresses, now);
+    /// A message that has waited for fresh data is handled now: if it is a guess, it is the one that
+    /// is under way here. No other may be.
+    pub(super) fn goes_on(&mut self, id: MessageId) {
+        let waited = self.elsewhere.iter().position(|one| one.id == id);
+        let waited = waited.map(|at| self.elsewhere.swap_remove(at));
+        self.is_guess = waited.is_some();
+        if let Some(Elsewhere { source, ticket, .. }) = waited {
+            (self.source, self.ticket) = (source, ticket);
         }
-        self.answered(completion, addresses, now);
     }
 
     /// The message that was handled is handed to another node, or waits: a guess is under way until
@@ -324,12 +326,17 @@ mod tests {
             one.answered(&completion(7, false), &addresses, || NOW);
             assert!(matches!(throttle(&mut other, &addresses), Decision::Later));
             other.leave(&addresses, || NOW);
-            one.resumed(&completion(7, false), &addresses, || NOW);
-            one.resumed(&completion(8, false), &addresses, || NOW);
+            for id in [7, 8] {
+                one.goes_on(MessageId(id));
+                // It needs a hash, too.
+                one.begins(&addresses, || NOW);
+                one.answered(&completion(id, false), &addresses, || NOW);
+            }
             assert_eq!(addresses.binds(address), [0, 0, 0]);
             assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
             one.hand_on(MessageId(9), &addresses, || NOW);
-            one.resumed(&completion(9, true), &addresses, || NOW);
+            one.goes_on(MessageId(9));
+            one.answered(&completion(9, true), &addresses, || NOW);
             assert_ne!(addresses.binds(address), [0, 0, 0], "it was wrong");
         });
     }

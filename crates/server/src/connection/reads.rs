@@ -54,6 +54,7 @@ impl Connection {
         let worker = Rc::clone(&self.worker);
         slice.begin(Instant::now());
         let which = (ready.id(), Some(ready.operation()));
+        self.bind_throttle.goes_on(which.0);
         let mut out = Vec::new();
         let next = worker.resume_read(&mut self.session, ready, &mut out);
         self.follow(&worker, next, which, Attempt::Again, 0, &mut out);

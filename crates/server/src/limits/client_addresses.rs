@@ -109,7 +109,7 @@ pub(crate) enum Admission {
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Position {
-    source: Source,
+    pub(crate) source: Source,
     number: u64,
     pub(crate) called: oneshot::Receiver<()>,
 }
