@@ -2,9 +2,11 @@
 //!
 //! Invariant: what the engine holds of them is bounded, also while its log waits for the disk: it
 //! answers nothing then, and who asked asks again.
+//! Invariant: an engine that has ended is not asked again: it would tell the log each time.
 
-use std::sync::Arc;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use openraft::raft::{
@@ -33,15 +35,20 @@ pub struct MemberReceiver {
     log: LogStore,
     /// What the engine was given since its log stands still, in bytes.
     given: Arc<AtomicUsize>,
+    /// Why the engine ended, once it has said so.
+    ended: Arc<OnceLock<String>>,
 }
 
 impl MemberReceiver {
     pub(crate) fn new(engine: Engine, shared: Arc<Shared>, log: LogStore) -> Self {
-        Self { engine, shared, log, given: Arc::default() }
+        Self { engine, shared, log, given: Arc::default(), ended: Arc::default() }
     }
 
     /// Whether the engine can be given a message with these entries.
     fn admit(&self, now: Instant, entries: &[Entry]) -> Result<(), String> {
+        if let Some(reason) = self.ended.get() {
+            return Err(reason.clone());
+        }
         if self.log.waiting(now) < STILL_AFTER {
             self.given.store(0, Ordering::Relaxed);
             return Ok(());
@@ -54,6 +61,11 @@ impl MemberReceiver {
         Ok(())
     }
 
+    /// Only an engine that has ended answers with an error.
+    fn ended(&self, error: &dyn Display) -> String {
+        self.ended.get_or_init(|| error.to_string()).clone()
+    }
+
     /// Entries, or a heartbeat.
     ///
     /// # Errors
@@ -64,7 +76,7 @@ impl MemberReceiver {
     ) -> Result<AppendEntriesResponse<Types>, String> {
         let began = Instant::now();
         self.admit(began, &request.entries)?;
-        let response = self.engine.append_entries(request).await.map_err(|it| it.to_string())?;
+        let response = self.engine.append_entries(request).await.map_err(|it| self.ended(&it))?;
         if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
             self.shared.heard(began);
         }
@@ -77,7 +89,7 @@ impl MemberReceiver {
     /// A sentence, when the engine ended, or holds too much because its log waits for the disk.
     pub async fn vote(&self, request: VoteRequest<Types>) -> Result<VoteResponse<Types>, String> {
         self.admit(Instant::now(), &[])?;
-        self.engine.vote(request).await.map_err(|it| it.to_string())
+        self.engine.vote(request).await.map_err(|it| self.ended(&it))
     }
 
     /// A server asks whether it would get the vote.
@@ -89,7 +101,7 @@ impl MemberReceiver {
         request: VoteRequest<Types>,
     ) -> Result<VoteResponse<Types>, String> {
         self.admit(Instant::now(), &[])?;
-        self.engine.pre_vote(request).await.map_err(|it| it.to_string())
+        self.engine.pre_vote(request).await.map_err(|it| self.ended(&it))
     }
 
     /// The leader hands the lead over.
@@ -101,6 +113,6 @@ impl MemberReceiver {
         request: TransferLeaderRequest<Types>,
     ) -> Result<TransferLeaderResponse<Types>, String> {
         self.admit(Instant::now(), &[])?;
-        self.engine.handle_transfer_leader(request).await.map_err(|it| it.to_string())
+        self.engine.handle_transfer_leader(request).await.map_err(|it| self.ended(&it))
     }
 }
