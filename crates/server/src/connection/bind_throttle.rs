@@ -168,8 +168,8 @@ impl BindThrottle {
         }
     }
 
-    /// A message that has waited for fresh data is handled now: if it is a guess, it is the one that
-    /// is under way here. No other may be.
+    /// A message that has waited for fresh data is handled now: if it is a guess, it is the one
+    /// that is under way here. No other may be.
     pub(super) fn goes_on(&mut self, id: MessageId) {
         let waited = self.elsewhere.iter().position(|one| one.id == id);
         let waited = waited.map(|at| self.elsewhere.swap_remove(at));
