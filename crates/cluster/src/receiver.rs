@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use openraft::async_runtime::WatchReceiver as _;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, TransferLeaderResponse,
     VoteRequest, VoteResponse,
@@ -42,6 +43,11 @@ pub struct MemberReceiver {
 impl MemberReceiver {
     pub(crate) fn new(engine: Engine, shared: Arc<Shared>, log: LogStore) -> Self {
         Self { engine, shared, log, given: Arc::default(), ended: Arc::default() }
+    }
+
+    /// The term of the engine, as it told last.
+    pub(crate) fn term(&self) -> u64 {
+        self.engine.metrics().borrow_watched().current_term
     }
 
     /// Whether the engine can be given a message with these entries.

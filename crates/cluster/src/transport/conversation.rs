@@ -102,26 +102,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Conversation<R, W> {
 
     fn response(&self, frame: Frame, octets: usize) -> Result<BoxFuture<'static, Done>, Malformed> {
         let (handler, from) = (&self.handler, self.peer.node);
+        let term = handler.term();
         let Frame { kind, number, body } = frame;
         Ok(match kind {
             Kind::Append => {
-                let response =
-                    handler.append(from, claim::own(from, codec::decode_append(&body)?)?);
+                let request = claim::checked(from, term, codec::decode_append(&body)?)?;
+                let response = handler.append(from, request);
                 framed(kind, number, octets, response, |it| codec::encode_append_response(&it))
             }
             Kind::Vote => {
-                let response =
-                    handler.vote(from, claim::own(from, codec::decode_vote_request(&body)?)?);
+                let request = claim::checked(from, term, codec::decode_vote_request(&body)?)?;
+                let response = handler.vote(from, request);
                 framed(kind, number, octets, response, |it| codec::encode_vote_response(&it))
             }
             Kind::PreVote => {
-                let response =
-                    handler.pre_vote(from, claim::own(from, codec::decode_vote_request(&body)?)?);
+                let request = claim::checked(from, term, codec::decode_vote_request(&body)?)?;
+                let response = handler.pre_vote(from, request);
                 framed(kind, number, octets, response, |it| codec::encode_vote_response(&it))
             }
             Kind::Transfer => {
-                let response =
-                    handler.transfer(from, claim::own(from, codec::decode_transfer(&body)?)?);
+                let request = claim::checked(from, term, codec::decode_transfer(&body)?)?;
+                let response = handler.transfer(from, request);
                 framed(kind, number, octets, response, |it| codec::encode_transfer_response(&it))
             }
             Kind::Ask => framed(kind, number, octets, handler.ask(from, body), |it| it),

@@ -15,6 +15,9 @@ pub type Responding<T> = BoxFuture<'static, Result<T, String>>;
 /// Answers other nodes. Each future is polled for the first time before the next request of the
 /// connection is handed over, and dropped when the connection ends.
 pub trait Handler: Send + Sync + 'static {
+    /// The term of this node, as far as it is known; it may be behind.
+    fn term(&self) -> u64;
+
     /// Entries for the log, and heartbeats, of node `from`.
     fn append(&self, from: u64, request: AppendRequest) -> Responding<AppendResponse>;
 
@@ -48,6 +51,10 @@ impl EngineHandler {
 }
 
 impl Handler for EngineHandler {
+    fn term(&self) -> u64 {
+        self.receiver.term()
+    }
+
     fn append(&self, _: u64, request: AppendRequest) -> Responding<AppendResponse> {
         let receiver = self.receiver.clone();
         Box::pin(async move { receiver.append(request).await })

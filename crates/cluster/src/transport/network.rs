@@ -19,6 +19,7 @@ use openraft::raft::{SnapshotResponse, StreamAppendError, StreamAppendResult};
 use openraft::{OptionalSend, RaftNetworkV2};
 use tokio::time::Instant;
 
+use super::claim;
 use super::confirmed::Confirmed;
 use super::connection::{Call, CallError};
 use super::frame::{APPEND_MAX_BYTES, Kind, Purpose, SMALL_MAX_BYTES};
@@ -127,7 +128,7 @@ impl RaftNetworkV2<Types> for PeerNetwork {
         option: RPCOption,
     ) -> Result<VoteResponse, RPCError<Types>> {
         let octets = self.call(Kind::Vote, codec::encode_vote_request(&request), &option).await?;
-        codec::decode_vote_response(&octets).map_err(malformed)
+        vote_response(&octets, &request.vote)
     }
 
     async fn pre_vote(
@@ -135,9 +136,9 @@ impl RaftNetworkV2<Types> for PeerNetwork {
         request: VoteRequest,
         option: RPCOption,
     ) -> Result<VoteResponse, RPCError<Types>> {
-        let request = codec::encode_vote_request(&request);
-        let octets = self.call(Kind::PreVote, request, &option).await?;
-        codec::decode_vote_response(&octets).map_err(malformed)
+        let body = codec::encode_vote_request(&request);
+        let octets = self.call(Kind::PreVote, body, &option).await?;
+        vote_response(&octets, &request.vote)
     }
 
     async fn full_snapshot(
@@ -305,7 +306,10 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
                 Some(prev) => Ok(Err(StreamAppendError::Conflict(prev))),
                 None => Err(malformed(Malformed("a conflict with what is before everything"))),
             },
-            AppendResponse::HigherVote(vote) => Ok(Err(StreamAppendError::HigherVote(vote))),
+            AppendResponse::HigherVote(vote) => {
+                claim::check_answer(&first.vote, &vote).map_err(malformed)?;
+                Ok(Err(StreamAppendError::HigherVote(vote)))
+            }
         }
     }
 
@@ -327,6 +331,13 @@ impl Wanted {
             CallError::Failed(reason) => unreachable(reason),
         }
     }
+}
+
+/// Reads what a request with the vote `own` was answered.
+fn vote_response(octets: &[u8], own: &Vote) -> Result<VoteResponse, RPCError<Types>> {
+    let response = codec::decode_vote_response(octets).map_err(malformed)?;
+    claim::check_answer(own, &response.vote).map_err(malformed)?;
+    Ok(response)
 }
 
 fn last(request: &AppendRequest) -> Option<LogId> {

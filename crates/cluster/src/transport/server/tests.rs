@@ -85,6 +85,10 @@ async fn pass(gate: Arc<Semaphore>, waiting: Arc<AtomicUsize>) {
 }
 
 impl Handler for Scripted {
+    fn term(&self) -> u64 {
+        1
+    }
+
     fn append(&self, from: u64, request: AppendRequest) -> Responding<AppendResponse> {
         assert_eq!(from, 1);
         let indexes = request.entries.iter().map(|entry| entry.log_id.index);

@@ -8,6 +8,7 @@ use openraft::{EntryPayload, RaftNetworkFactory as _, RaftNetworkV2 as _};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::oneshot;
 
+use super::super::super::claim::TERM_AHEAD_MAX;
 use super::super::super::frame::APPEND_MAX_BYTES;
 use super::super::super::greeting::Welcome;
 use super::super::super::{APPENDS_IN_FLIGHT_MAX, ASK_MAX_BYTES, AskError, PROTOCOL, PeerNetwork};
@@ -181,6 +182,40 @@ async fn who_speaks_as_another_member_is_not_heard() {
     // In its own name it is heard again.
     let request = VoteRequest::new(Vote::new(2, 1), None);
     assert!(heartbeats.vote(request, option()).await.unwrap().vote_granted);
+}
+
+#[tokio::test]
+async fn a_term_that_is_too_far_above_the_own_is_not_heard() {
+    let node = node_2(Scripted::default(), ServerLimits::default()).await;
+    let [mut log, mut heartbeats] = node.networks().await;
+    let far = 1 + TERM_AHEAD_MAX + 1;
+    let in_term = |term| AppendRequest { vote: Vote::new_committed(term, 1), ..append(0, 10) };
+    let mut with_entry = append(0, 10);
+    with_entry.entries[0].log_id.leader_id.term = u64::MAX;
+    let mut ended = 0;
+    for request in [in_term(u64::MAX), in_term(far), with_entry] {
+        ended += 1;
+        let outcome = log.append_entries(request, option()).await.err();
+        assert!(matches!(outcome, Some(RPCError::Network(_))), "{ended}: {outcome:?}");
+    }
+    for term in [u64::MAX, far] {
+        ended += 2;
+        let request = VoteRequest::new(Vote::new(term, 1), None);
+        let outcome = heartbeats.vote(request.clone(), option()).await.err();
+        assert!(matches!(outcome, Some(RPCError::Network(_))), "{ended}: {outcome:?}");
+        let outcome = heartbeats.pre_vote(request, option()).await.err();
+        assert!(matches!(outcome, Some(RPCError::Network(_))), "{ended}: {outcome:?}");
+    }
+    until("ended", || node.server.offended() == ended).await;
+    assert!(node.handler.seen.lock().unwrap().is_empty(), "no entry came through");
+    log.append_entries(in_term(far - 1), option()).await.unwrap();
+    // Nor is it believed when it comes as a response.
+    let higher = |term| Ok(AppendResponse::HigherVote(Vote::new(term, 2)));
+    node.handler.responses.lock().unwrap().extend([(50, higher(far)), (60, higher(far - 1))]);
+    let outcome = log.append_entries(append(50, 10), option()).await.err();
+    assert!(matches!(outcome, Some(RPCError::Unreachable(_))), "{outcome:?}");
+    let outcome = log.append_entries(append(60, 10), option()).await;
+    assert!(matches!(outcome, Ok(AppendResponse::HigherVote(_))), "{outcome:?}");
 }
 
 #[tokio::test]
