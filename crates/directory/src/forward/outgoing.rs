@@ -2,7 +2,8 @@
 //!
 //! Of each connection one is under way at a time, so that they are decided in their order; the next
 //! one leaves when it is answered. Where nobody decides, or the answer was lost, an update is sent
-//! again with the same id, until the time for it is over.
+//! again with the same id, until the time for it is over. That begins when it comes, and again
+//! whenever the node that decides answers the one before it.
 //!
 //! Invariant: none overtakes an update of the same connection that came before it, also not one
 //! that this node was to decide, and gives up with the lead.
@@ -65,6 +66,8 @@ struct Underway {
     until: Duration,
     /// Octets that are counted for it.
     held_bytes: usize,
+    /// The node that decides has answered it.
+    is_heard: bool,
 }
 
 /// How updates are handed on.
@@ -270,7 +273,7 @@ impl Forwarding {
         self.count.fetch_add(1, Ordering::AcqRel);
         let until = self.clock.elapsed() + self.wait_max;
         let session = outgoing.forwardable.session;
-        let underway = Underway { outgoing, until, held_bytes };
+        let underway = Underway { outgoing, until, held_bytes, is_heard: false };
         let mut waiting = self.lock();
         let line = waiting.lines.entry(session).or_default();
         let next = match turn {
@@ -287,8 +290,10 @@ impl Forwarding {
     fn send(self: &Arc<Self>, underway: Underway) {
         let Some(underway) = self.wanted(underway) else { return };
         let request = underway.outgoing.forwardable.request.clone();
+        let within = underway.until.saturating_sub(self.clock.elapsed());
         let this = Arc::clone(self);
-        self.forwarder.forward(request, Box::new(move |heard| this.heard(underway, heard)));
+        let heard = Box::new(move |heard| this.heard(underway, heard));
+        self.forwarder.forward(request, within, heard);
     }
 
     /// The update, if its client has not given it up; from here on it is too late for that. One
@@ -331,11 +336,13 @@ impl Forwarding {
                 {
                     return self.again(underway);
                 }
+                underway.is_heard = true;
                 self.wait_until_applied(underway, lsn, done);
             }
             ForwardedAnswer::NotDeciding { .. } => self.again(underway),
             ForwardedAnswer::Refused { .. } if may_have_happened => self.again(underway),
             ForwardedAnswer::Refused { code, diagnostic } => {
+                underway.is_heard = true;
                 self.refuse(underway, Refusal::new(code, diagnostic));
             }
             ForwardedAnswer::Unknown => {
@@ -397,13 +404,18 @@ impl Forwarding {
 
     /// Sends the answer; the next one of the connection may leave.
     fn end(self: &Arc<Self>, underway: Underway, done: WriteDone) {
-        let Underway { outgoing, held_bytes, .. } = underway;
+        let Underway { outgoing, held_bytes, until, is_heard } = underway;
         let Forwardable { session, asker, .. } = outgoing.forwardable;
         Post::default().send(outgoing.to, done);
         let mut waiting = self.lock();
         waiting.release(asker, held_bytes);
         self.count.fetch_sub(1, Ordering::AcqRel);
-        self.go_on(waiting, session, Line::answered);
+        // What comes after it has waited for its answer, and not for somebody who decides.
+        let until = if is_heard { self.clock.elapsed() + self.wait_max } else { until };
+        self.go_on(waiting, session, |line| {
+            let next = line.answered()?;
+            Some(Underway { until: next.until.max(until), ..next })
+        });
     }
 
     /// One of a connection is answered: the next one may leave.

@@ -22,7 +22,7 @@ struct ToPool {
 }
 
 impl Forwarder for ToPool {
-    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, _: Duration, done: ForwarderDone) {
         match self.pool.get() {
             Some(pool) => {
                 self.kept.lock().unwrap().push(request.to_vec());
