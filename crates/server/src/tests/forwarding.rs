@@ -1,5 +1,6 @@
 //! Two servers over real sockets: what one is asked for is carried out by the other.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use auth::password::{Argon2Cost, HashCosts, PasswordStorage};
@@ -19,6 +20,17 @@ use crate::{ForwardedPool, ForwardedPoolSize};
 struct ToPool {
     pool: OnceLock<ForwardedPool>,
     kept: Mutex<Vec<Vec<u8>>>,
+    /// Nothing is answered: who waits is kept here.
+    is_silent: AtomicBool,
+    unanswered: Mutex<Vec<Unanswered>>,
+}
+
+struct Unanswered(#[expect(dead_code, reason = "it is only kept")] ForwarderDone);
+
+impl std::fmt::Debug for Unanswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unanswered")
+    }
 }
 
 impl Forwarder for ToPool {
@@ -26,6 +38,9 @@ impl Forwarder for ToPool {
         match self.pool.get() {
             Some(pool) => {
                 self.kept.lock().unwrap().push(request.to_vec());
+                if self.is_silent.load(Ordering::SeqCst) {
+                    return self.unanswered.lock().unwrap().push(Unanswered(done));
+                }
                 pool.carry_out(request, Box::new(|octets| done(Ok(octets))));
             }
             None => done(Err(ForwardError::NotSent)),
@@ -377,6 +392,38 @@ fn of_guesses_that_are_handed_on_no_more_are_under_way_than_may_fail() {
     assert!(looked_at <= most, "{looked_at} in {waits} tenths of a second");
     let answer = client.receive();
     assert!(answer.starts_with("2 extended invalidCredentials"), "{answer}");
+}
+
+/// While nobody decides they took all places of their address: its binds waited as long as they did.
+#[test]
+fn guesses_that_nobody_answers_are_not_in_the_way_of_binds() {
+    let pair = Pair::limited(1, |settings| {
+        settings.server.workers = 1;
+        settings.limits.bind_failures_max = 8;
+        settings.limits.bind_delay_max = Duration::from_secs(60);
+    });
+    pair.forwarder.is_silent.store(true, Ordering::SeqCst);
+    let anna = "uid=anna,dc=example,dc=org";
+    let mut clients: Vec<_> = (0..5).map(|_| pair.follower.connect_root()).collect();
+    let (last, waiting) = clients.split_last_mut().unwrap();
+    for client in waiting {
+        client.send(&guess(2, anna));
+    }
+    while pair.forwarder.kept.lock().unwrap().len() < 4 {
+        std::thread::yield_now();
+    }
+    last.send(&guess(2, anna));
+    assert_eq!(last.receive(), "2 extended busy");
+    // Right ones and wrong ones of the same address, one after the other.
+    for _ in 0..6 {
+        drop(pair.follower.connect_root());
+    }
+    let mut client = pair.follower.connect();
+    for id in 1..4 {
+        client.send(&bind(id, ROOT, "wrong"));
+        assert_eq!(client.receive(), format!("{id} bind invalidCredentials"));
+    }
+    assert_eq!(pair.forwarder.kept.lock().unwrap().len(), 4);
 }
 
 /// Settings may have clients ask the leader themselves: the URL names the entry that it was about.
