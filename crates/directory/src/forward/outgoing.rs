@@ -8,7 +8,8 @@
 //! Invariant: none overtakes an update of the same connection that came before it, also not one
 //! that this node was to decide, and gives up with the lead.
 //! Invariant: each is answered exactly once, and what may have happened is never called a failure.
-//! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks.
+//! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks;
+//! what is on its way is as `window.rs` says.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +37,7 @@ use super::known_requests::KnownRequests;
 use super::line::{Line, Place};
 use super::octets::Unreadable;
 use super::request::Forwardable;
+use super::window::Window;
 use crate::request::asker_bytes::{AskerBytes, SMALL_BYTES};
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::{Cancel, Ending};
@@ -55,6 +57,13 @@ pub(crate) struct Outgoing {
     pub(crate) is_begun: bool,
     /// Whoever was asked first may have carried it out.
     pub(crate) may_have_happened: bool,
+}
+
+impl Outgoing {
+    /// Who asks, and octets on the way.
+    fn size(&self) -> (Asker, usize) {
+        (self.forwardable.asker, self.forwardable.request.len())
+    }
 }
 
 /// What the other node has answered, if anything.
@@ -105,6 +114,9 @@ struct Waiting {
     bytes: AskerBytes,
     /// To be sent by the thread: they were behind others.
     ready: Vec<Underway>,
+    window: Window<Underway>,
+    /// They have waited in the window, and may go.
+    let_in: Vec<Underway>,
     /// To be sent again after a while.
     again: Vec<Underway>,
     /// Answered, and not applied here yet: in the order in which they were answered.
@@ -144,6 +156,8 @@ impl Forwarding {
             of_askers: FxHashMap::default(),
             bytes: AskerBytes::new(limits.write_queue_max_bytes),
             ready: Vec::new(),
+            window: Window::new(),
+            let_in: Vec::new(),
             again: Vec::new(),
             applying: BTreeMap::new(),
             answered: 0,
@@ -286,14 +300,47 @@ impl Forwarding {
         }
     }
 
-    /// Sends one, unless its client has given it up.
+    /// Sends one, as soon as there is room for it on the way.
     fn send(self: &Arc<Self>, underway: Underway) {
-        let Some(underway) = self.wanted(underway) else { return };
-        let request = underway.outgoing.forwardable.request.clone();
+        let (asker, octets) = underway.outgoing.size();
+        let entered = self.lock().window.enter(asker, octets, underway);
+        if let Some(underway) = entered {
+            self.ask(underway, false);
+        }
+    }
+
+    /// Sends one that has room on the way, unless it is too late, or its client has given it up.
+    fn ask(self: &Arc<Self>, underway: Underway, is_closed: bool) {
+        let (asker, octets) = underway.outgoing.size();
         let within = underway.until.saturating_sub(self.clock.elapsed());
+        if is_closed || within.is_zero() {
+            self.leave(asker, octets, false);
+            return self.again(underway);
+        }
+        let Some(underway) = self.wanted(underway) else {
+            return self.leave(asker, octets, false);
+        };
+        let request = underway.outgoing.forwardable.request.clone();
         let this = Arc::clone(self);
         let heard = Box::new(move |heard| this.heard(underway, heard));
         self.forwarder.forward(request, within, heard);
+    }
+
+    /// One is not on its way any more; whether it was answered. Others have room for that.
+    fn leave(&self, asker: Asker, octets: usize, is_heard: bool) {
+        let mut waiting = self.lock();
+        let mut let_in = waiting.window.leave(asker, octets);
+        if let_in.is_empty() {
+            return;
+        }
+        // They have waited for this answer, and not for somebody who decides.
+        let until = self.clock.elapsed() + self.wait_max;
+        for one in let_in.iter_mut().filter(|one| is_heard && !one.outgoing.is_begun) {
+            one.until = until;
+        }
+        waiting.let_in.append(&mut let_in);
+        drop(waiting);
+        self.ring();
     }
 
     /// The update, if its client has not given it up; from here on it is too late for that. One
@@ -325,6 +372,8 @@ impl Forwarding {
             Err(ForwardError::Unknown) => ForwardedAnswer::Unknown,
         };
         let may_have_happened = underway.outgoing.may_have_happened;
+        let (asker, octets) = underway.outgoing.size();
+        self.leave(asker, octets, said.is_of_one_who_decides());
         match said {
             ForwardedAnswer::Answered(answered) => {
                 let lsn = answered.lsn;
@@ -458,9 +507,16 @@ impl Forwarding {
         {
             late.push(first.remove());
         }
+        let let_in = std::mem::take(&mut waiting.let_in);
+        if is_closed {
+            to_send.append(&mut waiting.window.give_up());
+        }
         drop(waiting);
         for Applying { underway, done, .. } in late {
             self.end(underway, done);
+        }
+        for underway in let_in {
+            self.ask(underway, is_closed);
         }
         for underway in to_send {
             if is_closed || now >= underway.until {

@@ -351,6 +351,41 @@ fn an_update_waits_as_long_as_those_before_it_are_answered() {
     assert!(exists(cluster.leader(), &ou("a")), "it was not sent");
 }
 
+/// All share one way to the node that decides: whoever filled it had everybody wait.
+#[test]
+fn one_who_asks_on_many_connections_leaves_room_on_the_way_to_others() {
+    const ON_THE_WAY: usize = 64;
+    let cluster = Cluster::new();
+    let anna = person(&mut cluster.leader().root(), "anna");
+    cluster.wire.fail(vec![Fault::Keep; ON_THE_WAY + 2]);
+    let mut clients: Vec<_> = (0..ON_THE_WAY + 2).map(|_| cluster.follower().root()).collect();
+    let names: Vec<_> = (0..clients.len()).map(|number| ou(&number.to_string())).collect();
+    let answers: Vec<_> =
+        clients.iter_mut().zip(&names).map(|(client, name)| submit_unit(client, name)).collect();
+    assert_eq!(cluster.wire.count(), ON_THE_WAY);
+    let mut other = cluster.follower().client();
+    other.bind(&anna, "secret");
+    let waiting = submit_unit(&mut other, &ou("other"));
+    assert_eq!(cluster.wire.count(), ON_THE_WAY + 1);
+    // What waits for room waits for answers: it has all of its time when it leaves.
+    cluster.follower().clock.advance(Duration::from_secs(9));
+    cluster.wire.let_go(true);
+    assert_eq!(code(&answers[0]), ResultCode::Success);
+    while cluster.wire.count() < ON_THE_WAY + 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(cluster.wire.last_kept_within(), Duration::from_secs(10));
+    // Nobody decides: what waits still is refused with the others, and was not sent.
+    cluster.follower().clock.advance(Duration::from_secs(1));
+    for _ in 1..ON_THE_WAY + 1 {
+        cluster.wire.let_go(false);
+    }
+    assert!(answers[1..ON_THE_WAY].iter().all(|one| code(one) == ResultCode::Other));
+    assert_eq!(code(&answers[ON_THE_WAY + 1]), ResultCode::Unavailable);
+    assert_eq!(code(&waiting), ResultCode::Other);
+    assert_eq!(cluster.wire.count(), ON_THE_WAY + 2);
+}
+
 #[test]
 fn of_a_line_whose_first_is_never_answered_none_waits_longer_than_that_one() {
     let cluster = Cluster::new();

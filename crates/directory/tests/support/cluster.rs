@@ -593,6 +593,11 @@ impl Wire {
         }
     }
 
+    /// The same of the one that was sent last.
+    pub fn last_kept_within(&self) -> Duration {
+        self.kept.lock().unwrap().back().unwrap().within
+    }
+
     /// The one that is on its way gets there, or nobody knows whether it does; waits for one.
     pub fn let_go(&self, gets_there: bool) {
         self.kept_within();
