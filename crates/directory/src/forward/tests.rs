@@ -42,7 +42,7 @@ fn session(identity: ForwardedIdentity) -> ForwardedSession {
     }
 }
 
-/// A request of an entry, of a stranger and so on has its turn with theirs, whichever node it came to.
+/// A request has its turn with others of its entry or address, whichever node it came to.
 #[test]
 fn a_request_says_who_has_a_turn_with_it() {
     let stranger = Asker::Address("2001:db8::".parse().unwrap());

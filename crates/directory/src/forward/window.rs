@@ -108,8 +108,8 @@ impl OnItsWay {
     }
 }
 
-/// Requests on their way at a time: three quarters of what the connection takes, or reads would have
-/// no room on it.
+/// Requests on their way at a time: three quarters of what the connection takes, or reads would
+/// have no room on it.
 const MAX: usize = 768;
 /// Of those, requests of strangers.
 const STRANGERS_MAX: usize = 256;

@@ -119,8 +119,8 @@ impl Transactions {
         Ok(())
     }
 
-    /// Whether updates that came before in a transaction may give its asker a right: there are some,
-    /// and none of them lets it fail for sure.
+    /// Whether updates that came before in a transaction may give its asker a right: there are
+    /// some, and none of them lets it fail for sure.
     pub(crate) fn may_give_rights(&self, identifier: &[u8]) -> bool {
         let found = self.open.iter().find(|one| one.identifier == identifier);
         found.is_some_and(|one| {

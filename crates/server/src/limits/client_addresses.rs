@@ -13,8 +13,9 @@
 //! yet fail no more are under way than may fail, and one for each further worker that has begun one
 //! before it saw those of others.
 //! Invariant: guesses that another node looks at, or that wait for fresh data, count like failures
-//! until they are answered, which may take long. So that none of those that are looked at here waits
-//! for them, they are less than half of those that may fail, and no more than [`HANDED_ON_MAX`].
+//! until they are answered, which may take long. So that none of those that are looked at here
+//! waits for them, they are half of those that may fail at the most, or the only one, and no more
+//! than [`HANDED_ON_MAX`].
 //! Invariant: no bind waits longer than [`WAITING_MAX`] of the longest delays, whatever others do.
 //! Invariant: what is kept is bounded, and no thread waits for anybody: whoever has to wait learns
 //! until when, or is woken.

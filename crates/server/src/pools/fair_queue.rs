@@ -114,8 +114,8 @@ impl<T> FairQueue<T> {
         self.wake(asker);
     }
 
-    /// The same of one that somebody else than a thread of the pool puts back; it is given back when
-    /// the queue is closed: the threads may have ended.
+    /// The same of one that somebody else than a thread of the pool puts back; it is given back
+    /// when the queue is closed: the threads may have ended.
     pub(crate) fn put_back_open(&self, asker: Asker, item: T) -> Result<(), T> {
         self.if_open(asker, item, |queues, item| {
             queues.put_back(asker, item);

@@ -394,7 +394,7 @@ fn of_guesses_that_are_handed_on_no_more_are_under_way_than_may_fail() {
     assert!(answer.starts_with("2 extended invalidCredentials"), "{answer}");
 }
 
-/// While nobody decides they took all places of their address: its binds waited as long as they did.
+/// While nobody decides they took all places of their address: its binds waited as long as they.
 #[test]
 fn guesses_that_nobody_answers_are_not_in_the_way_of_binds() {
     let pair = Pair::limited(1, |settings| {
