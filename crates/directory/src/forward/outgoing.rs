@@ -305,18 +305,14 @@ impl Forwarding {
         let (asker, octets) = underway.outgoing.size();
         let entered = self.lock().window.enter(asker, octets, underway);
         if let Some(underway) = entered {
-            self.ask(underway, false);
+            self.ask(underway);
         }
     }
 
-    /// Sends one that has room on the way, unless it is too late, or its client has given it up.
-    fn ask(self: &Arc<Self>, underway: Underway, is_closed: bool) {
+    /// Sends one that has room on the way, unless its client has given it up.
+    fn ask(self: &Arc<Self>, underway: Underway) {
         let (asker, octets) = underway.outgoing.size();
         let within = underway.until.saturating_sub(self.clock.elapsed());
-        if is_closed || within.is_zero() {
-            self.leave(asker, octets, false);
-            return self.again(underway);
-        }
         let Some(underway) = self.wanted(underway) else {
             return self.leave(asker, octets, false);
         };
@@ -516,7 +512,13 @@ impl Forwarding {
             self.end(underway, done);
         }
         for underway in let_in {
-            self.ask(underway, is_closed);
+            if is_closed || now >= underway.until {
+                let (asker, octets) = underway.outgoing.size();
+                self.leave(asker, octets, false);
+                self.again(underway);
+            } else {
+                self.ask(underway);
+            }
         }
         for underway in to_send {
             if is_closed || now >= underway.until {
