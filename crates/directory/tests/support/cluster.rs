@@ -548,6 +548,14 @@ pub struct Wire {
     pub is_other_version: AtomicBool,
     /// The requests that were handed in.
     pub requests: Mutex<Vec<Vec<u8>>>,
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+/// A request on its way.
+struct Kept {
+    request: Vec<u8>,
+    within: Duration,
+    done: ForwarderDone,
 }
 
 type Sent = (Vec<u8>, Box<dyn FnOnce(Vec<u8>) + Send>);
@@ -560,6 +568,8 @@ pub enum Fault {
     LoseRequest,
     /// It is carried out, and the answer is lost.
     LoseAnswer,
+    /// It is on its way until [`Wire::let_go`].
+    Keep,
 }
 
 impl Wire {
@@ -571,6 +581,32 @@ impl Wire {
     /// Nothing more becomes of messages.
     pub fn mend(&self) {
         self.faults.lock().unwrap().clear();
+    }
+
+    /// How long the one that is on its way may take for its answer; waits for one.
+    pub fn kept_within(&self) -> Duration {
+        loop {
+            if let Some(kept) = self.kept.lock().unwrap().front() {
+                return kept.within;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// The same of the one that was sent last.
+    pub fn last_kept_within(&self) -> Duration {
+        self.kept.lock().unwrap().back().unwrap().within
+    }
+
+    /// The one that is on its way gets there, or nobody knows whether it does; waits for one.
+    pub fn let_go(&self, gets_there: bool) {
+        self.kept_within();
+        let Kept { request, done, .. } = self.kept.lock().unwrap().pop_front().unwrap();
+        if !gets_there {
+            return done(Err(ForwardError::Unknown));
+        }
+        let answer = Box::new(move |octets: Vec<u8>| done(Ok(octets.into())));
+        assert!(self.send(request, answer), "somebody decides");
     }
 
     /// How many requests were handed in.
@@ -621,13 +657,16 @@ impl std::fmt::Debug for Wire {
 }
 
 impl Forwarder for Wire {
-    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, within: Duration, done: ForwarderDone) {
         let request = request.to_vec();
         self.requests.lock().unwrap().push(request.clone());
         let fault = self.faults.lock().unwrap().pop_front();
+        if let Some(Fault::Keep) = fault {
+            return self.kept.lock().unwrap().push_back(Kept { request, within, done });
+        }
         let done = Mutex::new(Some(done));
         match fault {
-            None => {
+            None | Some(Fault::Keep) => {
                 let done = Arc::new(done);
                 let told = Arc::clone(&done);
                 let answer =
