@@ -16,6 +16,7 @@ mod driver;
 mod members;
 mod watchdog;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -196,6 +197,18 @@ impl LogHandle {
     /// They have not.
     pub(crate) fn found_apart(&self, difference: &Difference) {
         self.shared.compared(None, Some(difference.to_string()));
+    }
+
+    /// Member `id` asked how this one is doing; it is noted if it is not listed here.
+    pub(crate) fn note_asker(&self, id: u64) {
+        if !self.members.lists(id) {
+            self.shared.note_unlisted(id);
+        }
+    }
+
+    /// Who is not listed here and asked lately.
+    pub(crate) fn unlisted(&self) -> BTreeSet<u64> {
+        self.shared.unlisted()
     }
 
     /// What speaks against a server's leading, as it was found out.

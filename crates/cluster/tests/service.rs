@@ -333,6 +333,73 @@ fn members_that_speak_other_versions_say_which_is_to_be_upgraded() {
 }
 
 #[test]
+#[test]
+fn members_that_list_others_are_told_of_by_both_sides() {
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(
+        |_| ledger(),
+        |parts| {
+            if parts.options.id == 3 {
+                parts.options.members.retain(|id, _| *id == 3);
+            }
+        },
+    );
+    let said = |id: u64, what: &str| {
+        wait_for(what, || {
+            let said = services[&id].status().listings.join("\n");
+            said.contains(what).then_some(said)
+        })
+    };
+    for id in [1, 2] {
+        let said = said(id, "member 3 lists member 3, and");
+        assert!(said.contains(&format!("member {id} lists members 1, 2 and 3: ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    // It asks nobody, but is asked.
+    said(3, "member 1 asks member 3, which lists member 3: ");
+    said(3, "member 2 asks member 3, which lists member 3: ");
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn a_member_keeps_to_the_members_it_began_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = Schema::builtin();
+    let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
+    drop(copies(directory.path(), 1));
+    let cluster = Cluster::new(3);
+    let start = |change: &dyn Fn(&mut BTreeMap<u64, Node>)| {
+        let path = directory.path().join("1");
+        // The threads of the one before end by themselves.
+        let store =
+            wait_for("it is free", || Store::open(&path, &options, Arc::clone(&schema)).ok());
+        let mut parts = cluster.parts(1, Arc::new(StoreMachine::new(Arc::new(store))));
+        change(&mut parts.options.members);
+        Service::start(parts).map(|service| {
+            let urls: Vec<String> =
+                service.status().members.into_iter().map(|member| member.url).collect();
+            service.log().close();
+            urls
+        })
+    };
+    start(&|_| ()).unwrap();
+    for (listed, listed_said) in [(vec![1], "member 1"), (vec![1, 2], "members 1 and 2")] {
+        let refused = start(&|members| members.retain(|id, _| listed.contains(id))).unwrap_err();
+        let what = format!(
+            "the settings list {listed_said}, and this data directory is that of a member of the \
+             cluster of members 1, 2 and 3: have cluster.members list members 1, 2 and 3"
+        );
+        assert!(refused.starts_with(&what), "{refused}");
+    }
+    let more = |members: &mut BTreeMap<u64, Node>| drop(members.insert(4, Node::default()));
+    assert!(start(&more).unwrap_err().starts_with("the settings list members 1, 2, 3 and 4, "));
+    // It may be elsewhere.
+    let moved = |members: &mut BTreeMap<u64, Node>| {
+        members.get_mut(&2).unwrap().url = "ldap://moved".to_owned();
+    };
+    assert_eq!(start(&moved).unwrap()[1], "ldap://moved");
+}
+
 fn the_lead_goes_to_the_member_that_is_preferred() {
     let preferred = |parts: &mut ServiceParts| parts.options.preferred = [3].into();
     let cluster = Cluster::new(3);
