@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::Clock;
+use environment::{Clock, Timestamp};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -103,7 +103,7 @@ impl Watcher {
             let now = self.clock.now();
             spawn_blocking(move || {
                 if number.is_multiple_of(RELOAD_TICKS) {
-                    reload(&credentials);
+                    reload(&credentials, now);
                 }
                 impediment()
             })
@@ -133,8 +133,8 @@ impl Watcher {
     }
 }
 
-fn reload(credentials: &Credentials) {
-    match credentials.reload() {
+fn reload(credentials: &Credentials, now: Timestamp) {
+    match credentials.reload(now) {
         Ok(true) => tracing::info!("the certificate of this member was read anew"),
         Ok(false) => {}
         Err(error) => {

@@ -28,6 +28,8 @@ use tempfile::TempDir;
 
 const CLUSTER: [u8; 16] = [7; 16];
 const PATIENCE: Duration = Duration::from_secs(60);
+/// When the certificates of the members were made.
+const ISSUED_AT: Timestamp = Timestamp(1_790_000_000_000_000);
 /// What all members have from the beginning.
 const BEGINNING: LogPosition = LogPosition { term: 1, index: 1 };
 
@@ -64,12 +66,11 @@ struct Cluster {
 impl Cluster {
     fn new(count: u64) -> Self {
         let certificates = tempfile::tempdir().unwrap();
-        let now = Timestamp(1_790_000_000_000_000);
-        let authority = Authority::new(CLUSTER, now).unwrap();
+        let authority = Authority::new(CLUSTER, ISSUED_AT).unwrap();
         let (mut nodes, mut listeners) = (BTreeMap::new(), BTreeMap::new());
         for id in 1..=count {
             let directory = certificates.path().join(id.to_string());
-            authority.issue(id, now).unwrap().write(&directory).unwrap();
+            authority.issue(id, ISSUED_AT).unwrap().write(&directory).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap().to_string();
             nodes.insert(id, Node { address, url: format!("ldap://node{id}") });
@@ -112,7 +113,7 @@ impl Cluster {
             options,
             state,
             journal: open_journal(&self.disks[&id]),
-            credentials: Credentials::load(&directory, identity).unwrap(),
+            credentials: Credentials::load(&directory, identity, ISSUED_AT).unwrap(),
             listener,
             asked_here: Arc::new(|octets, done| done(octets)),
             asks_version: 1,
@@ -333,7 +334,6 @@ fn members_that_speak_other_versions_say_which_is_to_be_upgraded() {
 }
 
 #[test]
-#[test]
 fn members_that_list_others_are_told_of_by_both_sides() {
     let cluster = Cluster::new(3);
     let services = cluster.start_all(
@@ -400,6 +400,7 @@ fn a_member_keeps_to_the_members_it_began_with() {
     assert_eq!(start(&moved).unwrap()[1], "ldap://moved");
 }
 
+#[test]
 fn the_lead_goes_to_the_member_that_is_preferred() {
     let preferred = |parts: &mut ServiceParts| parts.options.preferred = [3].into();
     let cluster = Cluster::new(3);
