@@ -622,6 +622,19 @@ fn a_member_without_room_for_its_journal_goes_on_when_there_is_some() {
 
 /// Its engine is in the middle of saving a vote, for which there is no room.
 #[test]
+fn a_start_that_the_disk_ends_says_what_the_disk_said() {
+    for fault in [Fault::Write, Fault::Sync] {
+        let cluster = Cluster::new(1);
+        let parts = cluster.parts(1, ledger());
+        cluster.disks[&1].fail(fault, 0, u64::MAX, ErrorKind::Other);
+        let refused = Service::start(parts).unwrap_err();
+        assert!(refused.starts_with("the engine of the cluster ended: "), "{refused}");
+        assert!(refused.contains(".journal") && refused.contains("other error"), "{refused}");
+        assert!(refused.ends_with("restart the server when the disk works again"), "{refused}");
+    }
+}
+
+#[test]
 fn a_member_that_waits_for_room_can_be_stopped() {
     let three = Three::new();
     let (first, reign) = leader(&three.services);
