@@ -16,6 +16,7 @@ mod driver;
 mod members;
 mod watchdog;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,7 +102,11 @@ where
     let (kept, first) = (Arc::clone(&shared), &options.members);
     let machine = RaftMachine::new(state, kept, errands.clone(), first)?;
     let raft = Raft::new(options.id, config, network, log.clone(), machine).await;
-    let raft = raft.map_err(|error| error.to_string())?;
+    // The first reason, and not what the engine made of it.
+    let raft = raft.map_err(|error| {
+        let failed = shared.progress.failed().or_else(|| log.failure().map(str::to_owned));
+        failed.unwrap_or_else(|| error.to_string())
+    })?;
     let (commands, asked) = mpsc::unbounded_channel();
     let (pending, accepted) = mpsc::unbounded_channel();
     let (stands, standing) = watch::channel(Standing { role: Role::Alone, since: Instant::now() });
@@ -160,7 +165,8 @@ pub(crate) async fn caught_up(log: LogHandle, again: Duration) -> Result<(), Str
             }
             Ok(Err(NotNow::NoQuorum { .. })) => {}
             Ok(Err(NotNow::Closed)) | Err(_) => {
-                return Err("the log of the cluster ended".to_owned());
+                let failed = log.shared.progress.failed();
+                return Err(failed.unwrap_or_else(|| "the log of the cluster ended".to_owned()));
             }
         }
         if let Some(reason) = log.shared.progress.failed() {
@@ -196,6 +202,18 @@ impl LogHandle {
     /// They have not.
     pub(crate) fn found_apart(&self, difference: &Difference) {
         self.shared.compared(None, Some(difference.to_string()));
+    }
+
+    /// Member `id` asked how this one is doing; it is noted if it is not listed here.
+    pub(crate) fn note_asker(&self, id: u64) {
+        if !self.members.lists(id) {
+            self.shared.note_unlisted(id);
+        }
+    }
+
+    /// Who is not listed here and asked lately.
+    pub(crate) fn unlisted(&self) -> BTreeSet<u64> {
+        self.shared.unlisted()
     }
 
     /// What speaks against a server's leading, as it was found out.

@@ -11,6 +11,7 @@ mod comparing;
 mod engine;
 mod entry;
 mod errands;
+mod listing;
 mod log_store;
 mod machine;
 mod options;

@@ -8,7 +8,7 @@
 //! have diverged, and nothing is made worse.
 //! Invariant: nothing is applied on the engine's own thread but in simulations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use store::{LogPosition, Lsn};
 
 use crate::entry::{self, Malformed};
 use crate::errands::Errands;
+use crate::listing::numbers;
 use crate::log_store::size;
 use crate::shared::Shared;
 use crate::types::{
@@ -47,10 +48,11 @@ pub struct RaftMachine {
 }
 
 impl RaftMachine {
-    /// Over `state`; `members` take part when the state says of nobody that he does.
+    /// Over `state`; `members` take part when the state says of nobody that he does, and it says so
+    /// from then on. Later they say where those are who take part.
     ///
     /// # Errors
-    /// When what the state knows of the members cannot be read.
+    /// When what the state knows of the members cannot be read, or it knows of others.
     pub(crate) fn new(
         state: Arc<dyn StateMachine>,
         shared: Arc<Shared>,
@@ -65,6 +67,12 @@ impl RaftMachine {
             let first = Membership::new(vec![voters], members.clone())
                 .map_err(|_| "a voter is not among those who take part")?;
             memberships.push(StoredMembership::new(log_id_at(position), first));
+            // Before anything is decided: whoever lists others later must not count by them.
+            let kept = state.begin_membership(memberships.encode());
+            kept.map_err(|error| format!("who takes part cannot be kept: {error}"))?;
+        } else if !members.is_empty() {
+            memberships.check(members)?;
+            memberships.set_addresses(members)?;
         }
         let last = state.applied();
         Ok(Self { state, shared, errands, last, memberships })
@@ -207,6 +215,38 @@ impl Memberships {
         self.0.push(membership);
         let surplus = self.0.len().saturating_sub(Self::KEPT);
         self.0.drain(..surplus);
+    }
+
+    /// Whether `listed` are those who take part, whatever their addresses are.
+    fn check(&self, listed: &BTreeMap<u64, Node>) -> Result<(), String> {
+        let Some(newest) = self.0.last() else { return Ok(()) };
+        let known: BTreeSet<u64> = newest.membership().nodes().map(|(id, _)| *id).collect();
+        let listed: BTreeSet<u64> = listed.keys().copied().collect();
+        if known == listed {
+            return Ok(());
+        }
+        let (known, listed) = (numbers(&known), numbers(&listed));
+        Err(format!(
+            "the settings list {listed}, and this data directory is that of a member of the \
+             cluster of {known}: have cluster.members list {known}, on every member; their \
+             addresses may be others"
+        ))
+    }
+
+    /// Those who take part are where `listed` says.
+    fn set_addresses(&mut self, listed: &BTreeMap<u64, Node>) -> Result<(), String> {
+        for one in &mut self.0 {
+            let membership = one.membership();
+            let nodes = membership.nodes().map(|(id, known)| {
+                let node = listed.get(id).unwrap_or(known);
+                (*id, node.clone())
+            });
+            let nodes: BTreeMap<u64, Node> = nodes.collect();
+            let moved = Membership::new(membership.get_joint_config().clone(), nodes)
+                .map_err(|_| "a voter is not among those who take part")?;
+            *one = StoredMembership::new(*one.log_id(), moved);
+        }
+        Ok(())
     }
 
     /// The newest that was in force at `at`.

@@ -159,7 +159,8 @@ impl Service {
             clock,
             impediment,
         };
-        let handler = EngineHandler::new(receiver, Box::new(move |_, octets| asks.ask(octets)));
+        let handler =
+            EngineHandler::new(receiver, Box::new(move |from, octets| asks.ask(from, octets)));
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
         let listener =
             tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
@@ -257,7 +258,7 @@ async fn another_leads(mut leaders: watch::Receiver<Option<u64>>, leader: u64) {
 const REPLACED: &str = "another member leads";
 
 /// What a member says of itself.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MemberReport {
     /// The term it is in.
     pub term: u64,
@@ -275,6 +276,8 @@ pub struct MemberReport {
     pub clock_us: u64,
     /// The version of the form of what is asked of its directory.
     pub asks_version: u16,
+    /// The members that it lists, by number, itself included; empty where it does not say.
+    pub members: Vec<u64>,
 }
 
 impl MemberReport {
@@ -290,19 +293,25 @@ impl MemberReport {
             is_unfit: status.unfit.is_some(),
             clock_us: 0,
             asks_version: 0,
+            members: status.members.iter().map(|member| member.id).collect(),
         }
     }
 
-    pub(crate) fn encode(self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let numbers = [self.term, self.applied_lsn, self.last_index, self.committed_index];
         let mut out: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         out.extend([u8::from(self.is_failed), u8::from(self.is_unfit)]);
         out.extend_from_slice(&self.clock_us.to_le_bytes());
         out.extend_from_slice(&self.asks_version.to_le_bytes());
+        // There are no more than fit.
+        out.push(u8::try_from(self.members.len()).unwrap_or(u8::MAX));
+        let members = self.members.iter().take(usize::from(u8::MAX));
+        members.for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
         out
     }
 
-    /// Later releases may say more, and earlier ones do not say which version they speak.
+    /// Later releases may say more, and earlier ones do not say which version they speak, or whom
+    /// they list.
     pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
         let (numbers, rest) = octets.split_at_checked(32)?;
         let ([is_failed, is_unfit], rest) = rest.split_first_chunk()?;
@@ -311,7 +320,10 @@ impl MemberReport {
             .chunks_exact(8)
             .map(|octets| octets.first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets)));
         let (clock_us, rest) = rest.split_first_chunk()?;
-        let asks_version = rest.first_chunk().map(|octets| u16::from_le_bytes(*octets));
+        let (asks_version, rest) = rest.split_first_chunk().unzip();
+        let asks_version = asks_version.map(|octets| u16::from_le_bytes(*octets));
+        let listed = rest.and_then(<[u8]>::split_first);
+        let members = listed.and_then(|(count, rest)| first_numbers(rest, usize::from(*count)));
         Some(Self {
             term: numbers.next()?,
             applied_lsn: numbers.next()?,
@@ -321,8 +333,15 @@ impl MemberReport {
             is_unfit,
             clock_us: u64::from_le_bytes(*clock_us),
             asks_version: asks_version.unwrap_or(ASKS_VERSION_UNTOLD),
+            members: members.unwrap_or_default(),
         })
     }
+}
+
+/// So many numbers from the beginning of `octets`; none if they are not there.
+fn first_numbers(octets: &[u8], count: usize) -> Option<Vec<u64>> {
+    let (numbers, _) = octets.as_chunks();
+    Some(numbers.get(..count)?.iter().map(|number| u64::from_le_bytes(*number)).collect())
 }
 
 /// Answers what the other members ask.
@@ -335,7 +354,7 @@ struct MemberAsks {
 }
 
 impl MemberAsks {
-    fn ask(&self, mut octets: Vec<u8>) -> Responding<Vec<u8>> {
+    fn ask(&self, from: u64, mut octets: Vec<u8>) -> Responding<Vec<u8>> {
         let (answer, heard) = oneshot::channel();
         match octets.first().copied() {
             Some(ASK_DIRECTORY) => {
@@ -355,6 +374,7 @@ impl MemberAsks {
             }
             Some(ASK_DIGESTS) => drop(answer.send(encode(&self.state.digests()))),
             Some(ASK_STATUS) => {
+                self.log.note_asker(from);
                 let report = MemberReport::of(&self.log.status());
                 let (clock_us, asks_version) = (self.clock.now().0, self.asks_version);
                 let report = MemberReport { clock_us, asks_version, ..report };
@@ -381,15 +401,22 @@ mod tests {
             is_unfit: true,
             clock_us: 6,
             asks_version: 7,
+            members: vec![1, 300],
         };
         let mut octets = report.encode();
-        assert_eq!(MemberReport::decode(&octets), Some(report));
-        let untold = MemberReport { asks_version: 1, ..report };
-        assert_eq!(MemberReport::decode(&octets[..octets.len() - 2]), Some(untold));
-        assert_eq!(MemberReport::decode(&octets[..octets.len() - 3]), None);
+        let decode = MemberReport::decode;
+        assert_eq!(decode(&octets).as_ref(), Some(&report));
+        let (lists, before) = (octets.len() - 17, octets.len() - 19);
+        let unlisted = MemberReport { members: Vec::new(), ..report.clone() };
+        // A list that is not whole says nothing.
+        assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&unlisted));
+        assert_eq!(decode(&octets[..lists]).as_ref(), Some(&unlisted));
+        let untold = MemberReport { asks_version: 1, ..unlisted };
+        assert_eq!(decode(&octets[..before]), Some(untold));
+        assert_eq!(decode(&octets[..before - 1]), None);
         octets.push(9);
-        assert_eq!(MemberReport::decode(&octets), Some(report));
+        assert_eq!(decode(&octets).as_ref(), Some(&report));
         let failed = MemberReport { is_failed: true, is_unfit: false, ..report };
-        assert_eq!(MemberReport::decode(&failed.encode()), Some(failed));
+        assert_eq!(decode(&failed.encode()), Some(failed));
     }
 }

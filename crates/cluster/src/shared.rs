@@ -1,6 +1,6 @@
 //! What the engine's thread shares with the rest of the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +10,8 @@ use history::record::RecordHead;
 use journal::JournalPosition;
 use store::{LogPosition, Lsn};
 use tokio::time::Instant;
+
+use crate::entry::MEMBERS_MAX;
 
 /// What the engine's thread shares with the rest of the server.
 pub(crate) struct Shared {
@@ -32,6 +34,8 @@ pub(crate) struct Shared {
     watched: Mutex<Arc<Watched>>,
     /// Why this server should not lead, as it was last judged.
     unfit: Mutex<Option<String>>,
+    /// When who is not listed here asked how this server is doing.
+    unlisted: Mutex<BTreeMap<u64, Instant>>,
 }
 
 /// What came of comparing this member's state with those of the others.
@@ -52,6 +56,8 @@ pub(crate) struct Watched {
     pub(crate) fit: Option<BTreeSet<u64>>,
     /// Which of the others speak other versions, in a sentence each.
     pub(crate) versions: Vec<String>,
+    /// Which of them list others than this one, in a sentence each.
+    pub(crate) listings: Vec<String>,
 }
 
 impl Shared {
@@ -68,6 +74,7 @@ impl Shared {
             compared: Mutex::default(),
             watched: Mutex::default(),
             unfit: Mutex::default(),
+            unlisted: Mutex::default(),
         })
     }
 
@@ -154,6 +161,21 @@ impl Shared {
         is_news
     }
 
+    /// Member `id`, which is not listed here, asked how this server is doing.
+    pub(crate) fn note_unlisted(&self, id: u64) {
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        if unlisted.len() < MEMBERS_MAX || unlisted.contains_key(&id) {
+            unlisted.insert(id, Instant::now());
+        }
+    }
+
+    /// Who is not listed here and asked lately.
+    pub(crate) fn unlisted(&self) -> BTreeSet<u64> {
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        unlisted.retain(|_, at| at.elapsed() < UNLISTED_KEPT);
+        unlisted.keys().copied().collect()
+    }
+
     /// A record has no effect. The same holds on every server, so it is no failure.
     pub(crate) fn note_void(&self, head: &RecordHead, place: JournalPosition) {
         self.voids.fetch_add(1, Ordering::Relaxed);
@@ -197,3 +219,6 @@ impl Shared {
         self.flushed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Who is not listed here counts for so long after it asked: it asks each second.
+const UNLISTED_KEPT: Duration = Duration::from_secs(10);

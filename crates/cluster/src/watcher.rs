@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::Clock;
+use environment::{Clock, Timestamp};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::asks::{ASK_STATUS, ask_all};
 use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
+use crate::listing::{self, Listings};
 use crate::service::MemberReport;
 use crate::shared::Watched;
 use crate::transport::{Credentials, Peers};
@@ -47,7 +48,7 @@ impl Watcher {
         let mut ticks = interval(WATCH_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut looks, mut number, mut looking) = (0, 0u64, None);
-        let mut versions = Vec::new();
+        let (mut versions, mut heard, mut listings) = (Vec::new(), Listings::default(), Vec::new());
         loop {
             ticks.tick().await;
             number += 1;
@@ -55,12 +56,14 @@ impl Watcher {
             let others = self.others().await;
             let offsets: Vec<i64> = others.iter().map(|(_, _, offset)| *offset).collect();
             versions = self.versions(&others, &versions);
+            listings = self.listings(&others, &mut heard, &listings);
             let fit = others.iter().filter(|(_, report, _)| !report.is_unfit).map(|(id, ..)| *id);
             let fit = Some(fit.collect::<BTreeSet<u64>>());
             let impediment = impediment.or_else(|| skew(&offsets));
             looks = if impediment.is_some() { looks + 1 } else { 0 };
             let impediment = impediment.filter(|_| looks >= IMPEDED_LOOKS);
-            self.log.set_watched(Watched { impediment, fit, versions: versions.clone() });
+            let (versions, listings) = (versions.clone(), listings.clone());
+            self.log.set_watched(Watched { impediment, fit, versions, listings });
         }
     }
 
@@ -70,6 +73,20 @@ impl Watcher {
         let protocols = self.peers.other_protocols();
         let now = self.own.differing(&Heard { protocols, asks });
         versions::tell(before, &now);
+        now
+    }
+
+    /// Who lists others; the log is told what is new since `before`.
+    fn listings(
+        &self,
+        others: &[(u64, MemberReport, i64)],
+        heard: &mut Listings,
+        before: &[String],
+    ) -> Vec<String> {
+        others.iter().for_each(|(id, report, _)| heard.hear(*id, &report.members));
+        let own = self.log.status().members.iter().map(|member| member.id).collect();
+        let now = heard.differing(self.own.id, &own, &self.log.unlisted());
+        listing::tell(before, &now);
         now
     }
 
@@ -83,9 +100,10 @@ impl Watcher {
         let mut look = looking.take().unwrap_or_else(|| {
             let (impediment, credentials) =
                 (Arc::clone(&self.impediment), self.credentials.clone());
+            let now = self.clock.now();
             spawn_blocking(move || {
                 if number.is_multiple_of(RELOAD_TICKS) {
-                    reload(&credentials);
+                    reload(&credentials, now);
                 }
                 impediment()
             })
@@ -115,8 +133,8 @@ impl Watcher {
     }
 }
 
-fn reload(credentials: &Credentials) {
-    match credentials.reload() {
+fn reload(credentials: &Credentials, now: Timestamp) {
+    match credentials.reload(now) {
         Ok(true) => tracing::info!("the certificate of this member was read anew"),
         Ok(false) => {}
         Err(error) => {

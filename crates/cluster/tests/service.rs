@@ -28,6 +28,8 @@ use tempfile::TempDir;
 
 const CLUSTER: [u8; 16] = [7; 16];
 const PATIENCE: Duration = Duration::from_secs(60);
+/// When the certificates of the members were made.
+const ISSUED_AT: Timestamp = Timestamp(1_790_000_000_000_000);
 /// What all members have from the beginning.
 const BEGINNING: LogPosition = LogPosition { term: 1, index: 1 };
 
@@ -64,12 +66,11 @@ struct Cluster {
 impl Cluster {
     fn new(count: u64) -> Self {
         let certificates = tempfile::tempdir().unwrap();
-        let now = Timestamp(1_790_000_000_000_000);
-        let authority = Authority::new(CLUSTER, now).unwrap();
+        let authority = Authority::new(CLUSTER, ISSUED_AT).unwrap();
         let (mut nodes, mut listeners) = (BTreeMap::new(), BTreeMap::new());
         for id in 1..=count {
             let directory = certificates.path().join(id.to_string());
-            authority.issue(id, now).unwrap().write(&directory).unwrap();
+            authority.issue(id, ISSUED_AT).unwrap().write(&directory).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap().to_string();
             nodes.insert(id, Node { address, url: format!("ldap://node{id}") });
@@ -112,7 +113,7 @@ impl Cluster {
             options,
             state,
             journal: open_journal(&self.disks[&id]),
-            credentials: Credentials::load(&directory, identity).unwrap(),
+            credentials: Credentials::load(&directory, identity, ISSUED_AT).unwrap(),
             listener,
             asked_here: Arc::new(|octets, done| done(octets)),
             asks_version: 1,
@@ -330,6 +331,73 @@ fn members_that_speak_other_versions_say_which_is_to_be_upgraded() {
     let said = said(3, 2);
     assert!(said.contains("upgrade member 1\n") && said.ends_with("upgrade member 2"), "{said}");
     services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn members_that_list_others_are_told_of_by_both_sides() {
+    let cluster = Cluster::new(3);
+    let services = cluster.start_all(
+        |_| ledger(),
+        |parts| {
+            if parts.options.id == 3 {
+                parts.options.members.retain(|id, _| *id == 3);
+            }
+        },
+    );
+    let said = |id: u64, what: &str| {
+        wait_for(what, || {
+            let said = services[&id].status().listings.join("\n");
+            said.contains(what).then_some(said)
+        })
+    };
+    for id in [1, 2] {
+        let said = said(id, "member 3 lists member 3, and");
+        assert!(said.contains(&format!("member {id} lists members 1, 2 and 3: ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    // It asks nobody, but is asked.
+    said(3, "member 1 asks member 3, which lists member 3: ");
+    said(3, "member 2 asks member 3, which lists member 3: ");
+    services.values().for_each(|service| service.log().close());
+}
+
+#[test]
+fn a_member_keeps_to_the_members_it_began_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = Schema::builtin();
+    let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
+    drop(copies(directory.path(), 1));
+    let cluster = Cluster::new(3);
+    let start = |change: &dyn Fn(&mut BTreeMap<u64, Node>)| {
+        let path = directory.path().join("1");
+        // The threads of the one before end by themselves.
+        let store =
+            wait_for("it is free", || Store::open(&path, &options, Arc::clone(&schema)).ok());
+        let mut parts = cluster.parts(1, Arc::new(StoreMachine::new(Arc::new(store))));
+        change(&mut parts.options.members);
+        Service::start(parts).map(|service| {
+            let urls: Vec<String> =
+                service.status().members.into_iter().map(|member| member.url).collect();
+            service.log().close();
+            urls
+        })
+    };
+    start(&|_| ()).unwrap();
+    for (listed, listed_said) in [(vec![1], "member 1"), (vec![1, 2], "members 1 and 2")] {
+        let refused = start(&|members| members.retain(|id, _| listed.contains(id))).unwrap_err();
+        let what = format!(
+            "the settings list {listed_said}, and this data directory is that of a member of the \
+             cluster of members 1, 2 and 3: have cluster.members list members 1, 2 and 3"
+        );
+        assert!(refused.starts_with(&what), "{refused}");
+    }
+    let more = |members: &mut BTreeMap<u64, Node>| drop(members.insert(4, Node::default()));
+    assert!(start(&more).unwrap_err().starts_with("the settings list members 1, 2, 3 and 4, "));
+    // It may be elsewhere.
+    let moved = |members: &mut BTreeMap<u64, Node>| {
+        members.get_mut(&2).unwrap().url = "ldap://moved".to_owned();
+    };
+    assert_eq!(start(&moved).unwrap()[1], "ldap://moved");
 }
 
 #[test]
@@ -553,6 +621,19 @@ fn a_member_without_room_for_its_journal_goes_on_when_there_is_some() {
 }
 
 /// Its engine is in the middle of saving a vote, for which there is no room.
+#[test]
+fn a_start_that_the_disk_ends_says_what_the_disk_said() {
+    for fault in [Fault::Write, Fault::Sync] {
+        let cluster = Cluster::new(1);
+        let parts = cluster.parts(1, ledger());
+        cluster.disks[&1].fail(fault, 0, u64::MAX, ErrorKind::Other);
+        let refused = Service::start(parts).unwrap_err();
+        assert!(refused.starts_with("the engine of the cluster ended: "), "{refused}");
+        assert!(refused.contains(".journal") && refused.contains("other error"), "{refused}");
+        assert!(refused.ends_with("restart the server when the disk works again"), "{refused}");
+    }
+}
+
 #[test]
 fn a_member_that_waits_for_room_can_be_stopped() {
     let three = Three::new();

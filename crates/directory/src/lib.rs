@@ -10,6 +10,7 @@ mod bind;
 mod config;
 mod directory;
 mod error;
+mod flush_failures;
 mod following;
 pub mod forward;
 pub mod loading;

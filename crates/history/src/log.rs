@@ -194,6 +194,15 @@ pub trait StateMachine: Send + Sync {
     /// Keeps who takes part; durable not later than what is applied afterwards.
     fn set_membership(&self, octets: Vec<u8>);
 
+    /// Keeps who takes part at the beginning: durable when it returns, for which it may wait.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn begin_membership(&self, octets: Vec<u8>) -> Result<(), ApplyError> {
+        self.set_membership(octets);
+        Ok(())
+    }
+
     /// Digests of the state after records that are visible, in their order, the last one that of
     /// now. What was told of a record once stays so. Empty where none is kept.
     fn digests(&self) -> Vec<DigestPoint> {

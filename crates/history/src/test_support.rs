@@ -82,6 +82,10 @@ impl<M: StateMachine> StateMachine for Hooked<M> {
         self.machine.set_membership(octets);
     }
 
+    fn begin_membership(&self, octets: Vec<u8>) -> Result<(), ApplyError> {
+        self.machine.begin_membership(octets)
+    }
+
     fn digests(&self) -> Vec<DigestPoint> {
         self.machine.digests()
     }

@@ -25,6 +25,8 @@ pub(crate) struct ClusterView {
     difference: Option<String>,
     /// Which members speak other versions than the one who tells, and which to upgrade.
     versions: Vec<String>,
+    /// Which members list others than the one who tells.
+    lists: Vec<String>,
     members: Vec<Member>,
 }
 
@@ -123,7 +125,8 @@ impl ClusterView {
             difference: own
                 .and_then(|own| own.text("roster-cluster-difference"))
                 .map(str::to_owned),
-            versions: own.map(versions).unwrap_or_default(),
+            versions: own.map(|own| texts(own, "versions")).unwrap_or_default(),
+            lists: own.map(|own| texts(own, "lists")).unwrap_or_default(),
             members,
         })
     }
@@ -175,8 +178,8 @@ impl ClusterView {
     pub(crate) fn advice(&self, before: Option<&Self>) -> Vec<String> {
         let earlier = |id| before.and_then(|before| before.lag_of(id));
         let of_members = self.members.iter().flat_map(|one| one.advice(earlier(one.member)));
-        let versions = self.versions.iter().cloned();
-        let all = self.differing().into_iter().chain(versions).chain(self.advice_of_all());
+        let told = self.lists.iter().chain(&self.versions).cloned();
+        let all = self.differing().into_iter().chain(told).chain(self.advice_of_all());
         all.chain(of_members).collect()
     }
 
@@ -208,8 +211,8 @@ impl ClusterView {
     }
 }
 
-fn versions(own: &FoundEntry) -> Vec<String> {
-    own.texts("roster-cluster-versions").map(str::to_owned).collect()
+fn texts(own: &FoundEntry, name: &str) -> Vec<String> {
+    own.texts(&format!("roster-cluster-{name}")).map(str::to_owned).collect()
 }
 
 const BASE: &str = "cn=cluster,cn=monitor";
@@ -236,6 +239,7 @@ mod tests {
             alike_lsn: None,
             difference: None,
             versions: Vec::new(),
+            lists: Vec::new(),
             members: members.collect(),
         }
     }
@@ -252,7 +256,8 @@ mod tests {
     fn what_members_speak_is_passed_on() {
         let mut view = view(&[("leader", Some(0)), ("follower", Some(0)), ("follower", Some(0))]);
         view.versions = vec!["upgrade member 3".to_owned()];
-        assert_eq!(view.advice(None), ["upgrade member 3"]);
+        view.lists = vec!["member 3 lists others".to_owned()];
+        assert_eq!(view.advice(None), ["member 3 lists others", "upgrade member 3"]);
     }
 
     #[test]

@@ -126,7 +126,8 @@ fn start(
     }
     let identity = NodeIdentity { cluster: parts.store, node: settings.id };
     let files = parts.data.join(&settings.certificates);
-    let credentials = Credentials::load(&files, identity).map_err(|error| error.to_string())?;
+    let credentials = Credentials::load(&files, identity, parts.clock.now());
+    let credentials = credentials.map_err(|error| error.to_string())?;
     let (way, kept) = (Arc::downgrade(way), Arc::downgrade(way));
     let impediment: Impediment =
         Arc::new(move || kept.upgrade()?.directory.get()?.upgrade()?.lead_impediment());

@@ -51,6 +51,8 @@ pub struct Status {
     /// Members that speak other versions than this one of what members say to each other: which of
     /// them, what follows, and which to upgrade, in a sentence each.
     pub versions: Vec<String>,
+    /// Members that list others than this one, and what is to be done, in a sentence each.
+    pub listings: Vec<String>,
     /// All that take part, by number.
     pub members: Vec<MemberStatus>,
 }
@@ -99,8 +101,14 @@ impl Members {
             difference,
             unfit: shared.unfit(),
             versions: shared.watched().versions.clone(),
+            listings: shared.watched().listings.clone(),
             members: self.members(&metrics),
         }
+    }
+
+    /// Whether `id` takes part.
+    pub(super) fn lists(&self, id: u64) -> bool {
+        self.metrics.borrow_watched().membership_config.membership().get_node(&id).is_some()
     }
 
     fn members(&self, metrics: &RaftMetrics<Types>) -> Vec<MemberStatus> {

@@ -189,6 +189,10 @@ impl StateMachine for State {
     fn set_membership(&self, octets: Vec<u8>) {
         self.machine.set_membership(octets);
     }
+
+    fn begin_membership(&self, octets: Vec<u8>) -> Result<(), ApplyError> {
+        self.machine.begin_membership(octets)
+    }
 }
 
 /// A new directory for what nobody needs afterwards, in memory where there is a place for that.

@@ -54,6 +54,8 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-unfit-reason", state.unfit)
         .value("roster-cluster-versions-differ", if state.versions.is_empty() { "0" } else { "1" })
         .values("roster-cluster-versions", state.versions)
+        .value("roster-cluster-lists-differ", if state.listings.is_empty() { "0" } else { "1" })
+        .values("roster-cluster-lists", state.listings)
         .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-cluster-error", state.error)
         .done()

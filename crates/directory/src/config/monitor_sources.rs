@@ -169,6 +169,8 @@ pub struct ClusterState {
     /// Which members speak other versions of what members say to each other, what follows, and
     /// which to upgrade, in a sentence each.
     pub versions: Vec<String>,
+    /// Which members list others than this one, and what is to be done, in a sentence each.
+    pub listings: Vec<String>,
     /// Why its log has failed.
     pub error: Option<String>,
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use environment::Clock;
-use history::log::{CommitError, CommitLog, ReadLevel, Role, RoleWatcher};
+use history::log::{CommitError, CommitLog, NotNow, ReadLevel, Role, RoleWatcher};
 use history::record::RecordHead;
 use ldap::dn::Dn;
 use ldap::message::{MessageId, OperationKind};
@@ -316,6 +316,15 @@ impl Forwarding {
         let Some(underway) = self.wanted(underway) else {
             return self.leave(asker, octets, false);
         };
+        if let Role::Failed(reason) = &**self.role.load() {
+            // What it did elsewhere would not be seen here.
+            let refusal = match underway.outgoing.may_have_happened {
+                true => unknown(),
+                false => (&CommitError::Fatal(reason.clone())).into(),
+            };
+            self.leave(asker, octets, false);
+            return self.refuse(underway, refusal);
+        }
         let request = underway.outgoing.forwardable.request.clone();
         let this = Arc::clone(self);
         let heard = Box::new(move |heard| this.heard(underway, heard));
@@ -416,7 +425,8 @@ impl Forwarding {
     }
 
     /// Answers when this node has applied the change that the answer tells of. Where it takes too
-    /// long, or this node applies nothing any more, the answer is as true.
+    /// long the answer is as true; where this node applies nothing any more it would be no success
+    /// that the client could see here.
     fn wait_until_applied(self: &Arc<Self>, underway: Underway, lsn: Lsn, done: WriteDone) {
         if self.log.applied() >= lsn {
             return self.end(underway, done);
@@ -433,13 +443,23 @@ impl Forwarding {
             self.ring();
         }
         let this = Arc::clone(self);
-        let applied = move |_| {
+        let applied = move |outcome: Result<Lsn, NotNow>| {
             let applying = this.lock().applying.remove(&number);
             if let Some(Applying { underway, done, .. }) = applying {
-                this.end(underway, done);
+                this.end_unapplied(underway, done, outcome.is_err());
             }
         };
         self.log.barrier(ReadLevel::AtLeast(lsn), Box::new(applied));
+    }
+
+    /// As [`Self::end`]; a success that this node never applies, because its log has failed, is
+    /// told as an outcome that is not known.
+    fn end_unapplied(self: &Arc<Self>, underway: Underway, done: WriteDone, is_unapplied: bool) {
+        let has_failed = matches!(&**self.role.load(), Role::Failed(_));
+        if is_unapplied && has_failed && has_code(&done, ResultCode::Success) {
+            return self.refuse(underway, unapplied());
+        }
+        self.end(underway, done);
     }
 
     fn refuse(self: &Arc<Self>, underway: Underway, refusal: Refusal) {
@@ -509,7 +529,7 @@ impl Forwarding {
         }
         drop(waiting);
         for Applying { underway, done, .. } in late {
-            self.end(underway, done);
+            self.end_unapplied(underway, done, true);
         }
         for underway in let_in {
             if is_closed || now >= underway.until {
@@ -697,6 +717,16 @@ fn unknown() -> Refusal {
         ResultCode::Other,
         "the outcome is unknown: the server that takes the writes did not answer; check whether it \
          happened before you try again",
+    )
+}
+
+/// The answer to a request that was carried out where it is decided, and has no effect here.
+fn unapplied() -> Refusal {
+    Refusal::new(
+        ResultCode::Other,
+        "the outcome is unknown: the log of this server has failed, and it does not apply what the \
+         server that takes the writes has carried out; check there whether it happened before you \
+         try again",
     )
 }
 

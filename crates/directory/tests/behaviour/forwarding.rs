@@ -98,6 +98,30 @@ fn an_update_is_answered_when_this_node_has_applied_it() {
 }
 
 #[test]
+fn a_node_whose_log_has_failed_tells_of_no_success_that_it_does_not_apply() {
+    let cluster = Cluster::new();
+    let mut client = cluster.follower().root();
+    cluster.log.hold(1, true);
+    // One that waits when the log fails, and one of the same connection behind it.
+    let waiting = submit_unit(&mut client, &ou("a"));
+    while cluster.log.len() == 0 {
+        std::thread::yield_now();
+    }
+    let behind = submit_unit(&mut client, &ou("b"));
+    cluster.log.fail(1);
+    let mut answer = Answer::default();
+    answer.take(&waiting.recv().unwrap());
+    assert_eq!(answer.code(), ResultCode::Other, "{}", answer.diagnostic);
+    assert!(answer.diagnostic.starts_with("the outcome is unknown: "), "{}", answer.diagnostic);
+    // The next are not handed on: nothing of them has happened.
+    assert_eq!(code(&behind), ResultCode::Unavailable);
+    let mut other = cluster.follower().root();
+    assert_eq!(code(&submit_unit(&mut other, &ou("c"))), ResultCode::Unavailable);
+    assert_eq!((cluster.wire.count(), cluster.log.len()), (1, 1));
+    assert!(!exists(cluster.follower(), &ou("a")) && exists(cluster.leader(), &ou("a")));
+}
+
+#[test]
 fn refusals_are_those_of_the_node_that_decides() {
     let cluster = Cluster::new();
     let (mut here, mut there) = (cluster.follower().root(), cluster.leader().root());

@@ -189,6 +189,8 @@ struct NodeState {
     machine: Arc<dyn StateMachine>,
     /// It applies nothing.
     is_held: bool,
+    /// Its log has failed.
+    has_failed: bool,
     barriers: Vec<(Lsn, BarrierDone)>,
     watchers: Vec<RoleWatcher>,
 }
@@ -227,6 +229,7 @@ impl SharedLog {
         state.nodes.push(NodeState {
             machine: parts.machine,
             is_held: false,
+            has_failed: false,
             barriers: Vec::new(),
             watchers: Vec::new(),
         });
@@ -252,6 +255,17 @@ impl SharedLog {
     pub fn hold(&self, number: usize, is_held: bool) {
         self.lock().nodes[number].is_held = is_held;
         self.catch_up();
+    }
+
+    /// The log of a node fails: it applies nothing any more, and those who wait for that are told.
+    pub fn fail(&self, number: usize) {
+        let mut state = self.lock();
+        let node = &mut state.nodes[number];
+        (node.is_held, node.has_failed) = (true, true);
+        let waiting = std::mem::take(&mut node.barriers);
+        drop(state);
+        self.tell();
+        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
     }
 
     pub fn lose(&self, loses: Loses) {
@@ -375,6 +389,9 @@ impl State {
     }
 
     fn role(&self, number: usize) -> Role {
+        if self.nodes[number].has_failed {
+            return Role::Failed("its disk is broken".to_owned());
+        }
         match self.leader {
             Some(leader) if leader == number => Role::Deciding(Reign(self.term)),
             Some(leader) => Role::Following { leader: Some(format!("ldap://node{leader}")) },
@@ -484,7 +501,12 @@ impl CommitLog for NodeLog {
             }
         }
         let node = &mut state.nodes[self.number];
+        let is_after = |lsn: Lsn| lsn > applied;
         match level {
+            ReadLevel::AtLeast(lsn) if node.has_failed && is_after(lsn) => {
+                drop(state);
+                done(Err(NotNow::Closed));
+            }
             ReadLevel::AtLeast(lsn) if lsn > applied => node.barriers.push((lsn, done)),
             ReadLevel::Linearizable if last > applied => node.barriers.push((last, done)),
             _ => {

@@ -227,6 +227,12 @@ impl StateMachine for StoreMachine {
         self.store.set_membership(octets);
     }
 
+    fn begin_membership(&self, octets: Vec<u8>) -> Result<(), ApplyError> {
+        self.store.set_membership(octets);
+        self.store.flush()?;
+        Ok(())
+    }
+
     fn digests(&self) -> Vec<DigestPoint> {
         self.store.digests()
     }

@@ -104,6 +104,7 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         difference: status.difference,
         unfit: status.unfit,
         versions: status.versions,
+        listings: status.listings,
         error,
     }
 }
@@ -117,11 +118,12 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
         if id == status.id {
             return Some(MemberReport::of(status));
         }
-        others.iter().find(|(other, _)| *other == id).and_then(|(_, report)| *report)
+        others.iter().find(|(other, _)| *other == id).and_then(|(_, report)| report.clone())
     };
     let decided = status.leader.and_then(report).map(|report| report.applied_lsn);
     let all = status.members.iter().map(|member| {
         let report = report(member.id);
+        let report = report.as_ref();
         let role = match report {
             None => "unreachable",
             Some(report) if report.is_failed => "failed",
@@ -179,6 +181,7 @@ mod tests {
             difference: None,
             unfit: None,
             versions: vec!["member 2 speaks another".to_owned()],
+            listings: vec!["member 3 lists others".to_owned()],
             members: vec![
                 member(1, Some(102), MemberState::Voter),
                 member(2, Some(99), MemberState::Voter),
@@ -208,6 +211,7 @@ mod tests {
         assert_eq!((leader.role, leader.unconfirmed), ("leader", vec![(2, 3)]));
         assert_eq!((leader.applied_lsn, leader.quorum_age_us), (90, Some(3000)));
         assert_eq!((leader.has_caught_up, leader.versions.len()), (true, 1));
+        assert_eq!(leader.listings, ["member 3 lists others"]);
         let follower = own(status(Role::Following { leader: None }, Some(2)));
         assert_eq!((follower.role, follower.unconfirmed), ("follower", Vec::new()));
         let failed = own(status(Role::Failed("no medium".to_owned()), None));

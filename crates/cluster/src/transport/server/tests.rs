@@ -37,7 +37,7 @@ fn credentials(node: u64) -> Credentials {
 fn issued_by(authority: &Authority, node: u64) -> Credentials {
     let directory = tempfile::tempdir().unwrap();
     authority.issue(node, now()).unwrap().write(directory.path()).unwrap();
-    Credentials::load(directory.path(), identity(node)).unwrap()
+    Credentials::load(directory.path(), identity(node), now()).unwrap()
 }
 
 /// Waits until something is so; fails after a time that no machine needs.

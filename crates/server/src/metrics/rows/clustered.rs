@@ -117,6 +117,13 @@ pub(super) const ROWS: &[Metric] = &[
         |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(!state.versions.is_empty()))),
     ),
     Metric::new(
+        "roster_cluster_lists_differ",
+        "cn=cluster",
+        "roster-cluster-lists-differ",
+        "1 if others list other members than this one does.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(!state.listings.is_empty()))),
+    ),
+    Metric::new(
         "roster_cluster_unfit",
         "cn=cluster",
         "roster-cluster-unfit",
