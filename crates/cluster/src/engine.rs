@@ -204,6 +204,11 @@ impl LogHandle {
         self.shared.compared(None, Some(difference.to_string()));
     }
 
+    /// The state of this member is not that of the others after this record.
+    pub(crate) fn found_diverged(&self, lsn: Lsn) {
+        self.shared.note_diverged(lsn);
+    }
+
     /// Member `id` asked how this one is doing; it is noted if it is not listed here.
     pub(crate) fn note_asker(&self, id: u64) {
         if !self.members.lists(id) {

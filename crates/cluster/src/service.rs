@@ -16,6 +16,7 @@ use std::time::Duration;
 use environment::Clock;
 use history::log::StateMachine;
 use journal::Journal;
+use store::Lsn;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
@@ -278,6 +279,9 @@ pub struct MemberReport {
     pub asks_version: u16,
     /// The members that it lists, by number, itself included; empty where it does not say.
     pub members: Vec<u64>,
+    /// The first change after which its data are not those of the others; none if that is not
+    /// known of them.
+    pub diverged: Option<Lsn>,
 }
 
 impl MemberReport {
@@ -294,6 +298,7 @@ impl MemberReport {
             clock_us: 0,
             asks_version: 0,
             members: status.members.iter().map(|member| member.id).collect(),
+            diverged: status.diverged,
         }
     }
 
@@ -307,6 +312,9 @@ impl MemberReport {
         out.push(u8::try_from(self.members.len()).unwrap_or(u8::MAX));
         let members = self.members.iter().take(usize::from(u8::MAX));
         members.for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
+        // 1 more, so that there is a number for none.
+        let diverged = self.diverged.map_or(0, |lsn| lsn.0.saturating_add(1));
+        out.extend_from_slice(&diverged.to_le_bytes());
         out
     }
 
@@ -323,7 +331,9 @@ impl MemberReport {
         let (asks_version, rest) = rest.split_first_chunk().unzip();
         let asks_version = asks_version.map(|octets| u16::from_le_bytes(*octets));
         let listed = rest.and_then(<[u8]>::split_first);
-        let members = listed.and_then(|(count, rest)| first_numbers(rest, usize::from(*count)));
+        let listed = listed.and_then(|(count, rest)| first_numbers(rest, usize::from(*count)));
+        let (members, rest) = listed.unwrap_or_default();
+        let diverged = rest.first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets));
         Some(Self {
             term: numbers.next()?,
             applied_lsn: numbers.next()?,
@@ -333,15 +343,17 @@ impl MemberReport {
             is_unfit,
             clock_us: u64::from_le_bytes(*clock_us),
             asks_version: asks_version.unwrap_or(ASKS_VERSION_UNTOLD),
-            members: members.unwrap_or_default(),
+            members,
+            diverged: diverged.checked_sub(1).map(Lsn),
         })
     }
 }
 
-/// So many numbers from the beginning of `octets`; none if they are not there.
-fn first_numbers(octets: &[u8], count: usize) -> Option<Vec<u64>> {
-    let (numbers, _) = octets.as_chunks();
-    Some(numbers.get(..count)?.iter().map(|number| u64::from_le_bytes(*number)).collect())
+/// So many numbers from the beginning of `octets`, and what follows; none if they are not there.
+fn first_numbers(octets: &[u8], count: usize) -> Option<(Vec<u64>, &[u8])> {
+    let (numbers, rest) = octets.split_at_checked(8 * count)?;
+    let (numbers, _) = numbers.as_chunks();
+    Some((numbers.iter().map(|number| u64::from_le_bytes(*number)).collect(), rest))
 }
 
 /// Answers what the other members ask.
@@ -366,7 +378,7 @@ impl MemberAsks {
                 (self.asked_here)(Zeroizing::new(octets), Box::new(answered));
             }
             Some(ASK_READ) => {
-                let done = move |read: Result<store::Lsn, _>| {
+                let done = move |read: Result<Lsn, _>| {
                     let lsn = read.map_or(0, |lsn| lsn.0 + 1);
                     drop(answer.send(lsn.to_le_bytes().to_vec()));
                 };
@@ -402,14 +414,17 @@ mod tests {
             clock_us: 6,
             asks_version: 7,
             members: vec![1, 300],
+            diverged: Some(Lsn(0)),
         };
         let mut octets = report.encode();
         let decode = MemberReport::decode;
         assert_eq!(decode(&octets).as_ref(), Some(&report));
-        let (lists, before) = (octets.len() - 17, octets.len() - 19);
-        let unlisted = MemberReport { members: Vec::new(), ..report.clone() };
+        let (lists, before) = (octets.len() - 25, octets.len() - 27);
+        let alike = MemberReport { diverged: None, ..report.clone() };
+        assert_eq!(decode(&octets[..octets.len() - 8]).as_ref(), Some(&alike));
+        let unlisted = MemberReport { members: Vec::new(), ..alike };
         // A list that is not whole says nothing.
-        assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&unlisted));
+        assert_eq!(decode(&octets[..octets.len() - 9]).as_ref(), Some(&unlisted));
         assert_eq!(decode(&octets[..lists]).as_ref(), Some(&unlisted));
         let untold = MemberReport { asks_version: 1, ..unlisted };
         assert_eq!(decode(&octets[..before]), Some(untold));
