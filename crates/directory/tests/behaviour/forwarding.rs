@@ -9,7 +9,8 @@ use std::time::Duration;
 use directory::{Peer, Tls};
 use history::record::{OpKind, Record};
 use ldap::message::{
-    Control, Controls, ControlsBuf, DeleteRequest, ModifyOperation, ModifyRequest, Request, Scope,
+    Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, ModifyOperation, ModifyRequest,
+    Request, Scope,
 };
 use ldap::result::ResultCode;
 use schema::Schema;
@@ -747,6 +748,32 @@ fn transactions_are_one_request() {
     assert_eq!(cluster.log.len(), before + 1);
     assert!(!exists(cluster.follower(), &ou("a")) && !exists(cluster.leader(), &ou("b")));
     assert_eq!(last_record(&cluster).origin.op, OpKind::Transaction);
+}
+
+/// The node that was asked made up one, and the one that decided another.
+#[test]
+fn a_password_that_is_made_up_in_a_transaction_is_the_one_that_is_told() {
+    for asks_leader in [false, true] {
+        let cluster = Cluster::new();
+        let anna = person(&mut cluster.leader().root(), "anna");
+        let asked = if asks_leader { cluster.leader() } else { cluster.follower() };
+        let mut client = asked.client();
+        assert_eq!(client.bind(&anna, "secret"), ResultCode::Success);
+        let transaction = begin(&mut client);
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: SPECIFICATION, critical: true, value: Some(&transaction) });
+        let value = password_modify(&anna, Some("secret"), None);
+        let request = ExtendedRequest { oid: PASSWORD_MODIFY, value: Some(&value) };
+        let answer = client.request(Request::Extended(request), controls.as_ref());
+        let value = answer.value.unwrap();
+        let made = str::from_utf8(&value[4..]).unwrap();
+        if asks_leader {
+            cluster.lead(Some(1));
+        }
+        let ended = end(&mut client, &transaction);
+        assert_eq!(ended.code(), ResultCode::Success, "{}", ended.diagnostic);
+        assert_eq!(cluster.leader().client().bind(&anna, made), ResultCode::Success);
+    }
 }
 
 #[test]
