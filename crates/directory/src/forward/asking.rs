@@ -47,7 +47,32 @@ pub(crate) fn update(
         | Request::Abandon(_)
         | Request::Extended(_) => return Ok(None),
     };
-    one(worker, session, controls, envelope, &forwarding, Some(name))
+    let update = Update { name: Some(name), may_hash: sends_password(worker, &message.op) };
+    one(worker, session, controls, envelope, &forwarding, update)
+}
+
+/// Whether a password is among what a message sends.
+fn sends_password(worker: &Worker, request: &Request<'_>) -> bool {
+    let state = worker.directory.state.load();
+    let is_password = |attribute: &str| {
+        let description = state.schema.describe(attribute);
+        description.is_ok_and(|description| description.is_password())
+    };
+    match request {
+        Request::Add(add) => add.attributes.iter().any(|one| is_password(one.description)),
+        Request::Modify(modify) => {
+            modify.changes.iter().any(|one| is_password(one.attribute.description))
+        }
+        _ => false,
+    }
+}
+
+/// What is known of an update before it is resolved.
+struct Update<'a> {
+    /// The name of the entry it is about.
+    name: Option<&'a str>,
+    /// Whether whoever decides may have to hash a password for it.
+    may_hash: bool,
 }
 
 /// Hands on the update that a message asks for, if another node decides it; `name` is that of the
@@ -60,7 +85,7 @@ pub(crate) fn extended(
     name: Option<&str>,
 ) -> Result<Option<Next>, Refusal> {
     let Some(forwarding) = taking(worker, session) else { return Ok(None) };
-    one(worker, session, controls, envelope, &forwarding, name)
+    one(worker, session, controls, envelope, &forwarding, Update { name, may_hash: true })
 }
 
 /// Hands on an update, unless it is one of a transaction.
@@ -70,18 +95,18 @@ fn one(
     controls: &RequestControls<'_>,
     envelope: Envelope<'_>,
     forwarding: &Forwarding,
-    name: Option<&str>,
+    update: Update<'_>,
 ) -> Result<Option<Next>, Refusal> {
     if controls.transaction.is_some() {
         // It is kept until the transaction ends.
         return Ok(None);
     }
     submit::check_controls(session, controls)?;
-    if let Some(refusal) = forwarding.referral(name) {
+    if let Some(refusal) = forwarding.referral(update.name) {
         return Err(refusal);
     }
     let messages = vec![Zeroizing::new(envelope.bytes.to_vec())];
-    Ok(Some(hand_on(worker, session, envelope, messages)))
+    Ok(Some(hand_on(worker, session, envelope, messages, update.may_hash)))
 }
 
 /// Hands on the end of a transaction with its updates, if another node decides it; else gives the
@@ -97,7 +122,7 @@ pub(crate) fn transaction(
         return Err(refusal);
     }
     messages.push(Zeroizing::new(envelope.bytes.to_vec()));
-    Ok(Ok(hand_on(worker, session, envelope, messages)))
+    Ok(Ok(hand_on(worker, session, envelope, messages, true)))
 }
 
 /// What hands on the next update of this session; none where it is decided here.
@@ -112,10 +137,11 @@ fn hand_on(
     session: &mut Session,
     envelope: Envelope<'_>,
     messages: Messages,
+    may_hash: bool,
 ) -> Next {
     let mut id = [0; 16];
     worker.chance.fill(&mut id);
-    let forwardable = Forwardable::new(session, id, messages);
+    let forwardable = Forwardable::new(session, id, messages, may_hash);
     let cancel = session.begin(envelope.id);
     Next::Write(PendingWrite::elsewhere(&worker.directory.queue, forwardable, envelope, cancel))
 }

@@ -37,7 +37,7 @@ use super::known_requests::KnownRequests;
 use super::line::{Line, Place};
 use super::octets::Unreadable;
 use super::request::Forwardable;
-use super::window::Window;
+use super::window::{Load, Window};
 use crate::request::asker_bytes::{AskerBytes, SMALL_BYTES};
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::{Cancel, Ending};
@@ -60,9 +60,10 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Who asks, and octets on the way.
-    fn size(&self) -> (Asker, usize) {
-        (self.forwardable.asker, self.forwardable.request.len())
+    /// What it is counted as on its way.
+    fn load(&self) -> Load {
+        let Forwardable { request, asker, may_hash, .. } = &self.forwardable;
+        Load { asker: *asker, octets: request.len(), may_hash: *may_hash }
     }
 }
 
@@ -302,8 +303,8 @@ impl Forwarding {
 
     /// Sends one, as soon as there is room for it on the way.
     fn send(self: &Arc<Self>, underway: Underway) {
-        let (asker, octets) = underway.outgoing.size();
-        let entered = self.lock().window.enter(asker, octets, underway);
+        let load = underway.outgoing.load();
+        let entered = self.lock().window.enter(load, underway);
         if let Some(underway) = entered {
             self.ask(underway);
         }
@@ -311,10 +312,10 @@ impl Forwarding {
 
     /// Sends one that has room on the way, unless its client has given it up.
     fn ask(self: &Arc<Self>, underway: Underway) {
-        let (asker, octets) = underway.outgoing.size();
+        let load = underway.outgoing.load();
         let within = underway.until.saturating_sub(self.clock.elapsed());
         let Some(underway) = self.wanted(underway) else {
-            return self.leave(asker, octets, false);
+            return self.leave(load, false);
         };
         if let Role::Failed(reason) = &**self.role.load() {
             // What it did elsewhere would not be seen here.
@@ -322,7 +323,7 @@ impl Forwarding {
                 true => unknown(),
                 false => (&CommitError::Fatal(reason.clone())).into(),
             };
-            self.leave(asker, octets, false);
+            self.leave(load, false);
             return self.refuse(underway, refusal);
         }
         let request = underway.outgoing.forwardable.request.clone();
@@ -332,9 +333,9 @@ impl Forwarding {
     }
 
     /// One is not on its way any more; whether it was answered. Others have room for that.
-    fn leave(&self, asker: Asker, octets: usize, is_heard: bool) {
+    fn leave(&self, load: Load, is_heard: bool) {
         let mut waiting = self.lock();
-        let mut let_in = waiting.window.leave(asker, octets);
+        let mut let_in = waiting.window.leave(load);
         if let_in.is_empty() {
             return;
         }
@@ -377,8 +378,8 @@ impl Forwarding {
             Err(ForwardError::Unknown) => ForwardedAnswer::Unknown,
         };
         let may_have_happened = underway.outgoing.may_have_happened;
-        let (asker, octets) = underway.outgoing.size();
-        self.leave(asker, octets, said.is_of_one_who_decides());
+        let load = underway.outgoing.load();
+        self.leave(load, said.is_of_one_who_decides());
         match said {
             ForwardedAnswer::Answered(answered) => {
                 let lsn = answered.lsn;
@@ -533,8 +534,8 @@ impl Forwarding {
         }
         for underway in let_in {
             if is_closed || now >= underway.until {
-                let (asker, octets) = underway.outgoing.size();
-                self.leave(asker, octets, false);
+                let load = underway.outgoing.load();
+                self.leave(load, false);
                 self.again(underway);
             } else {
                 self.ask(underway);

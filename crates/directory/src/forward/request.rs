@@ -48,19 +48,27 @@ pub(crate) struct Forwardable {
     /// The number of the connection.
     pub(crate) session: u64,
     pub(crate) asker: Asker,
+    /// Whether whoever decides may have to hash a password for it, which takes long.
+    pub(crate) may_hash: bool,
     /// Its place among the updates of the connection, while it is to be decided here.
     pub(crate) turn: Option<Turn>,
 }
 
 impl Forwardable {
     /// That of the messages of a session.
-    pub(crate) fn new(session: &Session, id: RequestId, messages: Messages) -> Self {
+    pub(crate) fn new(
+        session: &Session,
+        id: RequestId,
+        messages: Messages,
+        may_hash: bool,
+    ) -> Self {
         let told = Box::new(session.to_another());
         let work = ForwardedWork::Messages { session: told, messages };
         Self {
             request: ForwardedRequest { id, work }.encode(),
             session: session.number(),
             asker: Asker::of(session),
+            may_hash,
             turn: None,
         }
     }

@@ -253,7 +253,7 @@ fn of_server(id: RequestId, op: &WriteOp) -> Option<Forwardable> {
         WriteOp::Rehash(op) => (op.to_another(id), Who::default().session),
         _ => return None,
     };
-    Some(Forwardable { request, session, asker: Asker::Root, turn: None })
+    Some(Forwardable { request, session, asker: Asker::Root, may_hash: false, turn: None })
 }
 
 /// Events need no order, and the node that decides has some of them wait: each request of them is

@@ -118,6 +118,24 @@ impl WriteOp {
         })
     }
 
+    /// Whether passwords may have to be hashed where it is resolved once more.
+    pub(super) fn may_hash(&self) -> bool {
+        match self {
+            Self::Add(Add { verdict, .. }) | Self::Modify(Modify { verdict, .. }) => {
+                verdict.is_some()
+            }
+            Self::PasswordModify(_) | Self::Transaction(_) => true,
+            Self::Delete(_)
+            | Self::SubtreeDelete(_)
+            | Self::ModifyDn(_)
+            | Self::Rehash(_)
+            | Self::AccountEvents(_)
+            | Self::StateChange(_)
+            | Self::IndexConfig(_)
+            | Self::AccessConfig(_) => false,
+        }
+    }
+
     /// Whether its passwords are refused already, whatever it is decided on.
     pub(super) fn is_refused(&self) -> bool {
         match self {

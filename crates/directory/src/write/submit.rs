@@ -116,7 +116,7 @@ fn forwardable(session: &Session, request: &mut WriteRequest, bytes: &[u8]) -> F
         _ => Vec::new(),
     };
     messages.push(Zeroizing::new(bytes.to_vec()));
-    Forwardable::new(session, request.request, messages)
+    Forwardable::new(session, request.request, messages, request.op.may_hash())
 }
 
 /// Refuses controls that this session may not use, or not together.

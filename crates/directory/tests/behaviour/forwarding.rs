@@ -379,7 +379,7 @@ fn an_update_waits_as_long_as_those_before_it_are_answered() {
 /// All share one way to the node that decides: whoever filled it had everybody wait.
 #[test]
 fn one_who_asks_on_many_connections_leaves_room_on_the_way_to_others() {
-    const ON_THE_WAY: usize = 64;
+    const ON_THE_WAY: usize = 512;
     let cluster = Cluster::new();
     let anna = person(&mut cluster.leader().root(), "anna");
     cluster.wire.fail(vec![Fault::Keep; ON_THE_WAY + 2]);

@@ -60,8 +60,8 @@ pub(super) fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
     Ok(value)
 }
 
-/// The message of a request that sends no new password, as if it sent `generated`: whoever carries it
-/// out makes up no other one. None where it is no such message.
+/// The message of a request that sends no new password, as if it sent `generated`: whoever carries
+/// it out makes up no other one. None where it is no such message.
 pub(crate) fn with_generated(
     message: &[u8],
     limits: &DecodeLimits,
