@@ -21,7 +21,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_READ, ASK_STATUS, Asks, ask_all};
+use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_MEMBERS, ASK_READ, ASK_STATUS, Asks, ask_all};
+use crate::changing;
 use crate::comparing::{Comparing, encode};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
@@ -198,6 +199,24 @@ impl Service {
         self.log.status()
     }
 
+    /// Who leads, as far as is known.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        *self.log.0.leader.borrow()
+    }
+
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) const fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Has something done on the engine's thread; it must not wait there.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     /// Has whoever leads answer octets, no longer than `limit` and no longer than it leads; where
     /// that is this member, they are answered here. `done` must not wait.
     pub fn ask_leader(
@@ -206,8 +225,7 @@ impl Service {
         limit: Duration,
         done: LeaderAnswered,
     ) {
-        let leader = *self.log.0.leader.borrow();
-        match leader {
+        match self.leader() {
             None => done(Err(AskError::NotSent("nobody leads".to_owned()))),
             Some(leader) if leader == self.id => {
                 (self.asked_here)(octets, Box::new(|answer| done(Ok(answer))));
@@ -278,6 +296,10 @@ pub struct MemberReport {
     pub asks_version: u16,
     /// The members that it lists, by number, itself included; empty where it does not say.
     pub members: Vec<u64>,
+    /// Where its log says so, as the journal counts; 0 for those with whom the cluster began.
+    pub listed_at: u64,
+    /// Whether it knows that whoever asks was removed from the cluster.
+    pub has_removed_asker: bool,
 }
 
 impl MemberReport {
@@ -294,6 +316,8 @@ impl MemberReport {
             clock_us: 0,
             asks_version: 0,
             members: status.members.iter().map(|member| member.id).collect(),
+            listed_at: status.listed_at,
+            has_removed_asker: false,
         }
     }
 
@@ -307,11 +331,13 @@ impl MemberReport {
         out.push(u8::try_from(self.members.len()).unwrap_or(u8::MAX));
         let members = self.members.iter().take(usize::from(u8::MAX));
         members.for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
+        out.extend_from_slice(&self.listed_at.to_le_bytes());
+        out.push(u8::from(self.has_removed_asker));
         out
     }
 
-    /// Later releases may say more, and earlier ones do not say which version they speak, or whom
-    /// they list.
+    /// Later releases may say more, and earlier ones do not say which version they speak, whom they
+    /// list, or since when.
     pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
         let (numbers, rest) = octets.split_at_checked(32)?;
         let ([is_failed, is_unfit], rest) = rest.split_first_chunk()?;
@@ -323,7 +349,12 @@ impl MemberReport {
         let (asks_version, rest) = rest.split_first_chunk().unzip();
         let asks_version = asks_version.map(|octets| u16::from_le_bytes(*octets));
         let listed = rest.and_then(<[u8]>::split_first);
-        let members = listed.and_then(|(count, rest)| first_numbers(rest, usize::from(*count)));
+        let (members, rest) = listed
+            .and_then(|(count, rest)| first_numbers(rest, usize::from(*count)))
+            .unwrap_or_default();
+        let (listed_at, rest) = rest.split_first_chunk().unzip();
+        let listed_at = listed_at.map_or(0, |octets| u64::from_le_bytes(*octets));
+        let has_removed_asker = rest.and_then(<[u8]>::first).is_some_and(|octet| *octet != 0);
         Some(Self {
             term: numbers.next()?,
             applied_lsn: numbers.next()?,
@@ -333,15 +364,18 @@ impl MemberReport {
             is_unfit,
             clock_us: u64::from_le_bytes(*clock_us),
             asks_version: asks_version.unwrap_or(ASKS_VERSION_UNTOLD),
-            members: members.unwrap_or_default(),
+            members,
+            listed_at,
+            has_removed_asker,
         })
     }
 }
 
-/// So many numbers from the beginning of `octets`; none if they are not there.
-fn first_numbers(octets: &[u8], count: usize) -> Option<Vec<u64>> {
-    let (numbers, _) = octets.as_chunks();
-    Some(numbers.get(..count)?.iter().map(|number| u64::from_le_bytes(*number)).collect())
+/// So many numbers from the beginning of `octets`, and what follows; none if they are not there.
+fn first_numbers(octets: &[u8], count: usize) -> Option<(Vec<u64>, &[u8])> {
+    let (numbers, rest) = octets.split_at_checked(8 * count)?;
+    let (numbers, _) = numbers.as_chunks();
+    Some((numbers.iter().map(|number| u64::from_le_bytes(*number)).collect(), rest))
 }
 
 /// Answers what the other members ask.
@@ -356,7 +390,12 @@ struct MemberAsks {
 impl MemberAsks {
     fn ask(&self, from: u64, mut octets: Vec<u8>) -> Responding<Vec<u8>> {
         let (answer, heard) = oneshot::channel();
+        let is_removed = self.log.has_removed(from);
         match octets.first().copied() {
+            // It is told that it was removed; nothing else is heard of it.
+            Some(what) if is_removed && what != ASK_STATUS => {
+                return Box::pin(async move { Err(format!("member {from} was removed")) });
+            }
             Some(ASK_DIRECTORY) => {
                 octets.remove(0);
                 // Who asked may have gone.
@@ -377,8 +416,17 @@ impl MemberAsks {
                 self.log.note_asker(from);
                 let report = MemberReport::of(&self.log.status());
                 let (clock_us, asks_version) = (self.clock.now().0, self.asks_version);
-                let report = MemberReport { clock_us, asks_version, ..report };
+                let has_removed_asker = is_removed;
+                let report = MemberReport { clock_us, asks_version, has_removed_asker, ..report };
                 drop(answer.send(report.encode()));
+            }
+            Some(ASK_MEMBERS) => {
+                let change = octets.get(1..).map(changing::decode);
+                let Some(Ok(change)) = change else {
+                    return Box::pin(async { Err("it asks for no change".to_owned()) });
+                };
+                let done = move |outcome| drop(answer.send(changing::encode_outcome(&outcome)));
+                self.log.change(change, Box::new(done));
             }
             Some(_) | None => return Box::pin(async { Err("nobody knows that".to_owned()) }),
         }
@@ -402,14 +450,19 @@ mod tests {
             clock_us: 6,
             asks_version: 7,
             members: vec![1, 300],
+            listed_at: 70,
+            has_removed_asker: true,
         };
         let mut octets = report.encode();
         let decode = MemberReport::decode;
         assert_eq!(decode(&octets).as_ref(), Some(&report));
-        let (lists, before) = (octets.len() - 17, octets.len() - 19);
-        let unlisted = MemberReport { members: Vec::new(), ..report.clone() };
+        let end = octets.len() - 9;
+        let (lists, before) = (end - 17, end - 19);
+        let first = MemberReport { listed_at: 0, has_removed_asker: false, ..report.clone() };
+        assert_eq!(decode(&octets[..end]).as_ref(), Some(&first));
+        let unlisted = MemberReport { members: Vec::new(), ..first };
         // A list that is not whole says nothing.
-        assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&unlisted));
+        assert_eq!(decode(&octets[..end - 1]).as_ref(), Some(&unlisted));
         assert_eq!(decode(&octets[..lists]).as_ref(), Some(&unlisted));
         let untold = MemberReport { asks_version: 1, ..unlisted };
         assert_eq!(decode(&octets[..before]), Some(untold));
