@@ -80,6 +80,7 @@ impl Comparing {
     async fn leave(&self, difference: Difference) {
         let reason = format!("the data of this member are not those of the others: {difference}");
         let state = Arc::clone(&self.state);
+        self.log.found_diverged(difference.lsn);
         self.log.fail(reason);
         // What was found is kept, which takes a disk; it need not answer.
         let _ = timeout(KEEP_MAX, self.errands.run(move || state.differs(&difference))).await;

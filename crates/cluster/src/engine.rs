@@ -109,7 +109,11 @@ where
     let kept = Arc::clone(&shared);
     let machine = RaftMachine::new(state, kept, errands.clone(), &options)?;
     let raft = Raft::new(options.id, config, network, log.clone(), machine).await;
-    let raft = raft.map_err(|error| error.to_string())?;
+    // The first reason, and not what the engine made of it.
+    let raft = raft.map_err(|error| {
+        let failed = shared.progress.failed().or_else(|| log.failure().map(str::to_owned));
+        failed.unwrap_or_else(|| error.to_string())
+    })?;
     let (commands, asked) = mpsc::unbounded_channel();
     let (pending, accepted) = mpsc::unbounded_channel();
     let (stands, standing) = watch::channel(Standing { role: Role::Alone, since: Instant::now() });
@@ -171,7 +175,8 @@ pub(crate) async fn caught_up(log: LogHandle, again: Duration) -> Result<(), Str
             }
             Ok(Err(NotNow::NoQuorum { .. })) => {}
             Ok(Err(NotNow::Closed)) | Err(_) => {
-                return Err("the log of the cluster ended".to_owned());
+                let failed = log.shared.progress.failed();
+                return Err(failed.unwrap_or_else(|| "the log of the cluster ended".to_owned()));
             }
         }
         if let Some(reason) = log.shared.progress.failed() {
@@ -207,6 +212,11 @@ impl LogHandle {
     /// They have not.
     pub(crate) fn found_apart(&self, difference: &Difference) {
         self.shared.compared(None, Some(difference.to_string()));
+    }
+
+    /// The state of this member is not that of the others after this record.
+    pub(crate) fn found_diverged(&self, lsn: Lsn) {
+        self.shared.note_diverged(lsn);
     }
 
     /// Member `id` asked how this one is doing; it is noted if it is not listed here.

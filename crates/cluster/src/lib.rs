@@ -28,6 +28,7 @@ mod tail;
 pub mod test_support;
 pub mod transport;
 mod types;
+mod unsaid;
 mod versions;
 mod watcher;
 

@@ -18,7 +18,7 @@ mod tests;
 use std::fmt::{Debug, Display};
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream;
@@ -59,12 +59,25 @@ struct Memory {
     recent: Mutex<Recent>,
     /// The outcome of an append became known.
     known: Notify,
+    /// Why the first failed of what was asked of the medium.
+    failure: OnceLock<String>,
     syncs: SyncTimes,
 }
 
 impl Memory {
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`failed`]; the first is remembered.
+    fn failed(&self, error: JournalError) -> io::Error {
+        self.failure.get_or_init(|| match &error {
+            JournalError::NoSpace { .. } => format!("{error}; {MAKE_ROOM}"),
+            JournalError::Io { .. } => format!("{error}; {LOOK_AT_DISK}"),
+            // The others say by themselves what is to be done, if there is anything.
+            error => error.to_string(),
+        });
+        failed(error)
     }
 }
 
@@ -86,6 +99,12 @@ impl LogStore {
         self.medium.status()
     }
 
+    /// Why the first failed of what was asked of the medium, and what is to be done, in a sentence;
+    /// none if nothing has. What fails later may fail because that did.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.memory.failure.get().map(String::as_str)
+    }
+
     fn medium(&self) -> Arc<dyn LogMedium> {
         Arc::clone(&self.medium)
     }
@@ -93,7 +112,8 @@ impl LogStore {
     /// Whether entries can follow. The engine sees to it; here it keeps memory and medium the same.
     fn check(&self, entries: &[Entry]) -> io::Result<()> {
         if self.recent().has_failed() {
-            return Err(io::Error::other("an append has failed: the log must be opened anew"));
+            let reason = self.failure().unwrap_or("the log must be opened anew");
+            return Err(io::Error::other(format!("an append has failed: {reason}")));
         }
         let mut before = self.last().map(|last| last.index);
         for entry in entries {
@@ -122,7 +142,7 @@ impl LogStore {
         self.memory.syncs.begin(Instant::now());
         let outcome = waiting.await;
         self.memory.syncs.end(Instant::now());
-        outcome.map_err(failed)
+        outcome.map_err(|error| self.memory.failed(error))
     }
 
     /// The last entry, written or not.
@@ -162,7 +182,7 @@ impl LogStore {
         let read = match self.medium().read(start + 1, end, max_bytes).await {
             // Purged and given up meanwhile.
             Err(JournalError::Gone { .. }) => Vec::new(),
-            read => read.map_err(failed)?,
+            read => read.map_err(|error| self.memory.failed(error))?,
         };
         decoded(read)
     }
@@ -217,6 +237,9 @@ impl LogStore {
         decoded(read)
     }
 }
+
+const MAKE_ROOM: &str = "make room on its disk, then start the server again";
+const LOOK_AT_DISK: &str = "see whether its disk is well, then start the server again";
 
 /// Entries from what the medium has of them.
 fn decoded(read: Vec<LogEntry>) -> io::Result<Vec<Entry>> {
@@ -349,7 +372,10 @@ impl RaftLogStorage<Types> for LogStore {
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
         match committed {
-            Some(id) => self.medium.save_committed(entry::place(&id)).map_err(failed),
+            Some(id) => {
+                let saved = self.medium.save_committed(entry::place(&id));
+                saved.map_err(|error| self.memory.failed(error))
+            }
             None => Ok(()),
         }
     }
@@ -391,7 +417,7 @@ impl RaftLogStorage<Types> for LogStore {
             }
             drop(recent);
             memory.known.notify_one();
-            callback.io_completed(outcome.map(|_| ()).map_err(failed));
+            callback.io_completed(outcome.map(|_| ()).map_err(|error| memory.failed(error)));
         };
         self.medium.append(appended, Box::new(done));
         Ok(())
@@ -400,7 +426,7 @@ impl RaftLogStorage<Types> for LogStore {
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
         let after = last.map_or(0, |last| entry::place(&last).index);
         self.recent().truncate(after);
-        let last = self.written().await.map_err(failed)?;
+        let last = self.written().await.map_err(|error| self.memory.failed(error))?;
         if after < last {
             self.done(self.medium().truncate_suffix(after)).await?;
         }
@@ -414,10 +440,11 @@ impl RaftLogStorage<Types> for LogStore {
         let mut last = status.last.map_or(0, |last| last.index);
         // What is written need not wait: it may be what takes the room that is waited for.
         if place.index > last {
-            last = self.written().await.map_err(failed)?;
+            last = self.written().await.map_err(|error| self.memory.failed(error))?;
         }
         if place.index <= last {
-            self.medium().purge(place.index).await.map_err(failed)?;
+            let purged = self.medium().purge(place.index).await;
+            purged.map_err(|error| self.memory.failed(error))?;
         } else if place.index > purged {
             self.done(self.medium().reset_after(place)).await?;
         }

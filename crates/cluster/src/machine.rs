@@ -119,6 +119,10 @@ impl RaftMachine {
                 EntryPayload::Normal(record) => match self.judge(&log_id, &record)? {
                     Judged::Void(head) => {
                         self.shared.note_void(&head, entry::place(&log_id));
+                        // Whoever decides gives a number once, and here another record has it.
+                        if head.reign.0 == **log_id.committed_leader_id() && head.lsn <= self.last {
+                            self.shared.note_diverged(head.lsn);
+                        }
                         RecordOutcome::Void
                     }
                     Judged::Next(record) => {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use environment::Clock;
 use history::log::StateMachine;
 use journal::Journal;
+use store::Lsn;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
@@ -296,6 +297,9 @@ pub struct MemberReport {
     pub asks_version: u16,
     /// The members that it lists, by number, itself included; empty where it does not say.
     pub members: Vec<u64>,
+    /// The first change after which its data are not those of the others; none if that is not
+    /// known of them.
+    pub diverged: Option<Lsn>,
     /// Where its log says so, as the journal counts; 0 for those with whom the cluster began.
     pub listed_at: u64,
     /// Whether it knows that whoever asks was removed from the cluster.
@@ -316,6 +320,7 @@ impl MemberReport {
             clock_us: 0,
             asks_version: 0,
             members: status.members.iter().map(|member| member.id).collect(),
+            diverged: status.diverged,
             listed_at: status.listed_at,
             has_removed_asker: false,
         }
@@ -331,6 +336,9 @@ impl MemberReport {
         out.push(u8::try_from(self.members.len()).unwrap_or(u8::MAX));
         let members = self.members.iter().take(usize::from(u8::MAX));
         members.for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
+        // 1 more, so that there is a number for none.
+        let diverged = self.diverged.map_or(0, |lsn| lsn.0.saturating_add(1));
+        out.extend_from_slice(&diverged.to_le_bytes());
         out.extend_from_slice(&self.listed_at.to_le_bytes());
         out.push(u8::from(self.has_removed_asker));
         out
@@ -349,10 +357,11 @@ impl MemberReport {
         let (asks_version, rest) = rest.split_first_chunk().unzip();
         let asks_version = asks_version.map(|octets| u16::from_le_bytes(*octets));
         let listed = rest.and_then(<[u8]>::split_first);
-        let (members, rest) = listed
-            .and_then(|(count, rest)| first_numbers(rest, usize::from(*count)))
-            .unwrap_or_default();
-        let (listed_at, rest) = rest.split_first_chunk().unzip();
+        let listed = listed.and_then(|(count, rest)| first_numbers(rest, usize::from(*count)));
+        let (members, rest) = listed.unwrap_or_default();
+        let (diverged, rest) = rest.split_first_chunk().unzip();
+        let diverged = diverged.map_or(0, |octets| u64::from_le_bytes(*octets));
+        let (listed_at, rest) = rest.and_then(<[u8]>::split_first_chunk).unzip();
         let listed_at = listed_at.map_or(0, |octets| u64::from_le_bytes(*octets));
         let has_removed_asker = rest.and_then(<[u8]>::first).is_some_and(|octet| *octet != 0);
         Some(Self {
@@ -365,6 +374,7 @@ impl MemberReport {
             clock_us: u64::from_le_bytes(*clock_us),
             asks_version: asks_version.unwrap_or(ASKS_VERSION_UNTOLD),
             members,
+            diverged: diverged.checked_sub(1).map(Lsn),
             listed_at,
             has_removed_asker,
         })
@@ -405,7 +415,7 @@ impl MemberAsks {
                 (self.asked_here)(Zeroizing::new(octets), Box::new(answered));
             }
             Some(ASK_READ) => {
-                let done = move |read: Result<store::Lsn, _>| {
+                let done = move |read: Result<Lsn, _>| {
                     let lsn = read.map_or(0, |lsn| lsn.0 + 1);
                     drop(answer.send(lsn.to_le_bytes().to_vec()));
                 };
@@ -450,6 +460,7 @@ mod tests {
             clock_us: 6,
             asks_version: 7,
             members: vec![1, 300],
+            diverged: Some(Lsn(0)),
             listed_at: 70,
             has_removed_asker: true,
         };
@@ -457,12 +468,14 @@ mod tests {
         let decode = MemberReport::decode;
         assert_eq!(decode(&octets).as_ref(), Some(&report));
         let end = octets.len() - 9;
-        let (lists, before) = (end - 17, end - 19);
+        let (lists, before) = (end - 25, end - 27);
         let first = MemberReport { listed_at: 0, has_removed_asker: false, ..report.clone() };
         assert_eq!(decode(&octets[..end]).as_ref(), Some(&first));
-        let unlisted = MemberReport { members: Vec::new(), ..first };
+        let alike = MemberReport { diverged: None, ..first };
+        assert_eq!(decode(&octets[..end - 8]).as_ref(), Some(&alike));
+        let unlisted = MemberReport { members: Vec::new(), ..alike };
         // A list that is not whole says nothing.
-        assert_eq!(decode(&octets[..end - 1]).as_ref(), Some(&unlisted));
+        assert_eq!(decode(&octets[..end - 9]).as_ref(), Some(&unlisted));
         assert_eq!(decode(&octets[..lists]).as_ref(), Some(&unlisted));
         let untold = MemberReport { asks_version: 1, ..unlisted };
         assert_eq!(decode(&octets[..before]), Some(untold));

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::engine::made_at;
 use crate::entry::{MEMBERS_MAX, place};
 use crate::types::StoredMembership;
+use crate::unsaid::Unsaid;
 
 /// What the engine's thread shares with the rest of the server.
 pub(crate) struct Shared {
@@ -32,6 +33,9 @@ pub(crate) struct Shared {
     has_caught_up: AtomicBool,
     /// Records that had no effect.
     voids: AtomicU64,
+    unsaid_voids: Mutex<Unsaid>,
+    /// See [`Self::diverged`].
+    diverged: Mutex<Option<Lsn>>,
     compared: Mutex<Compared>,
     watched: Mutex<Arc<Watched>>,
     /// Why this server should not lead, as it was last judged.
@@ -95,6 +99,8 @@ impl Shared {
             heard: Mutex::new(None),
             has_caught_up: AtomicBool::new(false),
             voids: AtomicU64::new(0),
+            unsaid_voids: Mutex::default(),
+            diverged: Mutex::default(),
             compared: Mutex::default(),
             watched: Mutex::default(),
             unfit: Mutex::default(),
@@ -236,12 +242,35 @@ impl Shared {
     /// A record has no effect. The same holds on every server, so it is no failure.
     pub(crate) fn note_void(&self, head: &RecordHead, place: JournalPosition) {
         self.voids.fetch_add(1, Ordering::Relaxed);
+        let mut unsaid = self.unsaid_voids.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(count) = unsaid.due(Instant::now()) else { return };
+        drop(unsaid);
         tracing::info!(
+            count,
             lsn = head.lsn.0,
             term = place.term,
             index = place.index,
-            "a change that was decided before the lead was lost has no effect"
+            "changes that were not decided on what is before them have no effect; this was the last"
         );
+    }
+
+    /// The state here is not what the log leads to, from record `lsn` on, as far as is known.
+    pub(crate) fn note_diverged(&self, lsn: Lsn) {
+        let mut diverged = self.diverged.lock().unwrap_or_else(PoisonError::into_inner);
+        if diverged.is_none_or(|known| lsn < known) {
+            *diverged = Some(lsn);
+            tracing::error!(
+                lsn = lsn.0,
+                "the data of this member are not those of the cluster, from this change on or \
+                 earlier: take clients away from it, and make it anew"
+            );
+        }
+    }
+
+    /// From which record on the state here is not what the log leads to; none if it is not known
+    /// to differ.
+    pub(crate) fn diverged(&self) -> Option<Lsn> {
+        *self.diverged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many records had no effect since the start.
@@ -263,6 +292,9 @@ impl Shared {
 
     /// Records could not be applied: nothing is, from now on.
     pub(crate) fn not_applied(&self, error: &ApplyError) {
+        if let ApplyError::Diverged { lsn, .. } = error {
+            self.note_diverged(*lsn);
+        }
         self.fail(format!("committed changes were not applied: {error}"));
     }
 

@@ -14,7 +14,8 @@ use cluster::transport::AskError;
 use cluster::{Node, Service, ServiceParts};
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
-    CommitError, CommitLog, Difference, MemberChange, NotNow, ReadLevel, Reign, Role, StateMachine,
+    CommitError, CommitLog, Decided, Difference, MemberChange, NotNow, ReadLevel, Reign, Role,
+    StateMachine,
 };
 use history::record::Origin;
 use history::recovery::StoreMachine;
@@ -403,6 +404,23 @@ fn a_barrier_is_answered_in_time_whatever_the_others_do() {
     log.close();
 }
 
+#[test]
+fn a_member_whose_log_has_failed_does_not_take_what_it_has_for_fresh() {
+    let three = Three::new();
+    let (first, reign) = leader(&three.services);
+    let others = three.others(first);
+    let (follower, service) = others.first_key_value().unwrap();
+    three.cluster.disks[follower].fail(Fault::Write, 0, u64::MAX, ErrorKind::Other);
+    three.commit(first, reign).unwrap();
+    wait_for("it has failed", || matches!(service.log().role(), Role::Failed(_)).then_some(()));
+    let last = three.commit(first, reign).unwrap();
+    let log = service.log();
+    assert!(ask(&*log, ReadLevel::Linearizable).is_err());
+    assert_eq!(ask(&*log, ReadLevel::AtLeast(last)), Err(NotNow::Closed));
+    assert!(ask(&*log, ReadLevel::Local).unwrap() < last);
+    three.services.values().for_each(|service| service.log().close());
+}
+
 /// Three members with their ledgers, one of which leads.
 struct Three {
     ledgers: BTreeMap<u64, Arc<Ledger>>,
@@ -492,6 +510,19 @@ fn a_member_without_room_for_its_journal_goes_on_when_there_is_some() {
 
 /// Its engine is in the middle of saving a vote, for which there is no room.
 #[test]
+fn a_start_that_the_disk_ends_says_what_the_disk_said() {
+    for fault in [Fault::Write, Fault::Sync] {
+        let cluster = Cluster::new(1);
+        let parts = cluster.parts(1, ledger());
+        cluster.disks[&1].fail(fault, 0, u64::MAX, ErrorKind::Other);
+        let refused = Service::start(parts).unwrap_err();
+        assert!(refused.starts_with("the engine of the cluster ended: "), "{refused}");
+        assert!(refused.contains(".journal") && refused.contains("other error"), "{refused}");
+        assert!(refused.ends_with("restart the server when the disk works again"), "{refused}");
+    }
+}
+
+#[test]
 fn a_member_that_waits_for_room_can_be_stopped() {
     let three = Three::new();
     let (first, reign) = leader(&three.services);
@@ -562,6 +593,37 @@ fn copies(of: &std::path::Path, count: u64) -> BTreeMap<u64, Compared> {
     opened.collect()
 }
 
+/// What it decided alone has numbers that the cluster gives as well.
+#[test]
+fn a_member_with_changes_of_its_own_says_that_it_has_diverged() {
+    let cluster = Cluster::new(3);
+    let origin = Origin::of_server([7; 16]);
+    let odd = Ledger::default();
+    let own = record_after(Lsn(0), 0, Reign(1), &origin, "decided alone".to_owned());
+    odd.apply(Decided::Elsewhere, &[own], BEGINNING).unwrap();
+    let mut services: BTreeMap<u64, Arc<Service>> =
+        [1, 2].map(|id| (id, cluster.start(id, ledger()))).into();
+    let (id, reign) = leader(&services);
+    services.insert(3, cluster.start(3, Arc::new(odd)));
+    let (mut last, mut hash) = (Lsn(0), 0);
+    for number in 0..3 {
+        let record = record_after(last, hash, reign, &origin, format!("change {number}"));
+        (last, hash) = (record.lsn, record.hash);
+        assert_eq!(commit(&*services[&id].log(), reign, record), Ok(last));
+    }
+    wait_for("it says so", || (services[&3].status().diverged == Some(Lsn(1))).then_some(()));
+    // The next number is free there, and what has it does not follow.
+    wait_for("it leaves", || matches!(services[&3].log().role(), Role::Failed(_)).then_some(()));
+    assert_eq!((services[&3].status().voids, services[&3].status().diverged), (1, Some(Lsn(1))));
+    let (told, heard) = mpsc::channel();
+    services[&id].ask_status(PATIENCE, move |said| told.send(said).unwrap());
+    for (other, report) in heard.recv_timeout(PATIENCE).unwrap() {
+        let want = (other == 3).then_some(Lsn(1));
+        assert_eq!(report.unwrap().diverged, want, "member {other}");
+    }
+    services.values().for_each(|service| service.log().close());
+}
+
 #[test]
 fn a_member_whose_data_are_others_is_found_and_leaves() {
     let directory = tempfile::tempdir().unwrap();
@@ -578,6 +640,7 @@ fn a_member_whose_data_are_others_is_found_and_leaves() {
     states[&odd].store.plant(&setting("red")).unwrap();
     let found = wait_for("it knows", || states[&odd].found.lock().unwrap().clone());
     assert_eq!((found.lsn, found.points.len()), (Lsn(1), 3));
+    assert_eq!(services[&odd].status().diverged, Some(Lsn(1)));
     wait_for("it leaves", || match services[&odd].log().role() {
         Role::Failed(reason) => {
             assert!(reason.contains("not those of the others"), "{reason}");

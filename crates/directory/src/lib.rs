@@ -10,6 +10,7 @@ mod bind;
 mod config;
 mod directory;
 mod error;
+mod flush_failures;
 mod following;
 pub mod forward;
 pub mod loading;
@@ -46,6 +47,7 @@ pub use read::explanation;
 pub use read::fresh::level::DefaultReadLevel;
 pub use read::fresh::waiting::{ReadDone, ReadReady, WaitingRead};
 pub use read::search_counters::SearchCounts;
+pub use request::asker_bytes::{AskerBytes, AskerHeld};
 pub use request::asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use request::completion::{Completion, WriteDone};
 #[cfg(any(test, feature = "test-support"))]

@@ -20,7 +20,7 @@ use journal::{Disk, Durability, Journal};
 use ldap::dn::Dn;
 use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
 use schema::Schema;
-use store::{Flusher, IndexConfig, Mark, Store, StoreOptions};
+use store::{Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::access::acis;
@@ -34,6 +34,7 @@ use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
+use crate::flush_failures::FlushFailures;
 use crate::following::Following;
 use crate::forward::known_requests::KnownRequests;
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
@@ -152,7 +153,7 @@ impl Directory {
         let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let position_key = PositionKey::of(&store.id());
         let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
-        let flusher = start_flusher(&store, &journal, &log, &options)?;
+        let flusher = start_flusher(&store, &journal, &log, &options, &clock)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
             root,
@@ -354,6 +355,7 @@ fn start_flusher(
     journal: &Arc<Journal>,
     log: &Arc<dyn CommitLog>,
     options: &DirectoryOptions,
+    clock: &Arc<dyn Clock>,
 ) -> Result<Flusher, DirectoryError> {
     let (synced, kept) = (Arc::downgrade(journal), Arc::downgrade(log));
     store.sync_log_before_flush(Arc::new(move |upto: &Mark| {
@@ -361,10 +363,15 @@ fn start_flusher(
         both.map_or(Ok(()), |(journal, log)| sync_log(&journal, &*log, upto))
     }));
     let (log, hold) = (Arc::clone(log), options.journal_hold.clone());
-    let forget = move |mark: &Mark| {
-        log.forget(JournalHold::limit(hold.as_ref(), mark.position));
+    let failures = FlushFailures::new(clock);
+    let flushed = move |flushed: Result<&Mark, &StoreError>| match flushed {
+        Ok(mark) => {
+            failures.over();
+            log.forget(JournalHold::limit(hold.as_ref(), mark.position));
+        }
+        Err(error) => failures.note(&error.to_string()),
     };
-    let flusher = store.start_flusher(options.flush.clone(), Box::new(forget))?;
+    let flusher = store.start_flusher(options.flush.clone(), Box::new(flushed))?;
     Ok(flusher)
 }
 

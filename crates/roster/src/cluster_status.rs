@@ -43,6 +43,8 @@ struct Member {
     /// Changes that are visible on the leader and not there.
     lag: Option<u64>,
     failed: bool,
+    /// The first change after which its data are known not to be those of the cluster.
+    diverged_lsn: Option<u64>,
     address: String,
     url: String,
 }
@@ -60,6 +62,7 @@ impl Member {
             applied_lsn: count("applied-lsn"),
             lag: count("lag"),
             failed: text("failed").as_deref() == Some("1"),
+            diverged_lsn: count("diverged-lsn"),
             address: text("address").unwrap_or_default(),
             url: text("url").unwrap_or_default(),
         })
@@ -73,6 +76,13 @@ impl Member {
             advice.push(format!(
                 "member {id} does not answer at {}: start it, or look at the network between",
                 self.address
+            ));
+        }
+        if let Some(lsn) = self.diverged_lsn {
+            advice.push(format!(
+                "the data of member {id} are not those of the cluster, from change {} on or \
+                 earlier: take clients away from it, and make it anew from a copy of another",
+                number(lsn)
             ));
         }
         if self.failed {
@@ -291,6 +301,10 @@ mod tests {
         assert!(removed.advice(None)[0].starts_with("member 1 was removed from the cluster: "));
         let failed = view(&[("leader", Some(0)), ("failed", Some(0)), ("follower", Some(0))]);
         assert!(failed.advice(None)[0].contains("the log of member 2 has failed"));
+        let mut diverged = view(&[("leader", Some(0)), ("follower", None), ("follower", Some(0))]);
+        diverged.members[1].diverged_lsn = Some(1_234);
+        let advice = diverged.advice(None);
+        assert!(advice[0].contains("member 2 are not those of the cluster, from change 1,234 on"));
         let differ = "the data differ after change record 9".to_owned();
         let well = view(&[("leader", Some(0)), ("follower", Some(3)), ("follower", Some(0))]);
         let differ = ClusterView { difference: Some(differ), ..well };

@@ -38,7 +38,6 @@ struct Way {
     /// What answers the others, once the directory is open.
     pool: OnceLock<ForwardedPool>,
     directory: OnceLock<Weak<Directory>>,
-    wait: Duration,
     /// For longer than this nobody leads without being heard.
     silence_max: Duration,
 }
@@ -63,7 +62,6 @@ impl ClusterMember {
             service: OnceLock::new(),
             pool: OnceLock::new(),
             directory: OnceLock::new(),
-            wait: settings.write_wait,
             silence_max: SILENCES * settings.failover_after,
         });
         options.limits.forward_wait_max = settings.write_wait;
@@ -162,7 +160,7 @@ fn start(
 }
 
 impl Forwarder for Way {
-    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, within: Duration, done: ForwarderDone) {
         let Some(service) = self.service.get() else { return done(Err(ForwardError::NotSent)) };
         let answered = move |answer: Result<Zeroizing<Vec<u8>>, AskError>| {
             done(answer.map_err(|error| match error {
@@ -170,7 +168,7 @@ impl Forwarder for Way {
                 AskError::Unknown(_) => ForwardError::Unknown,
             }));
         };
-        service.ask_leader(request, self.wait, Box::new(answered));
+        service.ask_leader(request, within, Box::new(answered));
     }
 }
 

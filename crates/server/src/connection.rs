@@ -394,13 +394,15 @@ impl Connection {
             Next::Answered(completion) => completion,
             Next::Write(pending) => {
                 let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
-                if pending.is_elsewhere() {
-                    self.bind_throttle.hand_on(pending.id(), addresses, now);
+                let id = pending.id();
+                if !pending.is_elsewhere() || self.bind_throttle.hand_on(id, addresses, now) {
+                    self.bind_throttle.ends(pending.is_wrong_guess(), addresses, now);
+                    // Before it is submitted: the answer may come at once.
+                    self.record_begun(worker, attempt, so_far);
+                    return pending.submit_to(&worker.outbox, self.id.0);
                 }
-                self.bind_throttle.ends(pending.is_wrong_guess(), addresses, now);
-                // Before it is submitted: the answer may come at once.
-                self.record_begun(worker, attempt, so_far);
-                return pending.submit_to(&worker.outbox, self.id.0);
+                self.session.forget(id);
+                pending.refuse(out, ResultCode::Busy, TOO_MANY_HANDED_ON)
             }
             Next::Later(job) => {
                 let (id, keeps_order) = (job.id(), job.keeps_order());
@@ -427,11 +429,7 @@ impl Connection {
                 }
             },
             Next::Wait(read) => match self.begin_read(worker, read) {
-                Ok(()) => {
-                    let addresses = &worker.shared.client_addresses;
-                    self.bind_throttle.hand_on(which.0, addresses, || worker.now());
-                    return self.record_begun(worker, attempt, so_far);
-                }
+                Ok(()) => return self.record_begun(worker, attempt, so_far),
                 Err((read, why)) => {
                     self.session.forget(read.id());
                     read.refuse(out, ResultCode::Busy, format!("{why}; try again"))
@@ -494,6 +492,8 @@ impl Drop for Connection {
 }
 
 const TOO_MANY_FAILED: &str = "too many binds of your address have failed; try again later";
+const TOO_MANY_HANDED_ON: &str =
+    "too many passwords of your address wait to be looked at; try again later";
 const TOO_MANY_WAIT: &str = "too many large requests are waiting";
 
 /// What the end of a job may bring, whatever waits: less than one chunk.

@@ -317,7 +317,9 @@ impl Driver {
 
     fn role(&self, metrics: &RaftMetrics<Types>) -> Role {
         if let Err(fatal) = &metrics.running_state {
-            return Role::Failed(format!("the engine of the cluster ended: {fatal}"));
+            // What it says may be what follows from the first failure.
+            let reason = self.log.failure().map_or_else(|| fatal.to_string(), str::to_owned);
+            return Role::Failed(format!("the engine of the cluster ended: {reason}"));
         }
         match metrics.current_leader {
             Some(leader) if leader == metrics.id && metrics.state == ServerState::Leader => {

@@ -47,6 +47,9 @@ pub struct Status {
     pub alike: Option<Lsn>,
     /// How the states of the members differ, if they do.
     pub difference: Option<String>,
+    /// From which record on its state is not what the log leads to, as far as is known; none if it
+    /// is not known to differ.
+    pub diverged: Option<Lsn>,
     /// Why it should not lead; none if nothing speaks against it.
     pub unfit: Option<String>,
     /// Members that speak other versions than this one of what members say to each other: which of
@@ -108,6 +111,7 @@ impl Members {
             voids: shared.voids(),
             alike,
             difference,
+            diverged: shared.diverged(),
             unfit: shared.unfit(),
             versions: shared.watched().versions.clone(),
             listings: shared.watched().listings.clone(),

@@ -426,6 +426,8 @@ impl World {
             // A sync that was to fail may do so only now.
             self.revive().await;
             let logs: Vec<_> = self.members.values().filter_map(|member| member.log()).collect();
+            let is_alike = logs.iter().all(|log| log.status().diverged.is_none());
+            assert!(is_alike, "a node takes its data for others than those of the log");
             let deciding = logs.iter().filter(|log| matches!(log.role(), Role::Deciding(_)));
             let is_led = deciding.count() == 1;
             let applied: Vec<_> =

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use environment::Timestamp;
+use journal::{Disk as _, FileDisk};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
@@ -174,12 +175,24 @@ fn failed(error: rcgen::Error) -> TransportError {
 
 fn write_files(directory: &Path, files: &[(&str, &String)]) -> Result<(), TransportError> {
     let failed = |path: &Path, source| TransportError::Io { path: path.to_owned(), source };
+    let is_new = !directory.is_dir();
     fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
     for (name, text) in files {
         let path = directory.join(name);
         write_file(&path, text).map_err(|source| failed(&path, source))?;
     }
-    Ok(())
+    sync_names(directory).map_err(|source| failed(directory, source))?;
+    match directory.parent().filter(|_| is_new) {
+        Some(parent) => sync_names(parent).map_err(|source| failed(parent, source)),
+        None => Ok(()),
+    }
+}
+
+/// Makes the names in a directory durable: after a power cut, a key without its certificate is of
+/// no use.
+fn sync_names(directory: &Path) -> io::Result<()> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    FileDisk::new(directory.to_owned()).sync_names()
 }
 
 /// Writes beside and renames, so that a reader never sees half a file.

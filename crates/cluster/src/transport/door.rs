@@ -18,9 +18,7 @@ use tokio::time::Instant;
 
 use super::frame::Purpose;
 use super::limits::ServerLimits;
-
-/// The log says at most once in this time that connections were refused, in seconds.
-const LOG_EVERY_S: u64 = 60;
+use crate::unsaid::Unsaid;
 
 /// Where the members are: where this side reached them, and where they came from.
 #[derive(Clone, Default)]
@@ -203,12 +201,6 @@ pub(crate) struct Strangers {
     unsaid: Mutex<Unsaid>,
 }
 
-#[derive(Default)]
-struct Unsaid {
-    count: u64,
-    said: Option<Instant>,
-}
-
 impl Strangers {
     pub(crate) fn refuse(&self, from: IpAddr, reason: &str) {
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -219,19 +211,6 @@ impl Strangers {
 
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
-    }
-}
-
-impl Unsaid {
-    /// One more; how many the log is to speak of now.
-    fn due(&mut self, now: Instant) -> Option<u64> {
-        self.count += 1;
-        let every = Duration::from_secs(LOG_EVERY_S);
-        if self.said.is_some_and(|said| now.saturating_duration_since(said) < every) {
-            return None;
-        }
-        self.said = Some(now);
-        Some(std::mem::take(&mut self.count))
     }
 }
 
@@ -398,18 +377,6 @@ mod tests {
         assert_eq!(all, [true, false, false, false]);
         drop((first, second, third, fourth, fifth));
         assert_eq!(door.inside(), 0);
-    }
-
-    #[test]
-    fn the_log_gets_a_line_a_minute_that_counts_all() {
-        let mut unsaid = Unsaid::default();
-        let start = Instant::now();
-        let after = |s| start + Duration::from_secs(s);
-        assert_eq!(unsaid.due(start), Some(1));
-        assert_eq!(unsaid.due(start), None);
-        assert_eq!(unsaid.due(after(59)), None);
-        assert_eq!(unsaid.due(after(60)), Some(3));
-        assert_eq!(unsaid.due(after(61)), None);
     }
 
     #[test]

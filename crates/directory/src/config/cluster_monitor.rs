@@ -74,6 +74,7 @@ fn member(source: &BranchSource<'_>, state: ClusterMemberState) -> Entry {
         .values("roster-cluster-committed-index", known(state.committed_index))
         .values("roster-cluster-last-index", known(state.last_index))
         .values("roster-cluster-lag", known(state.lag))
+        .values("roster-cluster-diverged-lsn", known(state.diverged_lsn))
         .value("roster-cluster-failed", if state.has_failed { "1" } else { "0" })
         .values("roster-cluster-address", present(state.address))
         .values("roster-cluster-url", present(state.url))

@@ -201,6 +201,8 @@ pub struct ClusterMemberState {
     pub lag: Option<u64>,
     /// Whether its log has failed.
     pub has_failed: bool,
+    /// The first change after which its data are known not to be those of the cluster.
+    pub diverged_lsn: Option<u64>,
 }
 
 /// Tells of a cluster.

@@ -60,6 +60,15 @@ pub struct Answered {
 }
 
 impl ForwardedAnswer {
+    /// Whether it shows that somebody decides. Who ends or fails may say so itself.
+    pub(super) fn is_of_one_who_decides(&self) -> bool {
+        match self {
+            Self::Answered(Answered { code, .. }) => *code != Some(ResultCode::Unavailable),
+            Self::Refused { code, .. } => *code != ResultCode::Unavailable,
+            Self::NotDeciding { .. } | Self::Unknown => false,
+        }
+    }
+
     /// Octets that it takes at the most.
     fn room_bytes(&self) -> usize {
         const OTHERS_BYTES: usize = 64;

@@ -3,16 +3,17 @@
 //! Invariant: both may hold passwords, and are wiped when they are done with.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use zeroize::Zeroizing;
 
 /// Hands updates to the node that decides. It finds out itself which that is; where it is this one,
 /// it has the request carried out here.
 pub trait Forwarder: Debug + Send + Sync {
-    /// Sends a request, and gives `done` the octets that the other node answers. Returns at once;
-    /// `done` is called once, from a thread that must not wait, and may be called before this
-    /// returns.
-    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone);
+    /// Sends a request, and gives `done` the octets that the other node answers `within` this time,
+    /// or soon afterwards that it did not. Returns at once; `done` is called once, from a thread
+    /// that must not wait, and may be called before this returns.
+    fn forward(&self, request: Zeroizing<Vec<u8>>, within: Duration, done: ForwarderDone);
 }
 
 /// Takes the octets of the answer, or why there is none.

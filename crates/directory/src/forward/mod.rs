@@ -21,6 +21,7 @@ pub(crate) mod outgoing;
 pub mod request;
 mod told_again;
 mod told_events;
+mod window;
 
 pub use deciding::{ForwardedHash, ForwardedUpdate};
 pub use forwarder::{

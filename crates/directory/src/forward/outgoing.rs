@@ -2,12 +2,14 @@
 //!
 //! Of each connection one is under way at a time, so that they are decided in their order; the next
 //! one leaves when it is answered. Where nobody decides, or the answer was lost, an update is sent
-//! again with the same id, until the time for it is over.
+//! again with the same id, until the time for it is over. That begins when it comes, and again
+//! whenever the node that decides answers the one before it.
 //!
 //! Invariant: none overtakes an update of the same connection that came before it, also not one
 //! that this node was to decide, and gives up with the lead.
 //! Invariant: each is answered exactly once, and what may have happened is never called a failure.
-//! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks.
+//! Invariant: what waits here is bounded in requests and in octets, over all and for each who asks;
+//! what is on its way is as `window.rs` says.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use environment::Clock;
-use history::log::{CommitError, CommitLog, ReadLevel, Role, RoleWatcher};
+use history::log::{CommitError, CommitLog, NotNow, ReadLevel, Role, RoleWatcher};
 use history::record::RecordHead;
 use ldap::dn::Dn;
 use ldap::message::{MessageId, OperationKind};
@@ -35,6 +37,7 @@ use super::known_requests::KnownRequests;
 use super::line::{Line, Place};
 use super::octets::Unreadable;
 use super::request::Forwardable;
+use super::window::Window;
 use crate::request::asker_bytes::{AskerBytes, SMALL_BYTES};
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::{Cancel, Ending};
@@ -56,6 +59,13 @@ pub(crate) struct Outgoing {
     pub(crate) may_have_happened: bool,
 }
 
+impl Outgoing {
+    /// Who asks, and octets on the way.
+    fn size(&self) -> (Asker, usize) {
+        (self.forwardable.asker, self.forwardable.request.len())
+    }
+}
+
 /// What the other node has answered, if anything.
 type Heard = Result<Zeroizing<Vec<u8>>, ForwardError>;
 
@@ -65,6 +75,8 @@ struct Underway {
     until: Duration,
     /// Octets that are counted for it.
     held_bytes: usize,
+    /// The node that decides has answered it.
+    is_heard: bool,
 }
 
 /// How updates are handed on.
@@ -102,6 +114,9 @@ struct Waiting {
     bytes: AskerBytes,
     /// To be sent by the thread: they were behind others.
     ready: Vec<Underway>,
+    window: Window<Underway>,
+    /// They have waited in the window, and may go.
+    let_in: Vec<Underway>,
     /// To be sent again after a while.
     again: Vec<Underway>,
     /// Answered, and not applied here yet: in the order in which they were answered.
@@ -141,6 +156,8 @@ impl Forwarding {
             of_askers: FxHashMap::default(),
             bytes: AskerBytes::new(limits.write_queue_max_bytes),
             ready: Vec::new(),
+            window: Window::new(),
+            let_in: Vec::new(),
             again: Vec::new(),
             applying: BTreeMap::new(),
             answered: 0,
@@ -270,7 +287,7 @@ impl Forwarding {
         self.count.fetch_add(1, Ordering::AcqRel);
         let until = self.clock.elapsed() + self.wait_max;
         let session = outgoing.forwardable.session;
-        let underway = Underway { outgoing, until, held_bytes };
+        let underway = Underway { outgoing, until, held_bytes, is_heard: false };
         let mut waiting = self.lock();
         let line = waiting.lines.entry(session).or_default();
         let next = match turn {
@@ -283,12 +300,52 @@ impl Forwarding {
         }
     }
 
-    /// Sends one, unless its client has given it up.
+    /// Sends one, as soon as there is room for it on the way.
     fn send(self: &Arc<Self>, underway: Underway) {
-        let Some(underway) = self.wanted(underway) else { return };
+        let (asker, octets) = underway.outgoing.size();
+        let entered = self.lock().window.enter(asker, octets, underway);
+        if let Some(underway) = entered {
+            self.ask(underway);
+        }
+    }
+
+    /// Sends one that has room on the way, unless its client has given it up.
+    fn ask(self: &Arc<Self>, underway: Underway) {
+        let (asker, octets) = underway.outgoing.size();
+        let within = underway.until.saturating_sub(self.clock.elapsed());
+        let Some(underway) = self.wanted(underway) else {
+            return self.leave(asker, octets, false);
+        };
+        if let Role::Failed(reason) = &**self.role.load() {
+            // What it did elsewhere would not be seen here.
+            let refusal = match underway.outgoing.may_have_happened {
+                true => unknown(),
+                false => (&CommitError::Fatal(reason.clone())).into(),
+            };
+            self.leave(asker, octets, false);
+            return self.refuse(underway, refusal);
+        }
         let request = underway.outgoing.forwardable.request.clone();
         let this = Arc::clone(self);
-        self.forwarder.forward(request, Box::new(move |heard| this.heard(underway, heard)));
+        let heard = Box::new(move |heard| this.heard(underway, heard));
+        self.forwarder.forward(request, within, heard);
+    }
+
+    /// One is not on its way any more; whether it was answered. Others have room for that.
+    fn leave(&self, asker: Asker, octets: usize, is_heard: bool) {
+        let mut waiting = self.lock();
+        let mut let_in = waiting.window.leave(asker, octets);
+        if let_in.is_empty() {
+            return;
+        }
+        // They have waited for this answer, and not for somebody who decides.
+        let until = self.clock.elapsed() + self.wait_max;
+        for one in let_in.iter_mut().filter(|one| is_heard && !one.outgoing.is_begun) {
+            one.until = until;
+        }
+        waiting.let_in.append(&mut let_in);
+        drop(waiting);
+        self.ring();
     }
 
     /// The update, if its client has not given it up; from here on it is too late for that. One
@@ -320,6 +377,8 @@ impl Forwarding {
             Err(ForwardError::Unknown) => ForwardedAnswer::Unknown,
         };
         let may_have_happened = underway.outgoing.may_have_happened;
+        let (asker, octets) = underway.outgoing.size();
+        self.leave(asker, octets, said.is_of_one_who_decides());
         match said {
             ForwardedAnswer::Answered(answered) => {
                 let lsn = answered.lsn;
@@ -331,11 +390,13 @@ impl Forwarding {
                 {
                     return self.again(underway);
                 }
+                underway.is_heard = true;
                 self.wait_until_applied(underway, lsn, done);
             }
             ForwardedAnswer::NotDeciding { .. } => self.again(underway),
             ForwardedAnswer::Refused { .. } if may_have_happened => self.again(underway),
             ForwardedAnswer::Refused { code, diagnostic } => {
+                underway.is_heard = true;
                 self.refuse(underway, Refusal::new(code, diagnostic));
             }
             ForwardedAnswer::Unknown => {
@@ -364,7 +425,8 @@ impl Forwarding {
     }
 
     /// Answers when this node has applied the change that the answer tells of. Where it takes too
-    /// long, or this node applies nothing any more, the answer is as true.
+    /// long the answer is as true; where this node applies nothing any more it would be no success
+    /// that the client could see here.
     fn wait_until_applied(self: &Arc<Self>, underway: Underway, lsn: Lsn, done: WriteDone) {
         if self.log.applied() >= lsn {
             return self.end(underway, done);
@@ -381,13 +443,23 @@ impl Forwarding {
             self.ring();
         }
         let this = Arc::clone(self);
-        let applied = move |_| {
+        let applied = move |outcome: Result<Lsn, NotNow>| {
             let applying = this.lock().applying.remove(&number);
             if let Some(Applying { underway, done, .. }) = applying {
-                this.end(underway, done);
+                this.end_unapplied(underway, done, outcome.is_err());
             }
         };
         self.log.barrier(ReadLevel::AtLeast(lsn), Box::new(applied));
+    }
+
+    /// As [`Self::end`]; a success that this node never applies, because its log has failed, is
+    /// told as an outcome that is not known.
+    fn end_unapplied(self: &Arc<Self>, underway: Underway, done: WriteDone, is_unapplied: bool) {
+        let has_failed = matches!(&**self.role.load(), Role::Failed(_));
+        if is_unapplied && has_failed && has_code(&done, ResultCode::Success) {
+            return self.refuse(underway, unapplied());
+        }
+        self.end(underway, done);
     }
 
     fn refuse(self: &Arc<Self>, underway: Underway, refusal: Refusal) {
@@ -397,13 +469,18 @@ impl Forwarding {
 
     /// Sends the answer; the next one of the connection may leave.
     fn end(self: &Arc<Self>, underway: Underway, done: WriteDone) {
-        let Underway { outgoing, held_bytes, .. } = underway;
+        let Underway { outgoing, held_bytes, until, is_heard } = underway;
         let Forwardable { session, asker, .. } = outgoing.forwardable;
         Post::default().send(outgoing.to, done);
         let mut waiting = self.lock();
         waiting.release(asker, held_bytes);
         self.count.fetch_sub(1, Ordering::AcqRel);
-        self.go_on(waiting, session, Line::answered);
+        // What comes after it has waited for its answer, and not for somebody who decides.
+        let until = if is_heard { self.clock.elapsed() + self.wait_max } else { until };
+        self.go_on(waiting, session, |line| {
+            let next = line.answered()?;
+            Some(Underway { until: next.until.max(until), ..next })
+        });
     }
 
     /// One of a connection is answered: the next one may leave.
@@ -446,9 +523,22 @@ impl Forwarding {
         {
             late.push(first.remove());
         }
+        let let_in = std::mem::take(&mut waiting.let_in);
+        if is_closed {
+            to_send.append(&mut waiting.window.give_up());
+        }
         drop(waiting);
         for Applying { underway, done, .. } in late {
-            self.end(underway, done);
+            self.end_unapplied(underway, done, true);
+        }
+        for underway in let_in {
+            if is_closed || now >= underway.until {
+                let (asker, octets) = underway.outgoing.size();
+                self.leave(asker, octets, false);
+                self.again(underway);
+            } else {
+                self.ask(underway);
+            }
         }
         for underway in to_send {
             if is_closed || now >= underway.until {
@@ -627,6 +717,16 @@ fn unknown() -> Refusal {
         ResultCode::Other,
         "the outcome is unknown: the server that takes the writes did not answer; check whether it \
          happened before you try again",
+    )
+}
+
+/// The answer to a request that was carried out where it is decided, and has no effect here.
+fn unapplied() -> Refusal {
+    Refusal::new(
+        ResultCode::Other,
+        "the outcome is unknown: the log of this server has failed, and it does not apply what the \
+         server that takes the writes has carried out; check there whether it happened before you \
+         try again",
     )
 }
 

@@ -31,7 +31,7 @@ use crate::password_policy::account_event::{
     ACCOUNTS_PER_WRITE, AccountEvents, EVENTS_PER_REQUEST, Event, What,
 };
 use crate::read::fresh::level::DefaultReadLevel;
-use crate::request::asker_queues::Asker;
+use crate::request::asker_queues::{Asker, network};
 use crate::request::session::{LocalUser, Peer, Session};
 
 /// An update that is handed on.
@@ -187,6 +187,53 @@ impl ForwardedRequest {
     }
 }
 
+/// Who has a turn with a request, as its forwarder tells it; none where it cannot be read. What the
+/// server of another node does on its own account is the administrator's, as it is there.
+///
+/// Only what says so is read: whoever asks this has yet to decide whether the request is taken.
+pub fn asker(octets: &[u8]) -> Option<Asker> {
+    read_asker(&mut OctetReader::new(octets)).ok()
+}
+
+fn read_asker(reader: &mut OctetReader<'_>) -> Result<Asker, Unreadable> {
+    if reader.u16()? != PROTOCOL_VERSION {
+        return Err(Unreadable::OTHER_VERSION);
+    }
+    let _: RequestId = reader.array()?;
+    match reader.u8()? {
+        MESSAGES => {}
+        EVENTS | REHASH => return Ok(Asker::Root),
+        _ => return Err(Unreadable("a request of a kind that is not known")),
+    }
+    match ForwardedIdentity::read(reader)? {
+        ForwardedIdentity::Root(_) => Ok(Asker::Root),
+        ForwardedIdentity::Entry { entry, .. } => Ok(Asker::Entry(entry)),
+        ForwardedIdentity::Anonymous => {
+            let _ = read_who(reader)?;
+            Ok(read_ip(reader)?.map_or(Asker::Local, |ip| Asker::Address(network(ip))))
+        }
+    }
+}
+
+fn read_who(reader: &mut OctetReader<'_>) -> Result<Who, Unreadable> {
+    Ok(Who {
+        dn: reader.text(NAME_LENGTH_MAX_BYTES)?.to_owned(),
+        authz: reader.text(NAME_LENGTH_MAX_BYTES + "dn:".len())?.to_owned(),
+        address: reader.text(ADDRESS_MAX_BYTES)?.to_owned(),
+        mechanism: reader.text(MECHANISM_MAX_BYTES)?.to_owned().into(),
+        session: reader.u64()?,
+    })
+}
+
+fn read_ip(reader: &mut OctetReader<'_>) -> Result<Option<IpAddr>, Unreadable> {
+    Ok(match reader.u8()? {
+        0 => None,
+        4 => Some(IpAddr::from(reader.array::<4>()?)),
+        6 => Some(IpAddr::from(reader.array::<16>()?)),
+        _ => return Err(Unreadable("an address of a kind that is not known")),
+    })
+}
+
 fn read_messages(reader: &mut OctetReader<'_>) -> Result<Messages, Unreadable> {
     let count = reader.count(MESSAGES_MAX, LENGTH_BYTES)?;
     if count == 0 {
@@ -253,19 +300,8 @@ impl ForwardedSession {
 
     fn read(reader: &mut OctetReader<'_>) -> Result<Self, Unreadable> {
         let identity = ForwardedIdentity::read(reader)?;
-        let who = Who {
-            dn: reader.text(NAME_LENGTH_MAX_BYTES)?.to_owned(),
-            authz: reader.text(NAME_LENGTH_MAX_BYTES + "dn:".len())?.to_owned(),
-            address: reader.text(ADDRESS_MAX_BYTES)?.to_owned(),
-            mechanism: reader.text(MECHANISM_MAX_BYTES)?.to_owned().into(),
-            session: reader.u64()?,
-        };
-        let ip = match reader.u8()? {
-            0 => None,
-            4 => Some(IpAddr::from(reader.array::<4>()?)),
-            6 => Some(IpAddr::from(reader.array::<16>()?)),
-            _ => return Err(Unreadable("an address of a kind that is not known")),
-        };
+        let who = read_who(reader)?;
+        let ip = read_ip(reader)?;
         let (is_proxied, secure) = (reader.bool()?, reader.bool()?);
         let key_bits = reader.u32()?;
         let is_local = reader.bool()?;
@@ -353,5 +389,6 @@ const STORED_MAX_BYTES: usize = 64 * 1024;
 pub fn reads_as_written(octets: &[u8]) -> bool {
     let Ok(request) = ForwardedRequest::decode(octets) else { return false };
     assert_eq!(*request.encode(), octets, "what was read is written the same");
+    assert!(asker(octets).is_some(), "what is read says who has a turn with it");
     true
 }

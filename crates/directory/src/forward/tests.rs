@@ -8,12 +8,13 @@ use zeroize::Zeroizing;
 
 use super::answer::{Answered, ForwardedAnswer};
 use super::request::{
-    ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork, reads_as_written,
+    ForwardedIdentity, ForwardedRequest, ForwardedSession, ForwardedWork, asker, reads_as_written,
 };
 use crate::password_policy::PolicyError;
 use crate::password_policy::account_event::{
     ACCOUNTS_PER_WRITE, AccountEvents, EVENTS_PER_REQUEST, Event, What,
 };
+use crate::request::asker_queues::Asker;
 use crate::request::session::{LocalUser, Peer};
 
 fn session(identity: ForwardedIdentity) -> ForwardedSession {
@@ -39,6 +40,29 @@ fn session(identity: ForwardedIdentity) -> ForwardedSession {
         host_name: Some("host.example".to_owned()),
         must_change: Some(EntryId(9)),
     }
+}
+
+/// A request has its turn with others of its entry or address, whichever node it came to.
+#[test]
+fn a_request_says_who_has_a_turn_with_it() {
+    let stranger = Asker::Address("2001:db8::".parse().unwrap());
+    let of_server = Asker::Root;
+    let askers = [stranger, Asker::Root, Asker::Entry(EntryId(3)), of_server, of_server];
+    for (octets, expected) in requests().iter().zip(askers) {
+        assert_eq!(asker(octets), Some(expected));
+        for cut in 0..octets.len() {
+            assert!(asker(&octets[..cut]).is_none_or(|one| one == expected));
+        }
+    }
+    let work = |peer| {
+        let who = Who { address: String::new(), ..session(ForwardedIdentity::Anonymous).who };
+        let session =
+            Box::new(ForwardedSession { who, peer, ..session(ForwardedIdentity::Anonymous) });
+        ForwardedWork::Messages { session, messages: vec![Zeroizing::new(b"one".to_vec())] }
+    };
+    let local = ForwardedRequest { id: [1; 16], work: work(Peer::default()) }.encode();
+    assert_eq!(asker(&local), Some(Asker::Local));
+    assert_eq!(asker(b"nothing"), None);
 }
 
 fn requests() -> Vec<Vec<u8>> {

@@ -14,7 +14,7 @@ use crate::request::asker_queues::Asker;
 
 /// What is held.
 #[derive(Debug)]
-pub(crate) struct AskerBytes {
+pub struct AskerBytes {
     max: usize,
     all: usize,
     strangers: usize,
@@ -24,7 +24,7 @@ pub(crate) struct AskerBytes {
 
 impl AskerBytes {
     /// At most `max` octets, and a quarter of that for each who asks and for all strangers.
-    pub(crate) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self { max, all: 0, strangers: 0, of: FxHashMap::default() }
     }
 
@@ -74,7 +74,7 @@ impl AskerBytes {
 }
 
 /// Octets that are counted for one who asks, as long as this lives.
-pub(crate) struct AskerHeld {
+pub struct AskerHeld {
     all: Arc<Mutex<AskerBytes>>,
     asker: Asker,
     octets: usize,
@@ -82,17 +82,17 @@ pub(crate) struct AskerHeld {
 
 impl AskerHeld {
     /// None yet.
-    pub(crate) fn new(all: &Arc<Mutex<AskerBytes>>, asker: Asker) -> Self {
+    pub fn new(all: &Arc<Mutex<AskerBytes>>, asker: Asker) -> Self {
         Self { all: Arc::clone(all), asker, octets: 0 }
     }
 
     /// How many there are.
-    pub(crate) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 
     /// Counts more, if there is room for them.
-    pub(crate) fn grow(&mut self, octets: usize) -> bool {
+    pub fn grow(&mut self, octets: usize) -> bool {
         let has_room = self.lock().hold(self.asker, octets);
         self.octets += if has_room { octets } else { 0 };
         has_room

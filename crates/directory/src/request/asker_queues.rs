@@ -164,11 +164,16 @@ impl<T> AskerQueues<T> {
     pub fn take_if(&mut self, may: impl Fn(Asker) -> bool) -> Option<(Asker, T)> {
         let are_strangers_first = self.is_strangers_turn;
         self.is_strangers_turn = !are_strangers_first;
-        let (first, second) = match are_strangers_first {
-            true => (&mut self.strangers, &mut self.signed_in),
-            false => (&mut self.signed_in, &mut self.strangers),
-        };
+        let (first, second) = self.lines(are_strangers_first);
         first.next_if(&may).or_else(|| second.next_if(&may))
+    }
+
+    /// The same among those who may have a turn with their oldest request.
+    pub fn take_fitting(&mut self, may: impl Fn(Asker, &T) -> bool) -> Option<(Asker, T)> {
+        let are_strangers_first = self.is_strangers_turn;
+        self.is_strangers_turn = !are_strangers_first;
+        let (first, second) = self.lines(are_strangers_first);
+        first.next_fitting(&may).or_else(|| second.next_fitting(&may))
     }
 
     /// The same among those who have signed in.
@@ -206,6 +211,13 @@ impl<T> AskerQueues<T> {
 
     fn new_count(&self) -> usize {
         self.signed_in.new + self.strangers.new
+    }
+
+    fn lines(&mut self, are_strangers_first: bool) -> (&mut Line<T>, &mut Line<T>) {
+        match are_strangers_first {
+            true => (&mut self.strangers, &mut self.signed_in),
+            false => (&mut self.signed_in, &mut self.strangers),
+        }
     }
 
     fn line(&mut self, asker: Asker) -> &mut Line<T> {
@@ -278,6 +290,20 @@ impl<T> Line<T> {
     /// The oldest request of the first one who may have a turn.
     fn next_if(&mut self, may: impl Fn(Asker) -> bool) -> Option<(Asker, T)> {
         let at = self.order.iter().position(|&asker| may(asker))?;
+        self.take_at(at)
+    }
+
+    /// The same of those who may have a turn with it.
+    fn next_fitting(&mut self, may: impl Fn(Asker, &T) -> bool) -> Option<(Asker, T)> {
+        let at = self.order.iter().position(|asker| {
+            let oldest = self.of.get(asker).and_then(|own| own.items.front());
+            oldest.is_some_and(|oldest| may(*asker, &oldest.item))
+        })?;
+        self.take_at(at)
+    }
+
+    /// The oldest request of the one at this position, who goes to the end.
+    fn take_at(&mut self, at: usize) -> Option<(Asker, T)> {
         let asker = self.order.remove(at)?;
         let own = self.of.get_mut(&asker)?;
         let Item { item, is_new } = own.items.pop_front()?;

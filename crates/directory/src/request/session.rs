@@ -469,6 +469,11 @@ impl Session {
         &mut self.policy
     }
 
+    /// Whether a right that an update of this transaction needs may come from those before it.
+    pub(crate) fn may_gain_rights(&self, transaction: Option<&[u8]>) -> bool {
+        transaction.is_some_and(|identifier| self.transactions.may_give_rights(identifier))
+    }
+
     /// The transactions under way.
     pub(crate) fn transactions(&mut self) -> &mut Transactions {
         &mut self.transactions

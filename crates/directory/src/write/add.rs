@@ -56,8 +56,7 @@ pub(crate) fn resolve(
     let mut verdict =
         sent_passwords(&entry).map(|sent| change::judge_new(worker, access, &key, &entry, &sent));
     let mut storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
-    // In a transaction an earlier update may give the right.
-    let may_come = controls.transaction.is_some() && access.key().is_some();
+    let may_come = session.may_gain_rights(controls.transaction) && access.key().is_some();
     if verdict.is_some()
         && !may_come
         && storing.as_ref().is_some_and(|storing| worker.hashes_slowly(storing.scheme))

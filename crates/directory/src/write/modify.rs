@@ -63,9 +63,9 @@ pub(crate) fn resolve(
     let is_privileged = access.has(Privilege::PasswordReset);
     check_count(request, &state.schema, is_privileged)?;
     let is_stranger = !checks::may_change_password(access, &key);
-    // Beside the privilege, which is there. In a transaction an earlier update may give the right.
+    // Beside the privilege, which is there.
     let is_denied = !is_stranger
-        && controls.transaction.is_none()
+        && !session.may_gain_rights(controls.transaction)
         && sent.is_some()
         && !before_hashing::may_change(worker, access, &key, |entry, rights| {
             may_set_passwords(request, &state.schema, entry, rights)

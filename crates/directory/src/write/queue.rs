@@ -26,12 +26,14 @@ use crate::forward::request::{Forwardable, ForwardedRequest, RequestId};
 use crate::request::asker_bytes::SMALL_BYTES;
 use crate::request::asker_queues::Asker;
 use crate::request::cancel::Cancel;
+use crate::request::completion::Completion;
 use crate::request::controls::write::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::outbox::{ForwardedReply, Outbox, Reply, To};
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};
+use crate::request::sink;
 use crate::write::request::{WriteOp, WriteRequest};
 
 /// A write that was read and resolved but not submitted yet.
@@ -143,6 +145,15 @@ impl PendingWrite {
             Work::Here { request, .. } => request.id,
             Work::Elsewhere { id, .. } => *id,
         }
+    }
+
+    /// Refuses it, and nothing of it happens.
+    pub fn refuse(self, out: &mut Vec<u8>, code: ResultCode, why: &'static str) -> Completion {
+        let operation = match &self.work {
+            Work::Here { request, .. } => request.operation,
+            Work::Elsewhere { operation, .. } => *operation,
+        };
+        sink::refuse(out, self.id(), Some(operation), Refusal::new(code, why))
     }
 
     /// Whether it sends an old password that is not right.

@@ -118,6 +118,25 @@ impl WriteOp {
         })
     }
 
+    /// Whether its passwords are refused already, whatever it is decided on.
+    pub(super) fn is_refused(&self) -> bool {
+        match self {
+            Self::Add(Add { verdict, .. }) | Self::Modify(Modify { verdict, .. }) => {
+                matches!(verdict, Some(Err(_)))
+            }
+            Self::PasswordModify(op) => op.new.is_err(),
+            Self::Delete(_)
+            | Self::SubtreeDelete(_)
+            | Self::ModifyDn(_)
+            | Self::Rehash(_)
+            | Self::AccountEvents(_)
+            | Self::StateChange(_)
+            | Self::IndexConfig(_)
+            | Self::AccessConfig(_)
+            | Self::Transaction(_) => false,
+        }
+    }
+
     /// The value of its response, as far as it is known before the decision.
     pub(crate) fn value(&self) -> Option<Vec<u8>> {
         match self {

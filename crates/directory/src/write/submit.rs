@@ -15,6 +15,7 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
+use crate::write::password_modify::value;
 use crate::write::queue::PendingWrite;
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::response::WriteResponse;
@@ -76,6 +77,15 @@ pub(crate) fn submit(
         let asks_policy = request.asks_policy();
         // That of another node is sent again by that one.
         let is_kept = has_forwarding && !session.is_elsewhere();
+        let decode_limits = &worker.directory.decode_limits;
+        let told = match &request.op {
+            // What the client is told now has to be what it will be.
+            WriteOp::PasswordModify(op) if is_kept => {
+                op.generated().and_then(|made| value::with_generated(bytes, decode_limits, made))
+            }
+            _ => None,
+        };
+        let bytes = told.as_deref().map_or(bytes, Vec::as_slice);
         let message = UpdateMessage { bytes, is_kept };
         session.transactions().add(identifier, request, message, now)?;
         return Ok(Next::Answered(accepted.send(asks_policy, sink)));

@@ -119,6 +119,15 @@ impl Transactions {
         Ok(())
     }
 
+    /// Whether updates that came before in a transaction may give its asker a right: there are
+    /// some, and none of them lets it fail for sure.
+    pub(crate) fn may_give_rights(&self, identifier: &[u8]) -> bool {
+        let found = self.open.iter().find(|one| one.identifier == identifier);
+        found.is_some_and(|one| {
+            !one.updates.is_empty() && !one.updates.iter().any(|update| update.op.is_refused())
+        })
+    }
+
     /// Takes a transaction out, to end it.
     pub(crate) fn take(&mut self, identifier: &[u8]) -> Result<Transaction, Refusal> {
         let found = self.open.iter().position(|one| one.identifier == identifier);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use directory::{Peer, Tls};
 use history::record::{OpKind, Record};
 use ldap::message::{
-    Control, ControlsBuf, DeleteRequest, ModifyOperation, ModifyRequest, Request, Scope,
+    Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, ModifyOperation, ModifyRequest,
+    Request, Scope,
 };
 use ldap::result::ResultCode;
 use schema::Schema;
@@ -18,7 +19,7 @@ use store::{DigestPoint, KeptRequest};
 use crate::support::cluster::{Cluster, Fault, Loses};
 use crate::support::disk::SetSpace;
 use crate::support::{Answer, Asked, Client, ROOT_DN, SUFFIX, Served, modifications};
-use crate::writes::{code, exists, submit, submit_unit};
+use crate::writes::{code, exists, start_with, submit, submit_unit};
 
 const UNIT: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
 const PASSWORD_MODIFY: &str = "1.3.6.1.4.1.4203.1.11.1";
@@ -95,6 +96,30 @@ fn an_update_is_answered_when_this_node_has_applied_it() {
     cluster.log.hold(1, false);
     assert_eq!(code(&answer), ResultCode::Success);
     assert!(exists(cluster.follower(), &ou("a")));
+}
+
+#[test]
+fn a_node_whose_log_has_failed_tells_of_no_success_that_it_does_not_apply() {
+    let cluster = Cluster::new();
+    let mut client = cluster.follower().root();
+    cluster.log.hold(1, true);
+    // One that waits when the log fails, and one of the same connection behind it.
+    let waiting = submit_unit(&mut client, &ou("a"));
+    while cluster.log.len() == 0 {
+        std::thread::yield_now();
+    }
+    let behind = submit_unit(&mut client, &ou("b"));
+    cluster.log.fail(1);
+    let mut answer = Answer::default();
+    answer.take(&waiting.recv().unwrap());
+    assert_eq!(answer.code(), ResultCode::Other, "{}", answer.diagnostic);
+    assert!(answer.diagnostic.starts_with("the outcome is unknown: "), "{}", answer.diagnostic);
+    // The next are not handed on: nothing of them has happened.
+    assert_eq!(code(&behind), ResultCode::Unavailable);
+    let mut other = cluster.follower().root();
+    assert_eq!(code(&submit_unit(&mut other, &ou("c"))), ResultCode::Unavailable);
+    assert_eq!((cluster.wire.count(), cluster.log.len()), (1, 1));
+    assert!(!exists(cluster.follower(), &ou("a")) && exists(cluster.leader(), &ou("a")));
 }
 
 #[test]
@@ -315,6 +340,96 @@ fn stamps_rise_whoever_decides() {
         assert_eq!(csns.len(), 10);
         assert!(csns.is_sorted_by(|a, b| a < b), "{csns:?}");
     }
+}
+
+/// Its time began when it came: those at the end of a long line were refused, though the one that
+/// decides was well.
+#[test]
+fn an_update_waits_as_long_as_those_before_it_are_answered() {
+    let cluster = Cluster::new();
+    let mut client = cluster.follower().root();
+    cluster.wire.fail([Fault::Keep; 4]);
+    let answers = ["a", "b", "c", "d"].map(|name| submit_unit(&mut client, &ou(name)));
+    for answer in &answers {
+        assert_eq!(cluster.wire.kept_within(), Duration::from_secs(10));
+        cluster.follower().clock.advance(Duration::from_secs(6));
+        cluster.wire.let_go(true);
+        assert_eq!(code(answer), ResultCode::Success);
+    }
+    // Also behind one that its client has given up.
+    cluster.wire.fail([Fault::Keep; 2]);
+    let first = submit_unit(&mut client, &ou("e"));
+    let name = &ou("a");
+    let given_up =
+        start_with(&mut client, Request::Delete(DeleteRequest { name }), Controls::EMPTY);
+    let id = given_up.id();
+    given_up.submit(Box::new(|_| {}));
+    let last = submit_unit(&mut client, &ou("f"));
+    client.request(Request::Abandon(id), Controls::EMPTY);
+    cluster.wire.kept_within();
+    cluster.follower().clock.advance(Duration::from_secs(9));
+    cluster.wire.let_go(true);
+    assert_eq!(code(&first), ResultCode::Success);
+    assert_eq!(cluster.wire.kept_within(), Duration::from_secs(10));
+    cluster.wire.let_go(true);
+    assert_eq!(code(&last), ResultCode::Success);
+    assert!(exists(cluster.leader(), &ou("a")), "it was not sent");
+}
+
+/// All share one way to the node that decides: whoever filled it had everybody wait.
+#[test]
+fn one_who_asks_on_many_connections_leaves_room_on_the_way_to_others() {
+    const ON_THE_WAY: usize = 64;
+    let cluster = Cluster::new();
+    let anna = person(&mut cluster.leader().root(), "anna");
+    cluster.wire.fail(vec![Fault::Keep; ON_THE_WAY + 2]);
+    let mut clients: Vec<_> = (0..ON_THE_WAY + 2).map(|_| cluster.follower().root()).collect();
+    let names: Vec<_> = (0..clients.len()).map(|number| ou(&number.to_string())).collect();
+    let answers: Vec<_> =
+        clients.iter_mut().zip(&names).map(|(client, name)| submit_unit(client, name)).collect();
+    assert_eq!(cluster.wire.count(), ON_THE_WAY);
+    let mut other = cluster.follower().client();
+    other.bind(&anna, "secret");
+    let waiting = submit_unit(&mut other, &ou("other"));
+    assert_eq!(cluster.wire.count(), ON_THE_WAY + 1);
+    // What waits for room waits for answers: it has all of its time when it leaves.
+    cluster.follower().clock.advance(Duration::from_secs(9));
+    cluster.wire.let_go(true);
+    assert_eq!(code(&answers[0]), ResultCode::Success);
+    while cluster.wire.count() < ON_THE_WAY + 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(cluster.wire.last_kept_within(), Duration::from_secs(10));
+    // Nobody decides: what waits still is refused with the others, and was not sent.
+    cluster.follower().clock.advance(Duration::from_secs(1));
+    for _ in 1..ON_THE_WAY + 1 {
+        cluster.wire.let_go(false);
+    }
+    assert!(answers[1..ON_THE_WAY].iter().all(|one| code(one) == ResultCode::Other));
+    assert_eq!(code(&answers[ON_THE_WAY + 1]), ResultCode::Unavailable);
+    assert_eq!(code(&waiting), ResultCode::Other);
+    assert_eq!(cluster.wire.count(), ON_THE_WAY + 2);
+}
+
+#[test]
+fn of_a_line_whose_first_is_never_answered_none_waits_longer_than_that_one() {
+    let cluster = Cluster::new();
+    let mut client = cluster.follower().root();
+    cluster.wire.fail([Fault::Keep; 2]);
+    let first = submit_unit(&mut client, &ou("a"));
+    cluster.wire.kept_within();
+    cluster.follower().clock.advance(Duration::from_secs(4));
+    let answers = ["b", "c"].map(|name| submit_unit(&mut client, &ou(name)));
+    cluster.follower().clock.advance(Duration::from_secs(6));
+    cluster.wire.let_go(false);
+    assert_eq!(code(&first), ResultCode::Other);
+    // The next one came later, and has what is left of its time.
+    assert_eq!(cluster.wire.kept_within(), Duration::from_secs(4));
+    cluster.follower().clock.advance(Duration::from_secs(4));
+    cluster.wire.let_go(false);
+    assert_eq!(code(&answers[0]), ResultCode::Other);
+    assert_eq!(code(&answers[1]), ResultCode::Unavailable, "it was not sent");
+    assert_eq!(cluster.wire.count(), 2);
 }
 
 #[test]
@@ -633,6 +748,32 @@ fn transactions_are_one_request() {
     assert_eq!(cluster.log.len(), before + 1);
     assert!(!exists(cluster.follower(), &ou("a")) && !exists(cluster.leader(), &ou("b")));
     assert_eq!(last_record(&cluster).origin.op, OpKind::Transaction);
+}
+
+/// The node that was asked made up one, and the one that decided another.
+#[test]
+fn a_password_that_is_made_up_in_a_transaction_is_the_one_that_is_told() {
+    for asks_leader in [false, true] {
+        let cluster = Cluster::new();
+        let anna = person(&mut cluster.leader().root(), "anna");
+        let asked = if asks_leader { cluster.leader() } else { cluster.follower() };
+        let mut client = asked.client();
+        assert_eq!(client.bind(&anna, "secret"), ResultCode::Success);
+        let transaction = begin(&mut client);
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: SPECIFICATION, critical: true, value: Some(&transaction) });
+        let value = password_modify(&anna, Some("secret"), None);
+        let request = ExtendedRequest { oid: PASSWORD_MODIFY, value: Some(&value) };
+        let answer = client.request(Request::Extended(request), controls.as_ref());
+        let value = answer.value.unwrap();
+        let made = str::from_utf8(&value[4..]).unwrap();
+        if asks_leader {
+            cluster.lead(Some(1));
+        }
+        let ended = end(&mut client, &transaction);
+        assert_eq!(ended.code(), ResultCode::Success, "{}", ended.diagnostic);
+        assert_eq!(cluster.leader().client().bind(&anna, made), ResultCode::Success);
+    }
 }
 
 #[test]

@@ -57,6 +57,74 @@ fn devices(client: &mut Client) -> usize {
     client.search(&search).entries.len()
 }
 
+const PERSON: &[(&str, &[&str])] = &[
+    ("objectClass", &["inetOrgPerson"]),
+    ("cn", &["anna"]),
+    ("sn", &["anna"]),
+    ("userPassword", &["secret"]),
+];
+
+fn add_person(client: &mut Client, transaction: &[u8], uid: &str) -> ResultCode {
+    let (list, name) = (add_attributes(PERSON), format!("uid={uid},{SUFFIX}"));
+    let add = ldap::message::AddRequest { name: &name, attributes: list.as_ref() };
+    client.request(Request::Add(add), specification(transaction).as_ref()).code()
+}
+
+fn set(client: &mut Client, transaction: &[u8], name: &str, value: (&str, &str)) -> ResultCode {
+    let list = modifications(&[(ModifyOperation::Replace, value.0, &[value.1][..])]);
+    let modify = ModifyRequest { name, changes: list.as_ref() };
+    client.request(Request::Modify(modify), specification(transaction).as_ref()).code()
+}
+
+/// In a transaction whoever had no right to set a password had it hashed: an update before it might
+/// have given the right.
+#[test]
+fn who_may_not_set_a_password_has_none_hashed_in_a_transaction_either() {
+    let served = Served::with(|options| {
+        options.passwords.storage = auth::password::Scheme::Pbkdf2Sha256.into();
+        options.passwords.check_own = false;
+    });
+    let mut root = served.root();
+    let anna = format!("uid=anna,{SUFFIX}");
+    for name in [&anna, &format!("uid=otto,{SUFFIX}")] {
+        assert_eq!(root.add(name, PERSON), ResultCode::Success);
+    }
+    let rule = "(targetattr=\"description\")(version 3.0; acl \"own\"; allow (write) \
+                userdn=\"ldap:///self\";)";
+    let mine = "(targetattr=\"userPassword\")(targetfilter=\"(description=mine)\")(version 3.0; \
+                acl \"mine\"; allow (write) userdn=\"ldap:///self\";)";
+    let allow = [(ModifyOperation::Add, "aci", &[rule, mine][..])];
+    assert_eq!(root.modify(SUFFIX, &allow), ResultCode::Success);
+    let mut client = served.client();
+    assert_eq!(client.bind(&anna, "secret"), ResultCode::Success);
+    let hashes = client.connection.hashes;
+    let otto = format!("uid=otto,{SUFFIX}");
+    let (accepted, denied) = (ResultCode::Success, ResultCode::InsufficientAccessRights);
+    // The second one, too: the transaction cannot be carried out.
+    for _ in 0..2 {
+        let transaction = begin(&mut client);
+        assert_eq!(add_person(&mut client, &transaction, "paul"), accepted);
+        assert_eq!(add_person(&mut client, &transaction, "petra"), accepted);
+        assert_eq!(end(&mut client, true, &transaction).code(), denied);
+        let transaction = begin(&mut client);
+        let password = ("userPassword", "other");
+        assert_eq!(set(&mut client, &transaction, &otto, password), accepted);
+        assert_eq!(set(&mut client, &transaction, &otto, password), accepted);
+        assert_eq!(end(&mut client, true, &transaction).code(), denied);
+    }
+    // Nor where there is no such transaction.
+    assert_eq!(add_person(&mut client, b"none", "paul"), ResultCode::OperationsError);
+    assert_eq!(client.connection.hashes, hashes);
+    // A right that comes with an update before it is one.
+    let mut client = served.client();
+    assert_eq!(client.bind(&otto, "secret"), ResultCode::Success);
+    let transaction = begin(&mut client);
+    assert_eq!(set(&mut client, &transaction, &otto, ("description", "mine")), accepted);
+    assert_eq!(set(&mut client, &transaction, &otto, ("userPassword", "other")), accepted);
+    assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::Success);
+    assert_eq!(served.client().bind(&otto, "other"), ResultCode::Success);
+}
+
 fn notice(transaction: &[u8]) -> Vec<(String, Vec<u8>)> {
     vec![(ABORTED.to_owned(), transaction.to_vec())]
 }

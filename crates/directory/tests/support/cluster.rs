@@ -189,6 +189,8 @@ struct NodeState {
     machine: Arc<dyn StateMachine>,
     /// It applies nothing.
     is_held: bool,
+    /// Its log has failed.
+    has_failed: bool,
     barriers: Vec<(Lsn, BarrierDone)>,
     watchers: Vec<RoleWatcher>,
 }
@@ -227,6 +229,7 @@ impl SharedLog {
         state.nodes.push(NodeState {
             machine: parts.machine,
             is_held: false,
+            has_failed: false,
             barriers: Vec::new(),
             watchers: Vec::new(),
         });
@@ -252,6 +255,17 @@ impl SharedLog {
     pub fn hold(&self, number: usize, is_held: bool) {
         self.lock().nodes[number].is_held = is_held;
         self.catch_up();
+    }
+
+    /// The log of a node fails: it applies nothing any more, and those who wait for that are told.
+    pub fn fail(&self, number: usize) {
+        let mut state = self.lock();
+        let node = &mut state.nodes[number];
+        (node.is_held, node.has_failed) = (true, true);
+        let waiting = std::mem::take(&mut node.barriers);
+        drop(state);
+        self.tell();
+        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
     }
 
     pub fn lose(&self, loses: Loses) {
@@ -375,6 +389,9 @@ impl State {
     }
 
     fn role(&self, number: usize) -> Role {
+        if self.nodes[number].has_failed {
+            return Role::Failed("its disk is broken".to_owned());
+        }
         match self.leader {
             Some(leader) if leader == number => Role::Deciding(Reign(self.term)),
             Some(leader) => Role::Following { leader: Some(format!("ldap://node{leader}")) },
@@ -484,7 +501,12 @@ impl CommitLog for NodeLog {
             }
         }
         let node = &mut state.nodes[self.number];
+        let is_after = |lsn: Lsn| lsn > applied;
         match level {
+            ReadLevel::AtLeast(lsn) if node.has_failed && is_after(lsn) => {
+                drop(state);
+                done(Err(NotNow::Closed));
+            }
             ReadLevel::AtLeast(lsn) if lsn > applied => node.barriers.push((lsn, done)),
             ReadLevel::Linearizable if last > applied => node.barriers.push((last, done)),
             _ => {
@@ -548,6 +570,14 @@ pub struct Wire {
     pub is_other_version: AtomicBool,
     /// The requests that were handed in.
     pub requests: Mutex<Vec<Vec<u8>>>,
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+/// A request on its way.
+struct Kept {
+    request: Vec<u8>,
+    within: Duration,
+    done: ForwarderDone,
 }
 
 type Sent = (Vec<u8>, Box<dyn FnOnce(Vec<u8>) + Send>);
@@ -560,6 +590,8 @@ pub enum Fault {
     LoseRequest,
     /// It is carried out, and the answer is lost.
     LoseAnswer,
+    /// It is on its way until [`Wire::let_go`].
+    Keep,
 }
 
 impl Wire {
@@ -571,6 +603,32 @@ impl Wire {
     /// Nothing more becomes of messages.
     pub fn mend(&self) {
         self.faults.lock().unwrap().clear();
+    }
+
+    /// How long the one that is on its way may take for its answer; waits for one.
+    pub fn kept_within(&self) -> Duration {
+        loop {
+            if let Some(kept) = self.kept.lock().unwrap().front() {
+                return kept.within;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// The same of the one that was sent last.
+    pub fn last_kept_within(&self) -> Duration {
+        self.kept.lock().unwrap().back().unwrap().within
+    }
+
+    /// The one that is on its way gets there, or nobody knows whether it does; waits for one.
+    pub fn let_go(&self, gets_there: bool) {
+        self.kept_within();
+        let Kept { request, done, .. } = self.kept.lock().unwrap().pop_front().unwrap();
+        if !gets_there {
+            return done(Err(ForwardError::Unknown));
+        }
+        let answer = Box::new(move |octets: Vec<u8>| done(Ok(octets.into())));
+        assert!(self.send(request, answer), "somebody decides");
     }
 
     /// How many requests were handed in.
@@ -621,13 +679,16 @@ impl std::fmt::Debug for Wire {
 }
 
 impl Forwarder for Wire {
-    fn forward(&self, request: Zeroizing<Vec<u8>>, done: ForwarderDone) {
+    fn forward(&self, request: Zeroizing<Vec<u8>>, within: Duration, done: ForwarderDone) {
         let request = request.to_vec();
         self.requests.lock().unwrap().push(request.clone());
         let fault = self.faults.lock().unwrap().pop_front();
+        if let Some(Fault::Keep) = fault {
+            return self.kept.lock().unwrap().push_back(Kept { request, within, done });
+        }
         let done = Mutex::new(Some(done));
         match fault {
-            None => {
+            None | Some(Fault::Keep) => {
                 let done = Arc::new(done);
                 let told = Arc::clone(&done);
                 let answer =

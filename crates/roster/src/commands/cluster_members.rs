@@ -64,7 +64,7 @@ pub(super) struct Remove {
     members: Vec<u64>,
 
     /// Do not ask
-    #[arg(short, long)]
+    #[arg(long)]
     yes: bool,
 
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(super) struct Replace {
     by: u64,
 
     /// Do not ask
-    #[arg(short, long)]
+    #[arg(long)]
     yes: bool,
 
     #[command(flatten)]

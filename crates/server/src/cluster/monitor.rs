@@ -143,10 +143,13 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
             applied_lsn: report.map(|report| report.applied_lsn),
             committed_index: report.map(|report| report.committed_index),
             last_index: report.map(|report| report.last_index),
+            // Numbers of other data say nothing of how far it is.
             lag: report
+                .filter(|report| report.diverged.is_none())
                 .zip(decided)
                 .map(|(report, decided)| decided.saturating_sub(report.applied_lsn)),
             has_failed: report.is_some_and(|report| report.is_failed),
+            diverged_lsn: report.and_then(|report| report.diverged).map(|lsn| lsn.0),
         }
     });
     all.collect()
@@ -181,6 +184,7 @@ mod tests {
             voids: 2,
             alike: Some(Lsn(80)),
             difference: None,
+            diverged: None,
             unfit: None,
             versions: vec!["member 2 speaks another".to_owned()],
             listings: vec!["member 3 lists others".to_owned()],

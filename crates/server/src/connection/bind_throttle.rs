@@ -1,5 +1,8 @@
 //! The throttle of a connection: its guesses at passwords wait when those of its address failed.
 //! A guess is a bind, or a change of a password that sends the old one.
+//!
+//! Guesses of one connection that are handed to another node, or wait for fresh data, go on one by
+//! one, so that a client need not be refused that sends many at once.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -7,11 +10,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use directory::{Completion, Received};
-use ldap::message::MessageId;
+use ldap::message::{MessageId, OperationKind};
 use tokio::time::{Sleep, sleep};
 
 use crate::limits::client_addresses::{
-    Admission, ClientAddresses, CountedConnection, Position, Source, Ticket,
+    Admission, ClientAddresses, CountedConnection, HandedOn, Position, Source, Ticket,
 };
 
 /// The address of a client, what is counted of it, and whether its next guess has to wait.
@@ -30,6 +33,8 @@ pub(crate) struct BindThrottle {
     ticket: Option<Ticket>,
     /// Guesses that another node looks at, or that wait until the data are fresh.
     elsewhere: Vec<Elsewhere>,
+    /// The guess that comes next waits for those.
+    waits_for_own: bool,
 }
 
 /// A guess that another node looks at, or that waits until the data are fresh; until it is
@@ -37,13 +42,13 @@ pub(crate) struct BindThrottle {
 struct Elsewhere {
     id: MessageId,
     source: Option<Source>,
-    ticket: Option<Ticket>,
+    counted: Option<HandedOn>,
 }
 
 /// Whether a message may be handled.
 pub(super) enum Decision {
     Now,
-    /// [`BindThrottle::poll_wait`] says when.
+    /// [`BindThrottle::poll_wait`] says when, or one of the connection's own is answered.
     Later,
     /// Not at all: too many wait.
     Never,
@@ -60,6 +65,7 @@ impl BindThrottle {
             is_guess: false,
             ticket: None,
             elsewhere: Vec::new(),
+            waits_for_own: false,
         }
     }
 
@@ -75,6 +81,12 @@ impl BindThrottle {
         self.is_guess = received.guesses_password();
         if !self.is_guess {
             return Decision::Now;
+        }
+        // A bind gives up what came before it, and is answered here.
+        let is_bind = received.operation() == Some(OperationKind::Bind);
+        self.waits_for_own = !is_bind && !self.elsewhere.is_empty();
+        if self.waits_for_own {
+            return Decision::Later;
         }
         let admission = match self.position.take() {
             Some(position) => {
@@ -102,7 +114,7 @@ impl BindThrottle {
 
     /// Whether a message waits.
     pub(super) fn is_waiting(&self) -> bool {
-        self.wait.is_some()
+        self.wait.is_some() || (self.waits_for_own && !self.elsewhere.is_empty())
     }
 
     /// `Ready` when the message that waits is to be asked for once more.
@@ -170,28 +182,41 @@ impl BindThrottle {
 
     /// A message that has waited for fresh data is handled now: if it is a guess, it is the one
     /// that is under way here. No other may be.
-    pub(super) fn goes_on(&mut self, id: MessageId) {
-        let waited = self.elsewhere.iter().position(|one| one.id == id);
-        let waited = waited.map(|at| self.elsewhere.swap_remove(at));
-        self.is_guess = waited.is_some();
-        if let Some(Elsewhere { source, ticket, .. }) = waited {
-            (self.source, self.ticket) = (source, ticket);
-        }
-    }
-
-    /// The message that was handled is handed to another node, or waits: a guess is under way until
-    /// it is answered.
-    pub(super) fn hand_on(
+    pub(super) fn goes_on(
         &mut self,
         id: MessageId,
         addresses: &ClientAddresses,
         now: impl Fn() -> Duration,
     ) {
-        if self.is_guess {
-            self.begins(addresses, now);
-            let (source, ticket) = (self.source, self.ticket.take());
-            self.elsewhere.push(Elsewhere { id, source, ticket });
+        let waited = self.elsewhere.iter().position(|one| one.id == id);
+        let waited = waited.map(|at| self.elsewhere.swap_remove(at));
+        self.is_guess = waited.is_some();
+        if let Some(Elsewhere { source, counted, .. }) = waited {
+            self.source = source;
+            self.ticket = counted.map(|counted| addresses.come_back(counted, now()));
         }
+    }
+
+    /// The message that was handled is to be handed to another node, or to wait: a guess is counted
+    /// there until it is answered. False where too many of its source are: it may not.
+    pub(super) fn hand_on(
+        &mut self,
+        id: MessageId,
+        addresses: &ClientAddresses,
+        now: impl Fn() -> Duration,
+    ) -> bool {
+        if self.is_guess {
+            match addresses.hand_on(self.ticket.take(), self.source, now()) {
+                Ok(counted) => {
+                    self.elsewhere.push(Elsewhere { id, source: self.source, counted });
+                }
+                Err(ticket) => {
+                    self.ticket = ticket;
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// An answer came later than its message was handled; `has_failed`, where it says that a
@@ -205,8 +230,8 @@ impl BindThrottle {
     ) {
         let source = match self.elsewhere.iter().position(|one| one.id == id) {
             Some(at) => match self.elsewhere.swap_remove(at) {
-                Elsewhere { ticket: Some(ticket), .. } => {
-                    return addresses.end(ticket, has_failed, now());
+                Elsewhere { counted: Some(counted), .. } => {
+                    return addresses.end_elsewhere(counted, has_failed, now());
                 }
                 Elsewhere { source, .. } => source,
             },
@@ -222,8 +247,8 @@ impl BindThrottle {
     pub(crate) fn leave(&mut self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
         self.ends(false, addresses, &now);
         // Who does not wait for the answer has guessed all the same.
-        for ticket in self.elsewhere.drain(..).filter_map(|one| one.ticket) {
-            addresses.end(ticket, true, now());
+        for counted in self.elsewhere.drain(..).filter_map(|one| one.counted) {
+            addresses.end_elsewhere(counted, true, now());
         }
         self.wait = None;
         self.step_back(addresses, now);
@@ -235,7 +260,9 @@ impl BindThrottle {
 mod tests {
     use std::task::Waker;
 
-    use ldap::message::{Authentication, BindRequest, Controls, DecodeLimits, Message, Request};
+    use ldap::message::{
+        Authentication, BindRequest, CompareRequest, Controls, DecodeLimits, Message, Request,
+    };
     use tokio::runtime::Builder;
 
     use super::*;
@@ -304,11 +331,12 @@ mod tests {
         });
     }
 
+    /// It took the place of a bind of its address until it was answered: for as long as nobody led.
     #[test]
-    fn a_guess_that_waits_is_under_way_until_it_is_answered() {
+    fn a_guess_that_waits_is_counted_on_its_own_until_it_is_answered() {
         let addresses = ClientAddresses::new(AddressLimits {
             connections_max: 0,
-            bind_failures_max: 1,
+            bind_failures_max: 4,
             bind_delay_max: Duration::from_secs(1),
         });
         let address = IpAddr::from([192, 0, 2, 1]);
@@ -318,27 +346,70 @@ mod tests {
             let [mut one, mut other] = [new(), new()];
             for id in [7, 8] {
                 assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
-                one.hand_on(MessageId(id), &addresses, || NOW);
+                assert!(one.hand_on(MessageId(id), &addresses, || NOW));
             }
-            assert!(matches!(throttle(&mut other, &addresses), Decision::Later));
-            other.leave(&addresses, || NOW);
+            // Four may fail: no more than two go on.
+            assert!(matches!(throttle(&mut other, &addresses), Decision::Now));
+            assert!(!other.hand_on(MessageId(1), &addresses, || NOW));
+            other.ends(false, &addresses, || NOW);
+            // And none of them is in the way of what is looked at here.
+            for _ in 0..10 {
+                assert!(matches!(throttle(&mut other, &addresses), Decision::Now));
+                other.begins(&addresses, || NOW);
+                other.ends(false, &addresses, || NOW);
+            }
             // What only looks like one that waits, since it has its number.
             one.answered(&completion(7, false), &addresses, || NOW);
-            assert!(matches!(throttle(&mut other, &addresses), Decision::Later));
-            other.leave(&addresses, || NOW);
+            assert!(matches!(throttle(&mut other, &addresses), Decision::Now));
+            assert!(!other.hand_on(MessageId(1), &addresses, || NOW));
+            other.ends(false, &addresses, || NOW);
             for id in [7, 8] {
-                one.goes_on(MessageId(id));
+                one.goes_on(MessageId(id), &addresses, || NOW);
                 // It needs a hash, too.
                 one.begins(&addresses, || NOW);
                 one.answered(&completion(id, false), &addresses, || NOW);
             }
             assert_eq!(addresses.binds(address), [0, 0, 0]);
             assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
-            one.hand_on(MessageId(9), &addresses, || NOW);
-            one.goes_on(MessageId(9));
+            assert!(one.hand_on(MessageId(9), &addresses, || NOW));
+            one.goes_on(MessageId(9), &addresses, || NOW);
             one.answered(&completion(9, true), &addresses, || NOW);
-            assert_ne!(addresses.binds(address), [0, 0, 0], "it was wrong");
+            assert_eq!(addresses.binds(address), [1, 0, 0], "it was wrong");
+            // Who does not wait for the answer has guessed all the same.
+            assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
+            assert!(one.hand_on(MessageId(10), &addresses, || NOW));
+            one.leave(&addresses, || NOW);
+            assert_eq!(addresses.binds(address), [2, 0, 0]);
         });
+    }
+
+    /// A client that sends many at once need not be refused.
+    #[test]
+    fn guesses_of_one_connection_wait_for_each_other() {
+        let addresses = ClientAddresses::new(AddressLimits {
+            connections_max: 0,
+            bind_failures_max: 9,
+            bind_delay_max: Duration::from_secs(1),
+        });
+        let mut one = BindThrottle::new(Some(IpAddr::from([192, 0, 2, 1])), None);
+        let mut compare = Vec::new();
+        let op = Request::Compare(CompareRequest {
+            name: "cn=anna",
+            description: "userPassword",
+            value: b"secret",
+        });
+        Message { id: MessageId(2), op, controls: Controls::EMPTY }.encode(&mut compare);
+        let compare = Received::decode(&compare, &DecodeLimits::default());
+        let comes = |one: &mut BindThrottle| one.throttle(&compare, &addresses, || NOW, || None);
+        assert!(matches!(comes(&mut one), Decision::Now));
+        assert!(one.hand_on(MessageId(2), &addresses, || NOW));
+        assert!(matches!(comes(&mut one), Decision::Later) && one.is_waiting());
+        // A bind gives up what came before it.
+        assert!(matches!(throttle(&mut one, &addresses), Decision::Now) && !one.is_waiting());
+        assert!(matches!(comes(&mut one), Decision::Later) && one.is_waiting());
+        one.answered_later(MessageId(2), false, &addresses, || NOW);
+        assert!(!one.is_waiting());
+        assert!(matches!(comes(&mut one), Decision::Now));
     }
 
     #[test]

@@ -30,10 +30,17 @@ impl Connection {
         let account = self.holding.account(&worker.shared, || worker.now());
         let Some(held) = account.try_hold(read.octets()) else { return Err((read, NO_ROOM)) };
         let id = read.id();
+        let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
+        if !self.bind_throttle.hand_on(id, addresses, now) {
+            return Err((read, TOO_MANY_GUESSES));
+        }
         let (deliver, deliveries) = mpsc::channel(1);
         // The connection may be gone.
         let ready = move |ready| drop(deliver.try_send(Delivery::Fresh(ready)));
-        read.submit(Box::new(ready))?;
+        if let Err(refused) = read.submit(Box::new(ready)) {
+            self.bind_throttle.goes_on(id, addresses, now);
+            return Err(refused);
+        }
         self.jobs.push(Running::search(id, false, deliveries, held));
         Ok(())
     }
@@ -54,7 +61,8 @@ impl Connection {
         let worker = Rc::clone(&self.worker);
         slice.begin(Instant::now());
         let which = (ready.id(), Some(ready.operation()));
-        self.bind_throttle.goes_on(which.0);
+        let addresses = &worker.shared.client_addresses;
+        self.bind_throttle.goes_on(which.0, addresses, || worker.now());
         let mut out = Vec::new();
         let next = worker.resume_read(&mut self.session, ready, &mut out);
         self.follow(&worker, next, which, Attempt::Again, 0, &mut out);
@@ -65,4 +73,5 @@ impl Connection {
     }
 }
 
+const TOO_MANY_GUESSES: &str = "too many passwords of your address wait to be looked at";
 const NO_ROOM: &str = "there is no memory for requests that wait for other servers";

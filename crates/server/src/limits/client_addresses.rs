@@ -12,6 +12,10 @@
 //! Invariant: binds that wait for a hash count like failures until they are over. Of those that may
 //! yet fail no more are under way than may fail, and one for each further worker that has begun one
 //! before it saw those of others.
+//! Invariant: guesses that another node looks at, or that wait for fresh data, count like failures
+//! until they are answered, which may take long. So that none of those that are looked at here
+//! waits for them, they are half of those that may fail at the most, or the only one, and no more
+//! than [`HANDED_ON_MAX`].
 //! Invariant: no bind waits longer than [`WAITING_MAX`] of the longest delays, whatever others do.
 //! Invariant: what is kept is bounded, and no thread waits for anybody: whoever has to wait learns
 //! until when, or is woken.
@@ -79,6 +83,8 @@ struct Known {
     next_bind: Duration,
     /// Binds that may yet fail.
     under_way: u32,
+    /// Guesses that others look at, or that wait for fresh data.
+    handed_on: u32,
     /// Binds that wait, the oldest first.
     line: VecDeque<Waiting>,
     /// The number of the last one that came.
@@ -118,6 +124,12 @@ pub(crate) struct Position {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(Source);
+
+/// One guess that another node looks at, or that waits for fresh data. It has to be ended, or to
+/// come back.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HandedOn(Source);
 
 /// One connection that is counted in the table, as long as it lives.
 #[derive(Debug)]
@@ -186,7 +198,8 @@ impl ClientAddresses {
         };
         self.with(source, now, |known| {
             let ahead = u32::try_from(known.line.len()).unwrap_or(u32::MAX);
-            let due = known.next_bind.max(now) + self.delay(known.failures).saturating_mul(ahead);
+            let due = known.next_bind.max(now)
+                + self.delay(known.failed_at_worst()).saturating_mul(ahead);
             if due - now > self.wait_max() || known.line.len() >= LINE_MAX {
                 return Admission::Never;
             }
@@ -212,7 +225,7 @@ impl ClientAddresses {
         };
         let arrived = known.line.get(place).map_or(now, |one| one.arrived);
         let last = arrived + self.wait_max();
-        let delay = self.delay(known.failures);
+        let delay = self.delay(known.failed_at_worst());
         let due = match delay.is_zero() {
             true => now,
             false => known.next_bind.max(arrived),
@@ -249,7 +262,7 @@ impl ClientAddresses {
     /// How many binds may be under way: so many that no more can fail than may; and one.
     fn under_way_max(&self, known: &Known) -> u32 {
         let most = self.limits.bind_failures_max.saturating_add(1);
-        most.saturating_sub(known.failures).max(1)
+        most.saturating_sub(known.failed_at_worst()).max(1)
     }
 
     /// A bind that was looked at waits for its hash.
@@ -273,6 +286,63 @@ impl ClientAddresses {
         });
     }
 
+    /// A guess of this source goes on elsewhere, and takes no place here any more; nothing where it
+    /// is not counted.
+    ///
+    /// # Errors
+    /// Its own ticket: too many of its source have gone on.
+    pub(crate) fn hand_on(
+        &self,
+        ticket: Option<Ticket>,
+        source: Option<Source>,
+        now: Duration,
+    ) -> Result<Option<HandedOn>, Option<Ticket>> {
+        let Some(source) = source.filter(|_| self.limits.bind_failures_max > 0) else {
+            return Ok(None);
+        };
+        let may = self.with_new(source, now, |known| {
+            let others = known.under_way.saturating_sub(u32::from(ticket.is_some()));
+            let failures_max = self.limits.bind_failures_max;
+            let room = failures_max.saturating_sub(known.failures.saturating_add(others));
+            let most = room.min(failures_max / 2).clamp(1, HANDED_ON_MAX);
+            if known.handed_on >= most {
+                return false;
+            }
+            (known.under_way, known.handed_on) = (others, known.handed_on + 1);
+            known.next_bind = known.next_bind.max(now + self.delay(known.failed_at_worst()));
+            known.call_first();
+            true
+        });
+        match may {
+            Some(true) => Ok(Some(HandedOn(source))),
+            Some(false) => Err(ticket),
+            // There is no room for another source.
+            None => Ok(None),
+        }
+    }
+
+    /// One that has waited is looked at here.
+    pub(crate) fn come_back(&self, handed_on: HandedOn, now: Duration) -> Ticket {
+        let HandedOn(source) = handed_on;
+        self.with(source, now, |known| {
+            known.handed_on = known.handed_on.saturating_sub(1);
+            known.under_way += 1;
+        });
+        Ticket(source)
+    }
+
+    /// One that has gone on is answered, and may have failed.
+    pub(crate) fn end_elsewhere(&self, handed_on: HandedOn, has_failed: bool, now: Duration) {
+        let HandedOn(source) = handed_on;
+        self.with(source, now, |known| {
+            known.handed_on = known.handed_on.saturating_sub(1);
+            if has_failed {
+                self.fail(known, now);
+            }
+            known.call_first();
+        });
+    }
+
     /// A bind of this source failed that was answered at once.
     pub(crate) fn bind_failed(&self, source: Option<Source>, now: Duration) {
         let Some(source) = source.filter(|_| self.limits.bind_failures_max > 0) else { return };
@@ -282,7 +352,7 @@ impl ClientAddresses {
     fn fail(&self, known: &mut Known, now: Duration) {
         known.failures = known.failures.saturating_add(1);
         // The wait begins now.
-        known.next_bind = known.next_bind.max(now + self.delay(known.failures));
+        known.next_bind = known.next_bind.max(now + self.delay(known.failed_at_worst()));
     }
 
     /// Looks at what is known of a source; nothing when that is nothing.
@@ -356,6 +426,7 @@ impl ClientAddresses {
                 known.decay(now);
                 let stays = known.connections > 0
                     || known.under_way > 0
+                    || known.handed_on > 0
                     || !known.line.is_empty()
                     || known.failures > least;
                 self.count_suspect(was_suspect, stays && known.is_suspect());
@@ -390,8 +461,13 @@ impl ClientAddresses {
 pub(crate) struct TooMany;
 
 impl Known {
+    /// How many have failed when those that others look at have.
+    fn failed_at_worst(&self) -> u32 {
+        self.failures.saturating_add(self.handed_on)
+    }
+
     fn is_suspect(&self) -> bool {
-        self.failures > 0 || self.under_way > 0 || !self.line.is_empty()
+        self.failures > 0 || self.under_way > 0 || self.handed_on > 0 || !self.line.is_empty()
     }
 
     /// Takes a bind out of the line; who is the first then is called.
@@ -419,6 +495,9 @@ impl Known {
         }
     }
 }
+
+/// Guesses of one source that other nodes look at, or that wait for fresh data, at the most.
+const HANDED_ON_MAX: u32 = 8;
 
 const SHARDS: usize = 16;
 
@@ -643,6 +722,74 @@ mod tests {
         assert!(matches!(table.admit_waited(first, at(4_000)), Admission::Never));
         line.into_iter().for_each(|position| table.give_up(position, at(4_000)));
         tickets.into_iter().for_each(|ticket| table.end(ticket, false, at(4_000)));
+        assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
+        assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+    }
+
+    /// They took the places of binds that are looked at here, for as long as nobody leads.
+    #[test]
+    fn guesses_that_go_on_elsewhere_leave_places_to_others() {
+        let table = ClientAddresses::new(AddressLimits { bind_failures_max: 20, ..LIMITS });
+        let source = of(four(1));
+        let hand_on = || table.hand_on(begun(&table, source), source, at(0));
+        let mut gone: Vec<_> = (0..HANDED_ON_MAX).map(|_| hand_on().unwrap().unwrap()).collect();
+        let ticket = hand_on().unwrap_err().unwrap();
+        table.end(ticket, false, at(0));
+        let now = || match table.admit_bind(source, at(0)) {
+            Admission::Now(Some(ticket)) => ticket,
+            other => panic!("{other:?}"),
+        };
+        // One after the other, and side by side.
+        for _ in 0..100 {
+            table.end(now(), false, at(0));
+        }
+        let mut tickets: Vec<_> = (0..13).map(|_| now()).collect();
+        let mut waiting = in_line(&table, source, at(0));
+        // Whoever waits gets the place of one that was right.
+        table.end_elsewhere(gone.pop().unwrap(), false, at(0));
+        assert_eq!(waiting.called.try_recv(), Ok(()));
+        tickets.push(admitted(&table, waiting, at(0)));
+        // What all of them may be wrong about is no more than before.
+        for ticket in tickets {
+            table.end(ticket, true, at(0));
+        }
+        let (last, wait) = again(&table, in_line(&table, source, at(0)), at(0));
+        assert_eq!(wait, Duration::from_millis(100));
+        table.give_up(last, at(0));
+        for one in gone {
+            table.end_elsewhere(one, true, at(0));
+        }
+        assert_eq!(table.binds(four(1).unwrap()), [21, 0, 0]);
+        let (last, wait) = again(&table, in_line(&table, source, at(0)), at(0));
+        assert_eq!(wait, Duration::from_millis(100));
+        table.give_up(last, at(0));
+    }
+
+    #[test]
+    fn of_guesses_that_go_on_elsewhere_one_may_where_too_many_have_failed() {
+        let table = ClientAddresses::new(LIMITS);
+        let source = of(four(1));
+        let hand_on = || table.hand_on(table.begin(source, at(0)), source, at(0));
+        (0..3).for_each(|_| table.bind_failed(source, at(0)));
+        let one = hand_on().unwrap().unwrap();
+        let ticket = hand_on().unwrap_err().unwrap();
+        table.end(ticket, false, at(0));
+        // It may be the one that is too many.
+        let waiting = in_line(&table, source, at(0));
+        table.end(admitted(&table, waiting, at(100)), false, at(100));
+        // One that comes back is one of those here.
+        let ticket = table.come_back(one, at(100));
+        assert_eq!(table.binds(four(1).unwrap()), [3, 1, 0]);
+        table.end(ticket, true, at(100));
+        assert_eq!(table.binds(four(1).unwrap()), [4, 0, 0]);
+        // Where nothing is counted there is no limit.
+        let table = ClientAddresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS });
+        assert!((0..100).all(|_| table.hand_on(None, source, at(0)) == Ok(None)));
+        // What is over leaves nothing.
+        let table = ClientAddresses::new(LIMITS);
+        let one = table.hand_on(None, source, at(0)).unwrap().unwrap();
+        assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
+        table.end_elsewhere(one, false, at(0));
         assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
         assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }

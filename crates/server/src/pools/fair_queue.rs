@@ -1,9 +1,10 @@
-//! What waits for the scan pool, or the hash pool, and the threads that wait for it.
+//! What waits for one of the pools, and the threads that wait for it.
 //!
 //! Invariant: who is next, and what is refused, is as `directory::AskerQueues` says. There is no
 //! more of what goes on after a pause than there are requests under way.
 //! Invariant: nobody has more threads at once than [`Shares`] says. What is held back for that
 //! keeps its position, and delays nobody.
+//! Invariant: nothing new is taken when the queue is closed: nobody might come for it.
 
 use std::collections::hash_map::Entry;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -96,25 +97,50 @@ impl<T> FairQueue<T> {
         self.lock().queues.depth()
     }
 
-    /// A request comes; it is given back when too many are waiting.
+    /// A request comes; it is given back when too many are waiting, or the queue is closed.
     pub(crate) fn put(&self, asker: Asker, item: T) -> Result<(), T> {
-        self.lock().queues.put(asker, item)?;
-        self.wake(asker);
-        Ok(())
+        self.if_open(asker, item, |queues, item| queues.put(asker, item))
     }
 
     /// A request comes; where too many are waiting, one who has more gives up his newest, which is
-    /// returned. It is given back when nobody has.
+    /// returned. It is given back when nobody has, or the queue is closed.
     pub(crate) fn put_or_displace(&self, asker: Asker, item: T) -> Result<Option<T>, T> {
-        let displaced = self.lock().queues.put_or_displace(asker, item)?;
-        self.wake(asker);
-        Ok(displaced)
+        self.if_open(asker, item, |queues, item| queues.put_or_displace(asker, item))
     }
 
     /// A request goes on that was taken out before: it waits for a thread, and is never refused.
     pub(crate) fn put_back(&self, asker: Asker, item: T) {
         self.lock().queues.put_back(asker, item);
         self.wake(asker);
+    }
+
+    /// The same of one that somebody else than a thread of the pool puts back; it is given back
+    /// when the queue is closed: the threads may have ended.
+    pub(crate) fn put_back_open(&self, asker: Asker, item: T) -> Result<(), T> {
+        self.if_open(asker, item, |queues, item| {
+            queues.put_back(asker, item);
+            Ok(())
+        })
+    }
+
+    fn if_open<R>(
+        &self,
+        asker: Asker,
+        item: T,
+        put: impl FnOnce(&mut AskerQueues<T>, T) -> Result<R, T>,
+    ) -> Result<R, T> {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            return Err(item);
+        }
+        let done = put(&mut waiting.queues, item)?;
+        drop(waiting);
+        self.wake(asker);
+        Ok(done)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
     }
 
     /// Whether anything waits for a thread, and may have it, but what this one has asked for.

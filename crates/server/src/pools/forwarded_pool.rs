@@ -1,26 +1,30 @@
 //! The pool for updates that other nodes have handed on: threads that resolve them as a worker
 //! resolves those of its connections, away from the listeners.
 //!
-//! Invariant: what waits is bounded in requests and in octets; one more is answered `busy`, and
-//! nothing of it has happened.
+//! Invariant: those who ask take turns, whichever node they have asked: whoever sends a thousand
+//! costly updates waits for them itself, and has no more threads at once than [`Shares`] says.
+//! Invariant: what waits, also for its hash, is bounded in requests and in octets, over all and for
+//! each who asks; one more of those who have too many is answered `busy`, and nothing of it has
+//! happened.
 //! Invariant: no thread waits for a password hash: the hash pool computes it, and the request goes
 //! on when it is done.
 //! Invariant: every request is answered, also when the pool is closed before its hash is there:
 //! then nothing of it has happened, and whoever decides next is asked.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use directory::forward::answer::ForwardedAnswer;
+use directory::forward::request;
 use directory::forward::{ForwardedDone, ForwardedHash, ForwardedUpdate};
-use directory::{Directory, HashDone, Worker};
+use directory::{AskerBytes, AskerHeld, Directory, HashDone, Worker};
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
 use crate::error::ServerError;
+use crate::pools::fair_queue::{Asker, FairQueue, QueueSize, Serves, Shares};
 use crate::pools::hash_pool::HashQueue;
 use crate::pools::scan_pool::Delivery;
 
@@ -29,42 +33,49 @@ use crate::pools::scan_pool::Delivery;
 pub struct ForwardedPoolSize {
     /// Threads.
     pub threads: usize,
+    /// Threads that serve only those who have signed in.
+    pub threads_reserved: usize,
     /// Requests that wait.
-    pub requests_max: usize,
+    pub queue: QueueSize,
     /// Octets that they take.
     pub bytes_max: usize,
 }
 
 impl Default for ForwardedPoolSize {
     fn default() -> Self {
-        Self { threads: 2, requests_max: 10_000, bytes_max: 256 << 20 }
+        // As many as may wait for the writer.
+        let queue = QueueSize { max: 10_000, reserved: 5_000, asker_max: 2_500 };
+        Self { threads: 3, threads_reserved: 1, queue, bytes_max: 256 << 20 }
     }
 }
 
 /// Takes updates of other nodes, until it is closed.
 #[derive(Clone)]
-pub struct ForwardedPool(Arc<Queue>);
+pub struct ForwardedPool(Arc<Parts>);
 
-struct Queue {
-    waiting: Mutex<Waiting>,
-    arrived: Condvar,
-    size: ForwardedPoolSize,
+struct Parts {
+    queue: FairQueue<Item>,
+    /// What the requests take until they are answered, or with the writer.
+    bytes: Arc<Mutex<AskerBytes>>,
     hashes: HashQueue,
 }
 
-#[derive(Default)]
-struct Waiting {
-    items: VecDeque<Item>,
-    /// Of those that are new.
-    requests: usize,
-    bytes: usize,
-    is_closed: bool,
+enum Item {
+    New(Box<New>),
+    /// It goes on; it is never refused.
+    Hashed(Box<Hashed>),
 }
 
-enum Item {
-    New(Zeroizing<Vec<u8>>, ForwardedDone),
-    /// It goes on; it is never refused.
-    Hashed(Box<(ForwardedUpdate, HashDone)>),
+struct New {
+    octets: Zeroizing<Vec<u8>>,
+    done: ForwardedDone,
+    held: AskerHeld,
+}
+
+struct Hashed {
+    rest: ForwardedUpdate,
+    done: HashDone,
+    held: AskerHeld,
 }
 
 impl ForwardedPool {
@@ -74,54 +85,51 @@ impl ForwardedPool {
         hashes: HashQueue,
         size: ForwardedPoolSize,
     ) -> Result<(Self, Vec<JoinHandle<()>>), ServerError> {
-        let waiting = Mutex::default();
-        let queue = Arc::new(Queue { waiting, arrived: Condvar::new(), size, hashes });
-        let pool = Self(Arc::clone(&queue));
+        let shares = Shares::of(size.threads, size.threads_reserved);
+        let bytes = Arc::new(Mutex::new(AskerBytes::new(size.bytes_max)));
+        let parts = Arc::new(Parts { queue: FairQueue::new(size.queue, shares), bytes, hashes });
         let mut handles = Vec::new();
         for number in 0..size.threads {
-            let (directory, queue) = (Arc::clone(directory), Arc::clone(&queue));
+            let (directory, parts) = (Arc::clone(directory), Arc::clone(&parts));
+            let is_reserved = number < size.threads_reserved;
+            let serves = if is_reserved { Serves::SignedIn } else { Serves::Everybody };
             let handle = thread::Builder::new()
                 .name(format!("forwarded-{number}"))
-                .spawn(move || serve(&directory, &queue))
+                .spawn(move || serve(&directory, &parts, serves))
                 .map_err(ServerError::Thread)?;
             handles.push(handle);
         }
-        Ok((pool, handles))
+        Ok((Self(parts), handles))
     }
 
     /// Has a request carried out; `done` gets the octets of the answer. Returns at once.
     pub fn carry_out(&self, octets: Zeroizing<Vec<u8>>, done: ForwardedDone) {
-        let queue = &self.0;
-        let mut waiting = queue.lock();
-        let bytes = waiting.bytes + octets.len();
-        let is_full = waiting.requests >= queue.size.requests_max
-            || (waiting.bytes > 0 && bytes > queue.size.bytes_max);
-        if waiting.is_closed {
-            drop(waiting);
+        let parts = &self.0;
+        // One that cannot be read costs nothing: it is refused when it is looked at.
+        let asker = request::asker(&octets).unwrap_or(Asker::Root);
+        let mut held = AskerHeld::new(&parts.bytes, asker);
+        if !held.grow(octets.len()) {
+            return done(busy(TOO_LARGE));
+        }
+        let put = parts.queue.put(asker, Item::New(Box::new(New { octets, done, held })));
+        let Err(Item::New(refused)) = put else { return };
+        let is_closed = parts.queue.is_closed();
+        (refused.done)(match is_closed {
             // Whoever decides next carries it out.
-            return done(ForwardedAnswer::NotDeciding { leader: None }.encode());
-        }
-        if is_full {
-            drop(waiting);
-            return done(busy("too many writes of other servers are waiting; try again"));
-        }
-        waiting.requests += 1;
-        waiting.bytes = bytes;
-        waiting.items.push_back(Item::New(octets, done));
-        drop(waiting);
-        queue.arrived.notify_one();
+            true => ForwardedAnswer::NotDeciding { leader: None }.encode(),
+            false => busy(TOO_MANY),
+        });
     }
 
     /// Carries out what waits, and nothing more; then the threads end.
     pub(crate) fn close(&self) {
-        self.0.lock().is_closed = true;
-        self.0.arrived.notify_all();
+        self.0.queue.close();
     }
 
-    /// How many requests wait, and how many may.
+    /// How many requests wait, those that go on included, and how many new ones may.
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
-        (self.0.lock().requests, self.0.size.requests_max)
+        self.0.queue.depth()
     }
 }
 
@@ -131,35 +139,17 @@ impl fmt::Debug for ForwardedPool {
     }
 }
 
-impl Queue {
-    /// The next one; waits for it. Before it waits it calls `idle`. None when the pool is closed.
-    fn take(&self, idle: impl FnOnce()) -> Option<Item> {
-        let mut waiting = self.lock();
-        if waiting.items.is_empty() {
-            drop(waiting);
-            idle();
-            let waits = |waiting: &mut Waiting| waiting.items.is_empty() && !waiting.is_closed;
-            let waited = self.arrived.wait_while(self.lock(), waits);
-            waiting = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        let item = waiting.items.pop_front()?;
-        if let Item::New(octets, _) = &item {
-            waiting.requests -= 1;
-            waiting.bytes -= octets.len();
-        }
-        Some(item)
-    }
-
+impl Parts {
     /// Has the hash pool compute what a request waits for.
-    fn hash(self: &Arc<Self>, hash: ForwardedHash) {
+    fn hash(self: &Arc<Self>, hash: ForwardedHash, held: AskerHeld) {
         let ForwardedHash { job, rest } = hash;
-        if self.lock().is_closed {
+        if self.queue.is_closed() {
             // Nothing is hashed any more, or nobody would go on with it.
             return rest.give_back();
         }
-        let (queue, asker) = (Arc::clone(self), rest.asker());
+        let (parts, asker) = (Arc::clone(self), rest.asker());
         let call = move |delivery| match delivery {
-            Delivery::Hashed(done) => queue.go_on(rest, done),
+            Delivery::Hashed(done) => parts.go_on(asker, Hashed { rest, done, held }),
             Delivery::Displaced(_) => rest.refuse_busy(TOO_MANY_HASHES.to_owned()),
             Delivery::Chunk(_)
             | Delivery::Done(..)
@@ -172,29 +162,26 @@ impl Queue {
     }
 
     /// Has a request go on; where the pool is closed, whoever decides next carries it out.
-    fn go_on(&self, rest: ForwardedUpdate, done: HashDone) {
-        let mut waiting = self.lock();
-        if waiting.is_closed {
-            drop(waiting);
-            return rest.give_back();
+    fn go_on(&self, asker: Asker, hashed: Hashed) {
+        let put = self.queue.put_back_open(asker, Item::Hashed(Box::new(hashed)));
+        if let Err(Item::Hashed(hashed)) = put {
+            hashed.rest.give_back();
         }
-        waiting.items.push_back(Item::Hashed(Box::new((rest, done))));
-        drop(waiting);
-        self.arrived.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What one thread does until the pool is closed.
-fn serve(directory: &Arc<Directory>, queue: &Arc<Queue>) {
+fn serve(directory: &Arc<Directory>, parts: &Arc<Parts>, serves: Serves) {
     let mut worker = directory.worker();
-    while let Some(item) = queue.take(|| worker.idle()) {
+    loop {
+        let idle = || {
+            worker.idle();
+            None
+        };
+        let Some((item, _turn)) = parts.queue.take(serves, idle) else { return };
         // A request that panics is refused when it is dropped.
         match catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, item))) {
-            Ok(Some(hash)) => queue.hash(hash),
+            Ok(Some((hash, held))) => parts.hash(hash, held),
             Ok(None) => {}
             Err(_) => {
                 tracing::error!("an update of another server panicked; it is refused");
@@ -204,18 +191,24 @@ fn serve(directory: &Arc<Directory>, queue: &Arc<Queue>) {
     }
 }
 
-fn carry_out(worker: &mut Worker, item: Item) -> Option<ForwardedHash> {
-    match item {
-        Item::New(octets, done) => worker.carry_out_forwarded(&octets, done),
-        Item::Hashed(hashed) => {
-            let (rest, done) = *hashed;
-            worker.resume_forwarded(rest, done)
+fn carry_out(worker: &mut Worker, item: Item) -> Option<(ForwardedHash, AskerHeld)> {
+    let (hash, held) = match item {
+        Item::New(new) => {
+            let New { octets, done, held } = *new;
+            (worker.carry_out_forwarded(&octets, done), held)
         }
-    }
+        Item::Hashed(hashed) => {
+            let Hashed { rest, done, held } = *hashed;
+            (worker.resume_forwarded(rest, done), held)
+        }
+    };
+    Some((hash?, held))
 }
 
 fn busy(why: &str) -> Zeroizing<Vec<u8>> {
     ForwardedAnswer::Refused { code: ResultCode::Busy, diagnostic: why.to_owned() }.encode()
 }
 
+const TOO_MANY: &str = "too many writes of other servers are waiting; try again";
+const TOO_LARGE: &str = "writes of other servers that wait take too much memory; try again";
 const TOO_MANY_HASHES: &str = "too many passwords are waiting to be hashed; try again";

@@ -75,7 +75,11 @@ fn appends_do_not_wait_for_a_medium_that_failed() {
         medium.stall(false);
         assert!(more.await.await.is_err());
         assert!(first.await.is_err());
-        assert!(append(&mut log, vec![entry(many + 1, &record)]).await.await.is_err());
+        let first = log.failure().unwrap().to_owned();
+        for index in [many + 1, many + 2] {
+            let error = append(&mut log, vec![entry(index, &record)]).await.await.unwrap_err();
+            assert_eq!(error.to_string(), format!("an append has failed: {first}"));
+        }
     });
 }
 

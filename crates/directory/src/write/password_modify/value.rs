@@ -1,7 +1,9 @@
 //! The values of a password modify request and of its response (RFC 3062 §2).
 
 use ldap::ber::{DecodeError, Reader, Tag, Writer};
+use ldap::message::{DecodeLimits, ExtendedRequest, Message, Request};
 use schema::{DnKey, Schema};
+use zeroize::Zeroizing;
 
 use crate::write::request::PasswordModify;
 
@@ -58,6 +60,38 @@ pub(super) fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
     Ok(value)
 }
 
+/// The message of a request that sends no new password, as if it sent `generated`: whoever carries it
+/// out makes up no other one. None where it is no such message.
+pub(crate) fn with_generated(
+    message: &[u8],
+    limits: &DecodeLimits,
+    generated: &[u8],
+) -> Option<Zeroizing<Vec<u8>>> {
+    let Message { id, op, controls } = Message::<Request<'_>>::decode(message, limits).ok()?;
+    let Request::Extended(ExtendedRequest { oid: OID, value }) = op else { return None };
+    let RequestValue { user, old, .. } = match value {
+        Some(octets) => decode(octets).ok()?,
+        None => RequestValue::default(),
+    };
+    let mut value = Zeroizing::new(Vec::new());
+    let mut writer = Writer::new(&mut value);
+    let sequence = writer.begin(Tag::SEQUENCE);
+    for (number, octets) in [(0, user), (1, old), (2, Some(generated))] {
+        if let Some(octets) = octets {
+            writer.octets(Tag::context(number, false), octets);
+        }
+    }
+    writer.end(sequence);
+    let op = Request::Extended(ExtendedRequest { oid: OID, value: Some(&value) });
+    // At once: no other copy is left behind.
+    let mut out = Zeroizing::new(Vec::with_capacity(message.len() + value.len() + HEADS_BYTES));
+    Message { id, op, controls }.encode(&mut out);
+    Some(out)
+}
+
+/// Tags and lengths that may be longer than they were.
+const HEADS_BYTES: usize = 64;
+
 /// PasswdModifyResponseValue: the generated password.
 fn response_value(generated: &[u8]) -> Vec<u8> {
     let mut value = Vec::new();
@@ -69,8 +103,13 @@ fn response_value(generated: &[u8]) -> Vec<u8> {
 }
 
 impl PasswordModify {
+    /// The password that was made up, if one was.
+    pub(crate) fn generated(&self) -> Option<&[u8]> {
+        self.new.as_ref().ok()?.generated.as_deref()
+    }
+
     /// PasswdModifyResponseValue, when there is a password to tell.
     pub(crate) fn response_value(&self) -> Option<Vec<u8>> {
-        self.new.as_ref().ok()?.generated.as_deref().map(response_value)
+        self.generated().map(response_value)
     }
 }

@@ -81,7 +81,8 @@ pub(super) const ROWS: &[Row] = &[
         }),
         default: "10000",
         sentence: "How long an update waits for the member that decides before it is answered \
-                   unavailable.",
+                   unavailable; when that one has answered an update, those that are behind it on \
+                   the same connection have this time again.",
     },
     Row {
         section: "cluster",

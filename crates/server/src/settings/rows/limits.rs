@@ -80,7 +80,10 @@ pub(super) const ROWS: &[Row] = &[
                    many binds of the address wait for their hashes at a time; further ones wait \
                    for these. A client that disconnects before its response counts as a failure \
                    as well, if a correct password would have been answered at once. A password \
-                   change that sends the old password counts and waits like a bind.",
+                   change that sends the old password counts and waits like a bind. One that \
+                   another server of a cluster looks at counts as a failure until it is answered; \
+                   8 of one address at a time, and half of this number, are the most, and further \
+                   ones get busy.",
     },
     Row {
         section: "limits",

@@ -147,7 +147,8 @@ fn views_are_points_in_time_whatever_the_flusher_does() {
         let (published, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         let flushed = Arc::new(AtomicU64::new(0));
         let heard = Arc::clone(&flushed);
-        let on_flush = Box::new(move |mark: &Mark| {
+        let on_flush = Box::new(move |mark: Result<&Mark, &StoreError>| {
+            let mark = mark.unwrap();
             let before = heard.swap(mark.lsn.0, Ordering::AcqRel);
             assert!(before <= mark.lsn.0, "flushes go forward");
         });
@@ -324,7 +325,12 @@ fn a_failed_flush_keeps_everything_is_told_and_tried_again() {
     set_failing(&store, true);
     let (sender, flushes) = std::sync::mpsc::channel();
     let sender = Mutex::new(sender);
-    let on_flush = Box::new(move |mark: &Mark| sender.lock().unwrap().send(mark.lsn).unwrap());
+    let (failed, failures) = std::sync::mpsc::channel();
+    let failed = Mutex::new(failed);
+    let on_flush = Box::new(move |flushed: Result<&Mark, &StoreError>| match flushed {
+        Ok(mark) => sender.lock().unwrap().send(mark.lsn).unwrap(),
+        Err(error) => failed.lock().unwrap().send(error.to_string()).unwrap(),
+    });
     let flusher = store.start_flusher(eager(), on_flush).unwrap();
     publish(&store, seal(&store, history.changes()));
     while store.overlay().failures < 3 {
@@ -336,6 +342,7 @@ fn a_failed_flush_keeps_everything_is_told_and_tried_again() {
     assert_eq!(store.base().lsn, Lsn(0));
     agree(store.reader().view().unwrap(), history.at(Lsn(60)));
     assert!(flushes.try_recv().is_err());
+    assert_eq!(failures.recv().unwrap(), StoreError::Full.to_string());
     set_failing(&store, false);
     assert_eq!(flushes.recv().unwrap(), Lsn(60));
     let overlay = store.overlay();
@@ -381,7 +388,11 @@ fn who_writes_waits_while_the_overlay_is_full_and_the_bound_holds() {
     // Without the merger, which would make one row of all these.
     let options = FlushOptions { retry_after: Duration::from_millis(1), ..eager() };
     let (tell, flushed) = std::sync::mpsc::channel();
-    let on_flush = Box::new(move |_: &Mark| tell.send(()).unwrap_or_default());
+    let on_flush = Box::new(move |flushed: Result<&Mark, &StoreError>| {
+        if flushed.is_ok() {
+            tell.send(()).unwrap_or_default();
+        }
+    });
     let flusher = store.start_flusher(options.clone(), on_flush).unwrap();
     let mut lsn = 1;
     while store.wait_for_room(Duration::from_millis(20)) {

@@ -11,8 +11,8 @@ use crate::error::StoreError;
 use crate::index::build::build_when_due;
 use crate::store::Store;
 
-/// Hears of each flush, with the place of the last change that is in the base now.
-pub type OnFlush = Box<dyn Fn(&Mark) + Send + Sync>;
+/// Hears of each flush: the place of the last change that is in the base now, or why it failed.
+pub type OnFlush = Box<dyn Fn(Result<&Mark, &StoreError>) + Send + Sync>;
 
 /// The threads that flush, merge and build indexes; they end when this is dropped.
 pub struct Flusher {
@@ -89,8 +89,11 @@ fn flush_when_due(store: &Store, options: &FlushOptions, on_flush: &OnFlush) {
     let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
     while store.pace.wait_for_flush(options) {
         match store.flush() {
-            Ok(mark) => on_flush(&mark),
-            Err(_) => store.pace.not_before(now() + options.retry_after),
+            Ok(mark) => on_flush(Ok(&mark)),
+            Err(error) => {
+                on_flush(Err(&error));
+                store.pace.not_before(now() + options.retry_after);
+            }
         }
     }
 }

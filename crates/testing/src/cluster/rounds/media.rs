@@ -33,7 +33,7 @@ impl Run {
     /// does not sync; the others go on. Started again without what it had not synced, it is well.
     pub(super) fn fail_syncs(&mut self, part: Part, which: usize) -> Result<(), String> {
         if part == Part::Journal {
-            // It hands updates on and answers them, though it does not apply them.
+            // It answers reads, and applies nothing any more.
             self.shared.stuck.store(which, Ordering::Relaxed);
         }
         self.cluster.media()?.fail(which, part)?;
