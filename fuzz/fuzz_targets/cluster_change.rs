@@ -1,5 +1,5 @@
-//! Any octets are a change of the members, or what came of one, that writes and reads back the same,
-//! or are refused.
+//! Any octets are a change of the members, or what came of one, that writes and reads back the
+//! same, or are refused.
 #![no_main]
 
 use cluster::test_support::check_change;

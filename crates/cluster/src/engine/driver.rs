@@ -21,14 +21,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use super::acknowledger::Pending;
 use super::command::{Command, Standing, closed};
 use super::lag::Lag;
-use super::membership::UnderWay;
+use super::membership::{Followed, UnderWay};
 use super::watchdog::{Sight, Voter, Watchdog};
 use crate::asks::Asks;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::types::{LogId, RecordBytes, Runtime, StoredMembership, Types};
+use crate::types::{RecordBytes, Runtime, Types};
 
 /// How long the end of the log waits for batches in flight.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
@@ -57,9 +57,8 @@ pub(super) struct Driver {
     pub(super) changing: UnderWay,
     /// How far learners are behind.
     pub(super) lag: Lag,
-    /// Where the log says who takes part, newest and committed, as far as it was followed; and who
-    /// took part then.
-    pub(super) followed: Option<((Option<LogId>, Option<LogId>), StoredMembership)>,
+    /// Who takes part, as far as it was followed.
+    pub(super) followed: Option<Followed>,
 }
 
 impl Driver {

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::changes::{self, Known, Plan, UNDER_WAY};
 use super::driver::Driver;
 use crate::machine::Engine;
-use crate::types::{Membership, Runtime, StoredMembership, Types};
+use crate::types::{LogId, Membership, Runtime, StoredMembership, Types};
 
 /// How long a change may take on the leader; what it has begun may go on.
 const CHANGE_MAX: Duration = Duration::from_secs(20);
@@ -41,6 +41,13 @@ impl Drop for Changing {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
+}
+
+/// Who takes part, as far as it was followed.
+pub(super) struct Followed {
+    /// Where the log says so: of the newest, and of those of whom it says so for good.
+    at: [Option<LogId>; 2],
+    settled: Arc<StoredMembership>,
 }
 
 impl Driver {
@@ -168,22 +175,22 @@ impl Driver {
     /// Follows who takes part, as the engine says.
     pub(super) fn follow_members(&mut self, metrics: &RaftMetrics<Types>) {
         let (newest, settled) = (&metrics.membership_config, &metrics.committed_membership_config);
-        let at = (*newest.log_id(), *settled.log_id());
+        let at = [*newest.log_id(), *settled.log_id()];
         // Before the engine has looked into its log it says that nobody does.
         if self.followed.is_none() && newest.membership().nodes().next().is_none() {
             return;
         }
-        if self.followed.as_ref().is_some_and(|(before, _)| *before == at) {
+        if self.followed.as_ref().is_some_and(|before| before.at == at) {
             return;
         }
         let others = newest.membership().nodes().chain(settled.membership().nodes());
         let others = others.filter(|(id, _)| **id != self.options.id);
         self.asks.follow(&others.map(|(id, node)| (*id, node.address.clone())).collect());
-        if let Some((_, before)) = &self.followed {
-            tell(before.membership(), settled.membership());
+        if let Some(before) = &self.followed {
+            tell(before.settled.membership(), settled.membership());
         }
         self.shared.set_listed(settled);
-        self.followed = Some((at, StoredMembership::clone(settled)));
+        self.followed = Some(Followed { at, settled: Arc::clone(settled) });
     }
 }
 

@@ -62,8 +62,8 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
         change_members::OID,
         "Change members",
         "the privilege `config-write`",
-        "Used by `roster cluster promote`, `demote`, `remove`, `replace` and `transfer`: changes who \
-         takes part in the [cluster](../how-to/cluster.md). Whoever leads carries it out; the \
+        "Used by `roster cluster promote`, `demote`, `remove`, `replace` and `transfer`: changes \
+         who takes part in the [cluster](../how-to/cluster.md). Whoever leads carries it out; the \
          answer comes when the change is in force, or after 30 s. Request and response are JSON.",
     ),
 ];
