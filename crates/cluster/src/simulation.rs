@@ -159,7 +159,7 @@ fn five_nodes_lose_nothing_and_agree() {
 
 #[test]
 fn members_that_change_lose_nothing_and_agree() {
-    run_all(0..16, Kind::changing(3));
+    run_all(0..12, Kind::changing(3));
 }
 
 #[test]

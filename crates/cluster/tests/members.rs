@@ -258,8 +258,9 @@ fn one_change_is_under_way_at_a_time() {
     let mut all = Running::new(3);
     let (one, other) = (all.join(), all.join());
     all.wait_for_members(&[1, 2, 3], &[one, other]);
-    let ready = |id: u64| barrier(&*all.services[&id].log(), ReadLevel::Linearizable);
-    (ready(one), ready(other));
+    for id in [one, other] {
+        barrier(&*all.services[&id].log(), ReadLevel::Linearizable);
+    }
     let (leader, _) = all.leader();
     let log = all.services[&leader].log();
     let ask = |change: MemberChange| {

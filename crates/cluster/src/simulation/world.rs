@@ -299,9 +299,8 @@ impl World {
     async fn part(&mut self) {
         let began = Instant::now();
         let members = loop {
-            match self.listed() {
-                Some((members, true)) => break members,
-                Some(_) | None => {}
+            if let Some((members, true)) = self.listed() {
+                break members;
             }
             assert!(
                 began.elapsed() < Duration::from_secs(120),
