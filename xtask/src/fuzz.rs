@@ -15,6 +15,7 @@ const WITH_ROSTER: &[&str] = &[
     "bench_agent",
     "bench_pattern",
     "bench_record",
+    "cluster_change",
     "cluster_entry",
     "cluster_message",
     "cluster_vote",

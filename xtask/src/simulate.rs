@@ -13,6 +13,8 @@ const TESTS: [(u64, &str); 2] = [
     (3, "simulation::three_nodes_lose_nothing_and_agree"),
     (5, "simulation::five_nodes_lose_nothing_and_agree"),
 ];
+/// The test that changes the members meanwhile; it begins with three.
+const CHANGES: &str = "simulation::members_that_change_lose_nothing_and_agree";
 
 /// What the command line says.
 #[derive(Debug)]
@@ -39,17 +41,23 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
 
 fn parse(arguments: &[String]) -> Result<Asked, Error> {
     let (mut nodes, mut seeds, mut is_traced) = (DEFAULT_NODES, DEFAULT_SEEDS, false);
+    let mut changes = false;
     options::read(arguments, |name, value| {
         match name {
             "--nodes" => nodes = value.number()?,
             "--seeds" | "--seed" => seeds = range(&value.text()?)?,
             "--trace" => is_traced = true,
+            "--changes" => changes = true,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
     let test = TESTS.iter().find(|(known, _)| *known == nodes).map(|(_, test)| *test);
-    let test = test.ok_or_else(|| Error::usage("--nodes is 3 or 5"))?;
+    let test = match changes {
+        true if nodes == DEFAULT_NODES => CHANGES,
+        true => return Err(Error::usage("--changes begins with 3 nodes")),
+        false => test.ok_or_else(|| Error::usage("--nodes is 3 or 5"))?,
+    };
     Ok(Asked { test, seeds, is_traced })
 }
 
@@ -73,7 +81,10 @@ mod tests {
         let asked = parse(&words("--nodes 5 --seed 0 --trace")).unwrap();
         assert_eq!((asked.test, asked.seeds, asked.is_traced), (TESTS[1].1, (0, 1), true));
         assert_eq!(parse(&words("--seeds 7..20")).unwrap().seeds, (7, 20));
-        for wrong in ["--nodes 4", "--seeds 7..7", "--seeds x..9", "--seed", "more"] {
+        assert_eq!(parse(&words("--changes --seed 3")).unwrap().test, CHANGES);
+        for wrong in
+            ["--nodes 4", "--seeds 7..7", "--seeds x..9", "--seed", "more", "--changes --nodes 5"]
+        {
             assert!(parse(&words(wrong)).is_err(), "{wrong}");
         }
     }

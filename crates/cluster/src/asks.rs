@@ -1,6 +1,7 @@
 //! What one member asks another: the first octet of an ask says what. `docs/cluster-protocol.md`
 //! has what follows, and the answers.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -16,6 +17,9 @@ pub(crate) const ASK_READ: u8 = 1;
 pub(crate) const ASK_STATUS: u8 = 2;
 /// What digests it has.
 pub(crate) const ASK_DIGESTS: u8 = 3;
+
+/// A change of the members, which whoever leads carries out.
+pub(crate) const ASK_MEMBERS: u8 = 4;
 
 /// Asks all but this member at once, each no longer than `limit`. Tells what `read` makes of each
 /// answer when it comes; none where there is none.
@@ -46,6 +50,15 @@ pub(crate) enum Asks {
 }
 
 impl Asks {
+    /// From now on the others are these, with their addresses.
+    pub(crate) fn follow(&self, others: &BTreeMap<u64, String>) {
+        match self {
+            Self::Peers(peers) => peers.follow(others),
+            #[cfg(test)]
+            Self::Simulated(_) => {}
+        }
+    }
+
     /// Asks `leader` which record one must have to see everything that was acknowledged; none when
     /// it cannot tell.
     pub(crate) async fn read(&self, leader: u64, limit: Duration) -> Option<store::Lsn> {

@@ -11,9 +11,12 @@
 //! Invariant: a batch whose outcome was lost with the lead is unknown, never refused.
 
 mod acknowledger;
+mod changes;
 mod command;
 mod driver;
+mod lag;
 mod members;
+mod membership;
 mod watchdog;
 
 use std::collections::BTreeSet;
@@ -23,8 +26,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use history::log::{
-    BarrierDone, CommitDone, CommitError, CommitLog, Difference, Gone, LogBatch, Membership,
-    NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+    BarrierDone, CommitDone, CommitError, CommitLog, Difference, Gone, LogBatch, MemberChange,
+    MembersDone, Membership, NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use openraft::Raft;
 use openraft::alias::JoinHandleOf;
@@ -35,10 +38,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
 use self::acknowledger::Acknowledger;
+pub use self::changes::CHOSEN_MAX;
+pub(crate) use self::changes::made_at;
 use self::command::{Command, Standing, closed};
 use self::driver::Driver;
+use self::lag::Lag;
 use self::members::Members;
 pub use self::members::{MemberStatus, Status};
+use self::membership::UnderWay;
 pub(crate) use self::watchdog::CLOCK_SKEW_MAX;
 use self::watchdog::Watchdog;
 use crate::asks::Asks;
@@ -99,8 +106,8 @@ where
     let Parts { state, log, options, errands, asks } = parts;
     let config = Arc::new(options.config()?);
     let shared = Shared::new(state.applied(), state.position());
-    let (kept, first) = (Arc::clone(&shared), &options.members);
-    let machine = RaftMachine::new(state, kept, errands.clone(), first)?;
+    let kept = Arc::clone(&shared);
+    let machine = RaftMachine::new(state, kept, errands.clone(), &options)?;
     let raft = Raft::new(options.id, config, network, log.clone(), machine).await;
     // The first reason, and not what the engine made of it.
     let raft = raft.map_err(|error| {
@@ -137,6 +144,9 @@ where
         renewed: None,
         watchdog,
         asks,
+        changing: UnderWay::default(),
+        lag: Lag::default(),
+        followed: None,
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
     let engine = raft.clone();
@@ -211,9 +221,24 @@ impl LogHandle {
 
     /// Member `id` asked how this one is doing; it is noted if it is not listed here.
     pub(crate) fn note_asker(&self, id: u64) {
-        if !self.members.lists(id) {
+        if !self.members.lists(id) && !self.has_removed(id) {
             self.shared.note_unlisted(id);
         }
+    }
+
+    /// Whether `id` took part and does not any more.
+    pub(crate) fn has_removed(&self, id: u64) -> bool {
+        self.shared.listed().has_removed(id)
+    }
+
+    /// Changes who takes part, if this member decides.
+    pub(crate) fn change(&self, change: MemberChange, done: MembersDone) {
+        self.members.change(change, done);
+    }
+
+    /// Another member says that this one takes part no more.
+    pub(crate) fn set_removed(&self, by: u64) {
+        self.shared.set_removed(by);
     }
 
     /// Who is not listed here and asked lately.

@@ -201,7 +201,7 @@ impl<'o> Octets<'o> {
         Ok(u64::from_le_bytes(*number))
     }
 
-    fn text(&mut self) -> Result<String, Malformed> {
+    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
         let (length, rest) = self.0.split_first_chunk().ok_or(Self::SHORT)?;
         self.0 = rest;
         let length = usize::from(u16::from_le_bytes(*length));

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(missing_docs, reason = "tests explain themselves by name"))]
 
 mod asks;
+mod changing;
 mod comparing;
 mod engine;
 mod entry;
@@ -31,7 +32,7 @@ mod unsaid;
 mod versions;
 mod watcher;
 
-pub use engine::{MemberStatus, RaftLog, Status};
+pub use engine::{CHOSEN_MAX, MemberStatus, RaftLog, Status};
 #[cfg(any(test, feature = "test-support"))]
 pub use entry::arbitrary;
 pub use log_store::{LogMedium, LogStore, Waiting};

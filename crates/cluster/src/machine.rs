@@ -23,6 +23,7 @@ use crate::entry::{self, Malformed};
 use crate::errands::Errands;
 use crate::listing::numbers;
 use crate::log_store::size;
+use crate::options::Options;
 use crate::shared::Shared;
 use crate::types::{
     Entry, LogId, Membership, Node, RecordBytes, RecordOutcome, Snapshot, SnapshotFile,
@@ -48,8 +49,9 @@ pub struct RaftMachine {
 }
 
 impl RaftMachine {
-    /// Over `state`; `members` take part when the state says of nobody that he does, and it says so
-    /// from then on. Later they say where those are who take part.
+    /// Over `state`; `options` say who takes part when the state says of nobody that he does, and
+    /// it says so from then on. Until the members are first changed the options say where they are;
+    /// later they say nothing.
     ///
     /// # Errors
     /// When what the state knows of the members cannot be read, or it knows of others.
@@ -57,22 +59,25 @@ impl RaftMachine {
         state: Arc<dyn StateMachine>,
         shared: Arc<Shared>,
         errands: Errands,
-        members: &BTreeMap<u64, Node>,
+        options: &Options,
     ) -> Result<Self, String> {
-        let position = state.position();
+        let (position, members) = (state.position(), &options.members);
         let stored = state.membership().map_err(|error| error.to_string())?;
         let mut memberships = Memberships::decode(&stored).map_err(|malformed| malformed.0)?;
-        if memberships.is_empty() {
-            let voters = members.keys().copied().collect();
-            let first = Membership::new(vec![voters], members.clone())
-                .map_err(|_| "a voter is not among those who take part")?;
-            memberships.push(StoredMembership::new(log_id_at(position), first));
-            // Before anything is decided: whoever lists others later must not count by them.
-            let kept = state.begin_membership(memberships.encode());
-            kept.map_err(|error| format!("who takes part cannot be kept: {error}"))?;
-        } else if !members.is_empty() {
-            memberships.check(members)?;
-            memberships.set_addresses(members)?;
+        if memberships.has_changed() {
+            memberships.note_differing(members);
+        } else {
+            options.check_own()?;
+            if memberships.is_empty() && !members.is_empty() {
+                memberships.begin(position, members)?;
+                // Before anything is decided: whoever lists others later must not count by them.
+                let kept = state.begin_membership(memberships.encode());
+                kept.map_err(|error| format!("who takes part cannot be kept: {error}"))?;
+            } else if !members.is_empty() {
+                memberships.check(members)?;
+                memberships.set_addresses(members)?;
+            }
+            shared.set_began_at(memberships.begins_at());
         }
         let last = state.applied();
         Ok(Self { state, shared, errands, last, memberships })
@@ -213,6 +218,40 @@ impl Memberships {
 
     const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether they are others than those with whom the cluster began.
+    const fn has_changed(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// These take part from the beginning.
+    fn begin(&mut self, at: LogPosition, members: &BTreeMap<u64, Node>) -> Result<(), String> {
+        let voters = members.keys().copied().collect();
+        let first = Membership::new(vec![voters], members.clone())
+            .map_err(|_| "a voter is not among those who take part")?;
+        self.push(StoredMembership::new(log_id_at(at), first));
+        Ok(())
+    }
+
+    /// Where the log says of the first of them, as the journal counts.
+    fn begins_at(&self) -> u64 {
+        let first = self.0.first().and_then(|one| one.log_id().as_ref());
+        first.map_or(0, |id| entry::place(id).index)
+    }
+
+    /// Says so if `listed` are others than those who take part, or elsewhere.
+    fn note_differing(&self, listed: &BTreeMap<u64, Node>) {
+        let Some(newest) = self.0.last() else { return };
+        let known: BTreeMap<u64, Node> =
+            newest.membership().nodes().map(|(id, node)| (*id, node.clone())).collect();
+        if !listed.is_empty() && known != *listed {
+            let known = numbers(&known.into_keys().collect());
+            tracing::info!(
+                "the members have been changed since the cluster began: it is that of {known}, and \
+                 cluster.members of the settings counts no more"
+            );
+        }
     }
 
     fn push(&mut self, membership: StoredMembership) {

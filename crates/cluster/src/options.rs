@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
 
+use crate::engine::CHOSEN_MAX;
 use crate::entry::check_members;
 use crate::types::Node;
 
@@ -33,7 +34,8 @@ const APPEND_ENTRIES_MAX: u64 = 1024;
 pub struct Options {
     /// Its own number.
     pub id: u64,
-    /// Who takes part when the cluster begins; later the log says so.
+    /// Who takes part when the cluster begins. Once the members were changed the log says who does,
+    /// and where they are.
     pub members: BTreeMap<u64, Node>,
     /// How long the others wait for a leader that is silent before they elect another.
     pub failover_after: Duration,
@@ -140,13 +142,24 @@ impl Options {
                 self.members.len()
             ));
         }
-        if !self.members.is_empty() && !self.members.contains_key(&self.id) {
-            return Err(format!("server {} is not among the members", self.id));
-        }
-        if let Some(id) = self.preferred.iter().find(|id| !self.members.contains_key(id)) {
+        let begins = |id: &u64| *id <= CHOSEN_MAX && !self.members.is_empty();
+        let is_stranger = |id: &&u64| begins(id) && !self.members.contains_key(id);
+        if let Some(id) = self.preferred.iter().find(is_stranger) {
             return Err(format!("server {id} is preferred, but not among the members"));
         }
         Ok(())
+    }
+
+    /// Whether the server is one with whom the cluster begins, or joins it later.
+    ///
+    /// # Errors
+    /// A sentence, when it is neither.
+    pub(crate) fn check_own(&self) -> Result<(), String> {
+        let is_known = self.members.contains_key(&self.id);
+        match is_known || self.members.is_empty() || self.id > CHOSEN_MAX {
+            true => Ok(()),
+            false => Err(format!("server {} is not among the members", self.id)),
+        }
     }
 
     /// What acknowledged writes depend on.
@@ -213,7 +226,8 @@ mod tests {
     #[test]
     fn impossible_clusters_are_refused() {
         assert!(options(9).config().is_err());
-        assert!(Options { id: 4, ..options(3) }.config().is_err());
+        assert!(Options { id: 4, ..options(3) }.check_own().is_err());
+        assert!(Options { id: CHOSEN_MAX + 4, ..options(3) }.check_own().is_ok());
         let quick = Options { failover_after: Duration::from_millis(10), ..options(3) };
         assert!(quick.config().is_err());
     }

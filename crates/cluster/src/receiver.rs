@@ -2,6 +2,7 @@
 //!
 //! Invariant: what the engine holds of them is bounded, also while its log waits for the disk: it
 //! answers nothing then, and who asked asks again.
+//! Invariant: the engine hears nobody who was removed from the cluster.
 //! Invariant: an engine that has ended is not asked again: it would tell the log each time.
 
 use std::fmt::Display;
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 use crate::log_store::{LogStore, size};
 use crate::machine::Engine;
 use crate::shared::Shared;
+use crate::transport::Request;
 use crate::types::{Entry, Types};
 
 /// A log that has been waiting for its disk for so long stands still.
@@ -48,6 +50,20 @@ impl MemberReceiver {
     /// The term of the engine, as it told last.
     pub(crate) fn term(&self) -> u64 {
         self.engine.metrics().borrow_watched().current_term
+    }
+
+    /// Whether `id` took part once and does not any more.
+    pub(crate) fn has_removed(&self, id: u64) -> bool {
+        self.shared.listed().has_removed(id)
+    }
+
+    /// Whether whoever speaks is one of the cluster. One that was removed must not disturb it; one
+    /// that is not known here yet may well lead.
+    fn hears(&self, request: &impl Request) -> Result<(), String> {
+        match self.has_removed(request.speaker()) {
+            true => Err(format!("member {} was removed", request.speaker())),
+            false => Ok(()),
+        }
     }
 
     /// Whether the engine can be given a message with these entries.
@@ -81,6 +97,7 @@ impl MemberReceiver {
         request: AppendEntriesRequest<Types>,
     ) -> Result<AppendEntriesResponse<Types>, String> {
         let began = Instant::now();
+        self.hears(&request)?;
         self.admit(began, &request.entries)?;
         let response = self.engine.append_entries(request).await.map_err(|it| self.ended(&it))?;
         if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
@@ -94,6 +111,7 @@ impl MemberReceiver {
     /// # Errors
     /// A sentence, when the engine ended, or holds too much because its log waits for the disk.
     pub async fn vote(&self, request: VoteRequest<Types>) -> Result<VoteResponse<Types>, String> {
+        self.hears(&request)?;
         self.admit(Instant::now(), &[])?;
         self.engine.vote(request).await.map_err(|it| self.ended(&it))
     }
@@ -106,6 +124,7 @@ impl MemberReceiver {
         &self,
         request: VoteRequest<Types>,
     ) -> Result<VoteResponse<Types>, String> {
+        self.hears(&request)?;
         self.admit(Instant::now(), &[])?;
         self.engine.pre_vote(request).await.map_err(|it| self.ended(&it))
     }
@@ -118,6 +137,7 @@ impl MemberReceiver {
         &self,
         request: TransferLeaderRequest<Types>,
     ) -> Result<TransferLeaderResponse<Types>, String> {
+        self.hears(&request)?;
         self.admit(Instant::now(), &[])?;
         self.engine.handle_transfer_leader(request).await.map_err(|it| self.ended(&it))
     }

@@ -22,7 +22,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_READ, ASK_STATUS, Asks, ask_all};
+use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_MEMBERS, ASK_READ, ASK_STATUS, Asks, ask_all};
+use crate::changing;
 use crate::comparing::{Comparing, encode};
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
@@ -199,6 +200,24 @@ impl Service {
         self.log.status()
     }
 
+    /// Who leads, as far as is known.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        *self.log.0.leader.borrow()
+    }
+
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) const fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Has something done on the engine's thread; it must not wait there.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     /// Has whoever leads answer octets, no longer than `limit` and no longer than it leads; where
     /// that is this member, they are answered here. `done` must not wait.
     pub fn ask_leader(
@@ -207,8 +226,7 @@ impl Service {
         limit: Duration,
         done: LeaderAnswered,
     ) {
-        let leader = *self.log.0.leader.borrow();
-        match leader {
+        match self.leader() {
             None => done(Err(AskError::NotSent("nobody leads".to_owned()))),
             Some(leader) if leader == self.id => {
                 (self.asked_here)(octets, Box::new(|answer| done(Ok(answer))));
@@ -282,6 +300,10 @@ pub struct MemberReport {
     /// The first change after which its data are not those of the others; none if that is not
     /// known of them.
     pub diverged: Option<Lsn>,
+    /// Where its log says so, as the journal counts; 0 for those with whom the cluster began.
+    pub listed_at: u64,
+    /// Whether it knows that whoever asks was removed from the cluster.
+    pub has_removed_asker: bool,
 }
 
 impl MemberReport {
@@ -299,6 +321,8 @@ impl MemberReport {
             asks_version: 0,
             members: status.members.iter().map(|member| member.id).collect(),
             diverged: status.diverged,
+            listed_at: status.listed_at,
+            has_removed_asker: false,
         }
     }
 
@@ -315,11 +339,13 @@ impl MemberReport {
         // 1 more, so that there is a number for none.
         let diverged = self.diverged.map_or(0, |lsn| lsn.0.saturating_add(1));
         out.extend_from_slice(&diverged.to_le_bytes());
+        out.extend_from_slice(&self.listed_at.to_le_bytes());
+        out.push(u8::from(self.has_removed_asker));
         out
     }
 
-    /// Later releases may say more, and earlier ones do not say which version they speak, or whom
-    /// they list.
+    /// Later releases may say more, and earlier ones do not say which version they speak, whom they
+    /// list, or since when.
     pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
         let (numbers, rest) = octets.split_at_checked(32)?;
         let ([is_failed, is_unfit], rest) = rest.split_first_chunk()?;
@@ -333,7 +359,11 @@ impl MemberReport {
         let listed = rest.and_then(<[u8]>::split_first);
         let listed = listed.and_then(|(count, rest)| first_numbers(rest, usize::from(*count)));
         let (members, rest) = listed.unwrap_or_default();
-        let diverged = rest.first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets));
+        let (diverged, rest) = rest.split_first_chunk().unzip();
+        let diverged = diverged.map_or(0, |octets| u64::from_le_bytes(*octets));
+        let (listed_at, rest) = rest.and_then(<[u8]>::split_first_chunk).unzip();
+        let listed_at = listed_at.map_or(0, |octets| u64::from_le_bytes(*octets));
+        let has_removed_asker = rest.and_then(<[u8]>::first).is_some_and(|octet| *octet != 0);
         Some(Self {
             term: numbers.next()?,
             applied_lsn: numbers.next()?,
@@ -345,6 +375,8 @@ impl MemberReport {
             asks_version: asks_version.unwrap_or(ASKS_VERSION_UNTOLD),
             members,
             diverged: diverged.checked_sub(1).map(Lsn),
+            listed_at,
+            has_removed_asker,
         })
     }
 }
@@ -368,7 +400,12 @@ struct MemberAsks {
 impl MemberAsks {
     fn ask(&self, from: u64, mut octets: Vec<u8>) -> Responding<Vec<u8>> {
         let (answer, heard) = oneshot::channel();
+        let is_removed = self.log.has_removed(from);
         match octets.first().copied() {
+            // It is told that it was removed; nothing else is heard of it.
+            Some(what) if is_removed && what != ASK_STATUS => {
+                return Box::pin(async move { Err(format!("member {from} was removed")) });
+            }
             Some(ASK_DIRECTORY) => {
                 octets.remove(0);
                 // Who asked may have gone.
@@ -389,8 +426,17 @@ impl MemberAsks {
                 self.log.note_asker(from);
                 let report = MemberReport::of(&self.log.status());
                 let (clock_us, asks_version) = (self.clock.now().0, self.asks_version);
-                let report = MemberReport { clock_us, asks_version, ..report };
+                let has_removed_asker = is_removed;
+                let report = MemberReport { clock_us, asks_version, has_removed_asker, ..report };
                 drop(answer.send(report.encode()));
+            }
+            Some(ASK_MEMBERS) => {
+                let change = octets.get(1..).map(changing::decode);
+                let Some(Ok(change)) = change else {
+                    return Box::pin(async { Err("it asks for no change".to_owned()) });
+                };
+                let done = move |outcome| drop(answer.send(changing::encode_outcome(&outcome)));
+                self.log.change(change, Box::new(done));
             }
             Some(_) | None => return Box::pin(async { Err("nobody knows that".to_owned()) }),
         }
@@ -415,16 +461,21 @@ mod tests {
             asks_version: 7,
             members: vec![1, 300],
             diverged: Some(Lsn(0)),
+            listed_at: 70,
+            has_removed_asker: true,
         };
         let mut octets = report.encode();
         let decode = MemberReport::decode;
         assert_eq!(decode(&octets).as_ref(), Some(&report));
-        let (lists, before) = (octets.len() - 25, octets.len() - 27);
-        let alike = MemberReport { diverged: None, ..report.clone() };
-        assert_eq!(decode(&octets[..octets.len() - 8]).as_ref(), Some(&alike));
+        let end = octets.len() - 9;
+        let (lists, before) = (end - 25, end - 27);
+        let first = MemberReport { listed_at: 0, has_removed_asker: false, ..report.clone() };
+        assert_eq!(decode(&octets[..end]).as_ref(), Some(&first));
+        let alike = MemberReport { diverged: None, ..first };
+        assert_eq!(decode(&octets[..end - 8]).as_ref(), Some(&alike));
         let unlisted = MemberReport { members: Vec::new(), ..alike };
         // A list that is not whole says nothing.
-        assert_eq!(decode(&octets[..octets.len() - 9]).as_ref(), Some(&unlisted));
+        assert_eq!(decode(&octets[..end - 9]).as_ref(), Some(&unlisted));
         assert_eq!(decode(&octets[..lists]).as_ref(), Some(&unlisted));
         let untold = MemberReport { asks_version: 1, ..unlisted };
         assert_eq!(decode(&octets[..before]), Some(untold));

@@ -11,7 +11,9 @@ use journal::JournalPosition;
 use store::{LogPosition, Lsn};
 use tokio::time::Instant;
 
-use crate::entry::MEMBERS_MAX;
+use crate::engine::made_at;
+use crate::entry::{MEMBERS_MAX, place};
+use crate::types::StoredMembership;
 use crate::unsaid::Unsaid;
 
 /// What the engine's thread shares with the rest of the server.
@@ -40,6 +42,28 @@ pub(crate) struct Shared {
     unfit: Mutex<Option<String>>,
     /// When who is not listed here asked how this server is doing.
     unlisted: Mutex<BTreeMap<u64, Instant>>,
+    listed: Mutex<Arc<Listed>>,
+    /// Where the log says of those with whom the cluster began; [`u64::MAX`] when it says of others
+    /// since.
+    began_at: AtomicU64,
+    /// Whether this server takes part no more.
+    is_removed: AtomicBool,
+}
+
+/// Who takes part, as the log says for good.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listed {
+    /// Where the log says it, as the journal counts; 0 for those with whom the cluster began.
+    pub(crate) index: u64,
+    pub(crate) ids: BTreeSet<u64>,
+}
+
+impl Listed {
+    /// Whether `id` took part once and does not any more, as opposed to one that the log names
+    /// later than it has been read here.
+    pub(crate) fn has_removed(&self, id: u64) -> bool {
+        self.index > made_at(id) && !self.ids.contains(&id)
+    }
 }
 
 /// What came of comparing this member's state with those of the others.
@@ -81,7 +105,40 @@ impl Shared {
             watched: Mutex::default(),
             unfit: Mutex::default(),
             unlisted: Mutex::default(),
+            listed: Mutex::default(),
+            began_at: AtomicU64::new(u64::MAX),
+            is_removed: AtomicBool::new(false),
         })
+    }
+
+    /// Who takes part, as the log says for good.
+    pub(crate) fn listed(&self) -> Arc<Listed> {
+        Arc::clone(&self.listed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_listed(&self, settled: &StoredMembership) {
+        let at = settled.log_id().as_ref().map_or(0, |id| place(id).index);
+        let index = if self.began_at.load(Ordering::Relaxed) == at { 0 } else { at };
+        let ids = settled.membership().nodes().map(|(id, _)| *id).collect();
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(Listed { index, ids });
+    }
+
+    /// The members with whom the cluster began are those of whom the log says at `index`.
+    pub(crate) fn set_began_at(&self, index: u64) {
+        self.began_at.store(index, Ordering::Relaxed);
+    }
+
+    /// Member `by` says that this server was removed: it takes part no more, for ever.
+    pub(crate) fn set_removed(&self, by: u64) {
+        if !self.is_removed.swap(true, Ordering::Relaxed) {
+            self.fail(format!("this member was removed from the cluster, as member {by} says"));
+        }
+    }
+
+    /// Whether this server was removed.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Relaxed)
     }
 
     /// Whether this node decided what is of `term`: nobody else did, it did so since its start, and
@@ -254,3 +311,23 @@ impl Shared {
 
 /// Who is not listed here counts for so long after it asked: it asks each second.
 const UNLISTED_KEPT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::CHOSEN_MAX;
+
+    #[test]
+    fn whoever_was_removed_is_told_from_whoever_is_to_come() {
+        let listed = |index: u64| Listed { index, ids: BTreeSet::from([1, 2, CHOSEN_MAX + 40]) };
+        // Of those with whom the cluster began, nobody is missing before something changed.
+        assert!(!listed(0).has_removed(3));
+        assert!(listed(41).has_removed(3));
+        assert!(!listed(41).has_removed(2));
+        assert!(!listed(41).has_removed(CHOSEN_MAX + 40));
+        // One whose entry has been read, and that is not there, was removed.
+        assert!(listed(41).has_removed(CHOSEN_MAX + 20));
+        assert!(!listed(41).has_removed(CHOSEN_MAX + 41));
+        assert!(!listed(41).has_removed(CHOSEN_MAX + 50));
+    }
+}

@@ -39,6 +39,8 @@ struct Summary {
     reads: usize,
     local_reads: usize,
     crashes: usize,
+    /// Changes of the members that came to their end.
+    changes: usize,
     /// Over everything that was seen, in order.
     trace: u64,
 }
@@ -52,6 +54,7 @@ impl Summary {
         self.reads += other.reads;
         self.local_reads += other.local_reads;
         self.crashes += other.crashes;
+        self.changes += other.changes;
         self.trace ^= other.trace;
     }
 }
@@ -117,14 +120,17 @@ fn run_all(usual: Range<u64>, kind: Kind) {
     let (sum, failed) = (sum.into_inner().unwrap(), failed.into_inner().unwrap());
     let took = began.elapsed();
     println!("{} seeds of {} nodes in {took:.1?}: {sum:?}", seeds.clone().count(), kind.nodes);
-    let nodes = kind.nodes;
+    let which = match kind.changes {
+        true => "--changes".to_owned(),
+        false => format!("--nodes {}", kind.nodes),
+    };
     assert!(
         failed.is_empty(),
-        "seeds {failed:?} failed, see above; again: cargo xtask simulate --nodes {nodes} --seed \
-         {} --trace",
+        "seeds {failed:?} failed, see above; again: cargo xtask simulate {which} --seed {} --trace",
         failed[0]
     );
     let is_enough = seeds.count() < 10 || (sum.unknown > 0 && sum.crashes > 0 && sum.retries > 0);
+    let is_enough = is_enough && (!kind.changes || sum.changes > 0);
     assert!(is_enough && sum.acknowledged > 0 && sum.reads > 0, "the runs show something: {sum:?}");
 }
 
@@ -149,6 +155,11 @@ fn three_nodes_lose_nothing_and_agree() {
 #[test]
 fn five_nodes_lose_nothing_and_agree() {
     run_all(0..50, Kind::nodes(5));
+}
+
+#[test]
+fn members_that_change_lose_nothing_and_agree() {
+    run_all(0..12, Kind::changing(3));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: not linked into the product.
 
+use crate::changing;
 use crate::transport::check_message as check;
 
 /// Reads octets as each message that a node may get; what is read writes and reads back the same.
@@ -10,4 +11,20 @@ use crate::transport::check_message as check;
 /// When it does not.
 pub fn check_message(octets: &[u8]) {
     check(octets);
+}
+
+/// Reads octets as a change of the members, and as what came of one; what is read writes and reads
+/// back the same.
+///
+/// # Panics
+/// When it does not.
+pub fn check_change(octets: &[u8]) {
+    if let Ok(change) = changing::decode(octets) {
+        let mut written = Vec::new();
+        changing::encode(&change, &mut written);
+        assert_eq!(changing::decode(&written), Ok(change));
+    }
+    if let Ok(outcome) = changing::decode_outcome(octets) {
+        assert_eq!(changing::decode_outcome(&changing::encode_outcome(&outcome)), Ok(outcome));
+    }
 }

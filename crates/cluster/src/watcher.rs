@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::asks::{ASK_STATUS, ask_all};
 use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
-use crate::listing::{self, Listings};
+use crate::listing::{self, Listed, Listings};
 use crate::service::MemberReport;
 use crate::shared::Watched;
 use crate::transport::{Credentials, Peers};
@@ -54,6 +54,9 @@ impl Watcher {
             number += 1;
             let impediment = self.impediment(&mut looking, number).await;
             let others = self.others().await;
+            if let Some((by, ..)) = others.iter().find(|(_, told, _)| told.has_removed_asker) {
+                self.log.set_removed(*by);
+            }
             let offsets: Vec<i64> = others.iter().map(|(_, _, offset)| *offset).collect();
             versions = self.versions(&others, &versions);
             listings = self.listings(&others, &mut heard, &listings);
@@ -83,8 +86,13 @@ impl Watcher {
         heard: &mut Listings,
         before: &[String],
     ) -> Vec<String> {
-        others.iter().for_each(|(id, report, _)| heard.hear(*id, &report.members));
-        let own = self.log.status().members.iter().map(|member| member.id).collect();
+        let (status, listed) = (self.log.status(), |report: &MemberReport| Listed {
+            at: report.listed_at,
+            members: report.members.iter().copied().collect(),
+        });
+        others.iter().for_each(|(id, report, _)| heard.hear(*id, listed(report)));
+        let members = status.members.iter().map(|member| member.id).collect();
+        let own = Listed { at: status.listed_at, members };
         let now = heard.differing(self.own.id, &own, &self.log.unlisted());
         listing::tell(before, &now);
         now

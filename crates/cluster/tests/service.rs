@@ -2,126 +2,30 @@
 #![allow(missing_docs, reason = "tests explain themselves by name")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-use cluster::transport::{AskError, Authority, Credentials, NodeIdentity};
-use cluster::{Node, Options, RaftLog, Service, ServiceParts};
-use environment::{SystemClock, Timestamp};
+use cluster::transport::AskError;
+use cluster::{Node, Service, ServiceParts};
 use history::log::conformance::{Bench, Ledger, check, check_faults, record_after};
 use history::log::{
-    CommitError, CommitLog, Decided, Difference, Durability, EncodedRecord, LogBatch, MemberChange,
-    NotNow, ReadLevel, Reign, Role, StateMachine,
+    CommitError, CommitLog, Decided, Difference, MemberChange, NotNow, ReadLevel, Reign, Role,
+    StateMachine,
 };
 use history::record::Origin;
 use history::recovery::StoreMachine;
 use history::test_support::Hooked;
 use journal::simulated::{Fault, SimDisk};
-use journal::{Disk, Journal, JournalError, JournalOptions, JournalPosition};
 use schema::{Change, Schema, SettingChange};
 use store::{IndexConfig, LogPosition, Lsn, Mark, Store, StoreOptions};
-use tempfile::TempDir;
-
-const CLUSTER: [u8; 16] = [7; 16];
-const PATIENCE: Duration = Duration::from_secs(60);
-/// When the certificates of the members were made.
-const ISSUED_AT: Timestamp = Timestamp(1_790_000_000_000_000);
-/// What all members have from the beginning.
-const BEGINNING: LogPosition = LogPosition { term: 1, index: 1 };
-
-fn open_journal(disk: &SimDisk) -> Arc<Journal> {
-    let disk = Arc::new(disk.clone()) as Arc<dyn Disk>;
-    let options = JournalOptions { segment_bytes: 16 * 4096, ..JournalOptions::new(CLUSTER) };
-    Arc::new(match Journal::open(Arc::clone(&disk), options.clone()) {
-        Ok((journal, _)) => journal,
-        Err(JournalError::Missing) => {
-            let journal = Journal::create(disk, options, 2).unwrap();
-            let LogPosition { term, index } = BEGINNING;
-            journal.reset_after(JournalPosition { term, index }).unwrap();
-            journal
-        }
-        Err(error) => panic!("{error}"),
-    })
-}
-
-/// The state that a member begins with.
-fn ledger() -> Arc<Ledger> {
-    let ledger = Ledger::default();
-    ledger.begin_at(BEGINNING);
-    Arc::new(ledger)
-}
-
-/// Members with their disks, addresses and certificates.
-struct Cluster {
-    certificates: TempDir,
-    disks: BTreeMap<u64, SimDisk>,
-    nodes: BTreeMap<u64, Node>,
-    listeners: BTreeMap<u64, TcpListener>,
-}
-
-impl Cluster {
-    fn new(count: u64) -> Self {
-        let certificates = tempfile::tempdir().unwrap();
-        let authority = Authority::new(CLUSTER, ISSUED_AT).unwrap();
-        let (mut nodes, mut listeners) = (BTreeMap::new(), BTreeMap::new());
-        for id in 1..=count {
-            let directory = certificates.path().join(id.to_string());
-            authority.issue(id, ISSUED_AT).unwrap().write(&directory).unwrap();
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap().to_string();
-            nodes.insert(id, Node { address, url: format!("ldap://node{id}") });
-            listeners.insert(id, listener);
-        }
-        let disks = (1..=count).map(|id| (id, SimDisk::new(id))).collect();
-        Self { certificates, disks, nodes, listeners }
-    }
-
-    fn start(&self, id: u64, state: Arc<dyn StateMachine>) -> Arc<Service> {
-        Service::start(self.parts(id, state)).unwrap()
-    }
-
-    /// Starts all of them, on the state that each is given, with their parts as `change` makes
-    /// them: each waits a while for the others.
-    fn start_all(
-        &self,
-        state: impl Fn(u64) -> Arc<dyn StateMachine>,
-        change: impl Fn(&mut ServiceParts),
-    ) -> BTreeMap<u64, Arc<Service>> {
-        std::thread::scope(|scope| {
-            let start = |id: u64| {
-                let mut parts = self.parts(id, state(id));
-                change(&mut parts);
-                (id, scope.spawn(|| Service::start(parts).unwrap()))
-            };
-            let started: Vec<_> = self.nodes.keys().map(|id| start(*id)).collect();
-            started.into_iter().map(|(id, start)| (id, start.join().unwrap())).collect()
-        })
-    }
-
-    fn parts(&self, id: u64, state: Arc<dyn StateMachine>) -> ServiceParts {
-        let identity = NodeIdentity { cluster: CLUSTER, node: id };
-        let directory = self.certificates.path().join(id.to_string());
-        // A copy: the others keep knocking while the member is not there.
-        let listener = self.listeners[&id].try_clone().unwrap();
-        let mut options = Options::new(id, self.nodes.clone(), id);
-        options.outcome_wait = Duration::from_millis(500);
-        ServiceParts {
-            options,
-            state,
-            journal: open_journal(&self.disks[&id]),
-            credentials: Credentials::load(&directory, identity, ISSUED_AT).unwrap(),
-            listener,
-            asked_here: Arc::new(|octets, done| done(octets)),
-            asks_version: 1,
-            clock: Arc::new(SystemClock::new()),
-            impediment: Arc::new(|| None),
-        }
-    }
-}
+use support::{
+    BEGINNING, Cluster, PATIENCE, barrier, commit, deciding, leader, ledger, open_journal, wait_for,
+};
 
 /// One member alone, as the suite wants it.
 struct OneMember(Cluster);
@@ -177,39 +81,6 @@ fn one_member_survives_faults() {
     for seed in 0..6 {
         check_faults(&|| one_member(seed), seed);
     }
-}
-
-/// Waits until one of them decides; which, and in which reign.
-fn deciding(logs: &[(u64, &Arc<RaftLog>)]) -> (u64, Reign) {
-    let (told, heard) = mpsc::channel();
-    for (id, log) in logs {
-        let (id, told) = (*id, told.clone());
-        log.watch(Box::new(move |role| {
-            if let Role::Deciding(reign) = role {
-                // Nobody listens any more after the first.
-                let _ = told.send((id, *reign));
-            }
-        }));
-    }
-    heard.recv_timeout(PATIENCE).unwrap()
-}
-
-fn leader(services: &BTreeMap<u64, Arc<Service>>) -> (u64, Reign) {
-    let logs: Vec<_> = services.iter().map(|(id, service)| (*id, service.log())).collect();
-    deciding(&logs.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>())
-}
-
-fn commit(log: &dyn CommitLog, reign: Reign, record: EncodedRecord) -> Result<Lsn, CommitError> {
-    let (told, heard) = mpsc::channel();
-    let batch = LogBatch { records: vec![record], durability: Durability::Synced };
-    log.commit(reign, batch, Box::new(move |outcome| told.send(outcome).unwrap()));
-    heard.recv_timeout(PATIENCE).unwrap()
-}
-
-fn barrier(log: &dyn CommitLog, level: ReadLevel) -> Lsn {
-    let (told, heard) = mpsc::channel();
-    log.barrier(level, Box::new(move |answer| told.send(answer).unwrap()));
-    heard.recv_timeout(PATIENCE).unwrap().unwrap()
 }
 
 #[test]
@@ -720,19 +591,6 @@ fn copies(of: &std::path::Path, count: u64) -> BTreeMap<u64, Compared> {
         (id, Compared { store, found: Arc::default() })
     });
     opened.collect()
-}
-
-/// Waits until `look` finds something.
-#[track_caller]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let step = Duration::from_millis(5);
-    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
-        if let Some(found) = look() {
-            return found;
-        }
-        std::thread::park_timeout(step);
-    }
-    panic!("waited in vain: {what}");
 }
 
 /// What it decided alone has numbers that the cluster gives as well.

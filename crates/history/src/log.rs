@@ -30,7 +30,8 @@ use crate::record::RECORD_LENGTH_MAX_BYTES;
 pub use journal::Durability;
 pub use local::Local;
 pub use members::{
-    Member, MemberChange, MemberState, MembersDone, MembersError, Membership, OnlySelf,
+    Member, MemberChange, MemberState, MembersChanged, MembersDone, MembersError, Membership,
+    OnlySelf,
 };
 pub use progress::LogProgress;
 

@@ -27,6 +27,8 @@ pub(crate) struct ClusterView {
     versions: Vec<String>,
     /// Which members list others than the one who tells.
     lists: Vec<String>,
+    /// Whether the one who tells was removed from the cluster.
+    removed: bool,
     members: Vec<Member>,
 }
 
@@ -34,6 +36,8 @@ pub(crate) struct ClusterView {
 struct Member {
     member: u64,
     role: String,
+    /// Whether it counts towards a majority.
+    voter: bool,
     term: Option<u64>,
     applied_lsn: Option<u64>,
     /// Changes that are visible on the leader and not there.
@@ -52,6 +56,8 @@ impl Member {
         Some(Self {
             member: count("member")?,
             role: text("role")?,
+            // Earlier releases have no others.
+            voter: text("voter").as_deref() != Some("0"),
             term: count("term"),
             applied_lsn: count("applied-lsn"),
             lag: count("lag"),
@@ -137,6 +143,7 @@ impl ClusterView {
                 .map(str::to_owned),
             versions: own.map(|own| texts(own, "versions")).unwrap_or_default(),
             lists: own.map(|own| texts(own, "lists")).unwrap_or_default(),
+            removed: own.and_then(|own| own.text("roster-cluster-role")) == Some("removed"),
             members,
         })
     }
@@ -186,6 +193,13 @@ impl ClusterView {
     /// What somebody should do, in sentences. `before` is what was seen a moment earlier: a lag
     /// that has grown since then grows.
     pub(crate) fn advice(&self, before: Option<&Self>) -> Vec<String> {
+        if self.removed {
+            return vec![format!(
+                "member {} was removed from the cluster: stop it; its machine can join again, as a \
+                 new member",
+                self.told_by
+            )];
+        }
         let earlier = |id| before.and_then(|before| before.lag_of(id));
         let of_members = self.members.iter().flat_map(|one| one.advice(earlier(one.member)));
         let told = self.lists.iter().chain(&self.versions).cloned();
@@ -202,13 +216,14 @@ impl ClusterView {
     }
 
     fn advice_of_all(&self) -> Option<String> {
-        let reachable = self.members.iter().filter(|member| member.role != UNREACHABLE).count();
-        let majority = self.members.len() / 2 + 1;
+        let voters: Vec<&Member> = self.members.iter().filter(|member| member.voter).collect();
+        let reachable = voters.iter().filter(|member| member.role != UNREACHABLE).count();
+        let majority = voters.len() / 2 + 1;
         if reachable < majority {
             return Some(format!(
                 "no majority: {reachable} of {} members answer and {majority} are needed; reads \
                  and binds go on, updates are answered unavailable until one more is started",
-                self.members.len()
+                voters.len()
             ));
         }
         let what = "no leader: an election takes a second or two; if it lasts, the members do not \
@@ -241,6 +256,7 @@ mod tests {
             lag: *lag,
             address: format!("192.0.2.{member}:7636"),
             failed: *role == "failed",
+            voter: *role != "learner",
             ..Member::default()
         });
         ClusterView {
@@ -250,6 +266,7 @@ mod tests {
             difference: None,
             versions: Vec::new(),
             lists: Vec::new(),
+            removed: false,
             members: members.collect(),
         }
     }
@@ -277,6 +294,11 @@ mod tests {
         assert!(advice[0].starts_with("no leader") && advice[1].contains("192.0.2.3:7636"));
         let few = view(&[("none", None), (UNREACHABLE, None), (UNREACHABLE, None)]);
         assert!(few.advice(None)[0].contains("1 of 3 members answer and 2 are needed"));
+        // Learners do not count.
+        let learners = view(&[("leader", Some(0)), ("learner", Some(0)), ("learner", Some(0))]);
+        assert!(learners.advice(None).is_empty());
+        let removed = ClusterView { removed: true, ..few.clone() };
+        assert!(removed.advice(None)[0].starts_with("member 1 was removed from the cluster: "));
         let failed = view(&[("leader", Some(0)), ("failed", Some(0)), ("follower", Some(0))]);
         assert!(failed.advice(None)[0].contains("the log of member 2 has failed"));
         let mut diverged = view(&[("leader", Some(0)), ("follower", None), ("follower", Some(0))]);

@@ -318,6 +318,71 @@ fn a_server_alone_is_told_apart_from_a_cluster_that_is_not_shown() {
     assert!(run.code == 2 && run.errors.contains("it is 1, 3 or 5"), "{run:?}");
 }
 
+/// The members of a demo, by the letters of a subcommand.
+fn change(demo: &Demo, node: &Node, arguments: &[&str]) -> Run {
+    let url = node.url();
+    let asked = [&["cluster"], arguments, &["-H", &url, "-w", &demo.password]].concat();
+    roster(&asked)
+}
+
+#[test]
+fn members_are_changed_while_the_cluster_runs() {
+    let demo = Demo::start(3);
+    let (leaders, others): (Vec<Node>, Vec<Node>) =
+        demo.nodes.iter().cloned().partition(|node| node.role == "leader");
+    let (leader, one, other) = (&leaders[0], &others[0], &others[1]);
+    let [first, second] = [one, other].map(|node| node.id.to_string());
+    let both = [first.as_str(), second.as_str()];
+
+    let run = change(&demo, one, &["transfer", &first]);
+    assert_eq!((run.code, &*run.output), (0, &*format!("member {first} leads now\n")), "{run:?}");
+    let run = change(&demo, leader, &["transfer", &first]);
+    assert_eq!((run.code, &*run.output), (0, &*format!("member {first} leads already\n")));
+    let run = change(&demo, other, &["promote", &first]);
+    assert_eq!((run.code, &*run.output), (0, &*format!("member {first} is a voter already\n")));
+
+    let run = change(&demo, other, &["demote", &first]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.errors.contains("demote or remove two members at once"), "{run:?}");
+    let run = change(&demo, leader, &["remove", "--yes", "9"]);
+    assert!(run.code == 1 && run.errors.contains("no member has the number 9"), "{run:?}");
+    let run = change(&demo, leader, &["remove", both[0], both[1]]);
+    assert!(run.code == 2 && run.errors.contains("say --yes"), "{run:?}");
+
+    // The one that leads is among them.
+    let run = change(&demo, other, &["demote", "--json", both[0], both[1]]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let told: serde_json::Value = serde_json::from_str(&run.output).unwrap();
+    assert_eq!(told["asked"]["change"], "demote");
+    wait_for("a leader and two learners", || {
+        let run = change(&demo, leader, &["status", "--json"]);
+        let told: serde_json::Value = serde_json::from_str(&run.output).ok()?;
+        let members = told["cluster"]["members"].as_array()?;
+        let is = |role| members.iter().filter(|member| member["role"] == role).count();
+        (is("leader") == 1 && is("learner") == 2).then_some(())
+    });
+    assert!(demo.modifies(one, PERSON, "by a learner"));
+    let run = change(&demo, one, &["promote", both[0], both[1]]);
+    assert_eq!(run.code, 0, "{run:?}");
+
+    let run = change(&demo, leader, &["remove", "--yes", both[0], both[1]]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(run.output, format!("members {} are removed\n", both.join(" and ")));
+    // It says so itself, takes no updates, and nobody waits for it.
+    wait_for("one that was removed", || {
+        let run = change(&demo, one, &["status"]);
+        run.errors.contains(&format!("member {first} was removed from the cluster")).then_some(())
+    });
+    assert!(!demo.modifies(one, PERSON, "by one that was removed"));
+    assert!(demo.modifies(leader, PERSON, "by the one that is left"));
+    let run = change(&demo, leader, &["status"]);
+    assert_eq!((run.code, run.output.lines().count()), (0, 2), "{run:?}");
+    let run = change(&demo, leader, &["remove", "--yes", &leader.id.to_string()]);
+    assert!(run.code == 1 && run.errors.contains("no voter would be left"), "{run:?}");
+    let anonymous = roster(&["cluster", "promote", &first, "-H", &leader.url()]);
+    assert!(anonymous.code == 1 && anonymous.errors.contains("config-write"), "{anonymous:?}");
+}
+
 /// A connection that sends controls and shows those of responses.
 struct Raw {
     stream: TcpStream,

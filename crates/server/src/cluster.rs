@@ -14,8 +14,10 @@ use ::cluster::transport::{AskError, Credentials, NodeIdentity};
 use ::cluster::{AskedHere, Impediment, Options, Service, ServiceParts, Status};
 use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone, PROTOCOL_VERSION};
-use directory::{ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog};
-use history::log::CommitLog;
+use directory::{
+    CHANGE_WAIT_MAX, ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog,
+};
+use history::log::{CommitLog, MembersError};
 use zeroize::Zeroizing;
 
 use self::monitor::Reports;
@@ -87,6 +89,7 @@ impl ClusterMember {
             let _ = self.way.pool.set(pool);
         }
         let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
+        let changing = Arc::clone(&self.way);
         let reports = Reports::new(Arc::clone(directory.clock()), self.way.silence_max);
         directory.show_cluster(ClusterTeller {
             own: Box::new(move || {
@@ -95,6 +98,10 @@ impl ClusterMember {
             }),
             members: Box::new(move || {
                 kept.service.get().map(|service| reports.members(service)).unwrap_or_default()
+            }),
+            change: Box::new(move |change, done| match changing.service.get() {
+                Some(service) => service.change_members(change, CHANGE_WAIT_MAX, done),
+                None => done(Err(MembersError::NotDeciding)),
             }),
         });
     }

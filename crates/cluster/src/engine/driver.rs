@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::log::{
-    BarrierDone, CommitDone, CommitError, LogBatch, MemberChange, MembersDone, MembersError,
-    NotNow, Reign, Role,
+    BarrierDone, CommitDone, CommitError, LogBatch, MembersError, NotNow, Reign, Role,
 };
 use openraft::alias::{JoinHandleOf, WatchReceiverOf};
 use openraft::async_runtime::WatchReceiver;
@@ -21,6 +20,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::acknowledger::Pending;
 use super::command::{Command, Standing, closed};
+use super::lag::Lag;
+use super::membership::{Followed, UnderWay};
 use super::watchdog::{Sight, Voter, Watchdog};
 use crate::asks::Asks;
 use crate::log_store::LogStore;
@@ -52,6 +53,12 @@ pub(super) struct Driver {
     pub(super) watchdog: Watchdog,
     /// Where the leader is asked.
     pub(super) asks: Asks,
+    /// Whether a change of the members is under way.
+    pub(super) changing: UnderWay,
+    /// How far learners are behind.
+    pub(super) lag: Lag,
+    /// Who takes part, as far as it was followed.
+    pub(super) followed: Option<Followed>,
 }
 
 impl Driver {
@@ -99,7 +106,7 @@ impl Driver {
             Command::ReadIndex(done) => self.read_index(done),
             Command::Forget => self.forget().await,
             Command::Retire => self.retire().await,
-            Command::Change { change, done } => self.change(change, done).await,
+            Command::Change { change, done } => self.change(change, done),
             Command::Close(_) => {}
         }
     }
@@ -182,21 +189,10 @@ impl Driver {
         let _ = self.raft.trigger().snapshot().await;
     }
 
-    async fn change(&self, change: MemberChange, done: MembersDone) {
-        match change {
-            MemberChange::Transfer { id } => {
-                let asked = self.raft.trigger().transfer_leader(id).await;
-                done(asked.map_err(|fatal| MembersError::Refused(fatal.to_string())));
-            }
-            MemberChange::Join { .. }
-            | MemberChange::Promote { .. }
-            | MemberChange::Remove { .. } => done(Err(MembersError::Unsupported)),
-        }
-    }
-
     /// Looks at what the engine says of itself.
     async fn look(&mut self) {
         let metrics = self.metrics.borrow_watched().clone();
+        self.follow_members(&metrics);
         let role = self.role(&metrics);
         if let Role::Failed(reason) = &role {
             self.shared.fail(reason.clone());
@@ -227,8 +223,7 @@ impl Driver {
     /// A leader that is heard again after it gave up a batch hands the lead over: in the next term
     /// that batch is either committed or gone.
     async fn renew(&mut self, metrics: &RaftMetrics<Types>) {
-        let heard = metrics.last_quorum_acked.map(|at| at.elapsed());
-        let is_led = heard.is_some_and(|age| age <= self.options.failover_after);
+        let is_led = quorum_age(metrics).is_some_and(|age| age <= self.options.failover_after);
         let is_due = self.renewed.is_none_or(|at| at.elapsed() > self.options.failover_after);
         if metrics.state == ServerState::Leader
             && is_led
@@ -251,17 +246,30 @@ impl Driver {
         self.watchdog.next(&others)
     }
 
+    /// The same, one of `allowed`.
+    pub(super) fn successor_among(
+        &self,
+        metrics: &RaftMetrics<Types>,
+        allowed: &BTreeSet<u64>,
+    ) -> Option<u64> {
+        let watched = self.shared.watched();
+        let mut others = voters(metrics, watched.fit.as_ref(), self.options.failover_after);
+        others.retain(|other| allowed.contains(&other.id));
+        self.watchdog.next(&others)
+    }
+
     /// Whether this server should lead, and what follows.
     async fn judge(&mut self) {
         let metrics = &self.metrics.borrow_watched().clone();
         let failover_after = self.options.failover_after;
         let is_leader = metrics.state == ServerState::Leader;
         let heard = match is_leader {
-            true => metrics.last_quorum_acked.map(|at| at.elapsed()),
+            true => quorum_age(metrics),
             false => self.shared.heard_age(),
         };
         let watched = self.shared.watched();
         self.look_for_room();
+        self.look_at_learners(metrics);
         let others = voters(metrics, watched.fit.as_ref(), failover_after);
         let verdict = self.watchdog.look(&Sight {
             now: Instant::now(),
@@ -282,7 +290,7 @@ impl Driver {
                 None => tracing::info!("nothing speaks against this server's leading any more"),
             }
         }
-        self.raft.runtime_config().elect(verdict.stands);
+        self.raft.runtime_config().elect(verdict.stands && !self.shared.is_removed());
         if let Some(successor) = verdict.successor {
             tracing::info!(successor, "the lead is handed over");
             // A failure shows in the metrics.
@@ -314,12 +322,12 @@ impl Driver {
         }
         match metrics.current_leader {
             Some(leader) if leader == metrics.id && metrics.state == ServerState::Leader => {
-                if let Some(at) = metrics.last_quorum_acked {
-                    self.shared.heard(Instant::now() - at.elapsed());
+                let heard = quorum_age(metrics);
+                if let Some(age) = heard {
+                    self.shared.heard(Instant::now() - age);
                 }
                 let applied = metrics.last_applied.map(|id| **id.committed_leader_id());
                 let is_current = applied == Some(metrics.current_term);
-                let heard = metrics.last_quorum_acked.map(|at| at.elapsed());
                 let is_led = heard.is_some_and(|age| age <= self.options.failover_after);
                 let is_over = self.shared.has_given_up(metrics.current_term);
                 match is_current && is_led && !is_over {
@@ -376,6 +384,15 @@ impl Driver {
             let _ = told.send(());
         }
     }
+}
+
+/// How long ago a majority answered the leader; one that is the only voter is its own.
+pub(super) fn quorum_age(metrics: &RaftMetrics<Types>) -> Option<Duration> {
+    let mut voters = metrics.membership_config.membership().voter_ids();
+    if voters.all(|id| id == metrics.id) {
+        return Some(Duration::ZERO);
+    }
+    metrics.last_quorum_acked.map(|at| at.elapsed())
 }
 
 /// The other voters, as the leader knows them.

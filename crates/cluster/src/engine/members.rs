@@ -7,11 +7,12 @@ use history::log::{
 };
 use openraft::alias::WatchReceiverOf;
 use openraft::async_runtime::WatchReceiver;
-use openraft::{Instant as _, RaftMetrics};
+use openraft::{RaftMetrics, ServerState};
 use store::Lsn;
 use tokio::sync::mpsc;
 
 use super::command::Command;
+use super::driver::quorum_age;
 use crate::shared::{Compared, Shared};
 use crate::types::Types;
 
@@ -58,6 +59,13 @@ pub struct Status {
     pub listings: Vec<String>,
     /// All that take part, by number.
     pub members: Vec<MemberStatus>,
+    /// Where the log says for good who takes part, as the journal counts; 0 for those with whom the
+    /// cluster began.
+    pub listed_at: u64,
+    /// Whether no change of the members is under way.
+    pub is_settled: bool,
+    /// Whether it was removed from the cluster.
+    pub is_removed: bool,
 }
 
 /// How a member is doing.
@@ -75,7 +83,7 @@ pub struct MemberStatus {
     pub matched_index: Option<u64>,
 }
 
-/// Who takes part, as the engine knows.
+/// Who takes part, as the engine knows, and how that changes.
 #[derive(Clone)]
 pub(super) struct Members {
     pub(super) commands: mpsc::UnboundedSender<Command>,
@@ -86,6 +94,7 @@ impl Members {
     pub(super) fn status(&self, shared: &Shared) -> Status {
         let metrics = self.metrics.borrow_watched().clone();
         let index = |id: u64| id + 1;
+        let is_leader = metrics.state == ServerState::Leader;
         let committed = metrics.local_committed.map(|id| index(id.index));
         let Compared { alike, difference } = shared.last_compared();
         Status {
@@ -96,7 +105,7 @@ impl Members {
             applied: shared.progress.applied(),
             last_index: metrics.last_log_index.map_or(0, index),
             committed_index: committed.unwrap_or(0),
-            quorum_age: metrics.last_quorum_acked.map(|at| at.elapsed()),
+            quorum_age: is_leader.then(|| quorum_age(&metrics)).flatten(),
             heard_age: shared.heard_age(),
             has_caught_up: shared.has_caught_up(),
             voids: shared.voids(),
@@ -107,6 +116,9 @@ impl Members {
             versions: shared.watched().versions.clone(),
             listings: shared.watched().listings.clone(),
             members: self.members(&metrics),
+            listed_at: shared.listed().index,
+            is_settled: is_settled(&metrics),
+            is_removed: shared.is_removed(),
         }
     }
 
@@ -134,6 +146,12 @@ impl Members {
         };
         membership.nodes().map(status).collect()
     }
+}
+
+/// Whether there is one set of voters, and the log says so for good.
+fn is_settled(metrics: &RaftMetrics<Types>) -> bool {
+    let (newest, settled) = (&metrics.membership_config, &metrics.committed_membership_config);
+    newest.log_id() == settled.log_id() && newest.membership().get_joint_config().len() == 1
 }
 
 impl Membership for Members {

@@ -245,6 +245,7 @@ impl Seen {
             reads: state.reads.len(),
             local_reads: state.local_reads,
             crashes: 0,
+            changes: 0,
             trace: state.trace,
         }
     }

@@ -1,9 +1,11 @@
 //! What goes wrong, by chance.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use history::log::{CommitLog as _, MemberChange, Role};
+use history::log::{CommitLog as _, MemberChange, MemberState, MembersChanged, MembersError, Role};
 use openraft::rt::AsyncRuntime as _;
 use tokio::time::sleep;
 
@@ -15,8 +17,11 @@ const KINDS: u64 = 27;
 
 /// Lets one thing go wrong, or get well again.
 pub(super) async fn one(world: &mut World) {
-    let any = 1 + world.dice.below(world.kind.nodes);
+    let any = any(world);
     let leader = leader(world).unwrap_or(any);
+    if world.kind.changes && world.dice.percent(60) {
+        return change(world, leader);
+    }
     let kind = world.dice.below(KINDS);
     world.seen.note(&format!("fault {kind}, leader {leader}, any {any}"));
     match kind {
@@ -26,7 +31,7 @@ pub(super) async fn one(world: &mut World) {
         19 => {
             if let Some(log) = world.members[&leader].log() {
                 let change = MemberChange::Transfer { id: any };
-                log.members().change(change, Box::new(|_| ()));
+                log.members().change(change, Box::new(drop));
             }
         }
         20 => step_clock(world, any),
@@ -37,6 +42,52 @@ pub(super) async fn one(world: &mut World) {
             world.revive().await;
         }
     }
+}
+
+/// Any node.
+fn any(world: &World) -> u64 {
+    let at = world.dice.below(world.members.len() as u64) as usize;
+    *world.members.keys().nth(at).unwrap()
+}
+
+/// The one after it, and after the last the first.
+fn next(world: &World, id: u64) -> u64 {
+    let mut behind = world.members.range(id + 1..).chain(world.members.iter());
+    *behind.next().unwrap().0
+}
+
+/// Asks for a change of the members; what comes of it shows later.
+fn change(world: &World, leader: u64) {
+    let Some((members, _)) = world.listed() else { return };
+    let of = |state: MemberState| -> Vec<u64> {
+        members.iter().filter(|member| member.state == state).map(|member| member.id).collect()
+    };
+    let (voters, learners) = (of(MemberState::Voter), of(MemberState::Learner));
+    let one = |of: &[u64]| of.get(world.dice.below(of.len() as u64) as usize).copied();
+    let two = |of: &[u64]| -> BTreeSet<u64> { of.iter().take(2).copied().collect() };
+    let (voter, learner) = (one(&voters), one(&learners));
+    let change = match (world.dice.below(8), voter, learner) {
+        (0..3, Some(old), Some(new)) => MemberChange::Replace { old, new },
+        (3, ..) => MemberChange::Promote { ids: two(&learners) },
+        (4, ..) => MemberChange::Demote { ids: two(&voters) },
+        (5, _, Some(id)) => MemberChange::Remove { ids: [id].into() },
+        (6, Some(id), _) => MemberChange::Transfer { id },
+        _ if learners.len() < 3 => {
+            let address = format!("joined{}", world.dice.below(u64::MAX));
+            MemberChange::Join { address, url: String::new() }
+        }
+        _ => MemberChange::Promote { ids: two(&learners) },
+    };
+    world.seen.note(&format!("{change:?} of {leader}"));
+    let Some(log) = world.members[&leader].log() else { return };
+    let (seen, changes) = (Arc::clone(&world.seen), Arc::clone(&world.changes));
+    let done = move |outcome: Result<MembersChanged, MembersError>| {
+        seen.note(&format!("{outcome:?}"));
+        if matches!(outcome, Ok(MembersChanged::Done | MembersChanged::Joined(_))) {
+            changes.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    log.members().change(change, Box::new(done));
 }
 
 fn leader(world: &World) -> Option<u64> {
@@ -69,7 +120,6 @@ async fn restart(world: &mut World, ids: &[u64], most: Duration) {
 }
 
 fn network(world: &World, kind: u64, leader: u64, any: u64) {
-    let nodes = world.kind.nodes;
     match kind {
         6 => isolate(world, leader, true, true),
         7 => isolate(world, leader, true, false),
@@ -81,8 +131,9 @@ fn network(world: &World, kind: u64, leader: u64, any: u64) {
         12 => {
             // The leader reaches one other alone, and that one all of them.
             isolate(world, leader, true, true);
-            world.network.mend(leader, 1 + leader % nodes);
-            world.network.mend(1 + leader % nodes, leader);
+            let other = next(world, leader);
+            world.network.mend(leader, other);
+            world.network.mend(other, leader);
         }
         13 => flap(world, leader, any),
         _ => {
@@ -112,7 +163,7 @@ fn cut_both(world: &World, one: u64, other: u64) {
 
 /// Cuts all between two halves, but what `bridge` sends and is sent.
 fn halves(world: &World, bridge: Option<u64>) {
-    let border = 1 + world.dice.below(world.kind.nodes);
+    let border = any(world);
     let parted = |id: &u64| Some(*id) != bridge;
     for from in world.members.keys().copied().filter(parted) {
         let across = |to: &u64| (*to <= border) != (from <= border);
@@ -173,7 +224,7 @@ async fn stall_and_restart(world: &mut World, leader: u64, any: u64) {
 /// A follower applies what its own disk has not yet, and what the others have not heard to be
 /// committed. Then its power fails, and that of the leader; another one leads first.
 async fn lose_unheard(world: &mut World, leader: u64, any: u64) {
-    let follower = if any == leader { 1 + leader % world.kind.nodes } else { any };
+    let follower = if any == leader { next(world, leader) } else { any };
     world.members[&follower].disk.stall(true);
     let pause = world.dice.duration(Duration::ZERO, Duration::from_millis(20));
     sleep(pause).await;

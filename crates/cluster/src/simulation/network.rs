@@ -69,6 +69,11 @@ impl Network {
         self.links().nodes.insert(id, reached);
     }
 
+    /// One more node, with its clock.
+    pub(super) fn add(&self, id: u64, clock: Clock) {
+        self.links().clocks.insert(id, clock);
+    }
+
     pub(super) fn begin(&self, id: u64, life: u64) {
         self.links().lives.insert(id, life);
     }

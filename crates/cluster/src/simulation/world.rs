@@ -1,12 +1,14 @@
 //! The nodes, and a run from the beginning to the checks.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use environment::Chance as _;
 use environment::SeededChance;
-use history::log::{CommitLog as _, Role, StateMachine as _};
+use history::log::{CommitLog as _, MemberState, Role, StateMachine as _};
+use openraft::alias::JoinHandleOf;
 use openraft::rt::AsyncRuntime as _;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -19,12 +21,12 @@ use super::network::{Link, Network};
 use super::runtime::Clock;
 use super::state::{self, BEGINNING, State};
 use crate::asks::Asks;
-use crate::engine::{self, Parts, RaftLog, caught_up};
+use crate::engine::{self, MemberStatus, Parts, RaftLog, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::options::Options;
 use crate::simulated::SimulatedLog;
-use crate::types::{Node, Runtime};
+use crate::types::{Node, Runtime, Types};
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +35,18 @@ pub(super) struct Kind {
     /// How many faults there are before everything heals.
     pub(super) faults: usize,
     pub(super) plant: Option<Plant>,
+    /// Whether the members change meanwhile.
+    pub(super) changes: bool,
 }
 
 impl Kind {
     pub(super) const fn nodes(nodes: u64) -> Self {
-        Self { nodes, faults: 10, plant: None }
+        Self { nodes, faults: 10, plant: None, changes: false }
+    }
+
+    /// The members change while things go wrong.
+    pub(super) const fn changing(nodes: u64) -> Self {
+        Self { faults: 30, changes: true, ..Self::nodes(nodes) }
     }
 }
 
@@ -149,9 +158,21 @@ pub(super) struct World {
     pub(super) members: BTreeMap<u64, Arc<Member>>,
     pub(super) seen: Arc<Seen>,
     pub(super) crashes: usize,
+    /// Changes of the members that came to their end.
+    pub(super) changes: Arc<AtomicUsize>,
     seed: u64,
+    /// How far clocks are too slow or too fast, in parts of a thousand.
+    drift: u64,
     clocks: BTreeMap<u64, Clock>,
-    _folder: TempDir,
+    began: Instant,
+    tasks: Vec<JoinHandleOf<Types, ()>>,
+    template: Arc<TempDir>,
+    folder: TempDir,
+}
+
+/// A clock that is as wrong as `drift` allows.
+fn clock(dice: &Dice, drift: u64) -> Clock {
+    Clock::new(1000 - drift + dice.below(2 * drift + 1))
 }
 
 impl World {
@@ -160,34 +181,64 @@ impl World {
         let (template, folder) = (state::template(), state::folder());
         // In half of the runs the clocks are up to a tenth too slow or too fast.
         let drift = if dice.percent(50) { 100 } else { 0 };
-        let clocks: BTreeMap<_, _> = (1..=kind.nodes)
-            .map(|id| (id, Clock::new(1000 - drift + dice.below(2 * drift + 1))))
-            .collect();
+        let clocks: BTreeMap<_, _> = (1..=kind.nodes).map(|id| (id, clock(&dice, drift))).collect();
         let network = Network::new(dice.clone(), clocks.clone(), kind.plant);
-        let syncs = Duration::from_micros(200)..=Duration::from_millis(8);
-        let began = Instant::now();
-        let member = |id: u64| {
-            let place = folder.path().join(id.to_string());
-            std::fs::create_dir(&place).unwrap();
-            let skips = kind.plant == Some(Plant::SkipsChanges) && id == 1;
-            let state = State::first(&template.path().join("data"), &place, skips);
-            let member = Member {
-                id,
-                disk: SimulatedLog::new(dice.below(u64::MAX), syncs.clone()),
-                plant: kind.plant,
-                ahead: Mutex::new(Duration::from_secs(3600)),
-                began,
-                state: Mutex::new(Arc::new(state)),
-                running: Mutex::default(),
-                life: Mutex::default(),
-                served: Mutex::default(),
-            };
-            (id, Arc::new(member))
+        let mut world = Self {
+            kind,
+            dice,
+            network,
+            members: BTreeMap::new(),
+            seen: Arc::new(Seen::new(kind.plant)),
+            crashes: 0,
+            changes: Arc::default(),
+            seed,
+            drift,
+            clocks,
+            began: Instant::now(),
+            tasks: Vec::new(),
+            template,
+            folder,
         };
-        let members = (1..=kind.nodes).map(member).collect();
-        let seen = Arc::new(Seen::new(kind.plant));
-        let crashes = 0;
-        Self { kind, dice, network, members, seen, crashes, seed, clocks, _folder: folder }
+        (1..=kind.nodes).for_each(|id| world.make(id));
+        world
+    }
+
+    /// A node that has what all have from the start.
+    fn make(&mut self, id: u64) {
+        let place = self.folder.path().join(id.to_string());
+        std::fs::create_dir(&place).unwrap();
+        let skips = self.kind.plant == Some(Plant::SkipsChanges) && id == 1;
+        let state = State::first(&self.template.path().join("data"), &place, skips);
+        let syncs = Duration::from_micros(200)..=Duration::from_millis(8);
+        let member = Member {
+            id,
+            disk: SimulatedLog::new(self.dice.below(u64::MAX), syncs),
+            plant: self.kind.plant,
+            ahead: Mutex::new(Duration::from_secs(3600)),
+            began: self.began,
+            state: Mutex::new(Arc::new(state)),
+            running: Mutex::default(),
+            life: Mutex::default(),
+            served: Mutex::default(),
+        };
+        self.members.insert(id, Arc::new(member));
+    }
+
+    /// The clients of a node begin.
+    fn attend(&mut self, id: u64) {
+        let member = &self.members[&id];
+        let parts = || {
+            let dice = Dice::new(self.dice.below(u64::MAX));
+            (Arc::clone(member), Arc::clone(&self.seen), dice)
+        };
+        let (one, seen, dice) = parts();
+        self.tasks.push(Runtime::spawn(clients::write(one, seen, dice)));
+        let (one, seen, dice) = parts();
+        self.tasks.push(Runtime::spawn(clients::read(one, seen, dice)));
+        let (one, seen, dice) = parts();
+        self.tasks.push(Runtime::spawn(clients::follow(one, seen, dice)));
+        let (one, seen, dice) = parts();
+        self.tasks.push(Runtime::spawn(clients::flush(one, seen, dice)));
     }
 
     pub(super) async fn run(mut self) -> Summary {
@@ -195,30 +246,18 @@ impl World {
             self.prepare(id).await;
             self.start(id).await;
         }
-        let mut tasks = Vec::new();
-        for member in self.members.values() {
-            let parts = || {
-                let dice = Dice::new(self.dice.below(u64::MAX));
-                (Arc::clone(member), Arc::clone(&self.seen), dice)
-            };
-            let (one, seen, dice) = parts();
-            tasks.push(Runtime::spawn(clients::write(one, seen, dice)));
-            let (one, seen, dice) = parts();
-            tasks.push(Runtime::spawn(clients::read(one, seen, dice)));
-            let (one, seen, dice) = parts();
-            tasks.push(Runtime::spawn(clients::follow(one, seen, dice)));
-            let (one, seen, dice) = parts();
-            tasks.push(Runtime::spawn(clients::flush(one, seen, dice)));
-        }
+        (1..=self.kind.nodes).for_each(|id| self.attend(id));
         for _ in 0..self.kind.faults {
             let pause = self.dice.duration(Duration::from_millis(100), Duration::from_millis(1800));
             sleep(pause).await;
             faults::one(&mut self).await;
+            self.admit().await;
             self.seen.check_logs(&self.members);
         }
         self.heal().await;
+        self.part().await;
         self.seen.stop();
-        for task in tasks {
+        for task in std::mem::take(&mut self.tasks) {
             task.await.unwrap();
         }
         self.settle().await;
@@ -227,7 +266,58 @@ impl World {
             let log = member.running.lock().unwrap().take();
             drop(log);
         }
-        Summary { crashes: self.crashes, ..self.seen.summary() }
+        let changes = self.changes.load(Ordering::Relaxed);
+        Summary { crashes: self.crashes, changes, ..self.seen.summary() }
+    }
+
+    /// Nodes that joined are started.
+    async fn admit(&mut self) {
+        let listed = self.listed().map(|(members, _)| members).unwrap_or_default();
+        for id in listed.into_iter().map(|member| member.id) {
+            if !self.members.contains_key(&id) {
+                let clock = clock(&self.dice, self.drift);
+                self.clocks.insert(id, clock);
+                self.network.add(id, clock);
+                self.make(id);
+                self.prepare(id).await;
+                self.start(id).await;
+                self.attend(id);
+            }
+        }
+    }
+
+    /// Who takes part, as whoever decides says, and whether that is so for good.
+    pub(super) fn listed(&self) -> Option<(Vec<MemberStatus>, bool)> {
+        let logs = self.members.values().filter_map(|member| member.log());
+        let deciding = logs.filter(|log| matches!(log.role(), Role::Deciding(_)));
+        let status = deciding.map(|log| log.status()).max_by_key(|status| status.term)?;
+        Some((status.members, status.is_settled))
+    }
+
+    /// When nothing goes wrong any more, those that take part are told from those that do not:
+    /// these go.
+    async fn part(&mut self) {
+        let began = Instant::now();
+        let members = loop {
+            if let Some((members, true)) = self.listed() {
+                break members;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(120),
+                "no change of the members comes to an end"
+            );
+            self.revive().await;
+            sleep(Duration::from_millis(50)).await;
+        };
+        self.admit().await;
+        let gone = |id: &u64| members.iter().all(|member| member.id != *id);
+        let gone: Vec<u64> = self.members.keys().copied().filter(gone).collect();
+        for id in gone {
+            self.crash(id);
+            self.members.remove(&id);
+        }
+        let voters = members.iter().filter(|member| member.state == MemberState::Voter).count();
+        assert!(voters % 2 == 1, "{voters} voters");
     }
 
     /// The log begins behind what all nodes have from the start.
@@ -247,9 +337,9 @@ impl World {
             *life += 1;
             *life
         };
-        let members = self.members.keys().map(|id| {
+        let members = (1..=self.kind.nodes).map(|id| {
             let node = Node { address: format!("node{id}"), url: format!("ldap://node{id}") };
-            (*id, node)
+            (id, node)
         });
         let seed = self.seed.wrapping_mul(1009).wrapping_add(id * 31 + life);
         let mut options = Options::new(id, members.collect(), seed);

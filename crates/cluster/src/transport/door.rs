@@ -39,6 +39,11 @@ impl MemberAddresses {
         lock(&self.0).insert((node, side), address.to_canonical());
     }
 
+    /// A member is one no more.
+    pub(crate) fn forget(&self, node: u64) {
+        lock(&self.0).retain(|(known, _), _| *known != node);
+    }
+
     fn contains(&self, address: IpAddr) -> bool {
         lock(&self.0).values().any(|known| *known == address.to_canonical())
     }

@@ -18,6 +18,12 @@ pub trait Handler: Send + Sync + 'static {
     /// The term of this node, as far as it is known; it may be behind.
     fn term(&self) -> u64;
 
+    /// Whether node `from` is one of the cluster, as far as is known here. One that was removed is
+    /// let in for asks alone, so that it can be told.
+    fn hears(&self, _from: u64) -> bool {
+        true
+    }
+
     /// Entries for the log, and heartbeats, of node `from`.
     fn append(&self, from: u64, request: AppendRequest) -> Responding<AppendResponse>;
 
@@ -53,6 +59,10 @@ impl EngineHandler {
 impl Handler for EngineHandler {
     fn term(&self) -> u64 {
         self.receiver.term()
+    }
+
+    fn hears(&self, from: u64) -> bool {
+        !self.receiver.has_removed(from)
     }
 
     fn append(&self, _: u64, request: AppendRequest) -> Responding<AppendResponse> {

@@ -93,6 +93,15 @@ impl Link {
         }
     }
 
+    /// Nobody wants the node any more: a connection to it is closed.
+    pub(crate) fn end(&self, reason: &str) {
+        let mut state = self.state();
+        if let Phase::Open { connection, .. } = &state.phase {
+            connection.close(reason);
+            state.phase = Phase::Idle;
+        }
+    }
+
     /// The connection, made if there is none.
     ///
     /// # Errors

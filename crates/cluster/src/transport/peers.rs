@@ -59,7 +59,22 @@ impl Peers {
 
     /// A node is no longer one of the cluster.
     pub fn forget(&self, node: u64) {
-        self.links().remove(&node);
+        self.addresses.forget(node);
+        if let Some(links) = self.links().remove(&node) {
+            for link in [links.votes, links.log, links.asks] {
+                link.end("the node was removed from the cluster");
+            }
+        }
+    }
+
+    /// The other nodes are these from now on, with their addresses.
+    pub(crate) fn follow(&self, others: &BTreeMap<u64, String>) {
+        let gone: Vec<u64> = {
+            let links = self.links();
+            links.keys().filter(|node| !others.contains_key(node)).copied().collect()
+        };
+        gone.into_iter().for_each(|node| self.forget(node));
+        others.iter().for_each(|(node, address)| self.know(*node, address));
     }
 
     /// Sends octets to the handler of asks of a node, and waits for what it says, no longer than

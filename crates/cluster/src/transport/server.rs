@@ -149,7 +149,9 @@ fn begin(connections: &mut JoinSet<()>, stream: TcpStream, from: IpAddr, shared:
         match admitted {
             Ok(admitted) => {
                 linger(admitted.stream.get_ref().0, None);
-                shared.members.note(admitted.node, Side::There, from);
+                if shared.handler.hears(admitted.node) {
+                    shared.members.note(admitted.node, Side::There, from);
+                }
                 converse(admitted, from, &shared).await;
             }
             Err(reason) => shared.strangers.refuse(from, &reason),
@@ -178,12 +180,17 @@ async fn admit(stream: TcpStream, shared: &Shared) -> Result<Admitted, String> {
     if greeting.from.cluster == own.cluster && !is_node(certificate, greeting.from) {
         return Err("it says that it is another node than its certificate".to_owned());
     }
-    let (purpose, welcome) = greeting.response(own);
+    let (purpose, mut welcome) = greeting.response(own);
+    // One that was removed is told so when it asks, and heard for nothing else.
+    let is_heard =
+        matches!(purpose, None | Some(Purpose::Asks)) || shared.handler.hears(greeting.from.node);
+    welcome.is_welcome &= is_heard;
     stream.write_all(&welcome.encode()).await.map_err(text)?;
     stream.flush().await.map_err(text)?;
-    let Some(purpose) = purpose else {
+    let Some(purpose) = purpose.filter(|_| is_heard) else {
         stream.shutdown().await.map_err(text)?;
         return Err(match greeting.protocol {
+            PROTOCOL if !is_heard => format!("node {} was removed", greeting.from.node),
             PROTOCOL => "it wants another node or cluster".to_owned(),
             theirs => format!(
                 "node {} speaks version {theirs} of the protocol, and this one version {PROTOCOL}",

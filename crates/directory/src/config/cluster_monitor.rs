@@ -68,6 +68,7 @@ fn member(source: &BranchSource<'_>, state: ClusterMemberState) -> Entry {
         .entry(&format!("cn={},{CLUSTER_MONITOR_DN}", state.member), &["top", "extensibleObject"])
         .value("roster-cluster-member", &state.member.to_string())
         .value("roster-cluster-role", state.role)
+        .value("roster-cluster-voter", if state.is_voter { "1" } else { "0" })
         .values("roster-cluster-term", known(state.term))
         .values("roster-cluster-applied-lsn", known(state.applied_lsn))
         .values("roster-cluster-committed-index", known(state.committed_index))

@@ -7,6 +7,7 @@
 use std::sync::OnceLock;
 
 use environment::Timestamp;
+use history::log::{MemberChange, MembersDone};
 
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
@@ -140,7 +141,7 @@ pub type Closer = Box<dyn Fn(u64, &str) -> bool + Send + Sync>;
 pub struct ClusterState {
     /// Its number.
     pub member: u64,
-    /// `leader`, `follower`, `learner`, `failed`, or `none` while nobody leads.
+    /// `leader`, `follower`, `learner`, `failed`, `removed`, or `none` while nobody leads.
     pub role: &'static str,
     /// Who leads, where that is known.
     pub leader: Option<u64>,
@@ -182,6 +183,8 @@ pub struct ClusterMemberState {
     pub member: u64,
     /// `leader`, `follower`, `learner`, `failed`, `unreachable`, or `none` while nobody leads.
     pub role: &'static str,
+    /// Whether it counts towards a majority.
+    pub is_voter: bool,
     /// Where the other members reach it.
     pub address: String,
     /// Where clients reach it.
@@ -208,6 +211,8 @@ pub struct ClusterTeller {
     pub own: Box<dyn Fn() -> Option<ClusterState> + Send + Sync>,
     /// All members, by number. It may wait for a second, for those that do not answer.
     pub members: Box<dyn Fn() -> Vec<ClusterMemberState> + Send + Sync>,
+    /// Has whoever leads change who takes part. It never waits.
+    pub change: Box<dyn Fn(MemberChange, MembersDone) + Send + Sync>,
 }
 
 const SECONDS_PER_DAY: i64 = 86_400;

@@ -39,7 +39,7 @@ impl Snapshot {
     }
 
     /// The old pages may be reused.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.reader.release();
     }
 

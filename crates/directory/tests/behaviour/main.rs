@@ -11,6 +11,7 @@ mod authentication;
 mod binds_under_policy;
 mod canceling;
 mod chains;
+mod change_members;
 mod counting;
 mod durable;
 mod explain;

@@ -10,6 +10,7 @@ mod faults;
 mod ledger;
 mod script;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use store::Lsn;
 
-use super::{CommitError, CommitLog, Durability, NotNow, ReadLevel, Reign, Role};
+use super::{CommitError, CommitLog, Durability, MemberChange, NotNow, ReadLevel, Reign, Role};
 
 pub use faults::check_faults;
 pub use ledger::Ledger;
@@ -72,6 +73,7 @@ const CASES: &[fn(&mut dyn Bench)] = &[
     a_failure_leaves_the_outcome_unknown,
     a_full_medium_refuses_and_goes_on,
     the_role_is_told,
+    the_last_member_stays,
 ];
 
 fn batches_are_done_in_order(bench: &mut dyn Bench) {
@@ -328,6 +330,28 @@ fn a_full_medium_refuses_and_goes_on(bench: &mut dyn Bench) {
     script.stop();
     script.restart(bench);
     script.check_ledger();
+}
+
+fn the_last_member_stays(bench: &mut dyn Bench) {
+    let script = Script::start(bench);
+    let log = script.log();
+    let members = log.members().list();
+    let ids: BTreeSet<u64> = members.iter().map(|member| member.id).collect();
+    let unknown = ids.last().map_or(1, |last| last + 1);
+    let impossible = [
+        MemberChange::Remove { ids: ids.clone() },
+        MemberChange::Demote { ids },
+        MemberChange::Promote { ids: [unknown].into() },
+        MemberChange::Transfer { id: unknown },
+    ];
+    for change in impossible {
+        let (told, heard) = mpsc::sync_channel(1);
+        log.members().change(change.clone(), Box::new(move |outcome| drop(told.send(outcome))));
+        let outcome = heard.recv_timeout(PATIENCE).expect("a change is answered");
+        assert!(outcome.is_err(), "{change:?}");
+    }
+    assert_eq!(log.members().list(), members);
+    assert_eq!(log.role(), Role::Deciding(script.reign));
 }
 
 fn the_role_is_told(bench: &mut dyn Bench) {

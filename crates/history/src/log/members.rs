@@ -3,6 +3,7 @@
 //! Invariant: an engine without others answers every change with
 //! [`MembersError::Unsupported`], and lists itself.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The part one machine plays.
@@ -28,20 +29,34 @@ pub struct Member {
 /// A change of who takes part.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MemberChange {
-    /// A new learner.
+    /// A new learner, under a number that none ever had.
     Join {
         /// Where the others reach it.
         address: String,
+        /// Where clients reach it, as an LDAP URL; empty when they do not.
+        url: String,
     },
-    /// A learner becomes a voter.
+    /// Learners become voters, all at once.
     Promote {
-        /// Which one.
-        id: u64,
+        /// Which ones.
+        ids: BTreeSet<u64>,
     },
-    /// It takes part no more.
+    /// Voters become learners, all at once.
+    Demote {
+        /// Which ones.
+        ids: BTreeSet<u64>,
+    },
+    /// They take part no more, and never again under these numbers.
     Remove {
-        /// Which one.
-        id: u64,
+        /// Which ones.
+        ids: BTreeSet<u64>,
+    },
+    /// A learner becomes a voter at the moment when a voter ceases to be one and to take part.
+    Replace {
+        /// The voter.
+        old: u64,
+        /// The learner.
+        new: u64,
     },
     /// It decides from now on.
     Transfer {
@@ -50,8 +65,19 @@ pub enum MemberChange {
     },
 }
 
+/// What came of a change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MembersChanged {
+    /// It is in force.
+    Done,
+    /// It was so already.
+    AlreadySo,
+    /// The learner that joined has this number.
+    Joined(u64),
+}
+
 /// Takes the outcome of a change.
-pub type MembersDone = Box<dyn FnOnce(Result<(), MembersError>) + Send>;
+pub type MembersDone = Box<dyn FnOnce(Result<MembersChanged, MembersError>) + Send>;
 
 /// Who takes part, and how that changes.
 pub trait Membership: Send + Sync {
@@ -62,13 +88,17 @@ pub trait Membership: Send + Sync {
     fn change(&self, change: MemberChange, done: MembersDone);
 }
 
-/// Why a change of the members did not happen.
+/// Why a change of the members is not known to have happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MembersError {
     /// The engine knows no others.
     Unsupported,
-    /// It would be wrong, in a sentence.
+    /// It would be wrong, in a sentence; nothing happened.
     Refused(String),
+    /// Another member decides, or none; nothing happened. It can be asked of whoever decides.
+    NotDeciding,
+    /// It may have happened or not, or in part; why, in a sentence. It can be asked for again.
+    Unknown(String),
 }
 
 impl fmt::Display for MembersError {
@@ -76,6 +106,8 @@ impl fmt::Display for MembersError {
         match self {
             Self::Unsupported => f.write_str("this server is alone by design"),
             Self::Refused(reason) => f.write_str(reason),
+            Self::NotDeciding => f.write_str("this member does not lead"),
+            Self::Unknown(reason) => write!(f, "the outcome is not known: {reason}"),
         }
     }
 }

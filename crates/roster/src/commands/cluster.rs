@@ -1,4 +1,5 @@
-//! `roster cluster`: making a cluster out of a data directory, and how a running one is doing.
+//! `roster cluster`: making a cluster out of a data directory, how a running one is doing, and
+//! changing who takes part in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -9,12 +10,14 @@ use clap::{Args, Subcommand};
 
 use crate::cluster_setup::{self, NewMember, listen_address};
 use crate::cluster_status::ClusterView;
+use crate::commands::cluster_members::{self, Demote, Promote, Remove, Replace, Transfer};
 use crate::connect::ManyServers;
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output;
 
-/// Make a cluster of servers that hold one directory, and show how it is doing.
+/// Make a cluster of servers that hold one directory, show how it is doing, and change who takes
+/// part.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Options {
@@ -29,12 +32,19 @@ Examples:
     --member '2 192.0.2.2:7636 ldap://192.0.2.2:389' \\
     --member '3 192.0.2.3:7636 ldap://192.0.2.3:389'
   roster cluster status -H ldap://192.0.2.1 -H ldap://192.0.2.2 -W
-  roster cluster status --json -H ldapi://%2Fvar%2Flib%2Froster%2Fldapi";
+  roster cluster status --json -H ldapi://%2Fvar%2Flib%2Froster%2Fldapi
+  roster cluster transfer -H ldap://192.0.2.1 -W 2
+  roster cluster replace -H ldap://192.0.2.1 -W 3 65612";
 
 #[derive(Debug, Subcommand)]
 enum Action {
     Status(Status),
     Init(Init),
+    Promote(Promote),
+    Demote(Demote),
+    Remove(Remove),
+    Replace(Replace),
+    Transfer(Transfer),
 }
 
 /// Show the members of a cluster: role, term, and how far each is behind the leader.
@@ -78,6 +88,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
         Action::Status(options) => status(options),
         Action::Init(options) => init(options),
+        Action::Promote(options) => cluster_members::promote(options),
+        Action::Demote(options) => cluster_members::demote(options),
+        Action::Remove(options) => cluster_members::remove(options),
+        Action::Replace(options) => cluster_members::replace(options),
+        Action::Transfer(options) => cluster_members::transfer(options),
     }
 }
 
@@ -217,7 +232,7 @@ fn check(members: &[NewMember]) -> Result<(), Failure> {
 /// Where the authority is, beside the members.
 pub(crate) const AUTHORITY: &str = "authority";
 /// The largest number of a member.
-const MEMBER_MAX: u64 = 65_535;
+const MEMBER_MAX: u64 = cluster::CHOSEN_MAX;
 /// Time between two looks at a lag.
 const SECOND_LOOK_AFTER: Duration = Duration::from_millis(1_500);
 

@@ -79,6 +79,7 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
     };
     let is_voter = status.members.iter().any(|one| one.id == status.id && is_voter(one));
     let role = match &status.role {
+        _ if status.is_removed => "removed",
         Role::Failed(_) => "failed",
         Role::Deciding(_) => "leader",
         Role::Following { .. } if !is_voter => "learner",
@@ -135,6 +136,7 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
         ClusterMemberState {
             member: member.id,
             role,
+            is_voter: is_voter(member),
             address: member.address.clone(),
             url: member.url.clone(),
             term: report.map(|report| report.term),
@@ -191,6 +193,9 @@ mod tests {
                 member(2, Some(99), MemberState::Voter),
                 member(3, None, MemberState::Learner),
             ],
+            listed_at: 0,
+            is_settled: true,
+            is_removed: false,
         }
     }
 
@@ -221,6 +226,10 @@ mod tests {
         let failed = own(status(Role::Failed("no medium".to_owned()), None));
         assert_eq!((failed.role, failed.error.as_deref()), ("failed", Some("no medium")));
         assert_eq!(own(status(Role::Alone, None)).role, "none");
+        let mut removed = status(Role::Failed("it was removed".to_owned()), None);
+        removed.is_removed = true;
+        let removed = own(removed);
+        assert_eq!((removed.role, removed.error.as_deref()), ("removed", Some("it was removed")));
     }
 
     #[test]

@@ -94,8 +94,10 @@ pub(super) fn member(text: &str) -> Option<(u64, Node)> {
     is_well_formed.then_some((id, node))
 }
 
-/// The largest number of a member.
-pub(super) const ID_MAX: u64 = 65_535;
+/// The largest number of a member with which a cluster begins.
+const ID_MAX: u64 = ::cluster::CHOSEN_MAX;
+/// The largest number of a member: those that join later get theirs from the log.
+pub(super) const JOINED_MAX: u64 = 1 << 52;
 
 #[cfg(test)]
 mod tests {

@@ -62,6 +62,8 @@ struct Scripted {
     seen: Mutex<Vec<u64>>,
     /// What appends are answered with that begin at an index.
     responses: Mutex<BTreeMap<u64, Result<AppendResponse, String>>>,
+    /// Node 1 was removed from the cluster.
+    has_removed: bool,
 }
 
 impl Default for Scripted {
@@ -74,6 +76,7 @@ impl Default for Scripted {
             waiting_asks: Arc::default(),
             seen: Mutex::default(),
             responses: Mutex::default(),
+            has_removed: false,
         }
     }
 }
@@ -87,6 +90,10 @@ async fn pass(gate: Arc<Semaphore>, waiting: Arc<AtomicUsize>) {
 impl Handler for Scripted {
     fn term(&self) -> u64 {
         1
+    }
+
+    fn hears(&self, from: u64) -> bool {
+        !(self.has_removed && from == 1)
     }
 
     fn append(&self, from: u64, request: AppendRequest) -> Responding<AppendResponse> {

@@ -58,6 +58,14 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
         "Used by `roster why`: which ACI decides, and which privileges are needed. Request and \
          response are JSON.",
     ),
+    (
+        change_members::OID,
+        "Change members",
+        "the privilege `config-write`",
+        "Used by `roster cluster promote`, `demote`, `remove`, `replace` and `transfer`: changes \
+         who takes part in the [cluster](../how-to/cluster.md). Whoever leads carries it out; the \
+         answer comes when the change is in force, or after 30 s. Request and response are JSON.",
+    ),
 ];
 
 const HEAD: &str = "\

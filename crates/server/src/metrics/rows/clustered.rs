@@ -11,7 +11,8 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_cluster_role",
         "cn=cluster",
         "roster-cluster-role",
-        "What this member is: leader, follower, learner, failed, or none while nobody leads.",
+        "What this member is: leader, follower, learner, failed, removed, or none while nobody \
+         leads.",
         |scrape, out| {
             if let Some(state) = scrape.cluster() {
                 out.labelled(&[state.role], 1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::settings::cluster::{FORM, ID_MAX, LEVEL_FORM, PREFERRED_FORM, level, member};
+use crate::settings::cluster::{FORM, JOINED_MAX, LEVEL_FORM, PREFERRED_FORM, level, member};
 use crate::settings::row::{Kind, Row, size};
 
 /// `[cluster]`.
@@ -10,9 +10,11 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "id",
-        kind: Kind::number(0..=ID_MAX, "", |s, n| s.cluster.id = n),
+        kind: Kind::number(0..=JOINED_MAX, "", |s, n| s.cluster.id = n),
         default: "0",
-        sentence: "The number of this server among the members; 0: it is no member of a cluster.",
+        sentence: "The number of this server among the members; 0: it is no member of a cluster. \
+                   Those with which a cluster begins have numbers up to 65,535; those that join \
+                   later get theirs, above that, from the cluster.",
     },
     Row {
         section: "cluster",
@@ -34,7 +36,9 @@ pub(super) const ROWS: &[Row] = &[
         },
         default: "",
         sentence: "All members with which the cluster begins, this server included: number, \
-                   address for the others, URL for clients. The same on every server.",
+                   address for the others, URL for clients. The same on every server. Once the \
+                   members were changed while the cluster ran, the data directory knows them, and \
+                   this list counts no more.",
     },
     Row {
         section: "cluster",

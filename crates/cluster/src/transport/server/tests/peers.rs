@@ -158,6 +158,21 @@ async fn votes_and_transfers_are_answered() {
 }
 
 #[tokio::test]
+async fn who_was_removed_is_let_in_to_be_told_and_for_nothing_else() {
+    let removed = Scripted { has_removed: true, ..Scripted::default() };
+    let node = node_2(removed, ServerLimits::default()).await;
+    let [_, mut votes] = node.networks().await;
+    let vote = VoteRequest::new(Vote::new(1, 1), None);
+    assert!(votes.vote(vote, option()).await.is_err());
+    until("it is refused", || node.server.refused() > 0).await;
+    assert_eq!(node.server.connections(), 0);
+    let peers = node.peers();
+    let answer = peers.ask(2, vec![7], LONG).await;
+    assert_eq!(answer.map(|octets| octets.len()), Ok(2));
+    assert_eq!(node.server.connections(), 1);
+}
+
+#[tokio::test]
 async fn who_speaks_as_another_member_is_not_heard() {
     let node = node_2(Scripted::default(), ServerLimits::default()).await;
     let [mut log, mut heartbeats] = node.networks().await;

@@ -1,0 +1,236 @@
+//! Change members (an extended operation of this server): who takes part in the cluster.
+//!
+//! The value of request and response is JSON; `roster cluster promote` and the like ask. Whoever
+//! leads carries it out; a pool thread waits for that.
+//!
+//! Invariant: it takes the privilege `config-write`, when it is asked for and when it is begun.
+//! Invariant: one change at a time is waited for here, and no longer than [`WAIT_MAX`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use aci::Privilege;
+use history::log::{MemberChange, MembersChanged, MembersError};
+use ldap::message::ExtendedRequest;
+use ldap::result::ResultCode;
+use serde::{Deserialize, Serialize};
+
+use crate::bind::recheck;
+use crate::directory::Directory;
+use crate::request::completion::Completion;
+use crate::request::decoded::JobRequest;
+use crate::request::extended::call::Call;
+use crate::request::job::Job;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::sink::ResponseSink;
+use crate::request::stop::Stop;
+use crate::request::worker::{Next, Worker};
+
+/// The OID of the operation.
+pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.3.2";
+
+/// How long a change is waited for; what has begun may go on.
+pub const WAIT_MAX: Duration = Duration::from_secs(30);
+/// What is waited beyond that for the answer itself.
+const WAIT_MORE: Duration = Duration::from_secs(2);
+/// The longest value of the request, in bytes.
+const VALUE_MAX_BYTES: usize = 16 << 10;
+/// The most members that one change names.
+const MEMBERS_MAX: usize = 255;
+
+/// What is asked for.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "change", rename_all = "kebab-case", deny_unknown_fields)]
+enum Asked {
+    Promote { members: BTreeSet<u64> },
+    Demote { members: BTreeSet<u64> },
+    Remove { members: BTreeSet<u64> },
+    Replace { member: u64, by: u64 },
+    Transfer { to: u64 },
+}
+
+/// What is answered.
+#[derive(Serialize)]
+struct Answer {
+    /// `done`, or `already` where nothing was to be done.
+    outcome: &'static str,
+}
+
+impl Asked {
+    /// Reads the value of a request.
+    fn read(value: Option<&[u8]>) -> Result<MemberChange, Refusal> {
+        let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
+        let value = value.unwrap_or_default();
+        if value.len() > VALUE_MAX_BYTES {
+            return Err(malformed(format!("the value is longer than {VALUE_MAX_BYTES} bytes")));
+        }
+        let asked: Self = serde_json::from_slice(value)
+            .map_err(|error| malformed(format!("the value is not a change: {error}")))?;
+        let change = match asked {
+            Self::Promote { members: ids } => MemberChange::Promote { ids },
+            Self::Demote { members: ids } => MemberChange::Demote { ids },
+            Self::Remove { members: ids } => MemberChange::Remove { ids },
+            Self::Replace { member, by } => MemberChange::Replace { old: member, new: by },
+            Self::Transfer { to } => MemberChange::Transfer { id: to },
+        };
+        match &change {
+            MemberChange::Promote { ids }
+            | MemberChange::Demote { ids }
+            | MemberChange::Remove { ids }
+                if ids.len() > MEMBERS_MAX =>
+            {
+                Err(malformed(format!("more than {MEMBERS_MAX} members are named")))
+            }
+            _ => Ok(change),
+        }
+    }
+}
+
+/// Checks it, and gives it to a pool thread.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    _sink: &mut ResponseSink<'_>,
+) -> Result<Next, Refusal> {
+    let access = session.access();
+    if !access.has(Privilege::ConfigWrite) {
+        return Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "changing the members needs the privilege config-write",
+        ));
+    }
+    let change = Asked::read(request.value)?;
+    let directory = &worker.directory;
+    recheck::check(directory, &directory.state.load(), worker.snapshot.view()?, access)?;
+    if directory.monitors.cluster.get().is_none() {
+        return Err(no_member());
+    }
+    let who = session.who();
+    tracing::info!(by = %who.dn, authz = %who.authz, connection = who.session, ?change,
+        "a change of the members was asked for");
+    let envelope = call.envelope;
+    Ok(Next::Later(Job {
+        id: envelope.id,
+        operation: envelope.operation,
+        request: JobRequest::copy(envelope.bytes),
+        resolved: None,
+        access: Arc::clone(session.access()),
+        denied: call.controls.denied.clone(),
+        stop: Stop::new(session.begin(envelope.id), Arc::clone(&worker.directory.clock)),
+        keeps_order: false,
+        is_assumed: session.is_assumed(),
+        parked: None,
+    }))
+}
+
+/// Waits on a pool thread until the change is in force.
+pub(crate) fn run_job(
+    worker: &mut Worker,
+    job: &Job,
+    request: &ExtendedRequest<'_>,
+    sink: &mut ResponseSink<'_>,
+) -> Completion {
+    let Worker { directory, snapshot, .. } = worker;
+    let outcome = snapshot
+        .view()
+        .map_err(Refusal::from)
+        .and_then(|view| {
+            // It has waited for its turn.
+            recheck::check(directory, &directory.state.load(), view, &job.access)?;
+            Asked::read(request.value)
+        })
+        .and_then(|change| {
+            // What is read here is of the time before the change.
+            snapshot.release();
+            carry_out(directory, change)
+        });
+    match outcome {
+        Ok(changed) => {
+            let outcome = match changed {
+                MembersChanged::AlreadySo => "already",
+                MembersChanged::Done | MembersChanged::Joined(_) => "done",
+            };
+            let json = serde_json::to_vec(&Answer { outcome }).unwrap_or_default();
+            sink.extended(Some(OID), Some(&json))
+        }
+        Err(refusal) => sink.end(refusal, ldap::message::Controls::EMPTY),
+    }
+}
+
+/// Whether a change is waited for.
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+
+fn carry_out(directory: &Directory, change: MemberChange) -> Result<MembersChanged, Refusal> {
+    let teller = directory.monitors.cluster.get().ok_or_else(no_member)?;
+    if IS_BUSY.swap(true, Ordering::AcqRel) {
+        let why = "another change of the members is under way";
+        return Err(Refusal::new(ResultCode::Busy, why));
+    }
+    let (told, heard) = sync_channel(1);
+    // Who asked may not wait any more.
+    (teller.change)(change, Box::new(move |outcome| drop(told.try_send(outcome))));
+    let outcome = heard.recv_timeout(WAIT_MAX + WAIT_MORE);
+    IS_BUSY.store(false, Ordering::Release);
+    let outcome =
+        outcome.unwrap_or_else(|_| Err(MembersError::Unknown("no answer came in time".to_owned())));
+    outcome.map_err(|error| {
+        let code = match &error {
+            MembersError::Unsupported | MembersError::Refused(_) => ResultCode::UnwillingToPerform,
+            MembersError::NotDeciding => ResultCode::Unavailable,
+            MembersError::Unknown(_) => ResultCode::Other,
+        };
+        let why = match error {
+            MembersError::NotDeciding => "no member leads: the members were not changed".to_owned(),
+            error => error.to_string(),
+        };
+        Refusal::new(code, why)
+    })
+}
+
+fn no_member() -> Refusal {
+    Refusal::new(ResultCode::UnwillingToPerform, "this server is not a member of a cluster")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_refused(value: &str, says: &str) {
+        let refusal = Asked::read(Some(value.as_bytes())).unwrap_err();
+        assert_eq!(refusal.code, ResultCode::ProtocolError);
+        assert!(refusal.diagnostic.contains(says), "{}", refusal.diagnostic);
+    }
+
+    #[test]
+    fn a_change_is_read_and_what_is_none_is_refused() {
+        let read = |value: &str| Asked::read(Some(value.as_bytes())).ok();
+        let ids = BTreeSet::from([4, 65_600]);
+        assert_eq!(
+            read(r#"{"change": "promote", "members": [65600, 4]}"#),
+            Some(MemberChange::Promote { ids })
+        );
+        assert_eq!(
+            read(r#"{"change": "replace", "member": 3, "by": 65600}"#),
+            Some(MemberChange::Replace { old: 3, new: 65_600 })
+        );
+        assert_eq!(
+            read(r#"{"change": "transfer", "to": 2}"#),
+            Some(MemberChange::Transfer { id: 2 })
+        );
+        check_refused("", "the value is not a change");
+        check_refused(r#"{"change": "join"}"#, "the value is not a change");
+        check_refused(r#"{"change": "demote", "members": [-1]}"#, "the value is not a change");
+        check_refused(r#"{"change": "transfer", "to": 2, "more": 1}"#, "the value is not");
+        let many: Vec<String> = (0..256).map(|id: u32| id.to_string()).collect();
+        let many = format!(r#"{{"change": "remove", "members": [{}]}}"#, many.join(","));
+        check_refused(&many, "more than 255 members");
+        check_refused(&" ".repeat(VALUE_MAX_BYTES + 1), "longer than 16384 bytes");
+    }
+}
