@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -163,12 +163,10 @@ pub(crate) fn run_job(
     }
 }
 
-/// Whether a change is waited for.
-static IS_BUSY: AtomicBool = AtomicBool::new(false);
-
 fn carry_out(directory: &Directory, change: MemberChange) -> Result<MembersChanged, Refusal> {
     let teller = directory.monitors.cluster.get().ok_or_else(no_member)?;
-    if IS_BUSY.swap(true, Ordering::AcqRel) {
+    let is_changing = &directory.monitors.is_changing;
+    if is_changing.swap(true, Ordering::AcqRel) {
         let why = "another change of the members is under way";
         return Err(Refusal::new(ResultCode::Busy, why));
     }
@@ -176,7 +174,7 @@ fn carry_out(directory: &Directory, change: MemberChange) -> Result<MembersChang
     // Who asked may not wait any more.
     (teller.change)(change, Box::new(move |outcome| drop(told.try_send(outcome))));
     let outcome = heard.recv_timeout(WAIT_MAX + WAIT_MORE);
-    IS_BUSY.store(false, Ordering::Release);
+    is_changing.store(false, Ordering::Release);
     let outcome =
         outcome.unwrap_or_else(|_| Err(MembersError::Unknown("no answer came in time".to_owned())));
     outcome.map_err(|error| {

@@ -5,6 +5,7 @@
 //! Invariant: each source is set once, and the first who says it is asked.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use environment::Timestamp;
 use history::log::{MemberChange, MembersDone};
@@ -27,6 +28,8 @@ pub(crate) struct MonitorSources {
     pub(crate) certificate: OnceLock<CertificateTeller>,
     /// The cluster that this server is a member of.
     pub(crate) cluster: OnceLock<ClusterTeller>,
+    /// Whether a change of its members is waited for.
+    pub(crate) is_changing: AtomicBool,
     /// The connections of clients.
     pub(crate) sessions: OnceLock<SessionTeller>,
 }
