@@ -201,6 +201,8 @@ impl<G: Ground> Run<G> {
         for (number, (at, outcome)) in outcomes.into_iter().enumerate() {
             let outcome = match number == before {
                 true => clone(&last),
+                // A log that has failed refuses at once, before it has told of what was under way.
+                false if last.is_err() => outcome.await,
                 false => outcome.now_or_never().expect("callbacks are called in order"),
             };
             refused.extend((outcome.is_err() && !is_poisoned(&outcome)).then_some(at));
