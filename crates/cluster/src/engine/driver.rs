@@ -81,6 +81,7 @@ impl Driver {
                     self.shared.progress.grow_older(self.barrier_ages(), self.shared.no_quorum());
                     self.look().await;
                     self.judge().await;
+                    self.purge().await;
                 }
                 command = self.asked.recv() => match command {
                     Some(Command::Close(told)) => return self.close(acknowledger, Some(told)).await,
@@ -213,9 +214,17 @@ impl Driver {
         let leader = metrics.current_leader;
         self.leader.send_if_modified(|before| std::mem::replace(before, leader) != leader);
         self.renew(&metrics).await;
+    }
+
+    /// Has the engine purge the log, again and again until it has: it does not as long as a member
+    /// that is away may yet be sent what is to go. Asking it makes news of the metrics, so this is
+    /// not done for each of those: the engine would do nothing else.
+    async fn purge(&self) {
+        let metrics = self.metrics.borrow_watched().clone();
         let snapshot = metrics.snapshot.map_or(0, |id| id.index + 1);
         let purged = metrics.purged.map_or(0, |id| id.index + 1);
         if self.purge_upto > purged && snapshot >= self.purge_upto {
+            // A failure shows in the metrics.
             let _ = self.raft.trigger().purge_log(self.purge_upto.saturating_sub(1)).await;
         }
     }
