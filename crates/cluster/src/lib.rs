@@ -35,6 +35,7 @@ mod watcher;
 pub use engine::{CHOSEN_MAX, MemberStatus, RaftLog, Status};
 #[cfg(any(test, feature = "test-support"))]
 pub use entry::arbitrary;
+pub use listing::numbers as member_numbers;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::{Engine, RaftMachine};
 pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};

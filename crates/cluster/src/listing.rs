@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Members by their numbers, as a sentence has them.
-pub(crate) fn numbers(members: &BTreeSet<u64>) -> String {
+pub fn numbers(members: &BTreeSet<u64>) -> String {
     let all: Vec<String> = members.iter().map(u64::to_string).collect();
     match all.split_last() {
         None => "no members".to_owned(),

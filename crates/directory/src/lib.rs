@@ -33,7 +33,9 @@ pub use bind::authentication::{
 };
 pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
-pub use config::change_members::WAIT_MAX as CHANGE_WAIT_MAX;
+pub use config::change_members::{
+    MembersRequest, OID as CHANGE_MEMBERS, WAIT_MAX as CHANGE_WAIT_MAX,
+};
 pub use config::monitor_sources::{
     CertificateState, CertificateTeller, Closer, ClusterMemberState, ClusterState, ClusterTeller,
     FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller,

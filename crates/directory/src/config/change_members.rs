@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ use crate::request::sink::ResponseSink;
 use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
 
-/// The OID of the operation.
-pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.3.2";
+/// The OID of the extended operation that changes the members of a cluster.
+pub const OID: &str = "2.25.240622864993748405525653984067480598434.3.2";
 
 /// How long a change is waited for; what has begun may go on.
 pub const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -42,15 +42,38 @@ const VALUE_MAX_BYTES: usize = 16 << 10;
 /// The most members that one change names.
 const MEMBERS_MAX: usize = 255;
 
-/// What is asked for.
-#[derive(Debug, Deserialize, PartialEq, Eq)]
+/// What the extended operation that changes the members of a cluster asks for; its value is this as
+/// JSON.
+#[derive(Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(tag = "change", rename_all = "kebab-case", deny_unknown_fields)]
-enum Asked {
-    Promote { members: BTreeSet<u64> },
-    Demote { members: BTreeSet<u64> },
-    Remove { members: BTreeSet<u64> },
-    Replace { member: u64, by: u64 },
-    Transfer { to: u64 },
+pub enum MembersRequest {
+    /// Learners become voters, all at once.
+    Promote {
+        /// Their numbers; 1 to 255.
+        members: BTreeSet<u64>,
+    },
+    /// Voters become learners, all at once.
+    Demote {
+        /// Their numbers; 1 to 255.
+        members: BTreeSet<u64>,
+    },
+    /// Members leave for ever.
+    Remove {
+        /// Their numbers; 1 to 255.
+        members: BTreeSet<u64>,
+    },
+    /// A learner takes the place of a voter, which leaves for ever.
+    Replace {
+        /// The number of the voter.
+        member: u64,
+        /// The number of the learner.
+        by: u64,
+    },
+    /// Another voter leads.
+    Transfer {
+        /// Its number.
+        to: u64,
+    },
 }
 
 /// What is answered.
@@ -60,7 +83,7 @@ struct Answer {
     outcome: &'static str,
 }
 
-impl Asked {
+impl MembersRequest {
     /// Reads the value of a request.
     fn read(value: Option<&[u8]>) -> Result<MemberChange, Refusal> {
         let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
@@ -105,7 +128,7 @@ pub(crate) fn start(
             "changing the members needs the privilege config-write",
         ));
     }
-    let change = Asked::read(request.value)?;
+    let change = MembersRequest::read(request.value)?;
     let directory = &worker.directory;
     recheck::check(directory, &directory.state.load(), worker.snapshot.view()?, access)?;
     if directory.monitors.cluster.get().is_none() {
@@ -143,7 +166,7 @@ pub(crate) fn run_job(
         .and_then(|view| {
             // It has waited for its turn.
             recheck::check(directory, &directory.state.load(), view, &job.access)?;
-            Asked::read(request.value)
+            MembersRequest::read(request.value)
         })
         .and_then(|change| {
             // What is read here is of the time before the change.
@@ -170,11 +193,11 @@ fn carry_out(directory: &Directory, change: MemberChange) -> Result<MembersChang
         let why = "another change of the members is under way";
         return Err(Refusal::new(ResultCode::Busy, why));
     }
+    let _changing = Changing(is_changing);
     let (told, heard) = sync_channel(1);
     // Who asked may not wait any more.
     (teller.change)(change, Box::new(move |outcome| drop(told.try_send(outcome))));
     let outcome = heard.recv_timeout(WAIT_MAX + WAIT_MORE);
-    is_changing.store(false, Ordering::Release);
     let outcome =
         outcome.unwrap_or_else(|_| Err(MembersError::Unknown("no answer came in time".to_owned())));
     outcome.map_err(|error| {
@@ -191,6 +214,15 @@ fn carry_out(directory: &Directory, change: MemberChange) -> Result<MembersChang
     })
 }
 
+/// A change is waited for until this is dropped.
+struct Changing<'a>(&'a AtomicBool);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 fn no_member() -> Refusal {
     Refusal::new(ResultCode::UnwillingToPerform, "this server is not a member of a cluster")
 }
@@ -201,14 +233,14 @@ mod tests {
 
     #[track_caller]
     fn check_refused(value: &str, says: &str) {
-        let refusal = Asked::read(Some(value.as_bytes())).unwrap_err();
+        let refusal = MembersRequest::read(Some(value.as_bytes())).unwrap_err();
         assert_eq!(refusal.code, ResultCode::ProtocolError);
         assert!(refusal.diagnostic.contains(says), "{}", refusal.diagnostic);
     }
 
     #[test]
     fn a_change_is_read_and_what_is_none_is_refused() {
-        let read = |value: &str| Asked::read(Some(value.as_bytes())).ok();
+        let read = |value: &str| MembersRequest::read(Some(value.as_bytes())).ok();
         let ids = BTreeSet::from([4, 65_600]);
         assert_eq!(
             read(r#"{"change": "promote", "members": [65600, 4]}"#),

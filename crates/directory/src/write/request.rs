@@ -118,40 +118,34 @@ impl WriteOp {
         })
     }
 
-    /// Whether passwords may have to be hashed where it is resolved once more.
-    pub(super) fn may_hash(&self) -> bool {
+    /// What the policy says of the passwords in it, if it is one that may have some beside others.
+    fn verdict(&self) -> Option<&Result<Verdict, Refusal>> {
         match self {
-            Self::Add(Add { verdict, .. }) | Self::Modify(Modify { verdict, .. }) => {
-                verdict.is_some()
-            }
-            Self::PasswordModify(_) | Self::Transaction(_) => true,
+            Self::Add(op) => op.verdict.as_ref(),
+            Self::Modify(op) => op.verdict.as_ref(),
             Self::Delete(_)
             | Self::SubtreeDelete(_)
             | Self::ModifyDn(_)
-            | Self::Rehash(_)
-            | Self::AccountEvents(_)
-            | Self::StateChange(_)
-            | Self::IndexConfig(_)
-            | Self::AccessConfig(_) => false,
-        }
-    }
-
-    /// Whether its passwords are refused already, whatever it is decided on.
-    pub(super) fn is_refused(&self) -> bool {
-        match self {
-            Self::Add(Add { verdict, .. }) | Self::Modify(Modify { verdict, .. }) => {
-                matches!(verdict, Some(Err(_)))
-            }
-            Self::PasswordModify(op) => op.new.is_err(),
-            Self::Delete(_)
-            | Self::SubtreeDelete(_)
-            | Self::ModifyDn(_)
+            | Self::PasswordModify(_)
             | Self::Rehash(_)
             | Self::AccountEvents(_)
             | Self::StateChange(_)
             | Self::IndexConfig(_)
             | Self::AccessConfig(_)
-            | Self::Transaction(_) => false,
+            | Self::Transaction(_) => None,
+        }
+    }
+
+    /// Whether passwords may have to be hashed where it is resolved once more.
+    pub(super) fn may_hash(&self) -> bool {
+        matches!(self, Self::PasswordModify(_) | Self::Transaction(_)) || self.verdict().is_some()
+    }
+
+    /// Whether its passwords are refused already, whatever it is decided on.
+    pub(super) fn is_refused(&self) -> bool {
+        match self {
+            Self::PasswordModify(op) => op.new.is_err(),
+            other => matches!(other.verdict(), Some(Err(_))),
         }
     }
 

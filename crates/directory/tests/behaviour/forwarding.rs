@@ -1,6 +1,9 @@
 //! Updates on a node that does not decide: they are carried out as if their client were connected
 //! to the one that does, once, and their client sees them.
 
+mod transactions;
+mod waiting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -16,6 +19,7 @@ use ldap::result::ResultCode;
 use schema::Schema;
 use store::{DigestPoint, KeptRequest};
 
+use self::transactions::{SPECIFICATION, begin, end};
 use crate::support::cluster::{Cluster, Fault, Loses};
 use crate::support::disk::SetSpace;
 use crate::support::{Answer, Asked, Client, ROOT_DN, SUFFIX, Served, modifications};
@@ -342,122 +346,6 @@ fn stamps_rise_whoever_decides() {
     }
 }
 
-/// Its time began when it came: those at the end of a long line were refused, though the one that
-/// decides was well.
-#[test]
-fn an_update_waits_as_long_as_those_before_it_are_answered() {
-    let cluster = Cluster::new();
-    let mut client = cluster.follower().root();
-    cluster.wire.fail([Fault::Keep; 4]);
-    let answers = ["a", "b", "c", "d"].map(|name| submit_unit(&mut client, &ou(name)));
-    for answer in &answers {
-        assert_eq!(cluster.wire.kept_within(), Duration::from_secs(10));
-        cluster.follower().clock.advance(Duration::from_secs(6));
-        cluster.wire.let_go(true);
-        assert_eq!(code(answer), ResultCode::Success);
-    }
-    // Also behind one that its client has given up.
-    cluster.wire.fail([Fault::Keep; 2]);
-    let first = submit_unit(&mut client, &ou("e"));
-    let name = &ou("a");
-    let given_up =
-        start_with(&mut client, Request::Delete(DeleteRequest { name }), Controls::EMPTY);
-    let id = given_up.id();
-    given_up.submit(Box::new(|_| {}));
-    let last = submit_unit(&mut client, &ou("f"));
-    client.request(Request::Abandon(id), Controls::EMPTY);
-    cluster.wire.kept_within();
-    cluster.follower().clock.advance(Duration::from_secs(9));
-    cluster.wire.let_go(true);
-    assert_eq!(code(&first), ResultCode::Success);
-    assert_eq!(cluster.wire.kept_within(), Duration::from_secs(10));
-    cluster.wire.let_go(true);
-    assert_eq!(code(&last), ResultCode::Success);
-    assert!(exists(cluster.leader(), &ou("a")), "it was not sent");
-}
-
-/// All share one way to the node that decides: whoever filled it had everybody wait.
-#[test]
-fn one_who_asks_on_many_connections_leaves_room_on_the_way_to_others() {
-    const ON_THE_WAY: usize = 512;
-    let cluster = Cluster::new();
-    let anna = person(&mut cluster.leader().root(), "anna");
-    cluster.wire.fail(vec![Fault::Keep; ON_THE_WAY + 2]);
-    let mut clients: Vec<_> = (0..ON_THE_WAY + 2).map(|_| cluster.follower().root()).collect();
-    let names: Vec<_> = (0..clients.len()).map(|number| ou(&number.to_string())).collect();
-    let answers: Vec<_> =
-        clients.iter_mut().zip(&names).map(|(client, name)| submit_unit(client, name)).collect();
-    assert_eq!(cluster.wire.count(), ON_THE_WAY);
-    let mut other = cluster.follower().client();
-    other.bind(&anna, "secret");
-    let waiting = submit_unit(&mut other, &ou("other"));
-    assert_eq!(cluster.wire.count(), ON_THE_WAY + 1);
-    // What waits for room waits for answers: it has all of its time when it leaves.
-    cluster.follower().clock.advance(Duration::from_secs(9));
-    cluster.wire.let_go(true);
-    assert_eq!(code(&answers[0]), ResultCode::Success);
-    while cluster.wire.count() < ON_THE_WAY + 2 {
-        std::thread::yield_now();
-    }
-    assert_eq!(cluster.wire.last_kept_within(), Duration::from_secs(10));
-    // Nobody decides: what waits still is refused with the others, and was not sent.
-    cluster.follower().clock.advance(Duration::from_secs(1));
-    for _ in 1..ON_THE_WAY + 1 {
-        cluster.wire.let_go(false);
-    }
-    assert!(answers[1..ON_THE_WAY].iter().all(|one| code(one) == ResultCode::Other));
-    assert_eq!(code(&answers[ON_THE_WAY + 1]), ResultCode::Unavailable);
-    assert_eq!(code(&waiting), ResultCode::Other);
-    assert_eq!(cluster.wire.count(), ON_THE_WAY + 2);
-}
-
-#[test]
-fn of_a_line_whose_first_is_never_answered_none_waits_longer_than_that_one() {
-    let cluster = Cluster::new();
-    let mut client = cluster.follower().root();
-    cluster.wire.fail([Fault::Keep; 2]);
-    let first = submit_unit(&mut client, &ou("a"));
-    cluster.wire.kept_within();
-    cluster.follower().clock.advance(Duration::from_secs(4));
-    let answers = ["b", "c"].map(|name| submit_unit(&mut client, &ou(name)));
-    cluster.follower().clock.advance(Duration::from_secs(6));
-    cluster.wire.let_go(false);
-    assert_eq!(code(&first), ResultCode::Other);
-    // The next one came later, and has what is left of its time.
-    assert_eq!(cluster.wire.kept_within(), Duration::from_secs(4));
-    cluster.follower().clock.advance(Duration::from_secs(4));
-    cluster.wire.let_go(false);
-    assert_eq!(code(&answers[0]), ResultCode::Other);
-    assert_eq!(code(&answers[1]), ResultCode::Unavailable, "it was not sent");
-    assert_eq!(cluster.wire.count(), 2);
-}
-
-#[test]
-fn without_a_leader_a_write_waits_and_is_refused_in_the_end() {
-    let cluster = Cluster::new();
-    let mut client = cluster.follower().root();
-    cluster.lead(None);
-    let unsent = submit_unit(&mut client, &ou("a"));
-    cluster.follower().clock.advance(Duration::from_secs(11));
-    assert_eq!(code(&unsent), ResultCode::Unavailable);
-    cluster.wire.fail([Fault::LoseRequest]);
-    let sent = cluster.wire.count();
-    let unknown = submit_unit(&mut client, &ou("b"));
-    while cluster.wire.count() == sent {
-        std::thread::yield_now();
-    }
-    cluster.follower().clock.advance(Duration::from_secs(11));
-    let mut answer = Answer::default();
-    answer.take(&unknown.recv().unwrap());
-    assert_eq!(answer.code(), ResultCode::Other);
-    assert!(answer.diagnostic.contains("the outcome is unknown"), "{}", answer.diagnostic);
-    // A leader comes in time.
-    let patient = submit_unit(&mut client, &ou("c"));
-    cluster.lead(Some(0));
-    assert_eq!(code(&patient), ResultCode::Success);
-    assert_eq!(cluster.log.len(), 1);
-}
-
 #[test]
 fn settings_ask_for_referrals() {
     let cluster = Cluster::with(2, |options| options.refers_writes = true);
@@ -704,93 +592,6 @@ fn what_an_entry_is_after_a_change_is_told_again_as_long_as_it_is_that() {
         end(client, &transaction)
     };
     lost(told_by_another(&cluster(), transaction, || {}));
-}
-
-const START: &str = "1.3.6.1.1.21.1";
-const SPECIFICATION: &str = "1.3.6.1.1.21.2";
-const END: &str = "1.3.6.1.1.21.3";
-
-fn begin(client: &mut Client) -> Vec<u8> {
-    client.extended(START, None).value.unwrap()
-}
-
-fn delete_in(client: &mut Client, transaction: &[u8], name: &str) -> ResultCode {
-    let mut controls = ControlsBuf::new();
-    controls.push(Control { oid: SPECIFICATION, critical: true, value: Some(transaction) });
-    client.request(Request::Delete(DeleteRequest { name }), controls.as_ref()).code()
-}
-
-fn end(client: &mut Client, transaction: &[u8]) -> Answer {
-    let length = u8::try_from(transaction.len()).unwrap();
-    let value = [&[0x30, 2 + length, 4, length], transaction].concat();
-    client.extended(END, Some(&value))
-}
-
-#[test]
-fn transactions_are_one_request() {
-    let cluster = Cluster::new();
-    let mut client = cluster.follower().root();
-    for name in ["a", "b", "c"] {
-        assert_eq!(client.add(&ou(name), UNIT), ResultCode::Success);
-    }
-    let transaction = begin(&mut client);
-    assert_eq!(delete_in(&mut client, &transaction, &ou("a")), ResultCode::Success);
-    assert_eq!(delete_in(&mut client, &transaction, &ou("missing")), ResultCode::Success);
-    let refused = end(&mut client, &transaction);
-    assert_eq!(refused.code(), ResultCode::NoSuchObject, "{}", refused.diagnostic);
-    assert!(exists(cluster.follower(), &ou("a")), "all or nothing");
-    let transaction = begin(&mut client);
-    assert_eq!(delete_in(&mut client, &transaction, &ou("a")), ResultCode::Success);
-    assert_eq!(delete_in(&mut client, &transaction, &ou("b")), ResultCode::Success);
-    let before = cluster.log.len();
-    cluster.wire.fail([Fault::LoseAnswer]);
-    assert_eq!(end(&mut client, &transaction).code(), ResultCode::Success);
-    assert_eq!(cluster.log.len(), before + 1);
-    assert!(!exists(cluster.follower(), &ou("a")) && !exists(cluster.leader(), &ou("b")));
-    assert_eq!(last_record(&cluster).origin.op, OpKind::Transaction);
-}
-
-/// The node that was asked made up one, and the one that decided another.
-#[test]
-fn a_password_that_is_made_up_in_a_transaction_is_the_one_that_is_told() {
-    for asks_leader in [false, true] {
-        let cluster = Cluster::new();
-        let anna = person(&mut cluster.leader().root(), "anna");
-        let asked = if asks_leader { cluster.leader() } else { cluster.follower() };
-        let mut client = asked.client();
-        assert_eq!(client.bind(&anna, "secret"), ResultCode::Success);
-        let transaction = begin(&mut client);
-        let mut controls = ControlsBuf::new();
-        controls.push(Control { oid: SPECIFICATION, critical: true, value: Some(&transaction) });
-        let value = password_modify(&anna, Some("secret"), None);
-        let request = ExtendedRequest { oid: PASSWORD_MODIFY, value: Some(&value) };
-        let answer = client.request(Request::Extended(request), controls.as_ref());
-        let value = answer.value.unwrap();
-        let made = str::from_utf8(&value[4..]).unwrap();
-        if asks_leader {
-            cluster.lead(Some(1));
-        }
-        let ended = end(&mut client, &transaction);
-        assert_eq!(ended.code(), ResultCode::Success, "{}", ended.diagnostic);
-        assert_eq!(cluster.leader().client().bind(&anna, made), ResultCode::Success);
-    }
-}
-
-#[test]
-fn a_transaction_goes_on_when_the_leader_is_lost() {
-    for is_committed in [true, false] {
-        let cluster = Cluster::with(3, |_| {});
-        let mut client = cluster.leader().root();
-        assert_eq!(client.add(&ou("a"), UNIT), ResultCode::Success);
-        assert_eq!(client.add(&ou("b"), UNIT), ResultCode::Success);
-        let transaction = begin(&mut client);
-        assert_eq!(delete_in(&mut client, &transaction, &ou("a")), ResultCode::Success);
-        assert_eq!(delete_in(&mut client, &transaction, &ou("b")), ResultCode::Success);
-        cluster.log.lose(Loses { is_committed, is_late: None, after: 0, to: 2 });
-        assert_eq!(end(&mut client, &transaction).code(), ResultCode::Success);
-        assert_eq!(cluster.log.len(), 3);
-        assert!(!exists(&cluster.nodes[2], &ou("a")) && !exists(&cluster.nodes[2], &ou("b")));
-    }
 }
 
 #[test]

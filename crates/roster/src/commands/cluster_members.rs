@@ -1,15 +1,18 @@
 //! `roster cluster promote`, `demote`, `remove`, `replace` and `transfer`: changing who takes part
 //! in a cluster while it runs.
 //!
-//! Invariant: each can be run again, whatever became of it before: what is so already is no error.
+//! Invariant: each can be run again, whatever became of it before: what is so already is no error,
+//! but for a number that is gone.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use clap::Args;
+use cluster::member_numbers as numbers;
+use directory::{CHANGE_MEMBERS, MembersRequest};
 use ldap::result::ResultCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::connect::{ADMINISTRATOR_HINT, Login, ManyServers};
 use crate::failure::{Exit, Failure};
@@ -102,17 +105,6 @@ pub(super) struct Transfer {
     common: Common,
 }
 
-/// What is asked of the server.
-#[derive(Debug, Serialize)]
-#[serde(tag = "change", rename_all = "kebab-case")]
-enum Asked {
-    Promote { members: BTreeSet<u64> },
-    Demote { members: BTreeSet<u64> },
-    Remove { members: BTreeSet<u64> },
-    Replace { member: u64, by: u64 },
-    Transfer { to: u64 },
-}
-
 /// What it answers.
 #[derive(Debug, Deserialize)]
 struct Answer {
@@ -120,19 +112,19 @@ struct Answer {
 }
 
 pub(super) fn promote(options: &Promote) -> Result<Exit, Failure> {
-    change(&options.common, &Asked::Promote { members: set(&options.members) })
+    change(&options.common, &MembersRequest::Promote { members: set(&options.members) })
 }
 
 pub(super) fn demote(options: &Demote) -> Result<Exit, Failure> {
-    change(&options.common, &Asked::Demote { members: set(&options.members) })
+    change(&options.common, &MembersRequest::Demote { members: set(&options.members) })
 }
 
 pub(super) fn remove(options: &Remove) -> Result<Exit, Failure> {
     let members = set(&options.members);
     if !options.yes {
-        confirm(&format!("Remove {} for ever?", named(&members)))?;
+        confirm(&format!("Remove {} for ever?", numbers(&members)))?;
     }
-    change(&options.common, &Asked::Remove { members })
+    change(&options.common, &MembersRequest::Remove { members })
 }
 
 pub(super) fn replace(options: &Replace) -> Result<Exit, Failure> {
@@ -140,14 +132,14 @@ pub(super) fn replace(options: &Replace) -> Result<Exit, Failure> {
     if !options.yes {
         confirm(&format!("Remove member {member} for ever, and put member {by} in its place?"))?;
     }
-    change(&options.common, &Asked::Replace { member: *member, by: *by })
+    change(&options.common, &MembersRequest::Replace { member: *member, by: *by })
 }
 
 pub(super) fn transfer(options: &Transfer) -> Result<Exit, Failure> {
-    change(&options.common, &Asked::Transfer { to: options.to })
+    change(&options.common, &MembersRequest::Transfer { to: options.to })
 }
 
-fn change(options: &Common, asked: &Asked) -> Result<Exit, Failure> {
+fn change(options: &Common, asked: &MembersRequest) -> Result<Exit, Failure> {
     let value = serde_json::to_vec(asked)
         .map_err(|error| Failure::local(format!("the change cannot be encoded: {error}")))?;
     let bar = progress::bar(None, "");
@@ -160,31 +152,29 @@ fn change(options: &Common, asked: &Asked) -> Result<Exit, Failure> {
         let outcome = if is_done_before { ALREADY } else { "done" };
         output::json(&serde_json::json!({ "asked": asked, "outcome": outcome }))?;
     } else {
-        output::line(format_args!("{}", asked.told(is_done_before)))?;
+        output::line(format_args!("{}", told(asked, is_done_before)))?;
     }
     Ok(Exit::Done)
 }
 
-impl Asked {
-    /// What is so now.
-    fn told(&self, is_done_before: bool) -> String {
-        let already = if is_done_before { " already" } else { " now" };
-        let many = |members: &BTreeSet<u64>, one: &str, several: &str| {
-            let what = if members.len() == 1 { one } else { several };
-            format!("{} {what}{already}", named(members))
-        };
-        match self {
-            Self::Promote { members } => many(members, "is a voter", "are voters"),
-            Self::Demote { members } => many(members, "is a learner", "are learners"),
-            Self::Remove { members } => {
-                let is = if members.len() == 1 { "is" } else { "are" };
-                format!("{} {is} removed", named(members))
-            }
-            Self::Replace { member, by } => {
-                format!("member {by} has the place of member {member}{already}")
-            }
-            Self::Transfer { to } => format!("member {to} leads{already}"),
+/// What is so now.
+fn told(asked: &MembersRequest, is_done_before: bool) -> String {
+    let already = if is_done_before { " already" } else { " now" };
+    let many = |members: &BTreeSet<u64>, one: &str, several: &str| {
+        let what = if members.len() == 1 { one } else { several };
+        format!("{} {what}{already}", numbers(members))
+    };
+    match asked {
+        MembersRequest::Promote { members } => many(members, "is a voter", "are voters"),
+        MembersRequest::Demote { members } => many(members, "is a learner", "are learners"),
+        MembersRequest::Remove { members } => {
+            let is = if members.len() == 1 { "is" } else { "are" };
+            format!("{} {is} removed", numbers(members))
         }
+        MembersRequest::Replace { member, by } => {
+            format!("member {by} has the place of member {member}{already}")
+        }
+        MembersRequest::Transfer { to } => format!("member {to} leads{already}"),
     }
 }
 
@@ -249,19 +239,7 @@ fn set(members: &[u64]) -> BTreeSet<u64> {
     members.iter().copied().collect()
 }
 
-/// Members by their numbers, as a sentence has them.
-fn named(members: &BTreeSet<u64>) -> String {
-    let all: Vec<String> = members.iter().map(u64::to_string).collect();
-    match all.split_last() {
-        None => "no member".to_owned(),
-        Some((one, [])) => format!("member {one}"),
-        Some((last, others)) => format!("members {} and {last}", others.join(", ")),
-    }
-}
-
 const ALREADY: &str = "already";
-/// The extended operation of the server.
-const CHANGE_MEMBERS: &str = "2.25.240622864993748405525653984067480598434.3.2";
 /// How often the sign of life moves.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -271,34 +249,27 @@ mod tests {
 
     #[test]
     fn what_is_so_is_told() {
-        let told = |asked: Asked, already| asked.told(already);
         let members = || BTreeSet::from([4, 65_600]);
-        assert_eq!(told(Asked::Promote { members: [4].into() }, false), "member 4 is a voter now");
         assert_eq!(
-            told(Asked::Promote { members: members() }, true),
+            told(&MembersRequest::Promote { members: [4].into() }, false),
+            "member 4 is a voter now"
+        );
+        assert_eq!(
+            told(&MembersRequest::Promote { members: members() }, true),
             "members 4 and 65600 are voters already"
         );
         assert_eq!(
-            told(Asked::Demote { members: members() }, false),
+            told(&MembersRequest::Demote { members: members() }, false),
             "members 4 and 65600 are learners now"
         );
-        assert_eq!(told(Asked::Remove { members: [4].into() }, false), "member 4 is removed");
         assert_eq!(
-            told(Asked::Replace { member: 3, by: 65_600 }, false),
+            told(&MembersRequest::Remove { members: [4].into() }, false),
+            "member 4 is removed"
+        );
+        assert_eq!(
+            told(&MembersRequest::Replace { member: 3, by: 65_600 }, false),
             "member 65600 has the place of member 3 now"
         );
-        assert_eq!(told(Asked::Transfer { to: 2 }, true), "member 2 leads already");
-    }
-
-    #[test]
-    fn what_is_asked_is_written_as_the_server_reads_it() {
-        let written = |asked: &Asked| serde_json::to_string(asked).unwrap();
-        let members = BTreeSet::from([4]);
-        assert_eq!(written(&Asked::Promote { members }), r#"{"change":"promote","members":[4]}"#);
-        assert_eq!(
-            written(&Asked::Replace { member: 3, by: 4 }),
-            r#"{"change":"replace","member":3,"by":4}"#
-        );
-        assert_eq!(written(&Asked::Transfer { to: 2 }), r#"{"change":"transfer","to":2}"#);
+        assert_eq!(told(&MembersRequest::Transfer { to: 2 }, true), "member 2 leads already");
     }
 }
