@@ -37,8 +37,9 @@ pub use config::change_members::{
     MembersRequest, OID as CHANGE_MEMBERS, WAIT_MAX as CHANGE_WAIT_MAX,
 };
 pub use config::monitor_sources::{
-    CertificateState, CertificateTeller, Closer, ClusterMemberState, ClusterState, ClusterTeller,
-    FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller,
+    CertificateState, CertificateTeller, Closer, ClusterCopyState, ClusterMemberState,
+    ClusterState, ClusterTeller, FigureEntry, Figures, LogState, LogStates, SessionState,
+    SessionTeller,
 };
 pub use directory::Directory;
 pub use error::DirectoryError;
