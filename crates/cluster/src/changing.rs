@@ -42,13 +42,14 @@ impl Service {
         change: MemberChange,
         deadline: Instant,
     ) -> Result<MembersChanged, MembersError> {
-        let mut last = MembersError::NotDeciding;
+        let (mut last, mut may_be_done) = (MembersError::NotDeciding, false);
         loop {
             let error = match timeout_at(deadline, self.change_once(&change, deadline)).await {
                 Ok(Ok(changed)) => return Ok(changed),
-                Ok(Err(error)) => error,
+                Ok(Err(error)) => conclusion(&change, error, may_be_done),
                 Err(_) => return Err(last),
             };
+            may_be_done |= matches!(error, MembersError::Unknown(_));
             let is_again = match &error {
                 MembersError::NotDeciding => true,
                 MembersError::Unknown(_) => !matches!(change, MemberChange::Join { .. }),
@@ -60,6 +61,11 @@ impl Service {
             last = error;
             sleep(AGAIN_AFTER).await;
         }
+    }
+
+    /// Whether a change was that the one leads who does.
+    fn has_the_lead(&self, change: &MemberChange) -> bool {
+        matches!(change, MemberChange::Transfer { id } if self.leader() == Some(*id))
     }
 
     /// Asks whoever leads now.
@@ -80,14 +86,31 @@ impl Service {
                 let mut octets = vec![ASK_MEMBERS];
                 encode(change, &mut octets);
                 let limit = deadline.saturating_duration_since(Instant::now());
-                match self.peers().ask(leader, octets, limit).await {
+                match self.asking(leader, octets, limit).await {
                     Ok(octets) => decode_outcome(&octets)
                         .unwrap_or_else(|error| Err(MembersError::Unknown(error.0.to_owned()))),
                     Err(AskError::NotSent(_)) => Err(MembersError::NotDeciding),
+                    // Its answer may come later than that it leads.
+                    Err(AskError::Unknown(_)) if self.has_the_lead(change) => {
+                        Ok(MembersChanged::Done)
+                    }
                     Err(AskError::Unknown(reason)) => Err(MembersError::Unknown(reason)),
                 }
             }
         }
+    }
+}
+
+/// What is known when `error` is what a change was answered that may have been carried out before.
+fn conclusion(change: &MemberChange, error: MembersError, may_be_done: bool) -> MembersError {
+    match error {
+        // Of who was removed nobody can tell that it was this change.
+        MembersError::Refused(reason)
+            if may_be_done && matches!(change, MemberChange::Remove { .. }) =>
+        {
+            MembersError::Unknown(format!("it was asked for again, and refused: {reason}"))
+        }
+        error => error,
     }
 }
 
@@ -231,6 +254,19 @@ mod tests {
         }
         assert!(decode(&[2, 5, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
         assert!(decode(&[1, 6]).is_err());
+    }
+
+    /// A removal that nobody has heard of was told to be one of nobody.
+    #[test]
+    fn what_may_have_happened_is_not_called_refused() {
+        let ids = BTreeSet::from([3]);
+        let refused = || MembersError::Refused("no member has the number 3".to_owned());
+        let (remove, demote) =
+            (MemberChange::Remove { ids: ids.clone() }, MemberChange::Demote { ids });
+        assert!(matches!(conclusion(&remove, refused(), true), MembersError::Unknown(reason)
+            if reason.ends_with("no member has the number 3")));
+        assert_eq!(conclusion(&remove, refused(), false), refused());
+        assert_eq!(conclusion(&demote, refused(), true), refused());
     }
 
     #[test]

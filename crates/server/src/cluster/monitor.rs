@@ -127,6 +127,7 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
         let report = report.as_ref();
         let role = match report {
             None => "unreachable",
+            Some(_) if status.is_removed && member.id == status.id => "removed",
             Some(report) if report.is_failed => "failed",
             Some(_) if status.leader == Some(member.id) => "leader",
             Some(_) if status.leader.is_none() => "none",
