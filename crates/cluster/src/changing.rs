@@ -2,7 +2,7 @@
 //! what came of it.
 //!
 //! Invariant: a change is asked for again only when nothing happened, or when asking twice is the
-//! same as asking once: joining is not.
+//! same as asking once: joining without a key is not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::service::Service;
 use crate::transport::AskError;
 
 /// The form of a change, and of what came of one.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 /// What is waited before a change is asked for again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// The longest sentence that is told of a change, in bytes.
@@ -52,7 +52,9 @@ impl Service {
             may_be_done |= matches!(error, MembersError::Unknown(_));
             let is_again = match &error {
                 MembersError::NotDeciding => true,
-                MembersError::Unknown(_) => !matches!(change, MemberChange::Join { .. }),
+                MembersError::Unknown(_) => {
+                    !matches!(&change, MemberChange::Join { key, .. } if key.is_empty())
+                }
                 MembersError::Unsupported | MembersError::Refused(_) => false,
             };
             if !is_again || Instant::now() + AGAIN_AFTER >= deadline {
@@ -128,9 +130,9 @@ pub(crate) fn encode(change: &MemberChange, out: &mut Vec<u8>) {
         MemberChange::Promote { ids } => named(1, ids),
         MemberChange::Demote { ids } => named(2, ids),
         MemberChange::Remove { ids } => named(3, ids),
-        MemberChange::Join { address, url } => {
+        MemberChange::Join { address, url, key } => {
             out.push(0);
-            [address, url].iter().for_each(|text| push_text(text, out));
+            [address, url, key].iter().for_each(|text| push_text(text, out));
         }
         MemberChange::Replace { old, new } => {
             out.push(4);
@@ -148,7 +150,9 @@ pub(crate) fn decode(octets: &[u8]) -> Result<MemberChange, Malformed> {
     let mut octets = Octets(octets);
     check_form(&mut octets)?;
     let change = match octets.one()? {
-        0 => MemberChange::Join { address: octets.text()?, url: octets.text()? },
+        0 => {
+            MemberChange::Join { address: octets.text()?, url: octets.text()?, key: octets.text()? }
+        }
         1 => MemberChange::Promote { ids: ids(&mut octets)? },
         2 => MemberChange::Demote { ids: ids(&mut octets)? },
         3 => MemberChange::Remove { ids: ids(&mut octets)? },
@@ -235,7 +239,11 @@ mod tests {
     fn a_change_reads_back_the_same_and_not_in_part() {
         let ids = BTreeSet::from([2, 65_600]);
         let changes = [
-            MemberChange::Join { address: "192.0.2.4:7636".to_owned(), url: String::new() },
+            MemberChange::Join {
+                address: "192.0.2.4:7636".to_owned(),
+                url: String::new(),
+                key: "a key".to_owned(),
+            },
             MemberChange::Promote { ids: ids.clone() },
             MemberChange::Demote { ids: ids.clone() },
             MemberChange::Remove { ids },
@@ -252,8 +260,8 @@ mod tests {
             octets.push(0);
             assert!(decode(&octets).is_err(), "{change:?} and more");
         }
-        assert!(decode(&[2, 5, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
-        assert!(decode(&[1, 6]).is_err());
+        assert!(decode(&[3, 5, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
+        assert!(decode(&[2, 6]).is_err());
     }
 
     /// A removal that nobody has heard of was told to be one of nobody.
