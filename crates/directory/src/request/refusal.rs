@@ -140,7 +140,8 @@ impl From<&CommitError> for Refusal {
             CommitError::Unknown { .. } | CommitError::Fatal(_) => Self::new(
                 ResultCode::Unavailable,
                 "this server takes no changes any more: its log has failed, or it was removed from \
-                 its cluster; its operator finds the reason in what it logs",
+                 its cluster; its operator finds the reason in what it logs, mends it, and \
+                 restarts it",
             ),
         }
     }
