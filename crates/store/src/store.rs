@@ -73,6 +73,28 @@ impl Store {
         Ok(Self::assemble(directory, environment, contexts, dictionary, Counters::FIRST, 0))
     }
 
+    /// Makes what a machine begins with that gets a copy of store `id`: a data directory of that
+    /// store, without entries, beside files that are there already. Making it again is nothing.
+    ///
+    /// # Errors
+    /// When it is the directory of another store, or cannot be written.
+    pub fn create_for_copy(
+        directory: &Path,
+        id: [u8; 16],
+        options: &StoreOptions,
+        schema: Arc<Schema>,
+    ) -> Result<(), StoreError> {
+        let (directory, is_made) = DataDirectory::create_of(directory, id)?;
+        if is_made {
+            return Ok(());
+        }
+        let rows = IndexConfig::default().rows(&schema)?;
+        let dictionary = Dictionary::new(schema, &rows)?;
+        let environment = Environment::create(directory.path(), options)?;
+        write_settings(&environment, &[], &dictionary, &directory.new_key()?)?;
+        directory.write_format()
+    }
+
     /// Opens a data directory. The schema in force is `schema` and the definitions that were
     /// added online, see [`Self::schema`].
     pub fn open(

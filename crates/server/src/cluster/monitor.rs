@@ -140,6 +140,7 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
             is_voter: is_voter(member),
             address: member.address.clone(),
             url: member.url.clone(),
+            key: member.key.clone(),
             term: report.map(|report| report.term),
             applied_lsn: report.map(|report| report.applied_lsn),
             committed_index: report.map(|report| report.committed_index),
@@ -167,6 +168,7 @@ mod tests {
         let member = |id, matched_index, state| MemberStatus {
             id,
             address: format!("192.0.2.{id}:7636"),
+            key: String::new(),
             url: format!("ldap://192.0.2.{id}"),
             state,
             matched_index,
