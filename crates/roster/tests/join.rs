@@ -1,9 +1,14 @@
 //! A cluster that grows: `roster cluster init` in place, `token`, `join`, all as real processes.
-#![allow(clippy::unwrap_used, reason = "the helpers of a test are a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test are a test"
+)]
 
 mod common;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -93,7 +98,8 @@ impl Machine {
     /// Asks this one, as the administrator.
     fn ask(&self, command: &[&str]) -> Run {
         let url = self.url();
-        let login = ["-H", &url, "-ZZ", "--reqcert", "never", "-y", self.password.to_str().unwrap()];
+        let login =
+            ["-H", &url, "-ZZ", "--reqcert", "never", "-y", self.password.to_str().unwrap()];
         roster(&[&["cluster"], command, &login].concat())
     }
 
@@ -197,6 +203,13 @@ fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
     });
     let elsewhere = one.token(&["--url", &other.url()]);
     refused(&elsewhere, "make another token");
+    // Who watches is shown the members again and again, also when they are gone.
+    let url = one.url();
+    let watching = ["cluster", "status", "--watch", "--json", "-H", &url, "-w", ADMIN_PASSWORD];
+    let mut watching = command(&watching).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!([next(), next()].map(|seen| seen["cluster"]["leader"].as_u64()), [Some(1); 2]);
     // Nobody but the administrator makes one.
     let run = roster(&["cluster", "token", "-H", &one.url()]);
     assert!(run.code != 0, "{run:?}");
@@ -213,6 +226,10 @@ fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
     let member = format!("1 {} {}", one.address, one.url());
     let run = roster(&["cluster", "init", "--data", one.data(), "--member", &member]);
     assert!(run.code != 0, "{run:?}");
+    drop(one);
+    wait_for("it says that nobody answers", || next()["error"].is_string().then_some(()));
+    let _ = watching.kill();
+    let _ = watching.wait();
 }
 
 #[test]

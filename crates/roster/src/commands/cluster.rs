@@ -1,6 +1,7 @@
 //! `roster cluster`: making a cluster out of a data directory, how a running one is doing, and
 //! changing who takes part in it.
 
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -12,7 +13,7 @@ use crate::cluster_setup::{self, NewMember, listen_address};
 use crate::cluster_status::ClusterView;
 use crate::commands::cluster_join::{self, Join, Token};
 use crate::commands::cluster_members::{self, Demote, Promote, Remove, Replace, Transfer};
-use crate::connect::ManyServers;
+use crate::connect::{Login, ManyServers};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output;
@@ -64,6 +65,10 @@ struct Status {
     #[arg(long)]
     json: bool,
 
+    /// Show it again and again, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+
     #[command(flatten)]
     servers: ManyServers,
 }
@@ -107,7 +112,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn status(options: &Status) -> Result<Exit, Failure> {
-    let (mut connection, first) = ask(&options.servers)?;
+    let logins = options.servers.logins()?;
+    if options.watch {
+        return watch(options, &logins);
+    }
+    let (mut connection, first) = ask(&logins)?;
     // Whether a lag grows takes two looks.
     let (view, before) = if first.has_lag() {
         thread::park_timeout(SECOND_LOOK_AFTER);
@@ -127,11 +136,42 @@ fn status(options: &Status) -> Result<Exit, Failure> {
     Ok(if advice.is_empty() { Exit::Done } else { Exit::Refused })
 }
 
+/// Shows the members until somebody ends it, whatever becomes of them.
+fn watch(options: &Status, logins: &[Login]) -> Result<Exit, Failure> {
+    let interrupted = interrupt::flag()?;
+    // A page of its own for a person; one after the other for programs.
+    let begin = if io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    let mut before = None;
+    while !interrupted.load(Ordering::Relaxed) {
+        let seen = ask(logins).map(|(_, view)| view);
+        if options.json {
+            let line = match &seen {
+                Ok(view) => {
+                    let advice = view.advice(before.as_ref());
+                    serde_json::json!({ "cluster": view, "advice": advice })
+                }
+                Err(failure) => serde_json::json!({ "error": failure.message }),
+            };
+            output::line(format_args!("{line}"))?;
+        } else {
+            let (table, advice) = match &seen {
+                Ok(view) => (view.table(), view.advice(before.as_ref())),
+                Err(failure) => (failure.message.clone(), Vec::new()),
+            };
+            let advice: String = advice.iter().map(|line| format!("note: {line}\n")).collect();
+            output::line(format_args!("{begin}{table}\n\n{advice}"))?;
+        }
+        before = seen.ok();
+        thread::park_timeout(WATCH_EVERY);
+    }
+    Ok(Exit::Done)
+}
+
 /// The first server that knows who leads; else the first that answers.
-fn ask(servers: &ManyServers) -> Result<(client::Connection, ClusterView), Failure> {
+fn ask(logins: &[Login]) -> Result<(client::Connection, ClusterView), Failure> {
     let mut best = None;
     let mut failed = None;
-    for login in servers.logins()? {
+    for login in logins {
         let asked = login.connect().and_then(|mut connection| {
             let view = ClusterView::read(&mut connection)?;
             Ok((connection, view))
@@ -260,6 +300,8 @@ fn check(members: &[NewMember]) -> Result<(), Failure> {
 const MEMBER_MAX: u64 = cluster::CHOSEN_MAX;
 /// Time between two looks at a lag.
 const SECOND_LOOK_AFTER: Duration = Duration::from_millis(1_500);
+/// Time between two looks of who watches.
+const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
