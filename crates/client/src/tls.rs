@@ -9,7 +9,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use sha2::{Digest as _, Sha256};
 
 use crate::error::ClientError;
 
@@ -39,6 +42,8 @@ pub enum CertificateCheck {
     Demand,
     /// Whoever answers is believed: encryption without knowing who is at the other end.
     Never,
+    /// The certificate is the one with this SHA-256, whoever vouches for it and for what host.
+    Pinned([u8; 32]),
 }
 
 impl CertificateCheck {
@@ -69,7 +74,12 @@ fn make(options: &TlsOptions) -> Result<Arc<ClientConfig>, ClientError> {
     let config = match options.check {
         CertificateCheck::Demand => builder.with_root_certificates(trusted(options)?),
         CertificateCheck::Never => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
+            let verifier = Unchained { provider, pinned: None };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+        CertificateCheck::Pinned(pinned) => {
+            let verifier = Unchained { provider, pinned: Some(pinned) };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
     };
     Ok(Arc::new(config.with_no_client_auth()))
@@ -100,20 +110,31 @@ fn trusted(options: &TlsOptions) -> Result<RootCertStore, ClientError> {
     Ok(store)
 }
 
-/// Believes whoever answers; signatures are still checked, so that nobody else can join in.
+/// Looks at no chain of certificates: believes whoever answers, or whoever has the one certificate.
+/// Signatures are still checked, so that nobody else can join in.
 #[derive(Debug)]
-struct Unchecked(Arc<CryptoProvider>);
+struct Unchained {
+    provider: Arc<CryptoProvider>,
+    /// The SHA-256 of the certificate.
+    pinned: Option<[u8; 32]>,
+}
 
-impl ServerCertVerifier for Unchecked {
+impl ServerCertVerifier for Unchained {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
+        certificate: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let found: [u8; 32] = Sha256::digest(certificate).into();
+        match self.pinned {
+            Some(pinned) if pinned != found => {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(
@@ -122,7 +143,7 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
@@ -132,12 +153,12 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

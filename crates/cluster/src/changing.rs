@@ -2,7 +2,7 @@
 //! what came of it.
 //!
 //! Invariant: a change is asked for again only when nothing happened, or when asking twice is the
-//! same as asking once: joining is not.
+//! same as asking once: joining without a key is not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::service::Service;
 use crate::transport::AskError;
 
 /// The form of a change, and of what came of one.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 /// What is waited before a change is asked for again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// The longest sentence that is told of a change, in bytes.
@@ -42,16 +42,19 @@ impl Service {
         change: MemberChange,
         deadline: Instant,
     ) -> Result<MembersChanged, MembersError> {
-        let mut last = MembersError::NotDeciding;
+        let (mut last, mut may_be_done) = (MembersError::NotDeciding, false);
         loop {
             let error = match timeout_at(deadline, self.change_once(&change, deadline)).await {
                 Ok(Ok(changed)) => return Ok(changed),
-                Ok(Err(error)) => error,
+                Ok(Err(error)) => conclusion(&change, error, may_be_done),
                 Err(_) => return Err(last),
             };
+            may_be_done |= matches!(error, MembersError::Unknown(_));
             let is_again = match &error {
                 MembersError::NotDeciding => true,
-                MembersError::Unknown(_) => !matches!(change, MemberChange::Join { .. }),
+                MembersError::Unknown(_) => {
+                    !matches!(&change, MemberChange::Join { key, .. } if key.is_empty())
+                }
                 MembersError::Unsupported | MembersError::Refused(_) => false,
             };
             if !is_again || Instant::now() + AGAIN_AFTER >= deadline {
@@ -60,6 +63,11 @@ impl Service {
             last = error;
             sleep(AGAIN_AFTER).await;
         }
+    }
+
+    /// Whether a change was that the one leads who does.
+    fn has_the_lead(&self, change: &MemberChange) -> bool {
+        matches!(change, MemberChange::Transfer { id } if self.leader() == Some(*id))
     }
 
     /// Asks whoever leads now.
@@ -80,14 +88,31 @@ impl Service {
                 let mut octets = vec![ASK_MEMBERS];
                 encode(change, &mut octets);
                 let limit = deadline.saturating_duration_since(Instant::now());
-                match self.peers().ask(leader, octets, limit).await {
+                match self.asking(leader, octets, limit).await {
                     Ok(octets) => decode_outcome(&octets)
                         .unwrap_or_else(|error| Err(MembersError::Unknown(error.0.to_owned()))),
                     Err(AskError::NotSent(_)) => Err(MembersError::NotDeciding),
+                    // Its answer may come later than that it leads.
+                    Err(AskError::Unknown(_)) if self.has_the_lead(change) => {
+                        Ok(MembersChanged::Done)
+                    }
                     Err(AskError::Unknown(reason)) => Err(MembersError::Unknown(reason)),
                 }
             }
         }
+    }
+}
+
+/// What is known when `error` is what a change was answered that may have been carried out before.
+fn conclusion(change: &MemberChange, error: MembersError, may_be_done: bool) -> MembersError {
+    match error {
+        // Of who was removed nobody can tell that it was this change.
+        MembersError::Refused(reason)
+            if may_be_done && matches!(change, MemberChange::Remove { .. }) =>
+        {
+            MembersError::Unknown(format!("it was asked for again, and refused: {reason}"))
+        }
+        error => error,
     }
 }
 
@@ -105,9 +130,9 @@ pub(crate) fn encode(change: &MemberChange, out: &mut Vec<u8>) {
         MemberChange::Promote { ids } => named(1, ids),
         MemberChange::Demote { ids } => named(2, ids),
         MemberChange::Remove { ids } => named(3, ids),
-        MemberChange::Join { address, url } => {
+        MemberChange::Join { address, url, key } => {
             out.push(0);
-            [address, url].iter().for_each(|text| push_text(text, out));
+            [address, url, key].iter().for_each(|text| push_text(text, out));
         }
         MemberChange::Replace { old, new } => {
             out.push(4);
@@ -125,7 +150,9 @@ pub(crate) fn decode(octets: &[u8]) -> Result<MemberChange, Malformed> {
     let mut octets = Octets(octets);
     check_form(&mut octets)?;
     let change = match octets.one()? {
-        0 => MemberChange::Join { address: octets.text()?, url: octets.text()? },
+        0 => {
+            MemberChange::Join { address: octets.text()?, url: octets.text()?, key: octets.text()? }
+        }
         1 => MemberChange::Promote { ids: ids(&mut octets)? },
         2 => MemberChange::Demote { ids: ids(&mut octets)? },
         3 => MemberChange::Remove { ids: ids(&mut octets)? },
@@ -212,7 +239,11 @@ mod tests {
     fn a_change_reads_back_the_same_and_not_in_part() {
         let ids = BTreeSet::from([2, 65_600]);
         let changes = [
-            MemberChange::Join { address: "192.0.2.4:7636".to_owned(), url: String::new() },
+            MemberChange::Join {
+                address: "192.0.2.4:7636".to_owned(),
+                url: String::new(),
+                key: "a key".to_owned(),
+            },
             MemberChange::Promote { ids: ids.clone() },
             MemberChange::Demote { ids: ids.clone() },
             MemberChange::Remove { ids },
@@ -229,8 +260,21 @@ mod tests {
             octets.push(0);
             assert!(decode(&octets).is_err(), "{change:?} and more");
         }
-        assert!(decode(&[2, 5, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
-        assert!(decode(&[1, 6]).is_err());
+        assert!(decode(&[3, 5, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
+        assert!(decode(&[2, 6]).is_err());
+    }
+
+    /// A removal that nobody has heard of was told to be one of nobody.
+    #[test]
+    fn what_may_have_happened_is_not_called_refused() {
+        let ids = BTreeSet::from([3]);
+        let refused = || MembersError::Refused("no member has the number 3".to_owned());
+        let (remove, demote) =
+            (MemberChange::Remove { ids: ids.clone() }, MemberChange::Demote { ids });
+        assert!(matches!(conclusion(&remove, refused(), true), MembersError::Unknown(reason)
+            if reason.ends_with("no member has the number 3")));
+        assert_eq!(conclusion(&remove, refused(), false), refused());
+        assert_eq!(conclusion(&demote, refused(), true), refused());
     }
 
     #[test]

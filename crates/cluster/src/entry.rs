@@ -22,6 +22,8 @@ use crate::types::{Entry, LogId, Membership, Node, RecordBytes, Vote};
 
 /// The form of what follows [`MEMBERSHIP`].
 const MEMBERSHIP_FORM: u8 = 1;
+/// The form where a member has a key: each has a text more.
+const MEMBERSHIP_FORM_WITH_KEYS: u8 = 2;
 /// The most members there can be, voters and learners.
 pub(crate) const MEMBERS_MAX: usize = 255;
 /// The longest address or URL of a member, in bytes.
@@ -73,7 +75,8 @@ pub(crate) fn decode(place: JournalPosition, payload: Arc<[u8]>) -> Result<Entry
 /// octets; everything is little-endian.
 pub(crate) fn encode_membership(membership: &Membership) -> Vec<u8> {
     let mut out = MEMBERSHIP.to_vec();
-    out.push(MEMBERSHIP_FORM);
+    let has_keys = membership.nodes().any(|(_, node)| !node.key.is_empty());
+    out.push(if has_keys { MEMBERSHIP_FORM_WITH_KEYS } else { MEMBERSHIP_FORM });
     let configurations = membership.get_joint_config();
     out.push(count(configurations.len()));
     for voters in configurations {
@@ -83,7 +86,8 @@ pub(crate) fn encode_membership(membership: &Membership) -> Vec<u8> {
     out.push(count(membership.nodes().count()));
     for (id, node) in membership.nodes() {
         out.extend_from_slice(&id.to_le_bytes());
-        for text in [&node.address, &node.url] {
+        let key = has_keys.then_some(&node.key);
+        for text in [&node.address, &node.url].into_iter().chain(key) {
             let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
             out.extend_from_slice(&length.to_le_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -100,7 +104,7 @@ pub(crate) fn check_members<'n>(
         return Err(format!("{} servers are more than {MEMBERS_MAX}", members.len()));
     }
     for (id, node) in members {
-        for text in [&node.address, &node.url] {
+        for text in [&node.address, &node.url, &node.key] {
             if text.len() > ADDRESS_MAX_BYTES {
                 let bytes = text.len();
                 return Err(format!(
@@ -120,9 +124,11 @@ fn count(number: usize) -> u8 {
 /// Reads what [`encode_membership`] wrote, behind its first two octets.
 pub(crate) fn decode_membership(octets: &[u8]) -> Result<Membership, Malformed> {
     let mut octets = Octets(octets);
-    if octets.one()? != MEMBERSHIP_FORM {
-        return Err(Malformed("who takes part is written in a form of a later release"));
-    }
+    let has_keys = match octets.one()? {
+        MEMBERSHIP_FORM => false,
+        MEMBERSHIP_FORM_WITH_KEYS => true,
+        _ => return Err(Malformed("who takes part is written in a form of a later release")),
+    };
     let mut configurations = Vec::new();
     for _ in 0..octets.one()? {
         let mut voters = BTreeSet::new();
@@ -142,7 +148,11 @@ pub(crate) fn decode_membership(octets: &[u8]) -> Result<Membership, Malformed> 
             return Err(DISORDER);
         }
         let (address, url) = (octets.text()?, octets.text()?);
-        nodes.insert(id, Node { address, url });
+        let key = if has_keys { octets.text()? } else { String::new() };
+        nodes.insert(id, Node { address, url, key });
+    }
+    if has_keys && nodes.values().all(|node| node.key.is_empty()) {
+        return Err(Malformed("who takes part is written in a form for keys, and has none"));
     }
     if !octets.0.is_empty() {
         return Err(Malformed("octets follow who takes part"));

@@ -213,10 +213,6 @@ impl Service {
         self.id
     }
 
-    pub(crate) const fn peers(&self) -> &Peers {
-        &self.peers
-    }
-
     /// Has something done on the engine's thread; it must not wait there.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(task);
@@ -236,18 +232,29 @@ impl Service {
                 (self.asked_here)(octets, Box::new(|answer| done(Ok(answer))));
             }
             Some(leader) => {
-                let peers = self.peers.clone();
                 // At once: no other copy is left behind.
                 let mut asked = Vec::with_capacity(1 + octets.len());
                 asked.push(ASK_DIRECTORY);
                 asked.extend_from_slice(&octets);
-                let replaced = another_leads(self.log.0.leader.clone(), leader);
-                self.runtime.spawn(async move {
-                    done(tokio::select! {
-                        answer = peers.ask(leader, asked, limit) => answer.map(Zeroizing::new),
-                        () = replaced => Err(AskError::Unknown(REPLACED.to_owned())),
-                    });
-                });
+                let asking = self.asking(leader, asked, limit);
+                self.spawn(async move { done(asking.await.map(Zeroizing::new)) });
+            }
+        }
+    }
+
+    /// Asks member `leader`, no longer than `limit` and no longer than it leads.
+    pub(crate) fn asking(
+        &self,
+        leader: u64,
+        octets: Vec<u8>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Vec<u8>, AskError>> + Send + use<> {
+        let peers = self.peers.clone();
+        let replaced = another_leads(self.log.0.leader.clone(), leader);
+        async move {
+            tokio::select! {
+                answer = peers.ask(leader, octets, limit) => answer,
+                () = replaced => Err(AskError::Unknown(REPLACED.to_owned())),
             }
         }
     }

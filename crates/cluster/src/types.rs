@@ -19,6 +19,9 @@ pub struct Node {
     pub address: String,
     /// Where clients reach it, as an LDAP URL; empty when they do not.
     pub url: String,
+    /// Which key it has joined with, as whoever let it in calls that; empty for those with whom
+    /// the cluster began.
+    pub key: String,
 }
 
 /// What became of a record that is committed.

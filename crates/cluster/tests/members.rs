@@ -71,7 +71,8 @@ impl Running {
     /// A learner joins, and is started with nothing but what it is told.
     fn join(&mut self) -> u64 {
         let (listener, node) = self.cluster.listen();
-        let change = MemberChange::Join { address: node.address, url: node.url };
+        let change =
+            MemberChange::Join { address: node.address, url: node.url, key: String::new() };
         let MembersChanged::Joined(id) = self.change(self.follower(), change).unwrap() else {
             panic!("it joins")
         };
@@ -234,9 +235,15 @@ fn a_cluster_of_one_grows_and_shrinks_to_another_one() {
         assert!(matches!(log.role(), Role::Deciding(_)), "{:?}", log.role());
     }
     let (listener, node) = all.cluster.listen();
-    let change = MemberChange::Join { address: node.address.clone(), url: node.url };
-    let Ok(MembersChanged::Joined(new)) = all.change(1, change.clone()) else { panic!() };
-    let again = refused(all.change(1, change));
+    let change = |key: &str| MemberChange::Join {
+        address: node.address.clone(),
+        url: node.url.clone(),
+        key: key.to_owned(),
+    };
+    let Ok(MembersChanged::Joined(new)) = all.change(1, change("one")) else { panic!() };
+    // It is the one that did, whatever it was answered.
+    assert_eq!(all.change(1, change("one")), Ok(MembersChanged::Joined(new)));
+    let again = refused(all.change(1, change("another")));
     assert!(again.contains(&format!("member {new} has the address {}", node.address)), "{again}");
     // One that was never there is no voter.
     assert!(refused(all.change(1, MemberChange::Replace { old: 1, new })).contains("not answer"));

@@ -36,10 +36,14 @@ pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use config::change_members::{
     MembersRequest, OID as CHANGE_MEMBERS, WAIT_MAX as CHANGE_WAIT_MAX,
 };
+pub use config::join::{JoinAnswer, JoinRequest, OID as JOIN};
+pub use config::join_tokens::{
+    ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinToken, hex, octets as octets_of_hex,
+};
 pub use config::monitor_sources::{
-    CertificateState, CertificateTeller, Closer, ClusterCopyState, ClusterMemberState,
-    ClusterState, ClusterTeller, FigureEntry, Figures, LogState, LogStates, SessionState,
-    SessionTeller,
+    Admitted, Admitter, CertificateState, CertificateTeller, Closer, ClusterCopyState,
+    ClusterMemberState, ClusterState, ClusterTeller, FigureEntry, Figures, LogState, LogStates,
+    SessionState, SessionTeller,
 };
 pub use directory::Directory;
 pub use error::DirectoryError;

@@ -40,8 +40,8 @@ pub(crate) struct NewMember {
     pub(crate) more: String,
 }
 
-/// Makes the members out of the data directory `source`, which may be that of one of them. The
-/// certificate and the key of the authority come into the directory `authority`.
+/// Makes the members out of the data directory `source`, which may be that of one of them. Each has
+/// the key of the authority: any of them can let further machines join.
 ///
 /// `is_interrupted` is asked while files are copied.
 ///
@@ -51,7 +51,6 @@ pub(crate) struct NewMember {
 pub(crate) fn make(
     source: &Path,
     members: &[NewMember],
-    authority: &Path,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
     let store = Store::open(source, &StoreOptions::default(), schema_of(source)?)?;
@@ -64,13 +63,11 @@ pub(crate) fn make(
     copy_to(source, members, is_interrupted)?;
     let clock = SystemClock::new();
     let issuer = Authority::new(store.id(), clock.now())?;
-    issuer.write(authority)?;
     for member in members {
-        let certificate = issuer.issue(member.id, clock.now())?;
-        certificate.write(&member.data.join(Settings::default().cluster.certificates))?;
-        let file = member.data.join(Settings::DATA_FILE);
-        write_whole(&file, settings_of(member, members).as_bytes())
-            .map_err(|error| Failure::path("write", &file, &error))?;
+        let folder = member.data.join(Settings::default().cluster.certificates);
+        issuer.write(&folder)?;
+        issuer.issue(member.id, clock.now())?.write(&folder)?;
+        write_settings(member, &begins_with(members))?;
     }
     // Until here nobody could have served it.
     drop(store);
@@ -94,19 +91,56 @@ fn copy_to(
     copied
 }
 
-/// The settings of one member.
-fn settings_of(member: &NewMember, members: &[NewMember]) -> String {
-    let listen: String = member.listen.iter().map(|line| format!("{line}\n")).collect();
+/// Writes `roster.toml` of a member; what is in it already stays.
+///
+/// # Errors
+/// When it has a section for a cluster, or cannot be written.
+pub(crate) fn write_settings(member: &NewMember, begins_with: &str) -> Result<(), Failure> {
+    let file = member.data.join(Settings::DATA_FILE);
+    let before = match fs::read_to_string(&file) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Failure::path("read", &file, &error)),
+    };
+    let own = cluster_section(member, begins_with);
+    let text = match before {
+        // It was interrupted before.
+        Some(before) if before.ends_with(&own) => return Ok(()),
+        Some(before) if has_cluster(&before) => {
+            let what = format!("{} has a section [cluster] already", file.display());
+            return Err(Failure::local(what).hint("take it out, if this is to be another cluster"));
+        }
+        Some(before) => format!("{}\n\n{own}", before.trim_end()),
+        None => {
+            let listen: String = member.listen.iter().map(|line| format!("{line}\n")).collect();
+            let id = member.id;
+            format!(
+                "# Settings of member {id} of a cluster: docs/how-to/cluster.md.\n\n\
+                 [listen]\n{listen}\n{own}"
+            )
+        }
+    };
+    write_whole(&file, text.as_bytes()).map_err(|error| Failure::path("write", &file, &error))
+}
+
+fn has_cluster(text: &str) -> bool {
+    let lines = text.lines().map(str::trim);
+    lines.filter_map(|line| line.strip_prefix('[')).any(|line| {
+        let name = line.trim_start_matches('[').split(']').next().unwrap_or_default();
+        name.trim() == "cluster" || name.trim().starts_with("cluster.")
+    })
+}
+
+/// What the settings of a member say of its cluster.
+fn cluster_section(member: &NewMember, begins_with: &str) -> String {
+    let (id, address, more) = (member.id, listen_address(&member.address), &member.more);
+    format!("[cluster]\nid = {id}\nlisten = [\"{address}\"]\n{begins_with}{more}")
+}
+
+/// The setting that says with whom a cluster begins.
+fn begins_with(members: &[NewMember]) -> String {
     let all = members.iter().map(|one| format!("  \"{} {} {}\",\n", one.id, one.address, one.url));
-    format!(
-        "# Settings of member {id} of a cluster: docs/how-to/cluster.md.\n\n\
-         [listen]\n{listen}\n\
-         [cluster]\nid = {id}\nlisten = [\"{address}\"]\nmembers = [\n{all}]\n{more}",
-        id = member.id,
-        address = listen_address(&member.address),
-        all = all.collect::<String>(),
-        more = member.more,
-    )
+    format!("members = [\n{}]\n", all.collect::<String>())
 }
 
 /// Where to listen for an address that others connect to: there, if it is one of IP; else, where
@@ -262,7 +296,10 @@ mod tests {
         let members = [member(1, "192.0.2.1:7636"), member(2, "two.example.com:7637")];
         let folder = tempfile::tempdir().unwrap();
         for one in &members {
-            fs::write(folder.path().join("roster.toml"), settings_of(one, &members)).unwrap();
+            let one = &NewMember { data: folder.path().to_owned(), ..one.clone() };
+            let _ = fs::remove_file(folder.path().join("roster.toml"));
+            write_settings(one, &begins_with(&members)).unwrap();
+            write_settings(one, &begins_with(&members)).unwrap();
             let data = [("server.data", folder.path().display().to_string())];
             let settings = Settings::load(None, std::iter::empty(), &data).unwrap();
             let cluster = settings.cluster;
@@ -275,6 +312,25 @@ mod tests {
             let ldap: SocketAddr = format!("127.0.0.1:{}389", one.id).parse().unwrap();
             assert_eq!(settings.listen.ldap, [ldap]);
         }
+    }
+
+    #[test]
+    fn settings_that_are_there_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("roster.toml");
+        let one = NewMember { data: folder.path().to_owned(), ..member(1, "192.0.2.1:7636") };
+        fs::write(&file, "[listen]\nldap = [\"127.0.0.1:7389\"]\n").unwrap();
+        write_settings(&one, "").unwrap();
+        let data = [("server.data", folder.path().display().to_string())];
+        let settings = Settings::load(None, std::iter::empty(), &data).unwrap();
+        assert_eq!(settings.listen.ldap, ["127.0.0.1:7389".parse().unwrap()]);
+        assert_eq!(settings.cluster.id, 1);
+        // Once more is once, and another one is refused.
+        let text = fs::read_to_string(&file).unwrap();
+        write_settings(&one, "").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        let other = NewMember { id: 2, ..one };
+        assert!(write_settings(&other, "").unwrap_err().message.contains("[cluster] already"));
     }
 
     #[test]

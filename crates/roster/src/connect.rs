@@ -41,6 +41,11 @@ impl ServerOptions {
         self.login()?.connect()
     }
 
+    /// Which server.
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
+    }
+
     /// How the server is connected to, as often as there is need.
     pub(crate) fn login(&self) -> Result<Login, Failure> {
         self.login.on(&self.uri)

@@ -23,6 +23,7 @@ mod failure;
 mod import_watch;
 mod index;
 mod interrupt;
+mod joining;
 mod keytab;
 mod nodes;
 mod online;

@@ -17,6 +17,7 @@ use server::{Addresses, ClusterMember, Server, Settings};
 use store::{FlushOptions, Store};
 
 use crate::failure::Failure;
+use crate::joining;
 
 /// Where to serve; each replaces the setting of its name.
 #[derive(Args, Debug)]
@@ -129,6 +130,10 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
 
 /// A running server, and the store of its directory.
 pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure> {
+    if joining::is_waiting(&settings.server.data) {
+        let what = format!("{} has not got its data yet", settings.server.data.display());
+        return Err(Failure::local(what).hint("run 'roster cluster join' again until it has ended"));
+    }
     let mut options = DirectoryOptions::new(&settings.server.data);
     // The server makes a certificate where none is.
     options.offers_tls = true;

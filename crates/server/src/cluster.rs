@@ -3,11 +3,13 @@
 //!
 //! Invariant: without `[cluster]` in the settings nothing of this is started.
 
+mod admission;
 mod monitor;
 
 use std::fmt;
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
 use std::time::Duration;
 
 use ::cluster::transport::{AskError, Credentials, NodeIdentity};
@@ -20,6 +22,7 @@ use directory::{
 use history::log::{CommitLog, MembersError};
 use zeroize::Zeroizing;
 
+use self::admission::Admission;
 use self::monitor::Reports;
 use crate::error::ServerError;
 use crate::pools::forwarded_pool::ForwardedPool;
@@ -30,6 +33,7 @@ use crate::settings::{ClusterSettings, Settings};
 #[derive(Debug)]
 pub struct ClusterMember {
     way: Arc<Way>,
+    admission: Arc<Admission>,
 }
 
 /// To whoever decides, once the engine runs.
@@ -72,6 +76,7 @@ impl ClusterMember {
         options.limits.waiting_reads_asker_max = settings.waiting_reads_max.div_ceil(4);
         options.forwarder = Some(Arc::clone(&way) as Arc<dyn Forwarder>);
         options.member = settings.id;
+        let admission = Arc::new(Admission::new(&options.data, settings));
         let (kept, settings) = (Arc::clone(&way), settings.clone());
         options.log = Some(MakeLog::new(move |parts| {
             let service = start(&settings, parts, listener, &kept).map_err(DirectoryError::Log)?;
@@ -79,7 +84,7 @@ impl ClusterMember {
             let _ = kept.service.set(service);
             Ok(log)
         }));
-        Ok(Some(Self { way }))
+        Ok(Some(Self { way, admission }))
     }
 
     /// Carries out from now on what the others hand on, and has `cn=monitor` show the cluster.
@@ -90,6 +95,8 @@ impl ClusterMember {
         }
         let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
         let changing = Arc::clone(&self.way);
+        let (admission, admitting) = (Arc::clone(&self.admission), Arc::clone(&self.admission));
+        let (store, clock) = (directory.store_id(), Arc::clone(directory.clock()));
         let reports = Reports::new(Arc::clone(directory.clock()), self.way.silence_max);
         directory.show_cluster(ClusterTeller {
             own: Box::new(move || {
@@ -103,7 +110,32 @@ impl ClusterMember {
                 Some(service) => service.change_members(change, CHANGE_WAIT_MAX, done),
                 None => done(Err(MembersError::NotDeciding)),
             }),
+            can_admit: Box::new(move || admission.check()),
+            admit: Box::new(move |member, key| admitting.admit(store, member, key, clock.now())),
         });
+        Self::promote(directory);
+    }
+
+    /// Has machines that joined be voters when they can, as long as the directory is there.
+    fn promote(directory: &Arc<Directory>) {
+        let directory = Arc::downgrade(directory);
+        let promote = move || {
+            let mut told = Ok(());
+            loop {
+                thread::park_timeout(PROMOTE_EVERY);
+                let Some(directory) = directory.upgrade() else { return };
+                let outcome = directory.promote_joined();
+                if let Err(reason) = &outcome
+                    && outcome != told
+                {
+                    tracing::info!(reason, "a machine that joined is no voter yet");
+                }
+                told = outcome;
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("promoter".to_owned()).spawn(promote) {
+            tracing::warn!(%error, "machines that join stay learners: promote them by command");
+        }
     }
 
     /// How the cluster is doing, as far as this server knows.
@@ -183,5 +215,7 @@ impl fmt::Debug for Way {
 /// The variable of the environment that has a leader go on as that after a restart.
 #[cfg(feature = "planted-faults")]
 const RESTORES_LEADER: &str = "PLANTED_RESTORES_LEADER";
+/// How often it is looked whether a machine that joined can be a voter.
+const PROMOTE_EVERY: Duration = Duration::from_secs(3);
 /// After so many times the silence after which another leader is elected, there is none.
 const SILENCES: u32 = 3;

@@ -5,7 +5,7 @@
 //! records use.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use ldap::dn::Dn;
@@ -37,8 +37,8 @@ use crate::write::digest::KeptDigests;
 /// An open data directory.
 #[derive(Debug)]
 pub struct Store {
-    contexts: Arc<[Context]>,
-    context_names: Vec<Dn>,
+    /// None in one that waits for a copy; they never change.
+    contexts: OnceLock<Contexts>,
     pub(crate) versions: Versions,
     seat: Mutex<Seat>,
     flushing: Mutex<()>,
@@ -72,6 +72,28 @@ impl Store {
         write_settings(&environment, &contexts, &dictionary, &directory.new_key()?)?;
         directory.write_format()?;
         Ok(Self::assemble(directory, environment, contexts, dictionary, Counters::FIRST, 0))
+    }
+
+    /// Makes what a machine begins with that gets a copy of store `id`: a data directory of that
+    /// store, without entries, beside files that are there already. Making it again is nothing.
+    ///
+    /// # Errors
+    /// When it is the directory of another store, or cannot be written.
+    pub fn create_for_copy(
+        directory: &Path,
+        id: [u8; 16],
+        options: &StoreOptions,
+        schema: Arc<Schema>,
+    ) -> Result<(), StoreError> {
+        let (directory, is_made) = DataDirectory::create_of(directory, id)?;
+        if is_made {
+            return Ok(());
+        }
+        let rows = IndexConfig::default().rows(&schema)?;
+        let dictionary = Dictionary::new(schema, &rows)?;
+        let environment = Environment::create(directory.path(), options)?;
+        write_settings(&environment, &[], &dictionary, &directory.new_key()?)?;
+        directory.write_format()
     }
 
     /// Opens a data directory. The schema in force is `schema` and the definitions that were
@@ -141,8 +163,7 @@ impl Store {
                 Arc::new(dictionary),
                 index_epoch,
             )),
-            context_names: contexts.iter().map(|context| context.dn.clone()).collect(),
-            contexts: contexts.into(),
+            contexts: Contexts::of(contexts),
             seat: Mutex::default(),
             flushing: Mutex::default(),
             log_sync: LogSync::default(),
@@ -212,12 +233,12 @@ impl Store {
     /// The naming contexts, in the order they were given.
     #[must_use]
     pub fn naming_contexts(&self) -> &[Dn] {
-        &self.context_names
+        self.contexts.get().map_or(&[], |contexts| &contexts.names)
     }
 
     /// Their names as they are compared, in the same order.
     pub fn naming_context_keys(&self) -> impl Iterator<Item = &DnKey> {
-        self.contexts.iter().map(|context| &context.key)
+        self.contexts().iter().map(|context| &context.key)
     }
 
     /// Which attribute types are indexed. What is being built is there, what is being dropped is
@@ -363,11 +384,19 @@ impl Store {
     }
 
     pub(crate) fn contexts(&self) -> &[Context] {
-        &self.contexts
+        self.contexts.get().map_or(&[], |contexts| &contexts.all)
     }
 
     pub(crate) fn shared_contexts(&self) -> Arc<[Context]> {
-        Arc::clone(&self.contexts)
+        self.contexts.get().map(|contexts| Arc::clone(&contexts.all)).unwrap_or_default()
+    }
+
+    /// Those that a copy brings into a store that waited for one; else they are there.
+    pub(crate) fn take_contexts(&self, contexts: Vec<Context>) {
+        if let Some(contexts) = Contexts::of(contexts).into_inner() {
+            // What is there is the same.
+            let _ = self.contexts.set(contexts);
+        }
     }
 
     /// The place of the writer; waits until there is no batch.
@@ -438,6 +467,24 @@ impl Store {
 
     pub(crate) const fn data_directory(&self) -> &DataDirectory {
         &self.directory
+    }
+}
+
+/// The naming contexts.
+#[derive(Debug)]
+struct Contexts {
+    all: Arc<[Context]>,
+    names: Vec<Dn>,
+}
+
+impl Contexts {
+    fn of(contexts: Vec<Context>) -> OnceLock<Self> {
+        let made = OnceLock::new();
+        if !contexts.is_empty() {
+            let names = contexts.iter().map(|context| context.dn.clone()).collect();
+            let _ = made.set(Self { all: contexts.into(), names });
+        }
+        made
     }
 }
 

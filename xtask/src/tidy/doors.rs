@@ -76,6 +76,9 @@ const WAYS: &[Way] = &[
             "crates/store/src/base/format.rs",
             "crates/store/src/base/lmdb.rs",
             "crates/store/src/base/swap.rs",
+            // Copies between members of a cluster.
+            "crates/store/src/base/transfer.rs",
+            "crates/store/src/base/transfer/note.rs",
             "crates/store/src/bulk/spill.rs",
             "crates/store/src/upkeep/preload.rs",
         ],

@@ -34,6 +34,8 @@ pub(super) struct Known<'k> {
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Plan {
     AlreadySo,
+    /// One with that key has joined, under this number.
+    Joined(u64),
     /// A learner is added.
     Join(Node),
     /// These are the voters, and those take part no more.
@@ -53,7 +55,7 @@ pub(super) fn plan(known: &Known<'_>, change: MemberChange) -> Result<Plan, Memb
         return refused(UNDER_WAY);
     }
     match change {
-        MemberChange::Join { address, url } => known.join(Node { address, url }),
+        MemberChange::Join { address, url, key } => known.join(Node { address, url, key }),
         MemberChange::Promote { ids } => {
             known.all_listed(&ids)?;
             let new: BTreeSet<u64> = ids.difference(&known.voters()).copied().collect();
@@ -112,8 +114,15 @@ impl Known<'_> {
         if node.address.is_empty() {
             return refused("a member without an address cannot be reached");
         }
-        if let Some((id, _)) = self.membership.nodes().find(|(_, one)| one.address == node.address)
-        {
+        let mut nodes = self.membership.nodes();
+        if let Some((id, one)) = nodes.find(|(_, one)| !one.key.is_empty() && one.key == node.key) {
+            return match one.address == node.address {
+                true => Ok(Plan::Joined(*id)),
+                false => refused(format!("it has joined as member {id}, at {}", one.address)),
+            };
+        }
+        let mut nodes = self.membership.nodes();
+        if let Some((id, _)) = nodes.find(|(_, one)| one.address == node.address) {
             let address = node.address;
             return refused(format!("member {id} has the address {address}: remove it first"));
         }
@@ -213,6 +222,7 @@ pub(super) async fn carry_out(
 ) -> Result<MembersChanged, MembersError> {
     match plan {
         Plan::AlreadySo => Ok(MembersChanged::AlreadySo),
+        Plan::Joined(id) => Ok(MembersChanged::Joined(id)),
         Plan::Join(node) => {
             let made = change(raft, at, ChangeMembers::AddNodes(BTreeMap::new())).await?;
             let id = number_of(&made);
@@ -293,7 +303,11 @@ mod tests {
 
     /// Of members 1, 2 and 3, of whom 1 leads, and learners 4 and 5, of whom 5 has not caught up.
     fn members() -> Membership {
-        let node = |id: u64| Node { address: format!("{id}.example:7636"), url: String::new() };
+        let node = |id: u64| Node {
+            address: format!("{id}.example:7636"),
+            url: String::new(),
+            key: if id == 5 { "five".to_owned() } else { String::new() },
+        };
         let nodes: BTreeMap<u64, Node> = (1..=5).map(|id| (id, node(id))).collect();
         Membership::new(vec![BTreeSet::from([1, 2, 3])], nodes).unwrap()
     }
@@ -363,9 +377,15 @@ mod tests {
 
     #[test]
     fn a_member_joins_from_an_address_of_its_own() {
-        let join = |address: &str| {
-            planned(MemberChange::Join { address: address.to_owned(), url: String::new() })
+        let join_with = |key: &str, address: &str| {
+            let (address, url, key) = (address.to_owned(), String::new(), key.to_owned());
+            planned(MemberChange::Join { address, url, key })
         };
+        let join = |address: &str| join_with("", address);
+        assert_eq!(join_with("five", "5.example:7636"), Ok(Plan::Joined(5)));
+        assert!(join_with("five", "6.example:7636").unwrap_err().contains("joined as member 5"));
+        assert!(join_with("six", "5.example:7636").unwrap_err().contains("remove it first"));
+        assert!(matches!(join_with("six", "6.example:7636"), Ok(Plan::Join(_))));
         assert!(matches!(join("6.example:7636"), Ok(Plan::Join(_))));
         assert!(join("3.example:7636").unwrap_err().contains("remove it first"));
         assert!(join("").unwrap_err().contains("cannot be reached"));

@@ -82,6 +82,8 @@ pub struct MemberStatus {
     pub address: String,
     /// Where clients reach it.
     pub url: String,
+    /// Which key it has joined with; empty for one with whom the cluster began.
+    pub key: String,
     /// Its part.
     pub state: MemberState,
     /// Index of the last entry that it is known to have; only the leader knows.
@@ -145,6 +147,7 @@ impl Members {
             id: *id,
             address: node.address.clone(),
             url: node.url.clone(),
+            key: node.key.clone(),
             state: match voters.contains(id) {
                 true => MemberState::Voter,
                 false => MemberState::Learner,

@@ -61,7 +61,7 @@ impl Driver {
         let Some(changing) = self.changing.begin() else {
             return done(Err(MembersError::Refused(UNDER_WAY.to_owned())));
         };
-        if !matches!(plan, Plan::AlreadySo) {
+        if !matches!(plan, Plan::AlreadySo | Plan::Joined(_)) {
             tracing::info!(?change, "the members are to change");
         }
         let successor = self.successor_of_own(&metrics, &plan);
@@ -119,7 +119,11 @@ impl Driver {
                 tracing::info!(?successor, "this server leads, and is to leave");
                 successor
             }
-            Plan::Members { .. } | Plan::AlreadySo | Plan::Join(_) | Plan::Transfer(_) => None,
+            Plan::Members { .. }
+            | Plan::AlreadySo
+            | Plan::Joined(_)
+            | Plan::Join(_)
+            | Plan::Transfer(_) => None,
         }
     }
 

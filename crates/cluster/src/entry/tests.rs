@@ -5,7 +5,7 @@ use super::*;
 const PLACE: JournalPosition = JournalPosition { term: 7, index: 3 };
 
 fn node(number: u64) -> Node {
-    Node { address: format!("n{number}:1636"), url: String::new() }
+    Node { address: format!("n{number}:1636"), ..Node::default() }
 }
 
 fn members() -> Membership {
@@ -74,7 +74,7 @@ fn there_is_one_form_of_a_membership() {
         decode(PLACE, octets.into()).map(|_| ()).unwrap_err()
     };
     let later = Malformed("who takes part is written in a form of a later release");
-    assert_eq!(changed(2, 2), later);
+    assert_eq!(changed(2, 3), later);
     // The first voter is the second, or comes after it.
     assert_eq!(changed(5, 2), DISORDER);
     assert_eq!(changed(5, 3), DISORDER);
@@ -120,7 +120,7 @@ fn any_octets_are_read_or_refused() {
 #[test]
 fn members_that_could_not_be_read_are_refused_before_they_are_written() {
     let check = |members: BTreeMap<u64, Node>| check_members(members.iter());
-    let longest = Node { address: "a".repeat(ADDRESS_MAX_BYTES), url: String::new() };
+    let longest = Node { address: "a".repeat(ADDRESS_MAX_BYTES), ..Node::default() };
     let most: BTreeMap<u64, Node> = (0..255).map(|id| (id, longest.clone())).collect();
     assert_eq!(check(most.clone()), Ok(()));
     let voters = most.keys().copied().collect();
@@ -131,6 +131,23 @@ fn members_that_could_not_be_read_are_refused_before_they_are_written() {
     assert!(check(more).is_err());
     let url = "u".repeat(ADDRESS_MAX_BYTES + 1);
     assert!(check(BTreeMap::from([(1, Node { url, ..node(1) })])).is_err());
+}
+
+/// Those without one are written as before there were any.
+#[test]
+fn a_key_is_written_where_a_member_has_one() {
+    let key = "k".repeat(43);
+    let nodes = BTreeMap::from([(1, node(1)), (2, Node { key, ..node(2) })]);
+    let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
+    let mut octets = encode_membership(&membership);
+    assert_eq!(octets[2], 2);
+    check_read(&EntryPayload::Membership(membership));
+    let none = Membership::new(vec![BTreeSet::from([1])], BTreeMap::from([(1, node(1))])).unwrap();
+    octets = encode_membership(&none);
+    assert_eq!(octets[2], 1);
+    octets[2] = 2;
+    octets.extend([0, 0]);
+    assert!(decode_membership(&octets[2..]).is_err(), "one form for one set of members");
 }
 
 #[track_caller]
@@ -154,7 +171,10 @@ fn example() -> Vec<Vec<u8>> {
 
 #[test]
 fn the_page_shows_the_octets_that_are_written() {
-    let member = |address: &str, url: &str| Node { address: address.into(), url: url.into() };
+    let member = |address: &str, url: &str| {
+        let (address, url) = (address.into(), url.into());
+        Node { address, url, ..Node::default() }
+    };
     let members =
         [(1, member("a:1636", "")), (2, member("b:1636", "")), (3, member("c:1636", "ldap://c"))];
     let both = vec![BTreeSet::from([1, 2]), BTreeSet::from([1, 2, 3])];

@@ -356,7 +356,11 @@ impl World {
             *life
         };
         let members = (1..=self.kind.nodes).map(|id| {
-            let node = Node { address: format!("node{id}"), url: format!("ldap://node{id}") };
+            let node = Node {
+                address: format!("node{id}"),
+                url: format!("ldap://node{id}"),
+                ..Node::default()
+            };
             (id, node)
         });
         let seed = self.seed.wrapping_mul(1009).wrapping_add(id * 31 + life);

@@ -13,7 +13,7 @@ use environment::Timestamp;
 use journal::{Disk as _, FileDisk};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SubjectPublicKeyInfo,
 };
 
 use super::{NodeIdentity, TransportError};
@@ -109,6 +109,42 @@ impl Authority {
     /// # Errors
     /// The library of cryptography fails.
     pub fn issue(&self, node: u64, now: Timestamp) -> Result<NodeCertificate, TransportError> {
+        let key = KeyPair::generate().map_err(failed)?;
+        Ok(NodeCertificate {
+            authority_pem: self.certificate_pem.clone(),
+            certificate_pem: self.certificate_for(node, &key, now)?,
+            key_pem: key.serialize_pem(),
+        })
+    }
+
+    /// A certificate for a node of the cluster that has made a key itself, valid from `now` for ten
+    /// years; PEM. The key is the SubjectPublicKeyInfo of RFC 5280, in DER.
+    ///
+    /// # Errors
+    /// The key is none that can be used, or the library of cryptography fails.
+    pub fn certify(&self, node: u64, key: &[u8], now: Timestamp) -> Result<String, TransportError> {
+        let key = SubjectPublicKeyInfo::from_der(key).map_err(failed)?;
+        self.certificate_for(node, &key, now)
+    }
+
+    /// Its own certificate, PEM.
+    #[must_use]
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// Its private key, PEM.
+    #[must_use]
+    pub fn key_pem(&self) -> &str {
+        &self.key_pem
+    }
+
+    fn certificate_for(
+        &self,
+        node: u64,
+        key: &impl PublicKeyData,
+        now: Timestamp,
+    ) -> Result<String, TransportError> {
         let name = node_name(NodeIdentity { cluster: self.cluster, node });
         let mut parameters = CertificateParams::new([name]).map_err(failed)?;
         parameters.distinguished_name = named(format!("roster node {node}"));
@@ -117,13 +153,43 @@ impl Authority {
         // A node both dials and accepts.
         parameters.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate().map_err(failed)?;
-        let certificate = parameters.signed_by(&key, &self.issuer).map_err(failed)?;
-        Ok(NodeCertificate {
-            authority_pem: self.certificate_pem.clone(),
-            certificate_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
-        })
+        Ok(parameters.signed_by(key, &self.issuer).map_err(failed)?.pem())
+    }
+}
+
+/// The key of a node that has no certificate yet.
+pub struct NodeKey(KeyPair);
+
+impl NodeKey {
+    /// Reads `node.key` of `directory`, or makes it, readable by the owner only.
+    ///
+    /// # Errors
+    /// The file can neither be read nor written, or holds no key.
+    pub fn load_or_make(directory: &Path) -> Result<Self, TransportError> {
+        let path = directory.join(NODE_KEY_FILE);
+        match fs::read_to_string(&path) {
+            Ok(pem) => KeyPair::from_pem(&pem)
+                .map(Self)
+                .map_err(|error| TransportError::Certificate { path, reason: error.to_string() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let key = KeyPair::generate().map_err(failed)?;
+                write_files(directory, &[(NODE_KEY_FILE, &key.serialize_pem())])?;
+                Ok(Self(key))
+            }
+            Err(source) => Err(TransportError::Io { path, source }),
+        }
+    }
+
+    /// What of it others may know: the SubjectPublicKeyInfo of RFC 5280, in DER.
+    #[must_use]
+    pub fn public_der(&self) -> Vec<u8> {
+        self.0.subject_public_key_info()
+    }
+
+    /// Its private part, PEM.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        self.0.serialize_pem()
     }
 }
 

@@ -68,7 +68,7 @@ impl Cluster {
             authority.issue(id, ISSUED_AT).unwrap().write(&directory).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap().to_string();
-            nodes.insert(id, Node { address, url: format!("ldap://node{id}") });
+            nodes.insert(id, Node { address, url: format!("ldap://node{id}"), ..Node::default() });
             listeners.insert(id, listener);
         }
         let disks = (1..=count).map(|id| (id, SimDisk::new(id))).collect();
@@ -80,7 +80,7 @@ impl Cluster {
     pub(crate) fn listen(&self) -> (TcpListener, Node) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        (listener, Node { address, url: "ldap://joined".to_owned() })
+        (listener, Node { address, url: "ldap://joined".to_owned(), ..Node::default() })
     }
 
     /// One that joined under a number gets what it starts with: a certificate and a disk.

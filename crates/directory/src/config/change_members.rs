@@ -36,7 +36,7 @@ pub const OID: &str = "2.25.240622864993748405525653984067480598434.3.2";
 /// How long a change is waited for; what has begun may go on.
 pub const WAIT_MAX: Duration = Duration::from_secs(30);
 /// What is waited beyond that for the answer itself.
-const WAIT_MORE: Duration = Duration::from_secs(2);
+pub(super) const WAIT_MORE: Duration = Duration::from_secs(2);
 /// The longest value of the request, in bytes.
 const VALUE_MAX_BYTES: usize = 16 << 10;
 /// The most members that one change names.
@@ -186,7 +186,11 @@ pub(crate) fn run_job(
     }
 }
 
-fn carry_out(directory: &Directory, change: MemberChange) -> Result<MembersChanged, Refusal> {
+/// Has whoever leads change the members, and waits for it.
+pub(super) fn carry_out(
+    directory: &Directory,
+    change: MemberChange,
+) -> Result<MembersChanged, Refusal> {
     let teller = directory.monitors.cluster.get().ok_or_else(no_member)?;
     let is_changing = &directory.monitors.is_changing;
     if is_changing.swap(true, Ordering::AcqRel) {
@@ -223,7 +227,7 @@ impl Drop for Changing<'_> {
     }
 }
 
-fn no_member() -> Refusal {
+pub(super) fn no_member() -> Refusal {
     Refusal::new(ResultCode::UnwillingToPerform, "this server is not a member of a cluster")
 }
 

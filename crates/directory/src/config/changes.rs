@@ -30,13 +30,23 @@ pub(super) enum Which {
     All,
 }
 
-/// A change of `cn=Access Control Handler,cn=config`.
-pub(crate) struct AccessConfig {
-    pub(super) steps: Vec<AccessStep>,
+/// A change of an entry that shows a setting.
+pub(crate) struct SettingConfig {
+    pub(crate) setting: Setting,
+    pub(super) steps: Vec<SettingStep>,
 }
 
-/// A part of a change of the global ACIs.
-pub(super) enum AccessStep {
+/// The settings that entries show.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Setting {
+    /// `cn=Access Control Handler,cn=config`.
+    GlobalAcis,
+    /// `cn=Join Tokens,cn=config`.
+    JoinTokens,
+}
+
+/// A part of a change of the values of a setting.
+pub(super) enum SettingStep {
     Put(String),
     Take(String),
     TakeAll,

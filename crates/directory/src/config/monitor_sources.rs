@@ -4,6 +4,7 @@
 //!
 //! Invariant: each source is set once, and the first who says it is asked.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
@@ -82,6 +83,8 @@ pub struct CertificateState {
     pub subject: String,
     /// Its last second, since 1970-01-01T00:00:00Z.
     pub expires_s: u64,
+    /// The SHA-256 of it, in hexadecimal digits.
+    pub sha256: String,
     /// Why files that have changed are not used; none when these are the files there are.
     pub error: Option<String>,
 }
@@ -207,6 +210,8 @@ pub struct ClusterMemberState {
     pub address: String,
     /// Where clients reach it.
     pub url: String,
+    /// Which key it has joined with; empty for one with whom the cluster began.
+    pub key: String,
     /// The term it is in; what follows is not known of a member that does not answer either.
     pub term: Option<u64>,
     /// The last change that is visible there.
@@ -233,6 +238,30 @@ pub struct ClusterTeller {
     pub members: Box<dyn Fn() -> Vec<ClusterMemberState> + Send + Sync>,
     /// Has whoever leads change who takes part. It never waits.
     pub change: Box<dyn Fn(MemberChange, MembersDone) + Send + Sync>,
+    /// Whether this server can make certificates for machines that join; else why not, in a
+    /// sentence.
+    pub can_admit: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+    /// Makes what the member with this number and key gets (the SubjectPublicKeyInfo of RFC 5280,
+    /// in DER); or says why not.
+    pub admit: Admitter,
+}
+
+/// Makes what a member gets that joins, see [`ClusterTeller::admit`].
+pub type Admitter = Box<dyn Fn(u64, &[u8]) -> Result<Admitted, String> + Send + Sync>;
+
+/// What a machine gets that joins the cluster.
+#[derive(Clone, Default)]
+pub struct Admitted {
+    /// The number of the cluster.
+    pub cluster: [u8; 16],
+    /// Its certificate, PEM.
+    pub certificate: String,
+    /// That of the authority.
+    pub authority: String,
+    /// The private key of the authority.
+    pub authority_key: String,
+    /// Files of the data directory that all members have, by their names in it.
+    pub files: BTreeMap<String, String>,
 }
 
 const SECONDS_PER_DAY: i64 = 86_400;

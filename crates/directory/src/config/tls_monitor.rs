@@ -18,6 +18,7 @@ pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> 
     let entry = source
         .entry(TLS_MONITOR_DN, &["top", "extensibleObject"])
         .value("roster-tls-subject", &state.subject)
+        .value("roster-tls-sha256", &state.sha256)
         .value("roster-tls-expires", &expires)
         .value("roster-tls-expires-us", &state.expires_s.saturating_mul(1_000_000).to_string())
         .value("roster-tls-days", &state.days_left(now_s).to_string())

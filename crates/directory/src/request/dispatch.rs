@@ -15,7 +15,7 @@ use schema::DnKey;
 use crate::access::guard::{Viewer, guarded};
 use crate::bind::hashing::{HashDone, RequestHashes};
 use crate::bind::{self, must_change, proxied, recheck};
-use crate::config::{change_members, close_session};
+use crate::config::{change_members, close_session, join};
 use crate::forward::asking;
 use crate::read::fresh;
 use crate::read::fresh::waiting::{ReadReady, Resumed};
@@ -431,6 +431,9 @@ fn run_on(
         | Request::Delete(_)
         | Request::Modify(_)
         | Request::ModifyDn(_) => Ok(sink.nothing()),
+        Request::Extended(extended) if extended.oid == join::OID => {
+            Ok(join::run_job(worker, extended, sink))
+        }
         Request::Extended(extended) => Ok(change_members::run_job(worker, job, extended, sink)),
     }
 }

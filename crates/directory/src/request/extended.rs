@@ -10,7 +10,7 @@ use schema::DnKey;
 
 use self::call::Call;
 use crate::access::guard::{Viewer, guarded};
-use crate::config::change_members;
+use crate::config::{change_members, join};
 use crate::directory::Directory;
 use crate::read::why;
 use crate::request::cancel;
@@ -50,6 +50,7 @@ const OPERATIONS: &[(&str, Start)] = &[
     (policy_state::PING_OID, account_state::start),
     (why::OID, why::start),
     (change_members::OID, change_members::start),
+    (join::OID, join::start),
 ];
 
 /// The OIDs for `supportedExtension` of a session's root DSE.

@@ -139,8 +139,9 @@ impl From<&CommitError> for Refusal {
             }
             CommitError::Unknown { .. } | CommitError::Fatal(_) => Self::new(
                 ResultCode::Unavailable,
-                "a write to disk has failed: the server takes no changes until its operator has \
-                 checked the disk and restarted it",
+                "this server takes no changes any more: its log has failed, or it was removed from \
+                 its cluster; its operator finds the reason in what it logs, mends it, and \
+                 restarts it",
             ),
         }
     }

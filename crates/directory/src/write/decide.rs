@@ -18,7 +18,7 @@ use store::{Batch, Mark, Resolved, StoreError};
 use crate::access::acis;
 use crate::access::guard::{self, Viewer, guarded_by};
 use crate::bind::recheck;
-use crate::config::{access_config, index_config};
+use crate::config::{index_config, setting_config};
 use crate::directory::{Directory, State};
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
@@ -326,7 +326,7 @@ impl Attempt<'_, '_> {
                 WriteOp::AccountEvents(all) => (account_events::decide(&mut decide, all)?, true),
                 WriteOp::StateChange(op) => (account_state::decide(&mut decide, op)?, true),
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
-                WriteOp::AccessConfig(op) => (access_config::decide(&decide, op)?, true),
+                WriteOp::SettingConfig(op) => (setting_config::decide(&decide, op)?, true),
                 // The updates of a transaction are decided on one by one.
                 WriteOp::Transaction(_) => (Decision::default(), true),
             };
@@ -411,7 +411,7 @@ fn pre_read(
     if let WriteOp::Add(op) = op {
         return check(&op.entry, &guard.on(&op.entry)).map(|()| Vec::new());
     }
-    if matches!(op, WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_)) {
+    if matches!(op, WriteOp::IndexConfig(_) | WriteOp::SettingConfig(_)) {
         return Err(Refusal::new(
             ResultCode::UnavailableCriticalExtension,
             "entries of the configuration are made when asked for; read them by a search",

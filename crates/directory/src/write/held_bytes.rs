@@ -30,7 +30,7 @@ impl WriteRequest {
             | WriteOp::PasswordModify(_)
             | WriteOp::StateChange(_)
             | WriteOp::IndexConfig(_)
-            | WriteOp::AccessConfig(_) => octets.saturating_mul(FACTOR),
+            | WriteOp::SettingConfig(_) => octets.saturating_mul(FACTOR),
         };
         size_of::<Self>() + assertion + read + op
     }

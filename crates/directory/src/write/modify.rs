@@ -16,7 +16,7 @@ use schema::{
 use crate::access::guard;
 use crate::bind;
 use crate::bind::hashing::Behind;
-use crate::config::{access_config, index_config, schema_modify};
+use crate::config::{index_config, schema_modify, setting_config};
 use crate::directory::Directory;
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::verdict::{Storing, Verdict};
@@ -46,8 +46,8 @@ pub(crate) fn resolve(
 ) -> Result<Resolution, Refusal> {
     let named = named::named(&worker.directory, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
-        if access_config::holds(&named) {
-            return Ok(access_config::modify(&named, request)?.into());
+        if let Some(entry) = setting_config::named(&named) {
+            return Ok(setting_config::modify(entry, &named, request)?.into());
         }
         return Ok(index_config::modify(&named, request)?.into());
     }

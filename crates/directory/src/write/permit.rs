@@ -14,6 +14,7 @@ use schema::{AttributeDescription, DnKey, EntryId, EntryRead};
 use store::StoredEntry;
 
 use crate::access::guard;
+use crate::config::setting_config;
 use crate::password_policy::set;
 use crate::read::target;
 use crate::request::refusal::Refusal;
@@ -75,7 +76,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
             on_target(decide, &op.dn, &op.key, |_, rights| rights.is_disclosed())
         }
         // Those are decided on by privileges alone.
-        WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
+        WriteOp::IndexConfig(_) | WriteOp::SettingConfig(_) => Ok(()),
         // The server's own.
         WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => Ok(()),
         WriteOp::Transaction(_) => Ok(()),
@@ -93,9 +94,7 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
         WriteOp::PasswordModify(op) => checks::may_change_password(access, &op.key),
         WriteOp::StateChange(_) => access.has(Privilege::PasswordReset),
         WriteOp::IndexConfig(_) => access.has(Privilege::ConfigWrite),
-        WriteOp::AccessConfig(_) => {
-            access.has(Privilege::ConfigWrite) && access.has(Privilege::ModifyAcl)
-        }
+        WriteOp::SettingConfig(op) => setting_config::may_change(op.setting, access),
         WriteOp::Add(_)
         | WriteOp::Delete(_)
         | WriteOp::SubtreeDelete(_)

@@ -14,7 +14,7 @@ use ldap::dn::{Dn, Rdn};
 use ldap::message::{MessageId, ModifyOperation, OperationKind};
 use schema::{AttributeDescription, DnKey, Entry, EntryId};
 
-use crate::config::changes::{AccessConfig, IndexConfig};
+use crate::config::changes::{IndexConfig, SettingConfig};
 use crate::forward::request::{Forwardable, Messages};
 use crate::password_policy::account_event::AccountEvents;
 use crate::password_policy::verdict::Verdict;
@@ -69,7 +69,7 @@ impl WriteRequest {
             WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => (OpKind::Internal, None),
             WriteOp::StateChange(_) => (OpKind::Modify, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
-            WriteOp::AccessConfig(_) => (OpKind::Modify, None),
+            WriteOp::SettingConfig(_) => (OpKind::Modify, None),
             WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
         };
         let own = self.controls.recorded.iter().copied();
@@ -95,7 +95,7 @@ pub(crate) enum WriteOp {
     AccountEvents(Vec<AccountEvents>),
     StateChange(StateChange),
     IndexConfig(IndexConfig),
-    AccessConfig(AccessConfig),
+    SettingConfig(SettingConfig),
     Transaction(Transaction),
 }
 
@@ -113,7 +113,7 @@ impl WriteOp {
             Self::Add(_)
             | Self::AccountEvents(_)
             | Self::IndexConfig(_)
-            | Self::AccessConfig(_)
+            | Self::SettingConfig(_)
             | Self::Transaction(_) => return None,
         })
     }
@@ -131,7 +131,7 @@ impl WriteOp {
             | Self::AccountEvents(_)
             | Self::StateChange(_)
             | Self::IndexConfig(_)
-            | Self::AccessConfig(_)
+            | Self::SettingConfig(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -159,7 +159,7 @@ impl WriteOp {
             | Self::Modify(_)
             | Self::ModifyDn(_)
             | Self::IndexConfig(_)
-            | Self::AccessConfig(_)
+            | Self::SettingConfig(_)
             | Self::Rehash(_)
             | Self::AccountEvents(_)
             | Self::StateChange(_)

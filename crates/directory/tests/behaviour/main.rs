@@ -21,6 +21,7 @@ mod fuzzed_sessions;
 mod guesses;
 mod identities;
 mod indexes_online;
+mod join;
 mod large_groups;
 mod leaks;
 mod limits;

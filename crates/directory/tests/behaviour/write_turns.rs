@@ -34,9 +34,18 @@ fn bound(served: &Served, name: &str) -> Client {
     client
 }
 
+/// Anybody may change where the suffix is: what is refused is answered beside the log, and may
+/// overtake answers to what is logged.
+fn open_place(served: &Served) {
+    let aci =
+        "(targetattr=\"l\")(version 3.0; acl \"place\"; allow (write) userdn=\"ldap:///all\";)";
+    let allow = [(ModifyOperation::Add, "aci", &[aci][..])];
+    assert_eq!(served.root().modify(SUFFIX, &allow), ResultCode::Success);
+}
+
 /// Has a change wait; the name of who asked is told when it is answered.
-fn queue(client: &mut Client, who: &'static str, told: &Sender<&'static str>) {
-    let changes = modifications(&[(ModifyOperation::Replace, "l", &["here"])]);
+fn queue(client: &mut Client, who: &'static str, place: &str, told: &Sender<&'static str>) {
+    let changes = modifications(&[(ModifyOperation::Replace, "l", &[place])]);
     let modify = Request::Modify(ModifyRequest { name: SUFFIX, changes: changes.as_ref() });
     let told = told.clone();
     start_with(client, modify, Controls::EMPTY).submit(Box::new(move |_| {
@@ -60,16 +69,17 @@ fn is_waiting(answer: &Receiver<Vec<u8>>) -> bool {
 fn who_has_many_writes_waiting_waits_for_them_alone() {
     let served = Held::one_by_one();
     add_people(&served);
+    open_place(&served);
     let (mut anna, mut second, mut bert, mut root) =
         (bound(&served, ANNA), bound(&served, ANNA), bound(&served, BERT), served.root());
     let held = Held::writer(&served);
     let (told, answered) = channel();
-    for _ in 0..20 {
-        queue(&mut anna, "anna", &told);
-        queue(&mut second, "anna", &told);
+    for number in 0..20 {
+        queue(&mut anna, "anna", &format!("first {number}"), &told);
+        queue(&mut second, "anna", &format!("second {number}"), &told);
     }
-    queue(&mut root, "root", &told);
-    queue(&mut bert, "bert", &told);
+    queue(&mut root, "root", "the administrator's", &told);
+    queue(&mut bert, "bert", "bert's", &told);
     held.release();
     drop(told);
     let order = answered.iter().collect::<Vec<_>>();

@@ -37,7 +37,7 @@ pub const ROOT_DN: &str = "cn=Directory Manager";
 pub const ROOT_PASSWORD: &str = "secret";
 const MESSAGE_SIZE_MAX_BYTES: usize = 64 << 20;
 /// 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp(1_767_225_600_000_000);
+pub const START: Timestamp = Timestamp(1_767_225_600_000_000);
 
 /// Makes an empty data directory with the one suffix.
 pub fn init(data: &Path) {

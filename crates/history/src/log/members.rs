@@ -29,12 +29,15 @@ pub struct Member {
 /// A change of who takes part.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MemberChange {
-    /// A new learner, under a number that none ever had.
+    /// A new learner, under a number that none ever had; for a key that has joined, the same.
     Join {
         /// Where the others reach it.
         address: String,
         /// Where clients reach it, as an LDAP URL; empty when they do not.
         url: String,
+        /// Which key it has, so that who joins again with it is the one that did; empty where
+        /// nobody knows.
+        key: String,
     },
     /// Learners become voters, all at once.
     Promote {

@@ -1,6 +1,7 @@
 //! `roster cluster`: making a cluster out of a data directory, how a running one is doing, and
 //! changing who takes part in it.
 
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -10,8 +11,9 @@ use clap::{Args, Subcommand};
 
 use crate::cluster_setup::{self, NewMember, listen_address};
 use crate::cluster_status::ClusterView;
+use crate::commands::cluster_join::{self, Join, Token};
 use crate::commands::cluster_members::{self, Demote, Promote, Remove, Replace, Transfer};
-use crate::connect::ManyServers;
+use crate::connect::{Login, ManyServers};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output;
@@ -27,6 +29,9 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
+  roster cluster init --data ./data --member '1 192.0.2.1:7636 ldap://192.0.2.1:389'
+  roster cluster token -H ldap://192.0.2.1 -Z -W
+  roster cluster join TOKEN --data ./data --address 192.0.2.2:7636 --url ldap://192.0.2.2:389
   roster cluster init --data ./data --out ./nodes \\
     --member '1 192.0.2.1:7636 ldap://192.0.2.1:389' \\
     --member '2 192.0.2.2:7636 ldap://192.0.2.2:389' \\
@@ -40,6 +45,8 @@ Examples:
 enum Action {
     Status(Status),
     Init(Init),
+    Token(Token),
+    Join(Join),
     Promote(Promote),
     Demote(Demote),
     Remove(Remove),
@@ -58,25 +65,31 @@ struct Status {
     #[arg(long)]
     json: bool,
 
+    /// Show it again and again, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+
     #[command(flatten)]
     servers: ManyServers,
 }
 
-/// Make data directories, certificates and settings of members out of one data directory.
+/// Make a data directory that of the first member of a cluster, or of several.
 ///
-/// Each member gets a directory OUT/nodeN: a copy of the data, its certificate, and a roster.toml
-/// with [cluster]. Copy it to its machine and start it with 'roster serve --data DIR'. Do not serve
-/// the original data directory afterwards: it would go its own way under the same name.
-/// OUT/authority has the key that makes members; keep it where no server is.
+/// With one --member and without --out the data directory itself gets a certificate and, in
+/// roster.toml, a section [cluster]; start it with 'roster serve', and have others join with
+/// 'roster cluster token'. With --out each member gets a directory OUT/nodeN: a copy of the data,
+/// its certificate, and a roster.toml. Copy it to its machine and start it there. Do not serve the
+/// original data directory afterwards: it would go its own way under the same name.
+/// Each member has the key that makes further members, cluster/ca.key.
 #[derive(Args, Debug)]
 struct Init {
     /// The data directory to begin with; no server may be using it
     #[arg(short, long, value_name = "DIR")]
     data: PathBuf,
 
-    /// The directory to make, with all members in it
+    /// A directory to make, with copies for all members in it
     #[arg(short, long, value_name = "DIR")]
-    out: PathBuf,
+    out: Option<PathBuf>,
 
     /// A member: its number, its address for the other members, its URL for clients
     #[arg(short, long = "member", value_name = "'N HOST:PORT URL'", required = true)]
@@ -88,6 +101,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
         Action::Status(options) => status(options),
         Action::Init(options) => init(options),
+        Action::Token(options) => cluster_join::token(options),
+        Action::Join(options) => cluster_join::join(options),
         Action::Promote(options) => cluster_members::promote(options),
         Action::Demote(options) => cluster_members::demote(options),
         Action::Remove(options) => cluster_members::remove(options),
@@ -97,7 +112,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn status(options: &Status) -> Result<Exit, Failure> {
-    let (mut connection, first) = ask(&options.servers)?;
+    let logins = options.servers.logins()?;
+    if options.watch {
+        return watch(options, &logins);
+    }
+    let (mut connection, first) = ask(&logins)?;
     // Whether a lag grows takes two looks.
     let (view, before) = if first.has_lag() {
         thread::park_timeout(SECOND_LOOK_AFTER);
@@ -117,11 +136,42 @@ fn status(options: &Status) -> Result<Exit, Failure> {
     Ok(if advice.is_empty() { Exit::Done } else { Exit::Refused })
 }
 
+/// Shows the members until somebody ends it, whatever becomes of them.
+fn watch(options: &Status, logins: &[Login]) -> Result<Exit, Failure> {
+    let interrupted = interrupt::flag()?;
+    // A page of its own for a person; one after the other for programs.
+    let begin = if io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    let mut before = None;
+    while !interrupted.load(Ordering::Relaxed) {
+        let seen = ask(logins).map(|(_, view)| view);
+        if options.json {
+            let line = match &seen {
+                Ok(view) => {
+                    let advice = view.advice(before.as_ref());
+                    serde_json::json!({ "cluster": view, "advice": advice })
+                }
+                Err(failure) => serde_json::json!({ "error": failure.message }),
+            };
+            output::line(format_args!("{line}"))?;
+        } else {
+            let (table, advice) = match &seen {
+                Ok(view) => (view.table(), view.advice(before.as_ref())),
+                Err(failure) => (failure.message.clone(), Vec::new()),
+            };
+            let advice: String = advice.iter().map(|line| format!("note: {line}\n")).collect();
+            output::line(format_args!("{begin}{table}\n\n{advice}"))?;
+        }
+        before = seen.ok();
+        thread::park_timeout(WATCH_EVERY);
+    }
+    Ok(Exit::Done)
+}
+
 /// The first server that knows who leads; else the first that answers.
-fn ask(servers: &ManyServers) -> Result<(client::Connection, ClusterView), Failure> {
+fn ask(logins: &[Login]) -> Result<(client::Connection, ClusterView), Failure> {
     let mut best = None;
     let mut failed = None;
-    for login in servers.logins()? {
+    for login in logins {
         let asked = login.connect().and_then(|mut connection| {
             let view = ClusterView::read(&mut connection)?;
             Ok((connection, view))
@@ -136,27 +186,26 @@ fn ask(servers: &ManyServers) -> Result<(client::Connection, ClusterView), Failu
 }
 
 fn init(options: &Init) -> Result<Exit, Failure> {
+    let Some(out) = &options.out else { return init_in_place(options) };
     let texts = options.members.iter();
-    let members = texts.map(|text| member(text, &options.out)).collect::<Result<Vec<_>, _>>()?;
+    let members = texts.map(|text| member(text, out)).collect::<Result<Vec<_>, _>>()?;
     check(&members)?;
-    if options.out.read_dir().is_ok_and(|mut files| files.next().is_some()) {
-        let what = format!("{} is not empty", options.out.display());
+    if out.read_dir().is_ok_and(|mut files| files.next().is_some()) {
+        let what = format!("{} is not empty", out.display());
         return Err(Failure::local(what).hint("choose a directory that does not exist yet"));
     }
     let interrupted = interrupt::flag()?;
     let is_interrupted = || interrupted.load(Ordering::Relaxed);
-    let authority = options.out.join(AUTHORITY);
-    let made = cluster_setup::make(&options.data, &members, &authority, &is_interrupted);
+    let made = cluster_setup::make(&options.data, &members, &is_interrupted);
     if let Err(failure) = made {
         // It was empty: what is half made would pass for a cluster.
-        let _ = std::fs::remove_dir_all(&options.out);
+        let _ = std::fs::remove_dir_all(out);
         return Err(failure);
     }
     for member in &members {
         let NewMember { id, data, url, .. } = member;
         output::line(format_args!("member {id}  {}, for {url}", data.display()))?;
     }
-    output::line(format_args!("authority {}: keep it, where no server is", authority.display()))?;
     output::line(format_args!(
         "\nCopy each to its machine, look at its roster.toml, and start it with:\n  \
          roster serve --data DIR\nDo not serve {} itself any more.",
@@ -165,8 +214,26 @@ fn init(options: &Init) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Makes the data directory that of the only member.
+fn init_in_place(options: &Init) -> Result<Exit, Failure> {
+    let [text] = &options.members[..] else {
+        return Err(Failure::local("several members take several directories")
+            .hint("name a directory for them with --out, or let the others join later"));
+    };
+    let member = NewMember { data: options.data.clone(), ..member(text, &options.data)? };
+    cluster_setup::make(&options.data, std::slice::from_ref(&member), &|| false)?;
+    let (id, data) = (member.id, options.data.display());
+    output::line(format_args!("member {id}  {data}, for {}", member.url))?;
+    output::line(format_args!(
+        "\nStart it, and make a token for each machine that is to join:\n  \
+         roster serve --data {data}\n  roster cluster token -H {} -Z -W",
+        member.url
+    ))?;
+    Ok(Exit::Done)
+}
+
 /// Reads `N HOST:PORT URL`.
-fn member(text: &str, out: &Path) -> Result<NewMember, Failure> {
+pub(super) fn member(text: &str, out: &Path) -> Result<NewMember, Failure> {
     let wrong = || {
         Failure::local(format!("'{text}' is no member"))
             .hint("write it like '1 192.0.2.1:7636 ldap://192.0.2.1:389'")
@@ -229,12 +296,12 @@ fn check(members: &[NewMember]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the authority is, beside the members.
-pub(crate) const AUTHORITY: &str = "authority";
 /// The largest number of a member.
 const MEMBER_MAX: u64 = cluster::CHOSEN_MAX;
 /// Time between two looks at a lag.
 const SECOND_LOOK_AFTER: Duration = Duration::from_millis(1_500);
+/// Time between two looks of who watches.
+const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

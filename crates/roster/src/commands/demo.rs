@@ -14,7 +14,6 @@ use ldap::dn::Dn;
 use offline::Source;
 use server::Addresses;
 
-use super::cluster::AUTHORITY;
 use super::init::{ADMINISTRATOR, generate_password, make};
 use crate::cluster_setup;
 use crate::diagnostics::start_log;
@@ -167,9 +166,8 @@ fn fill_several(
     let first = nodes::data_directory(base, 1);
     let password = generate_password()?;
     let is_interrupted = || ending.is_asked();
-    let made = fill(&first, entries, &password).and_then(|()| {
-        cluster_setup::make(&first, &members, &base.join(AUTHORITY), &is_interrupted)
-    });
+    let made = fill(&first, entries, &password)
+        .and_then(|()| cluster_setup::make(&first, &members, &is_interrupted));
     if let Err(failure) = made {
         // Nothing was here before: what is half made would pass for an earlier demo.
         let _ = std::fs::remove_dir_all(base);

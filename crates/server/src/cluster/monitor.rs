@@ -134,6 +134,7 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
         let report = report.as_ref();
         let role = match report {
             None => "unreachable",
+            Some(_) if status.is_removed && member.id == status.id => "removed",
             Some(report) if report.is_failed => "failed",
             Some(_) if status.leader == Some(member.id) => "leader",
             Some(_) if status.leader.is_none() => "none",
@@ -146,6 +147,7 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
             is_voter: is_voter(member),
             address: member.address.clone(),
             url: member.url.clone(),
+            key: member.key.clone(),
             term: report.map(|report| report.term),
             applied_lsn: report.map(|report| report.applied_lsn),
             committed_index: report.map(|report| report.committed_index),
@@ -174,6 +176,7 @@ mod tests {
         let member = |id, matched_index, state| MemberStatus {
             id,
             address: format!("192.0.2.{id}:7636"),
+            key: String::new(),
             url: format!("ldap://192.0.2.{id}"),
             state,
             matched_index,

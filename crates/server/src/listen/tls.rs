@@ -40,6 +40,8 @@ pub(crate) struct Loaded {
     pub(crate) expires: i64,
     /// The subject of the certificate.
     pub(crate) subject: String,
+    /// Its SHA-256, in hexadecimal digits.
+    sha256: String,
 }
 
 struct Watched {
@@ -124,6 +126,7 @@ impl Tls {
         CertificateState {
             subject: current.subject.clone(),
             expires_s: u64::try_from(current.expires).unwrap_or(0),
+            sha256: current.sha256.clone(),
             error: watched.error.clone(),
         }
     }

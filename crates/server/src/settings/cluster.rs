@@ -94,7 +94,7 @@ pub(super) fn member(text: &str) -> Option<(u64, Node)> {
         && is_url
         && text.len() <= TEXT_MAX_BYTES
         && parts.next().is_none();
-    let node = Node { address: address.to_owned(), url: url.to_owned() };
+    let node = Node { address: address.to_owned(), url: url.to_owned(), ..Node::default() };
     is_well_formed.then_some((id, node))
 }
 

@@ -61,6 +61,22 @@ impl DataDirectory {
         Ok(directory)
     }
 
+    /// Makes a data directory of this store, beside files that are there; or takes the one that is
+    /// there already, and says so.
+    pub(crate) fn create_of(path: &Path, id: [u8; ID_LENGTH]) -> Result<(Self, bool), StoreError> {
+        if path.join(FORMAT_FILE).exists() {
+            let directory = Self::open(path)?;
+            return match directory.id() == id {
+                true => Ok((directory, true)),
+                false => Err(StoreError::NotEmpty { path: path.to_owned() }),
+            };
+        }
+        fs::create_dir_all(path).map_err(|source| StoreError::io(path, source))?;
+        let directory = Self::lock(path, Format { id, has_journal: false })?;
+        directory.remove_remains()?;
+        Ok((directory, false))
+    }
+
     /// A key that nobody knows, for a directory that is being created.
     pub(crate) fn new_key<const N: usize>(&self) -> Result<[u8; N], StoreError> {
         by_chance(self.path())

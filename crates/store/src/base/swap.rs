@@ -15,6 +15,7 @@ use schema::Schema;
 use crate::base::format::{DATA_FILE, DATA_LOCK_FILE, sync_directory};
 use crate::base::lmdb::{Environment, StoreOptions};
 use crate::base::meta::{self, Counters, Mark};
+use crate::base::naming_context::Context;
 use crate::error::StoreError;
 use crate::rows::dictionary::Dictionary;
 use crate::store::{Store, read_settings};
@@ -65,10 +66,12 @@ impl Store {
             text,
             reason: "the other base does not have the same".to_owned(),
         };
-        if !contexts.iter().map(|context| &context.dn).eq(self.naming_contexts()) {
+        // One that waits for a copy has none.
+        let own = self.naming_contexts();
+        if !own.is_empty() && !contexts.iter().map(|context| &context.dn).eq(own) {
             return Err(differs("naming contexts", format!("{} of them", contexts.len())));
         }
-        Ok(OtherBase { environment, dictionary, counters, index_epoch })
+        Ok(OtherBase { environment, contexts, dictionary, counters, index_epoch })
     }
 
     /// Puts it there; whoever calls this keeps batches and flushes away.
@@ -79,7 +82,8 @@ impl Store {
     pub(crate) fn swap_alone(&self, other: OtherBase, from: &Path) -> Result<(), StoreError> {
         let to = self.data_directory().path();
         move_files(from, to)?;
-        let OtherBase { environment, dictionary, counters, index_epoch } = other;
+        let OtherBase { environment, contexts, dictionary, counters, index_epoch } = other;
+        self.take_contexts(contexts);
         let base = Some((Arc::new(environment.moved_to(to)), index_epoch));
         self.versions.restart(base, counters, Arc::new(dictionary));
         self.pace.note(&self.versions);
@@ -109,6 +113,8 @@ pub(crate) fn move_files(from: &Path, to: &Path) -> Result<(), StoreError> {
 /// A data file that is to take the place of the base.
 pub(crate) struct OtherBase {
     pub(crate) environment: Environment,
+    /// None where they are those of the store for sure.
+    pub(crate) contexts: Vec<Context>,
     pub(crate) dictionary: Dictionary,
     pub(crate) counters: Counters,
     pub(crate) index_epoch: u64,

@@ -250,7 +250,7 @@ impl Store {
         let dictionary = Arc::new(other.dictionary.clone());
         let version = Version::first(environment, other.counters, dictionary, other.index_epoch);
         let ground = Ground::take(&version)?;
-        let contexts = self.shared_contexts();
+        let contexts = other.contexts.clone().into();
         Ok(View::of_reader(ground, &version, contexts, Memories::default(), Arc::default()))
     }
 

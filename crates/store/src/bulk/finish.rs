@@ -68,7 +68,8 @@ impl Finish<'_, '_> {
         drop(snapshot);
         self.tell(Phase::Verify, 1, 1)?;
         let dictionary = Arc::unwrap_or_clone(dictionary);
-        let other = OtherBase { environment, dictionary, counters, index_epoch };
+        let contexts = Vec::new();
+        let other = OtherBase { environment, contexts, dictionary, counters, index_epoch };
         self.loader.store.swap_alone(other, &path)?;
         Ok(report)
     }

@@ -133,7 +133,7 @@ fn payload(index: u64, chance: &mut Chance) -> EntryPayload<RecordBytes, u64, No
     let length = match chance.below(20) {
         0 => return EntryPayload::Blank,
         1 => {
-            let node = Node { address: format!("node{index}:1636"), url: String::new() };
+            let node = Node { address: format!("node{index}:1636"), ..Node::default() };
             let nodes = BTreeMap::from([(1, node.clone()), (2, node)]);
             let voters = BTreeSet::from([1 + chance.below(2)]);
             return EntryPayload::Membership(Membership::new(vec![voters], nodes).unwrap());

@@ -32,8 +32,9 @@ fn payloads() -> impl Strategy<Value = EntryPayload<RecordBytes, u64, Node>> {
     let members =
         proptest::collection::btree_map(any::<u64>(), "[a-z]{0,5}", 1..4).prop_map(|all| {
             let voters: BTreeSet<u64> = all.keys().copied().collect();
-            let nodes =
-                all.into_iter().map(|(id, url)| (id, Node { address: "a:1".to_owned(), url }));
+            let nodes = all
+                .into_iter()
+                .map(|(id, url)| (id, Node { address: "a:1".to_owned(), url, key: String::new() }));
             let nodes: BTreeMap<u64, Node> = nodes.collect();
             EntryPayload::Membership(Membership::new(vec![voters], nodes).unwrap())
         });

@@ -10,6 +10,9 @@ pub(crate) const INDEX_CONFIG_DN: &str = "cn=Index,cn=config";
 /// The entry with the global ACIs.
 pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
 
+/// The entry with the tokens of those that may join the cluster.
+pub(crate) const JOIN_TOKENS_DN: &str = "cn=Join Tokens,cn=config";
+
 /// The entry that tells which filters are asked for.
 pub(crate) const FILTER_MONITOR_DN: &str = "cn=filters,cn=monitor";
 
@@ -38,7 +41,7 @@ pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 
 /// Every tree, with its branches in the order in which they are found.
 const TREES: [(&str, &[&str]); 2] = [
-    ("cn=config", &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN]),
+    ("cn=config", &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN, JOIN_TOKENS_DN]),
     (
         "cn=monitor",
         &[

@@ -66,6 +66,14 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          who takes part in the [cluster](../how-to/cluster.md). Whoever leads carries it out; the \
          answer comes when the change is in force, or after 30 s. Request and response are JSON.",
     ),
+    (
+        join::OID,
+        "Join",
+        "TLS, and a token of `roster cluster token`",
+        "Used by `roster cluster join`: a machine gets a number, its certificate, and what all \
+         members have in their data directories; later, that it is a voter. Request and response \
+         are JSON.",
+    ),
 ];
 
 const HEAD: &str = "\

@@ -12,6 +12,8 @@ pub(super) struct Facts {
     pub(super) subject: String,
     /// Seconds since 1970.
     pub(super) expires: i64,
+    /// The SHA-256 of all of it, in hexadecimal digits.
+    pub(super) sha256: String,
     /// `tls-server-end-point`.
     pub(super) server_end_point: Option<Vec<u8>>,
 }
@@ -21,6 +23,7 @@ pub(super) fn facts(der: &[u8]) -> Option<Facts> {
     Some(Facts {
         subject: name(certificate.subject())?,
         expires: certificate.validity().not_after.timestamp(),
+        sha256: Sha256::digest(der).iter().map(|octet| format!("{octet:02x}")).collect(),
         server_end_point: server_end_point(der, &certificate),
     })
 }

@@ -56,6 +56,7 @@ pub(super) fn load(settings: &Settings) -> Result<Loaded, ServerError> {
         server_end_point: facts.server_end_point,
         expires: facts.expires,
         subject: facts.subject,
+        sha256: facts.sha256,
     })
 }
 

@@ -172,6 +172,21 @@ fn what_is_no_copy_is_refused_and_changes_nothing() {
     assert!(text(*copy.head(), &octets).contains("naming contexts"));
 }
 
+#[test]
+fn a_store_that_waits_for_a_copy_gets_its_naming_contexts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (head, octets) = copied(&dir.path().join("sender"));
+    let data = dir.path().join("data");
+    let (options, schema) = (StoreOptions::default(), Schema::builtin());
+    Store::create_for_copy(&data, [9; 16], &options, schema).unwrap();
+    let store = open(&data);
+    assert!(store.naming_contexts().is_empty());
+    put(&store, receive(&store, &head, &octets).unwrap());
+    assert_eq!((store.naming_contexts().len(), store.naming_context_keys().count()), (2, 2));
+    drop(store);
+    assert_eq!(open(&data).naming_contexts().len(), 2);
+}
+
 /// Puts a copy in place until it dies: the part of [`a_member_that_is_killed_has_old_or_new`] that
 /// is another process.
 #[test]

@@ -40,7 +40,7 @@ fn option() -> RPCOption {
 
 impl Node2 {
     fn as_member(&self) -> Node {
-        Node { address: self.address.to_string(), url: String::new() }
+        Node { address: self.address.to_string(), ..Node::default() }
     }
 
     /// For the log, and for heartbeats.

@@ -1,0 +1,145 @@
+//! Machines that have joined, and are to be voters, become voters when they have caught up.
+//!
+//! Invariant: the number of voters stays odd; a machine waits for another one where it must.
+//! Invariant: it is done once for each machine: whoever is made a learner later stays one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use environment::Timestamp;
+use history::log::MemberChange;
+use ldap::message::ModifyOperation;
+
+use super::change_members;
+use super::join;
+use super::join_tokens::{self, JoinToken, hex};
+use super::monitor_sources::ClusterMemberState;
+use crate::request::refusal::Refusal;
+use crate::request::worker::Worker;
+
+/// Looks for machines that can become voters, and makes them that; to be called from time to time
+/// on every member. It waits while the members change.
+///
+/// # Errors
+/// Why those that could be voters are not; they are looked at again.
+pub(crate) fn promote(worker: &mut Worker) -> Result<(), Refusal> {
+    let directory = Arc::clone(&worker.directory);
+    let Some(teller) = directory.monitors.cluster.get() else { return Ok(()) };
+    let leads = (teller.own)().is_some_and(|own| own.leader == Some(own.member));
+    if !leads {
+        return Ok(());
+    }
+    let tokens = read(worker)?;
+    if tokens.is_empty() {
+        return Ok(());
+    }
+    let members = (teller.members)();
+    let Plan { ids, settled } = plan(&tokens, &members, directory.clock.now());
+    if !ids.is_empty() {
+        change_members::carry_out(&directory, MemberChange::Promote { ids })?;
+    }
+    if settled.is_empty() {
+        return Ok(());
+    }
+    let changes: Vec<_> =
+        settled.iter().map(|token| (ModifyOperation::Delete, token.to_string())).collect();
+    join::change_tokens(worker, &changes)
+}
+
+fn read(worker: &mut Worker) -> Result<Vec<JoinToken>, Refusal> {
+    let mut reader = worker.directory.storage.store.reader();
+    let texts = join_tokens::values(reader.view()?)?;
+    Ok(texts.iter().filter_map(|text| text.parse().ok()).collect())
+}
+
+/// What is to be done.
+#[derive(Debug, Default, Eq, PartialEq)]
+struct Plan {
+    /// They become voters.
+    ids: BTreeSet<u64>,
+    /// Tokens that have nothing to say any more.
+    settled: Vec<JoinToken>,
+}
+
+fn plan(tokens: &[JoinToken], members: &[ClusterMemberState], now: Timestamp) -> Plan {
+    let voters = members.iter().filter(|one| one.is_voter).count();
+    let mut plan = Plan::default();
+    let mut ready = Vec::new();
+    for token in tokens {
+        let key = token.key.map(|key| hex(&key));
+        let member = key.and_then(|key| members.iter().find(|one| one.key == key));
+        match member {
+            Some(member) if member.is_voter => plan.settled.push(token.clone()),
+            Some(member) if token.is_for_voter => {
+                // Others that lag keep nobody from becoming one.
+                if member.lag.is_some_and(|lag| lag <= LAG_MAX) && !member.has_failed {
+                    ready.push(member.member);
+                }
+            }
+            _ if token.is_over(now) => plan.settled.push(token.clone()),
+            Some(_) | None => {}
+        }
+    }
+    // An odd number of voters takes two more, and an even one takes one.
+    let even = ready.len() / 2 * 2;
+    let odd = ready.len().checked_sub(1).map_or(0, |others| others / 2 * 2 + 1);
+    let count = if voters % 2 == 1 { even } else { odd };
+    plan.ids = ready.into_iter().take(count).collect();
+    plan
+}
+
+/// Who lacks more changes than this is not asked for yet.
+const LAG_MAX: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000_000_000);
+
+    fn token(key: u8, is_for_voter: bool, ends_s: u64) -> JoinToken {
+        let key = (key > 0).then_some([key; 32]);
+        JoinToken { name: [1; 16], secret: [2; 32], ends_s, is_for_voter, key }
+    }
+
+    fn member(id: u64, is_voter: bool, key: u8) -> ClusterMemberState {
+        let key = if key == 0 { String::new() } else { hex(&[key; 32]) };
+        ClusterMemberState { member: id, is_voter, key, lag: Some(0), ..Default::default() }
+    }
+
+    fn planned(tokens: &[JoinToken], members: &[ClusterMemberState]) -> (Vec<u64>, usize) {
+        let Plan { ids, settled } = plan(tokens, members, NOW);
+        (ids.into_iter().collect(), settled.len())
+    }
+
+    #[test]
+    fn machines_become_voters_two_at_a_time() {
+        let wish = |key| token(key, true, 2_000);
+        let (one, two) = (member(70_001, false, 1), member(70_002, false, 2));
+        let first = member(1, true, 0);
+        assert_eq!(planned(&[wish(1)], &[first.clone(), one.clone()]), (vec![], 0));
+        let all = [first.clone(), one.clone(), two.clone()];
+        assert_eq!(planned(&[wish(1), wish(2)], &all), (vec![70_001, 70_002], 0));
+        let three = [all.as_slice(), &[member(70_003, false, 3)]].concat();
+        assert_eq!(planned(&[wish(1), wish(2), wish(3)], &three), (vec![70_001, 70_002], 0));
+        // Two that were voters from the beginning take one.
+        let even = [first.clone(), member(2, true, 0), one.clone()];
+        assert_eq!(planned(&[wish(1)], &even), (vec![70_001], 0));
+        assert_eq!(planned(&[], &even), (vec![], 0));
+        let late = ClusterMemberState { lag: Some(LAG_MAX + 1), ..two };
+        assert_eq!(planned(&[wish(1), wish(2)], &[first, one, late]), (vec![], 0));
+    }
+
+    #[test]
+    fn a_token_goes_when_it_has_nothing_to_say() {
+        let members = [member(1, true, 0), member(70_001, false, 1), member(70_002, true, 2)];
+        let settled = |token: JoinToken| planned(&[token], &members).1;
+        assert_eq!(settled(token(2, true, 2_000)), 1, "it is a voter");
+        assert_eq!(settled(token(1, true, 500)), 0, "it waits, however long");
+        assert_eq!(settled(token(1, false, 2_000)), 0, "who has it may ask again");
+        assert_eq!(settled(token(1, false, 500)), 1, "it is over");
+        assert_eq!(settled(token(0, true, 2_000)), 0);
+        assert_eq!(settled(token(0, true, 500)), 1);
+        assert_eq!(settled(token(9, true, 500)), 1, "the member is gone");
+    }
+}

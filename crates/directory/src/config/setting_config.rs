@@ -1,0 +1,166 @@
+//! Entries of `cn=config` that show a setting of the directory: each value of one attribute is a value
+//! of the setting.
+//!
+//! An entry plugs in by one row of [`ENTRIES`], and its name in `virtual_tree/names.rs`.
+//!
+//! Invariant: the entry is not stored; it is made from the setting, and a change of it is a change of
+//! the setting.
+
+use aci::{Access, Privilege};
+use ldap::message::{ModifyOperation, ModifyRequest};
+use ldap::result::ResultCode;
+use schema::{Change, DnKey, Schema, SettingChange};
+use store::{StoreError, View};
+
+use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
+use crate::config::access_config;
+use crate::config::changes::{Setting, SettingConfig, SettingStep};
+use crate::config::join_tokens::{self, JOIN_TOKENS};
+use crate::read::virtual_tree::names::{ACCESS_CONFIG_DN, JOIN_TOKENS_DN};
+use crate::request::refusal::Refusal;
+use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
+use crate::write::request::WriteOp;
+
+/// An entry that shows a setting.
+pub(crate) struct SettingEntry {
+    /// Its name.
+    dn: &'static str,
+    /// The attribute with the values.
+    attribute: &'static str,
+    /// The setting, and what the store calls it.
+    setting: Setting,
+    name: &'static str,
+    /// What a value is called.
+    what: &'static str,
+    /// What a change takes besides `config-write`.
+    privilege: Option<Privilege>,
+    /// The values, as they are set or by default.
+    values: fn(&View<'_>) -> Result<Vec<String>, StoreError>,
+    /// Refuses what is no value; those that it is to stand beside may lose some.
+    put: fn(&Decide<'_>, &mut Vec<String>, &str) -> Result<(), Refusal>,
+    /// Stands in the setting for "none at all", where that is not the default.
+    none_at_all: Option<&'static str>,
+}
+
+/// Every entry.
+static ENTRIES: [SettingEntry; 2] = [
+    SettingEntry {
+        dn: ACCESS_CONFIG_DN,
+        attribute: access_config::ATTRIBUTE,
+        setting: Setting::GlobalAcis,
+        name: GLOBAL_ACI,
+        what: "ACI",
+        privilege: Some(Privilege::ModifyAcl),
+        values: acis::global_values,
+        put: access_config::put,
+        none_at_all: Some(NONE_AT_ALL),
+    },
+    SettingEntry {
+        dn: JOIN_TOKENS_DN,
+        attribute: join_tokens::ATTRIBUTE,
+        setting: Setting::JoinTokens,
+        name: JOIN_TOKENS,
+        what: "token",
+        privilege: None,
+        values: join_tokens::values,
+        put: join_tokens::put,
+        none_at_all: None,
+    },
+];
+
+/// The entry that a request names.
+pub(crate) fn named(named: &Named) -> Option<&'static SettingEntry> {
+    ENTRIES.iter().find(|entry| {
+        let own = DnKey::from_text(&named.state.schema, entry.dn);
+        own.is_ok_and(|own| own == named.key)
+    })
+}
+
+/// Resolves a modify of such an entry.
+pub(crate) fn modify(
+    entry: &SettingEntry,
+    named: &Named,
+    request: &ModifyRequest<'_>,
+) -> Result<WriteOp, Refusal> {
+    let mut steps = Vec::new();
+    for modification in request.changes.iter() {
+        let (operation, attribute) = (modification.operation, modification.attribute);
+        if !entry.has(&named.state.schema, attribute.description) {
+            let why = format!("'{}' cannot be changed here", attribute.description);
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+        }
+        let is_empty = attribute.values.iter().next().is_none();
+        match operation {
+            ModifyOperation::Increment => return Err(named::refuse_special()),
+            ModifyOperation::Replace => steps.push(SettingStep::TakeAll),
+            ModifyOperation::Delete if is_empty => steps.push(SettingStep::TakeAll),
+            ModifyOperation::Add | ModifyOperation::Delete => {}
+        }
+        for value in attribute.values.iter() {
+            let text = std::str::from_utf8(value).map_err(|_| {
+                Refusal::new(ResultCode::InvalidAttributeSyntax, "a value is not UTF-8")
+            })?;
+            let text = text.to_owned();
+            steps.push(match operation {
+                ModifyOperation::Delete => SettingStep::Take(text),
+                _ => SettingStep::Put(text),
+            });
+        }
+    }
+    Ok(WriteOp::SettingConfig(SettingConfig { setting: entry.setting, steps }))
+}
+
+/// Decides on the values that the changes before it left.
+pub(crate) fn decide(decide: &Decide<'_>, op: &SettingConfig) -> Result<Decision, Refusal> {
+    let SettingConfig { setting, steps } = op;
+    let entry = entry(*setting);
+    let before = (entry.values)(decide.view)?;
+    let mut after = before.clone();
+    for step in steps {
+        match step {
+            SettingStep::TakeAll => after.clear(),
+            SettingStep::Put(text) => {
+                if after.contains(text) {
+                    let why = format!("the {} is there already", entry.what);
+                    return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
+                }
+                (entry.put)(decide, &mut after, text)?;
+                after.push(text.clone());
+            }
+            SettingStep::Take(text) => {
+                let place = after.iter().position(|one| one == text);
+                let place = place.ok_or_else(|| {
+                    let why = format!("there is no such {}", entry.what);
+                    Refusal::new(ResultCode::NoSuchAttribute, why)
+                })?;
+                after.remove(place);
+            }
+        }
+    }
+    if after == before {
+        return Ok(Decision::default());
+    }
+    if after.is_empty() {
+        after.extend(entry.none_at_all.map(str::to_owned));
+    }
+    let change = Change::Setting(SettingChange { name: entry.name.to_owned(), values: after });
+    Ok(Decision::change(decide.guard.access().permit(change)?))
+}
+
+/// Whether an identity may change it.
+pub(crate) fn may_change(setting: Setting, access: &Access) -> bool {
+    access.has(Privilege::ConfigWrite)
+        && entry(setting).privilege.is_none_or(|privilege| access.has(privilege))
+}
+
+fn entry(setting: Setting) -> &'static SettingEntry {
+    let found = ENTRIES.iter().find(|entry| entry.setting == setting);
+    found.expect("each setting has its row")
+}
+
+impl SettingEntry {
+    fn has(&self, schema: &Schema, attribute: &str) -> bool {
+        schema.attribute_type(attribute).is_some_and(|kind| kind.name() == self.attribute)
+    }
+}

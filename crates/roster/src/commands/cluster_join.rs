@@ -1,0 +1,340 @@
+//! `roster cluster token` and `join`: a machine becomes a member of a cluster.
+//!
+//! Invariant: a machine joins with a key that it has made itself, and that never leaves it.
+//! Invariant: each step can be interrupted, and done again: the same key is the same member.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD};
+use clap::Args;
+use client::{CertificateCheck, ConnectOptions, Connection, SearchFor, TlsOptions};
+use cluster::transport::NodeKey;
+use directory::{
+    JOIN, JOIN_TOKEN_ATTRIBUTE, JoinAnswer, JoinRequest, JoinToken, hex, octets_of_hex,
+};
+use environment::{Clock as _, SystemClock};
+use ldap::filter::Filter;
+use ldap::message::{ModifyOperation, Scope};
+use ldap::result::ResultCode;
+use serde::{Deserialize, Serialize};
+use server::Settings;
+use sha2::{Digest as _, Sha256};
+
+use crate::cluster_setup::{NewMember, write_settings};
+use crate::commands::cluster::member;
+use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
+use crate::failure::{Exit, Failure};
+use crate::joining;
+use crate::output;
+use crate::serving::write_whole;
+
+/// Print a token with which one machine can join the cluster.
+///
+/// Whoever has it can make a machine a member that gets all data, passwords among them: hand it on
+/// like a password. It is for one machine, and is over after a while. 'cn=Join Tokens,cn=config'
+/// lists the tokens; delete one there to take it back.
+#[derive(Args, Debug)]
+pub(super) struct Token {
+    /// How long it can be used, in minutes; a week at the most
+    #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_080))]
+    valid: u64,
+
+    /// The machine is to stay a learner: it gets all changes and answers reads, and does not count
+    /// towards a majority
+    #[arg(long)]
+    learner: bool,
+
+    /// The URL at which the machine is to ask for a place, if not that of -H
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Make this machine a member of a cluster.
+///
+/// It makes a key, asks the member that made the token for a number and a certificate, gets a copy
+/// of the data, and catches up. Start it then with 'roster serve': it becomes a voter as soon as the
+/// number of voters stays odd, the second of two machines together with the first. What was
+/// interrupted is done again with the same command.
+#[derive(Args, Debug)]
+pub(super) struct Join {
+    /// What 'roster cluster token' printed; '-' reads it from standard input
+    #[arg(value_name = "TOKEN")]
+    token: String,
+
+    /// The data directory to make
+    #[arg(short, long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Where the other members are to reach this machine
+    #[arg(short, long, value_name = "HOST:PORT")]
+    address: String,
+
+    /// Where clients are to reach it
+    #[arg(short, long, value_name = "URL")]
+    url: String,
+}
+
+/// What a token says: of whom a place is asked for, and with what.
+#[derive(Debug, Deserialize, Serialize)]
+struct TokenText {
+    /// The URL of a member.
+    u: String,
+    /// The SHA-256 of its certificate for clients, in hexadecimal digits.
+    c: String,
+    /// The name of the token.
+    n: String,
+    /// Its secret.
+    s: String,
+}
+
+impl TokenText {
+    fn encode(&self) -> String {
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        format!("{TOKEN_BEGIN}{}", URL_SAFE_NO_PAD.encode(json))
+    }
+
+    fn decode(text: &str) -> Result<Self, Failure> {
+        let wrong = || {
+            Failure::local("this is no token of a cluster")
+                .hint("'roster cluster token' prints one; was it copied as a whole?")
+        };
+        let encoded = text.trim().strip_prefix(TOKEN_BEGIN).ok_or_else(wrong)?;
+        if encoded.len() > TOKEN_MAX_BYTES {
+            return Err(wrong());
+        }
+        let json = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| wrong())?;
+        serde_json::from_slice(&json).map_err(|_| wrong())
+    }
+}
+
+pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
+    let mut connection = options.server.connect()?;
+    let own = own_url(options)?;
+    let certificate = certificate(&mut connection)?;
+    let (mut name, mut secret) = ([0; 16], [0; 32]);
+    for octets in [&mut name[..], &mut secret[..]] {
+        getrandom::fill(octets)
+            .map_err(|error| Failure::local(format!("cannot get random numbers: {error}")))?;
+    }
+    let secret = URL_SAFE_NO_PAD.encode(secret);
+    let now_s = SystemClock::new().now().seconds();
+    let token = JoinToken {
+        name,
+        secret: Sha256::digest(&secret).into(),
+        ends_s: now_s + options.valid * 60,
+        is_for_voter: !options.learner,
+        key: None,
+    };
+    put(&mut connection, &token.to_string())?;
+    let text = TokenText { u: own, c: certificate, n: hex(&name), s: secret }.encode();
+    if options.json {
+        let part = if options.learner { "learner" } else { "voter" };
+        let shown = serde_json::json!({ "token": text, "ends_s": token.ends_s, "part": part });
+        output::json(&shown)?;
+        return Ok(Exit::Done);
+    }
+    output::line(format_args!("{text}"))?;
+    output::note(format_args!(
+        "roster: for one machine, within {} minutes; on it, run:\n  roster cluster join TOKEN \
+         --data DIR --address HOST:PORT --url ldap://HOST",
+        options.valid
+    ));
+    Ok(Exit::Done)
+}
+
+/// Where the machine is to ask: over the network.
+fn own_url(options: &Token) -> Result<String, Failure> {
+    let url = options.url.as_deref().unwrap_or(options.server.uri());
+    if url.starts_with("ldap://") || url.starts_with("ldaps://") {
+        return Ok(url.to_owned());
+    }
+    Err(Failure::local(format!("no other machine reaches {url}"))
+        .hint("say with --url where this member is reached, such as ldap://HOST"))
+}
+
+/// The SHA-256 of the certificate that the server shows to clients.
+fn certificate(connection: &mut Connection) -> Result<String, Failure> {
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &["roster-tls-sha256"],
+        ..SearchFor::below("cn=tls,cn=monitor", Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked)?;
+    let sha256 = found.entries.first().and_then(|entry| entry.text("roster-tls-sha256"));
+    sha256.map(str::to_owned).ok_or_else(|| {
+        Failure::refused("the server does not tell which certificate it has")
+            .hint(ADMINISTRATOR_HINT)
+    })
+}
+
+/// Has the cluster know a token.
+fn put(connection: &mut Connection, token: &str) -> Result<(), Failure> {
+    let changes = [(ModifyOperation::Add, JOIN_TOKEN_ATTRIBUTE, &[token][..])];
+    let outcome = connection.modify(TOKENS, &changes)?;
+    let code = outcome.code;
+    outcome.into_result("making a token").map_err(|error| {
+        let failure = Failure::from(error);
+        match code {
+            ResultCode::InsufficientAccessRights => failure.hint(ADMINISTRATOR_HINT),
+            _ => failure,
+        }
+    })
+}
+
+pub(super) fn join(options: &Join) -> Result<Exit, Failure> {
+    let text = match options.token.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin().lock())?,
+        text => text.to_owned(),
+    };
+    let token = TokenText::decode(&text)?;
+    let checked = member(&format!("1 {} {}", options.address, options.url), Path::new(""))
+        .map_err(|_| {
+            Failure::local("the address or the URL is not one")
+                .hint("write them like --address 192.0.2.2:7636 --url ldap://192.0.2.2:389")
+        })?;
+    joining::check_free(&options.data)?;
+    let folder = options.data.join(Settings::default().cluster.certificates);
+    let mut make = fs::DirBuilder::new();
+    make.recursive(true).mode(0o700);
+    make.create(&folder).map_err(|error| Failure::path("make", &folder, &error))?;
+    joining::begin(&options.data)?;
+    let key = NodeKey::load_or_make(&folder)?;
+    let request = JoinRequest {
+        token: token.n.clone(),
+        secret: token.s.clone(),
+        key: BASE64.encode(key.public_der()),
+        address: options.address.clone(),
+        url: options.url.clone(),
+    };
+    let answer = ask(&token, &request)?;
+    output::note(format_args!("roster: this machine is member {}", answer.member));
+    keep(options, &checked, &answer)?;
+    joining::copy(&options.data, &answer)?;
+    tell(options, &answer)?;
+    Ok(Exit::Done)
+}
+
+/// Asks the member that made the token.
+fn ask(token: &TokenText, request: &JoinRequest) -> Result<JoinAnswer, Failure> {
+    let pinned = octets_of_hex(&token.c)
+        .map_err(|_| Failure::local("the token names no certificate").hint("make another one"))?;
+    let mut options = ConnectOptions::new(token.u.clone());
+    options.tls = TlsOptions::new(CertificateCheck::Pinned(pinned), None);
+    options.message_size_max_bytes = ANSWER_MAX_BYTES;
+    options.answer_timeout = ANSWER_WAIT;
+    let mut connection = Connection::open(options).map_err(not_that_server)?;
+    if !connection.is_secure() {
+        connection.start_tls().map_err(not_that_server)?;
+    }
+    let value = serde_json::to_vec(request)
+        .map_err(|error| Failure::local(format!("the request cannot be encoded: {error}")))?;
+    let (outcome, answer) = connection.extended(JOIN, Some(&value))?;
+    if !outcome.is_success() {
+        let failure = Failure::refused(outcome.diagnostic.clone());
+        return Err(match outcome.code {
+            ResultCode::ProtocolError => {
+                failure.hint("does the member run an earlier release? Upgrade it first")
+            }
+            ResultCode::Unavailable | ResultCode::Busy | ResultCode::Other => failure.hint(
+                "look at 'roster cluster status', and run the command again: nothing is done twice",
+            ),
+            _ => failure,
+        });
+    }
+    serde_json::from_slice(&answer.unwrap_or_default())
+        .map_err(|error| Failure::refused(format!("the server sent a malformed answer: {error}")))
+}
+
+fn not_that_server(error: client::ClientError) -> Failure {
+    let is_certificate =
+        matches!(&error, client::ClientError::Tls(reason) if reason.contains("ertificate"));
+    let failure = Failure::from(error);
+    if is_certificate {
+        return failure.hint(
+            "it is not the server that made the token, or its certificate was renewed since: make \
+             another token",
+        );
+    }
+    failure
+}
+
+/// Writes what the machine was given.
+fn keep(options: &Join, checked: &NewMember, answer: &JoinAnswer) -> Result<(), Failure> {
+    let folder = options.data.join(Settings::default().cluster.certificates);
+    let write = |path: PathBuf, text: &str| {
+        write_whole(&path, text.as_bytes()).map_err(|error| Failure::path("write", &path, &error))
+    };
+    for (name, text) in &answer.files {
+        let path = Path::new(name);
+        let is_below =
+            path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !is_below {
+            return Err(Failure::refused(format!("the member sent a file with the name '{name}'")));
+        }
+        if let Some(parent) = path.parent() {
+            let parent = options.data.join(parent);
+            fs::create_dir_all(&parent).map_err(|error| Failure::path("make", &parent, &error))?;
+        }
+        write(options.data.join(path), text)?;
+    }
+    write(folder.join(cluster::transport::AUTHORITY_FILE), &answer.authority)?;
+    write(folder.join(cluster::transport::AUTHORITY_KEY_FILE), &answer.authority_key)?;
+    write(folder.join(cluster::transport::NODE_FILE), &answer.certificate)?;
+    let own = NewMember { id: answer.member, data: options.data.clone(), ..checked.clone() };
+    write_settings(&own, "")
+}
+
+fn tell(options: &Join, answer: &JoinAnswer) -> Result<(), Failure> {
+    let (member, data) = (answer.member, options.data.display());
+    let part = match answer.is_for_voter {
+        true => "a learner, which becomes a voter as soon as the number of voters stays odd",
+        false => "a learner",
+    };
+    output::line(format_args!("member {member}  {data}, {part}"))?;
+    output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;
+    Ok(())
+}
+
+/// The entry with the tokens.
+const TOKENS: &str = "cn=Join Tokens,cn=config";
+/// What a token begins with.
+const TOKEN_BEGIN: &str = "roster1.";
+/// The longest token, in bytes.
+const TOKEN_MAX_BYTES: usize = 4096;
+/// The longest answer, in bytes: files of the schema are in it.
+const ANSWER_MAX_BYTES: usize = 32 << 20;
+/// How long an answer may take: the members are changed meanwhile.
+const ANSWER_WAIT: Duration = Duration::from_secs(90);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_printed() {
+        let token = TokenText {
+            u: "ldap://192.0.2.1:389".to_owned(),
+            c: "0".repeat(64),
+            n: "1".repeat(32),
+            s: "secret".to_owned(),
+        };
+        let text = token.encode();
+        let read = TokenText::decode(&format!(" {text}\n")).unwrap();
+        assert_eq!((read.u, read.c, read.n, read.s), (token.u, token.c, token.n, token.s));
+        for wrong in ["", "roster1.", "roster1.?", "roster1.e30", &text[1..], &text[..50]] {
+            assert!(TokenText::decode(wrong).is_err(), "{wrong}");
+        }
+        assert!(TokenText::decode(&format!("roster1.{}", "A".repeat(5000))).is_err());
+    }
+}

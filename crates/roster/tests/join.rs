@@ -1,0 +1,279 @@
+//! A cluster that grows: `roster cluster init` in place, `token`, `join`, all as real processes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test are a test"
+)]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use client::{ConnectOptions, Connection, SearchFor};
+use common::{Run, command, roster};
+use ldap::filter::Filter;
+use ldap::message::{ModifyOperation, Scope};
+use serde_json::Value;
+use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, now, pause};
+
+/// How long anything may take before the test fails.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
+const PERSON: &str = "uid=anna,ou=people,dc=example,dc=com";
+
+#[track_caller]
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = now();
+    while begin.elapsed() < PATIENCE {
+        if let Some(found) = look() {
+            return found;
+        }
+        pause(LOOK_EVERY);
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// A machine: its data directory, and where it is found.
+struct Machine {
+    data: PathBuf,
+    password: PathBuf,
+    ldap: String,
+    address: String,
+    server: Option<Child>,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Machine {
+    fn new(folder: &Path, name: &str) -> Self {
+        // Taken until both are known: no other gets them.
+        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [ldap, address] = ports.map(|port| port.local_addr().unwrap().to_string());
+        let password = folder.join("password");
+        fs::write(&password, ADMIN_PASSWORD).unwrap();
+        Self { data: folder.join(name), password, ldap, address, server: None }
+    }
+
+    fn data(&self) -> &str {
+        self.data.to_str().unwrap()
+    }
+
+    fn url(&self) -> String {
+        format!("ldap://{}", self.ldap)
+    }
+
+    fn serve(&mut self) {
+        let ready = self.data.with_extension("ready");
+        let _ = fs::remove_file(&ready);
+        let log = fs::File::create(self.data.with_extension("log")).unwrap();
+        let server = Command::new(env!("CARGO_BIN_EXE_roster"))
+            .args(["serve", "--data", self.data(), "--ldap", &self.ldap])
+            .args(["--admin", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
+            .arg("--ready-file")
+            .arg(&ready)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.server = Some(server);
+        wait_for("a server that serves", || ready.exists().then_some(()));
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+
+    /// Asks this one, as the administrator.
+    fn ask(&self, command: &[&str]) -> Run {
+        let url = self.url();
+        let login =
+            ["-H", &url, "-ZZ", "--reqcert", "never", "-y", self.password.to_str().unwrap()];
+        roster(&[&["cluster"], command, &login].concat())
+    }
+
+    fn token(&self, more: &[&str]) -> String {
+        let run = self.ask(&[&["token"], more].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        run.output.trim().to_owned()
+    }
+
+    fn join_command(&self, token: &str) -> Vec<String> {
+        let url = self.url();
+        let words = ["cluster", "join", token, "--data", self.data(), "--address", &self.address];
+        words.into_iter().chain(["--url", &url]).map(str::to_owned).collect()
+    }
+
+    fn join(&self, token: &str) -> Run {
+        let words = self.join_command(token);
+        roster(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn connect(&self) -> Option<Connection> {
+        let mut connection = Connection::open(ConnectOptions::new(self.url())).ok()?;
+        connection.bind(ADMIN_DN, ADMIN_PASSWORD.as_bytes()).ok()?;
+        Some(connection)
+    }
+
+    fn title(&self) -> Option<String> {
+        let asked = SearchFor {
+            scope: Scope::Base,
+            attributes: &["title"],
+            ..SearchFor::below(PERSON, Filter::Present("objectClass"))
+        };
+        let found = self.connect()?.search(&asked).ok()?;
+        found.entries.first()?.text("title").map(str::to_owned)
+    }
+
+    fn set_title(&self, title: &str) {
+        let change = [(ModifyOperation::Replace, "title", &[title][..])];
+        wait_for("a change that is made", || {
+            let outcome = self.connect()?.modify(PERSON, &change).ok()?;
+            outcome.is_success().then_some(())
+        });
+    }
+
+    /// The roles of all members, by number, as this one tells.
+    fn roles(&self) -> Vec<(u64, String, bool)> {
+        let run = self.ask(&["status", "--json"]);
+        let Ok(told) = serde_json::from_str::<Value>(&run.output) else { return Vec::new() };
+        let members = told["cluster"]["members"].as_array().cloned().unwrap_or_default();
+        let role = |member: &Value| {
+            let text = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
+            (member["member"].as_u64().unwrap(), text("role"), member["voter"].as_bool().unwrap())
+        };
+        members.iter().map(role).collect()
+    }
+}
+
+/// The first machine, whose data directory is that of the only member.
+fn first(folder: &Path) -> Machine {
+    let mut machine = Machine::new(folder, "one");
+    let (password, data) = (machine.password.display().to_string(), machine.data().to_owned());
+    let suffix = "dc=example,dc=com";
+    for words in [
+        vec!["init", "--data", &data, "--suffix", suffix, "--admin-password-file", &password],
+        vec!["import", "--data", &data, &common::example("people.ldif")],
+        vec![
+            "cluster",
+            "init",
+            "--data",
+            &data,
+            "--member",
+            &format!("1 {} {}", machine.address, machine.url()),
+        ],
+    ] {
+        let run = roster(&words);
+        assert_eq!(run.code, 0, "{words:?}: {run:?}");
+    }
+    machine.serve();
+    machine
+}
+
+#[test]
+fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = first(folder.path());
+    wait_for("it decides", || (one.roles().first()?.1 == "leader").then_some(()));
+    let token = one.token(&["--learner", "--valid", "5"]);
+    let two = Machine::new(folder.path(), "two");
+    let refused = |token: &str, want: &str| {
+        let run = two.join(token);
+        assert!(run.code != 0 && run.errors.contains(want), "{want}: {run:?}");
+        let _ = fs::remove_dir_all(&two.data);
+    };
+    refused("a token", "this is no token");
+    refused(&token[..token.len() - 8], "this is no token");
+    // Its certificate is not that of the server that made the token.
+    let other = first(&{
+        let folder = folder.path().join("other");
+        fs::create_dir(&folder).unwrap();
+        folder
+    });
+    let elsewhere = one.token(&["--url", &other.url()]);
+    refused(&elsewhere, "make another token");
+    // Who watches is shown the members again and again, also when they are gone.
+    let url = one.url();
+    let watching = ["cluster", "status", "--watch", "--json", "-H", &url, "-w", ADMIN_PASSWORD];
+    let mut watching = command(&watching).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!([next(), next()].map(|seen| seen["cluster"]["leader"].as_u64()), [Some(1); 2]);
+    // Nobody but the administrator makes one.
+    let run = roster(&["cluster", "token", "-H", &one.url()]);
+    assert!(run.code != 0, "{run:?}");
+    // A directory in which something is stays as it is.
+    let run = other.join(&token);
+    assert!(run.code != 0 && run.errors.contains("is not empty"), "{run:?}");
+    // It is taken back by deleting it.
+    let none: &[&str] = &[];
+    let change = [(ModifyOperation::Replace, "roster-join-token", none)];
+    let outcome = one.connect().unwrap().modify("cn=Join Tokens,cn=config", &change).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    refused(&token, "the token is not known here");
+    // Once more is refused, with the reason.
+    let member = format!("1 {} {}", one.address, one.url());
+    let run = roster(&["cluster", "init", "--data", one.data(), "--member", &member]);
+    assert!(run.code != 0, "{run:?}");
+    drop(one);
+    wait_for("it says that nobody answers", || next()["error"].is_string().then_some(()));
+    let _ = watching.kill();
+    let _ = watching.wait();
+}
+
+#[test]
+fn one_server_becomes_three() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut one = first(folder.path());
+    one.set_title("before");
+    let [mut two, mut three] = ["two", "three"].map(|name| Machine::new(folder.path(), name));
+    let token = one.token(&[]);
+    // It is ended somewhere on its way, and goes on.
+    let words = two.join_command(&token);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut killed = command(&words).spawn().unwrap();
+    wait_for("it has begun", || two.data.join("cluster/node.key").exists().then_some(()));
+    let _ = killed.kill();
+    let _ = killed.wait();
+    let run = roster(&["serve", "--data", two.data()]);
+    assert!(run.code != 0 && run.errors.contains("has not got its data yet"), "{run:?}");
+    let run = two.join(&token);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.output.contains("roster serve --data"), "{run:?}");
+    two.serve();
+    wait_for("the data", || (two.title()? == "before").then_some(()));
+    assert!(one.roles().iter().all(|(id, _, is_voter)| *is_voter == (*id == 1)));
+    // It is for one machine.
+    let run = three.join(&token);
+    assert!(run.code != 0 && run.errors.contains("another machine has used"), "{run:?}");
+    let _ = fs::remove_dir_all(&three.data);
+    let run = three.join(&one.token(&[]));
+    assert_eq!(run.code, 0, "{run:?}");
+    three.serve();
+    wait_for("all are voters", || {
+        let roles = one.roles();
+        (roles.len() == 3 && roles.iter().all(|(_, _, is_voter)| *is_voter)).then_some(())
+    });
+    three.set_title("through the third");
+    wait_for("all have it", || {
+        let all = [&one, &two, &three].map(Machine::title);
+        all.iter().all(|title| title.as_deref() == Some("through the third")).then_some(())
+    });
+    // The one that was alone is not needed any more.
+    one.kill();
+    two.set_title("without the first");
+    wait_for("the other has it", || (three.title()? == "without the first").then_some(()));
+    one.serve();
+    wait_for("it comes back", || (one.title()? == "without the first").then_some(()));
+}

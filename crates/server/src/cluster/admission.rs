@@ -1,0 +1,103 @@
+//! What a machine gets that joins the cluster: a certificate, and the files that all members have.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cluster::transport::{AUTHORITY_KEY_FILE, Authority};
+use directory::Admitted;
+use environment::Timestamp;
+
+use crate::settings::ClusterSettings;
+
+/// Who makes certificates for machines that join.
+#[derive(Debug)]
+pub(super) struct Admission {
+    data: PathBuf,
+    /// Where the certificates of this member are.
+    certificates: PathBuf,
+}
+
+impl Admission {
+    pub(super) fn new(data: &Path, settings: &ClusterSettings) -> Self {
+        let certificates = data.join(&settings.certificates);
+        Self { data: data.to_owned(), certificates }
+    }
+
+    /// Whether this member has what it takes.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let path = self.certificates.join(AUTHORITY_KEY_FILE);
+        match path.try_exists() {
+            Ok(true) => Ok(()),
+            _ => Err(format!(
+                "this member has not the key of the cluster's authority, {}: ask another one",
+                path.display()
+            )),
+        }
+    }
+
+    /// What member `member` of cluster `cluster` gets, which has made this key.
+    pub(super) fn admit(
+        &self,
+        cluster: [u8; 16],
+        member: u64,
+        key: &[u8],
+        now: Timestamp,
+    ) -> Result<Admitted, String> {
+        self.check()?;
+        let authority =
+            Authority::load(&self.certificates, cluster).map_err(|error| error.to_string())?;
+        let certificate = authority.certify(member, key, now).map_err(|error| error.to_string())?;
+        let files = common_files(&self.data)
+            .map_err(|error| format!("{} cannot be read: {error}", self.data.display()))?;
+        Ok(Admitted {
+            cluster,
+            certificate,
+            authority: authority.certificate_pem().to_owned(),
+            authority_key: authority.key_pem().to_owned(),
+            files,
+        })
+    }
+}
+
+/// The files of a data directory that are the same on all members: who the administrator is, and
+/// the files of the schema.
+fn common_files(data: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    for name in ADMINISTRATOR_FILES {
+        match fs::read_to_string(data.join(name)) {
+            Ok(text) => drop(files.insert((*name).to_owned(), text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let folder = data.join(SCHEMA_FOLDER);
+    let all = match fs::read_dir(&folder) {
+        Ok(all) => all,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = 0;
+    for file in all {
+        let file = file?;
+        let name = file.file_name();
+        let Some(name) = name.to_str().filter(|name| name.ends_with(".ldif")) else { continue };
+        let text = fs::read_to_string(file.path())?;
+        bytes += text.len();
+        if bytes > SCHEMA_MAX_BYTES {
+            let why =
+                format!("the files in {SCHEMA_FOLDER} have more than {SCHEMA_MAX_BYTES} bytes");
+            return Err(io::Error::other(why));
+        }
+        files.insert(format!("{SCHEMA_FOLDER}/{name}"), text);
+    }
+    Ok(files)
+}
+
+/// Files that say who the administrator is.
+const ADMINISTRATOR_FILES: &[&str] = &["admin-name", "admin-password"];
+/// The folder with files of the schema.
+const SCHEMA_FOLDER: &str = "schema";
+/// The most octets of files of the schema that are sent.
+const SCHEMA_MAX_BYTES: usize = 8 << 20;
