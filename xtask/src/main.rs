@@ -169,7 +169,7 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "simulate",
-        arguments: "[--nodes N] [--seeds A..B] [--seed N --trace]",
+        arguments: "[--nodes N] [--changes] [--copies] [--seeds A..B] [--seed N --trace]",
         purpose: "clusters in one thread, with faults by chance, for many seeds",
         run: simulate::run,
     },

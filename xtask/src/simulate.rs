@@ -16,6 +16,12 @@ const TESTS: [(u64, &str); 2] = [
 /// The test that changes the members meanwhile; it begins with three.
 const CHANGES: &str = "simulation::members_that_change_lose_nothing_and_agree";
 
+/// The tests in which members get copies of the data, without changes of the members and with them.
+const COPIES: [&str; 2] = [
+    "simulation::members_that_get_copies_lose_nothing_and_agree",
+    "simulation::members_that_change_and_get_copies_lose_nothing_and_agree",
+];
+
 /// What the command line says.
 #[derive(Debug)]
 struct Asked {
@@ -41,22 +47,28 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
 
 fn parse(arguments: &[String]) -> Result<Asked, Error> {
     let (mut nodes, mut seeds, mut is_traced) = (DEFAULT_NODES, DEFAULT_SEEDS, false);
-    let mut changes = false;
+    let (mut changes, mut copies) = (false, false);
     options::read(arguments, |name, value| {
         match name {
             "--nodes" => nodes = value.number()?,
             "--seeds" | "--seed" => seeds = range(&value.text()?)?,
             "--trace" => is_traced = true,
             "--changes" => changes = true,
+            "--copies" => copies = true,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
     let test = TESTS.iter().find(|(known, _)| *known == nodes).map(|(_, test)| *test);
-    let test = match changes {
-        true if nodes == DEFAULT_NODES => CHANGES,
-        true => return Err(Error::usage("--changes begins with 3 nodes")),
-        false => test.ok_or_else(|| Error::usage("--nodes is 3 or 5"))?,
+    if (changes || copies) && nodes != DEFAULT_NODES {
+        return Err(Error::usage("--changes and --copies begin with 3 nodes"));
+    }
+    let [copying, copying_and_changing] = COPIES;
+    let test = match (copies, changes) {
+        (true, true) => copying_and_changing,
+        (true, false) => copying,
+        (false, true) => CHANGES,
+        (false, false) => test.ok_or_else(|| Error::usage("--nodes is 3 or 5"))?,
     };
     Ok(Asked { test, seeds, is_traced })
 }
@@ -82,6 +94,8 @@ mod tests {
         assert_eq!((asked.test, asked.seeds, asked.is_traced), (TESTS[1].1, (0, 1), true));
         assert_eq!(parse(&words("--seeds 7..20")).unwrap().seeds, (7, 20));
         assert_eq!(parse(&words("--changes --seed 3")).unwrap().test, CHANGES);
+        assert_eq!(parse(&words("--copies --seed 3")).unwrap().test, COPIES[0]);
+        assert_eq!(parse(&words("--copies --changes --seed 3")).unwrap().test, COPIES[1]);
         for wrong in
             ["--nodes 4", "--seeds 7..7", "--seeds x..9", "--seed", "more", "--changes --nodes 5"]
         {

@@ -49,6 +49,7 @@ use self::membership::UnderWay;
 pub(crate) use self::watchdog::CLOCK_SKEW_MAX;
 use self::watchdog::Watchdog;
 use crate::asks::Asks;
+use crate::copies::Copies;
 use crate::errands::Errands;
 use crate::log_store::LogStore;
 use crate::machine::{Engine, RaftMachine};
@@ -69,6 +70,7 @@ pub struct RaftLog(pub(crate) LogHandle);
 pub(crate) struct LogHandle {
     shared: Arc<Shared>,
     log: LogStore,
+    copies: Arc<Copies>,
     commands: mpsc::UnboundedSender<Command>,
     members: Members,
     /// Who leads, as far as is known.
@@ -81,6 +83,7 @@ pub(crate) struct Parts {
     pub(crate) log: LogStore,
     pub(crate) options: Options,
     pub(crate) errands: Errands,
+    pub(crate) copies: Arc<Copies>,
     /// Where the leader is asked.
     pub(crate) asks: Asks,
 }
@@ -103,11 +106,12 @@ where
     N: RaftNetworkFactory<Types>,
     N::Network: NetSnapshot<Types, SnapshotData = SnapshotFile>,
 {
-    let Parts { state, log, options, errands, asks } = parts;
+    let Parts { state, log, options, errands, copies, asks } = parts;
     let config = Arc::new(options.config()?);
     let shared = Shared::new(state.applied(), state.position());
     let kept = Arc::clone(&shared);
-    let machine = RaftMachine::new(state, kept, errands.clone(), &options)?;
+    let own = Arc::clone(&copies);
+    let machine = RaftMachine::new(state, kept, errands.clone(), own, &options)?;
     let raft = Raft::new(options.id, config, network, log.clone(), machine).await;
     // The first reason, and not what the engine made of it.
     let raft = raft.map_err(|error| {
@@ -135,6 +139,7 @@ where
         shared: Arc::clone(&shared),
         options,
         log: log.clone(),
+        copies: Arc::clone(&copies),
         asked,
         pending,
         stands,
@@ -150,8 +155,8 @@ where
     };
     let driver = Runtime::spawn(driver.run(acknowledger));
     let engine = raft.clone();
-    let receiver = MemberReceiver::new(raft, Arc::clone(&shared), log.clone());
-    let log = RaftLog(LogHandle { shared, log, commands, members, leader });
+    let receiver = MemberReceiver::new(raft, Arc::clone(&shared), log.clone(), Arc::clone(&copies));
+    let log = RaftLog(LogHandle { shared, log, copies, commands, members, leader });
     Ok(Started { log, receiver, driver, engine })
 }
 
@@ -196,7 +201,8 @@ impl RaftLog {
 
 impl LogHandle {
     pub(crate) fn status(&self) -> Status {
-        self.members.status(&self.shared)
+        let status = self.members.status(&self.shared);
+        Status { receives: self.copies.receives(), sends: self.copies.sends(), ..status }
     }
 
     /// The log fails, and stays so.

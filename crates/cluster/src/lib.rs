@@ -9,12 +9,14 @@
 mod asks;
 mod changing;
 mod comparing;
+mod copies;
 mod engine;
 mod entry;
 mod errands;
 mod listing;
 mod log_store;
 mod machine;
+mod memberships;
 mod options;
 mod receiver;
 mod service;
@@ -32,6 +34,9 @@ mod unsaid;
 mod versions;
 mod watcher;
 
+pub use copies::{
+    ARRIVAL_KEPT_FOR, COPY_KEPT_FOR, COPY_PIECE_BYTES, COPY_RATE_BYTES, CopyProgress, Piece,
+};
 pub use engine::{CHOSEN_MAX, MemberStatus, RaftLog, Status};
 #[cfg(any(test, feature = "test-support"))]
 pub use entry::arbitrary;

@@ -344,8 +344,15 @@ impl RaftLogReader<Types> for LogStore {
         vote.map_err(|reason| malformed("the vote", reason))
     }
 
+    /// Nothing when the first is purged: the engine may still read for a member what it has given
+    /// up the moment before, and takes what comes for what follows. It sends a heartbeat then, and
+    /// a copy of the data when it has noticed.
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
-        self.entries(start, end, READ_MAX_BYTES).await
+        let mut found = self.entries(start, end, READ_MAX_BYTES).await?;
+        if found.first().is_some_and(|first| first.log_id.index != start) {
+            found.clear();
+        }
+        Ok(found)
     }
 }
 

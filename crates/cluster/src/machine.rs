@@ -8,7 +8,6 @@
 //! have diverged, and nothing is made worse.
 //! Invariant: nothing is applied on the engine's own thread but in simulations.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -19,15 +18,16 @@ use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend, Raft, RaftSnapshotBuilder};
 use store::{LogPosition, Lsn};
 
-use crate::entry::{self, Malformed};
+use crate::copies::Copies;
+use crate::entry;
 use crate::errands::Errands;
-use crate::listing::numbers;
 use crate::log_store::size;
+use crate::memberships::{Memberships, log_id_at};
 use crate::options::Options;
 use crate::shared::Shared;
 use crate::types::{
-    Entry, LogId, Membership, Node, RecordBytes, RecordOutcome, Snapshot, SnapshotFile,
-    SnapshotMeta, StoredMembership, Types,
+    Entry, LogId, RecordBytes, RecordOutcome, Snapshot, SnapshotFile, SnapshotMeta,
+    StoredMembership, Types,
 };
 
 /// So many entries are applied together at the most.
@@ -43,6 +43,7 @@ pub struct RaftMachine {
     state: Arc<dyn StateMachine>,
     shared: Arc<Shared>,
     errands: Errands,
+    copies: Arc<Copies>,
     /// The last record.
     last: Lsn,
     memberships: Memberships,
@@ -59,6 +60,7 @@ impl RaftMachine {
         state: Arc<dyn StateMachine>,
         shared: Arc<Shared>,
         errands: Errands,
+        copies: Arc<Copies>,
         options: &Options,
     ) -> Result<Self, String> {
         let (position, members) = (state.position(), &options.members);
@@ -80,7 +82,7 @@ impl RaftMachine {
             shared.set_began_at(memberships.begins_at());
         }
         let last = state.applied();
-        Ok(Self { state, shared, errands, last, memberships })
+        Ok(Self { state, shared, errands, copies, last, memberships })
     }
 
     /// What is to become of an entry, and the record in it if it has an effect.
@@ -172,12 +174,38 @@ impl RaftMachine {
         Ok(())
     }
 
-    /// As of the last flush of the state.
+    /// As of the last flush of the state, or the copy that is kept.
     fn snapshot(&self) -> Snapshot {
-        let last_log_id = log_id_at(self.shared.flushed());
-        let last_membership = self.memberships.as_of(last_log_id);
-        let meta = SnapshotMeta { last_log_id, last_membership };
-        Snapshot { meta, snapshot: SnapshotFile::default() }
+        let own = || self.memberships.meta(self.shared.flushed());
+        let meta = self.copies.kept().unwrap_or_else(own);
+        Snapshot { meta, snapshot: SnapshotFile::Own }
+    }
+
+    /// Puts a copy of another member's state in the place of this one.
+    async fn install(&mut self, id: [u8; 16]) -> Result<(), ApplyError> {
+        let state = Arc::clone(&self.state);
+        let installed = self.errands.run(move || {
+            state.install(&id)?;
+            state.membership()
+        });
+        let membership = installed.await.unwrap_or_else(|| Err(stopped(self.last)))?;
+        let memberships = Memberships::decode(&membership);
+        self.memberships = memberships.map_err(|error| ApplyError::Copy(error.0.to_owned()))?;
+        self.shared.set_began_at(match self.memberships.has_changed() {
+            true => u64::MAX,
+            false => self.memberships.begins_at(),
+        });
+        self.last = self.state.applied();
+        let position = self.state.position();
+        self.shared.set_flushed(position);
+        self.copies.installed(position);
+        self.shared.progress.reached(self.last);
+        tracing::info!(
+            lsn = self.last.0,
+            index = position.index,
+            "a copy of another member's data has taken the place of those that were here"
+        );
+        Ok(())
     }
 }
 
@@ -207,136 +235,6 @@ impl Run {
         self.last = Some((id, record.lsn));
         self.records.push(record);
     }
-}
-
-/// The last two sets of members: the engine may go back to the one before the last.
-#[derive(Clone, Debug, Default)]
-struct Memberships(Vec<StoredMembership>);
-
-impl Memberships {
-    const KEPT: usize = 2;
-
-    const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether they are others than those with whom the cluster began.
-    const fn has_changed(&self) -> bool {
-        self.0.len() > 1
-    }
-
-    /// These take part from the beginning.
-    fn begin(&mut self, at: LogPosition, members: &BTreeMap<u64, Node>) -> Result<(), String> {
-        let voters = members.keys().copied().collect();
-        let first = Membership::new(vec![voters], members.clone())
-            .map_err(|_| "a voter is not among those who take part")?;
-        self.push(StoredMembership::new(log_id_at(at), first));
-        Ok(())
-    }
-
-    /// Where the log says of the first of them, as the journal counts.
-    fn begins_at(&self) -> u64 {
-        let first = self.0.first().and_then(|one| one.log_id().as_ref());
-        first.map_or(0, |id| entry::place(id).index)
-    }
-
-    /// Says so if `listed` are others than those who take part, or elsewhere.
-    fn note_differing(&self, listed: &BTreeMap<u64, Node>) {
-        let Some(newest) = self.0.last() else { return };
-        let known: BTreeMap<u64, Node> =
-            newest.membership().nodes().map(|(id, node)| (*id, node.clone())).collect();
-        if !listed.is_empty() && known != *listed {
-            let known = numbers(&known.into_keys().collect());
-            tracing::info!(
-                "the members have been changed since the cluster began: it is that of {known}, and \
-                 cluster.members of the settings counts no more"
-            );
-        }
-    }
-
-    fn push(&mut self, membership: StoredMembership) {
-        self.0.push(membership);
-        let surplus = self.0.len().saturating_sub(Self::KEPT);
-        self.0.drain(..surplus);
-    }
-
-    /// Whether `listed` are those who take part, whatever their addresses are.
-    fn check(&self, listed: &BTreeMap<u64, Node>) -> Result<(), String> {
-        let Some(newest) = self.0.last() else { return Ok(()) };
-        let known: BTreeSet<u64> = newest.membership().nodes().map(|(id, _)| *id).collect();
-        let listed: BTreeSet<u64> = listed.keys().copied().collect();
-        if known == listed {
-            return Ok(());
-        }
-        let (known, listed) = (numbers(&known), numbers(&listed));
-        Err(format!(
-            "the settings list {listed}, and this data directory is that of a member of the \
-             cluster of {known}: have cluster.members list {known}, on every member; their \
-             addresses may be others"
-        ))
-    }
-
-    /// Those who take part are where `listed` says.
-    fn set_addresses(&mut self, listed: &BTreeMap<u64, Node>) -> Result<(), String> {
-        for one in &mut self.0 {
-            let membership = one.membership();
-            let nodes = membership.nodes().map(|(id, known)| {
-                let node = listed.get(id).unwrap_or(known);
-                (*id, node.clone())
-            });
-            let nodes: BTreeMap<u64, Node> = nodes.collect();
-            let moved = Membership::new(membership.get_joint_config().clone(), nodes)
-                .map_err(|_| "a voter is not among those who take part")?;
-            *one = StoredMembership::new(*one.log_id(), moved);
-        }
-        Ok(())
-    }
-
-    /// The newest that was in force at `at`.
-    fn as_of(&self, at: Option<LogId>) -> StoredMembership {
-        let found = self.0.iter().rev().find(|membership| *membership.log_id() <= at);
-        found.or(self.0.first()).cloned().unwrap_or_default()
-    }
-
-    /// Each with its term, its index in the journal and its length in four octets.
-    fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for one in &self.0 {
-            let place = one.log_id().as_ref().map(entry::place).unwrap_or_default();
-            let members = entry::encode_membership(one.membership());
-            out.extend_from_slice(&place.term.to_le_bytes());
-            out.extend_from_slice(&place.index.to_le_bytes());
-            let length = u32::try_from(members.len()).unwrap_or(u32::MAX);
-            out.extend_from_slice(&length.to_le_bytes());
-            out.extend_from_slice(&members);
-        }
-        out
-    }
-
-    fn decode(mut octets: &[u8]) -> Result<Self, Malformed> {
-        const SHORT: Malformed = Malformed("who takes part is incomplete in the database");
-        let mut all = Vec::new();
-        while !octets.is_empty() {
-            let (term, rest) = octets.split_first_chunk().ok_or(SHORT)?;
-            let (index, rest) = rest.split_first_chunk().ok_or(SHORT)?;
-            let (length, rest) = rest.split_first_chunk().ok_or(SHORT)?;
-            let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| SHORT)?;
-            let (members, rest) = rest.split_at_checked(length).ok_or(SHORT)?;
-            let (term, index) = (u64::from_le_bytes(*term), u64::from_le_bytes(*index));
-            let members = members.get(2..).ok_or(SHORT)?;
-            let membership = entry::decode_membership(members)?;
-            let id = log_id_at(LogPosition { term, index });
-            all.push(StoredMembership::new(id, membership));
-            octets = rest;
-        }
-        Ok(Self(all))
-    }
-}
-
-/// The engine's name for a place in the journal; index 0 is before the first.
-fn log_id_at(position: LogPosition) -> Option<LogId> {
-    let LogPosition { term, index } = position;
-    (index > 0).then(|| entry::log_id(journal::JournalPosition { term, index }))
 }
 
 fn stopped(last: Lsn) -> ApplyError {
@@ -396,8 +294,14 @@ impl RaftStateMachine<Types> for RaftMachine {
         self.snapshot()
     }
 
-    async fn install_snapshot(&mut self, _: &SnapshotMeta, _: SnapshotFile) -> io::Result<()> {
-        Err(io::Error::other("a snapshot of another server cannot be taken over yet"))
+    async fn install_snapshot(&mut self, _: &SnapshotMeta, file: SnapshotFile) -> io::Result<()> {
+        let SnapshotFile::Received(id) = file else {
+            return Err(io::Error::other("a snapshot of this server is no copy of another one's"));
+        };
+        self.install(id).await.map_err(|error| {
+            self.shared.not_applied(&error);
+            io::Error::other(error)
+        })
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {

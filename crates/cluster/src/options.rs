@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
 
+use crate::copies::COPY_RATE_BYTES;
 use crate::engine::CHOSEN_MAX;
 use crate::entry::check_members;
 use crate::types::Node;
@@ -47,6 +48,8 @@ pub struct Options {
     pub seed: u64,
     /// How much of the log is kept for members that fall behind, in bytes.
     pub log_keep_bytes: u64,
+    /// The most octets of copies that it sends in a second.
+    pub copy_rate_bytes: u64,
     /// Who should lead as long as one of them can; empty: all alike.
     pub preferred: BTreeSet<u64>,
     /// A node that was leader goes on as that after a restart, in the same term. That loses
@@ -70,6 +73,7 @@ impl Options {
             compare_every: COMPARE_EVERY,
             seed,
             log_keep_bytes: LOG_KEEP_BYTES,
+            copy_rate_bytes: COPY_RATE_BYTES,
             preferred: BTreeSet::new(),
             #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
             restores_leader: false,

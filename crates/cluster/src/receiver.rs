@@ -15,13 +15,16 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, TransferLeaderResponse,
     VoteRequest, VoteResponse,
 };
+use store::CopyHead;
 use tokio::time::Instant;
 
+use crate::copies::{Arrival, Copies};
+use crate::entry::place;
 use crate::log_store::{LogStore, size};
 use crate::machine::Engine;
 use crate::shared::Shared;
-use crate::transport::Request;
-use crate::types::{Entry, Types};
+use crate::transport::{CopyRequest, CopyResponse, Request};
+use crate::types::{Entry, Snapshot, SnapshotFile, Types, Vote};
 
 /// A log that has been waiting for its disk for so long stands still.
 const STILL_AFTER: Duration = Duration::from_secs(1);
@@ -36,6 +39,7 @@ pub struct MemberReceiver {
     engine: Engine,
     shared: Arc<Shared>,
     log: LogStore,
+    copies: Arc<Copies>,
     /// What the engine was given since its log stands still, in bytes.
     given: Arc<AtomicUsize>,
     /// Why the engine ended, once it has said so.
@@ -43,8 +47,13 @@ pub struct MemberReceiver {
 }
 
 impl MemberReceiver {
-    pub(crate) fn new(engine: Engine, shared: Arc<Shared>, log: LogStore) -> Self {
-        Self { engine, shared, log, given: Arc::default(), ended: Arc::default() }
+    pub(crate) fn new(
+        engine: Engine,
+        shared: Arc<Shared>,
+        log: LogStore,
+        copies: Arc<Copies>,
+    ) -> Self {
+        Self { engine, shared, log, copies, given: Arc::default(), ended: Arc::default() }
     }
 
     /// The term of the engine, as it told last.
@@ -60,9 +69,9 @@ impl MemberReceiver {
     /// Whether whoever speaks is one of the cluster. One that was removed must not disturb it; one
     /// that is not known here yet may well lead.
     fn hears(&self, request: &impl Request) -> Result<(), String> {
-        match self.has_removed(request.speaker()) {
-            true => Err(format!("member {} was removed", request.speaker())),
-            false => Ok(()),
+        match request.speaker().filter(|speaker| self.has_removed(*speaker)) {
+            Some(speaker) => Err(format!("member {speaker} was removed")),
+            None => Ok(()),
         }
     }
 
@@ -140,5 +149,66 @@ impl MemberReceiver {
         self.hears(&request)?;
         self.admit(Instant::now(), &[])?;
         self.engine.handle_transfer_leader(request).await.map_err(|it| self.ended(&it))
+    }
+
+    /// Whoever leads sends a copy of the data, because this member lacks what the log no longer
+    /// has.
+    ///
+    /// # Errors
+    /// A sentence, when the copy is not wanted or cannot be received, or the engine ended.
+    pub async fn copy(&self, from: u64, request: CopyRequest) -> Result<CopyResponse, String> {
+        self.hears(&request)?;
+        self.admit(Instant::now(), &[])?;
+        match request {
+            CopyRequest::Begin { vote, head } => {
+                if let Some(over) = self.refusal(&vote, &head)? {
+                    return Ok(over);
+                }
+                let arrival = Arrival { member: from, vote, head };
+                self.copies.begin_arrival(arrival).await.map(CopyResponse::GoesOn)
+            }
+            CopyRequest::Piece { id, offset, piece } => {
+                let written = self.copies.piece_arrived(from, id, offset, piece).await?;
+                Ok(CopyResponse::GoesOn(written))
+            }
+            CopyRequest::End { vote, id, digest } => {
+                if let Some(over) = self.deposed(&vote) {
+                    return Ok(over);
+                }
+                let meta = self.copies.arrived(from, vote, id, digest).await?;
+                let snapshot = Snapshot { meta, snapshot: SnapshotFile::Received(id) };
+                let installed = self.engine.install_full_snapshot(vote, snapshot).await;
+                let installed = installed.map_err(|fatal| self.ended(&fatal))?;
+                Ok(CopyResponse::Over(installed.vote))
+            }
+        }
+    }
+
+    /// What is to be said of a copy that is announced, if it is not to come.
+    fn refusal(&self, vote: &Vote, head: &CopyHead) -> Result<Option<CopyResponse>, String> {
+        if let Some(over) = self.deposed(vote) {
+            return Ok(Some(over));
+        }
+        if let Some(lsn) = self.shared.diverged() {
+            // To be looked at, not to be healed unseen.
+            return Err(format!(
+                "the data of this member are not those of the cluster, from change {} on or \
+                 earlier: it is to be made anew",
+                lsn.0
+            ));
+        }
+        if head.mark.position.term > vote.leader_id.term {
+            return Err("the copy is of a later term than whoever sends it".to_owned());
+        }
+        let metrics = self.engine.metrics().borrow_watched().clone();
+        let applied = metrics.last_applied.map_or(0, |id| place(&id).index);
+        // It came before, and its sender did not hear.
+        Ok((head.mark.position.index <= applied).then_some(CopyResponse::Over(*vote)))
+    }
+
+    /// The vote here, if it is a later one.
+    fn deposed(&self, vote: &Vote) -> Option<CopyResponse> {
+        let own = self.engine.metrics().borrow_watched().vote;
+        (own > *vote).then_some(CopyResponse::Over(own))
     }
 }

@@ -25,6 +25,7 @@ use zeroize::Zeroizing;
 use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_MEMBERS, ASK_READ, ASK_STATUS, Asks, ask_all};
 use crate::changing;
 use crate::comparing::{Comparing, encode};
+use crate::copies::Copies;
 use crate::engine::{self, LogHandle, Parts, RaftLog, Started, Status, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
@@ -124,14 +125,17 @@ impl Service {
         let ServiceParts { asked_here, asks_version, clock, impediment, .. } = parts;
         let (errands, _) = Errands::on_thread("raft-apply").map_err(|error| error.to_string())?;
         let id = options.id;
-        let peers = Peers::new(credentials.clone());
+        let (copying, _) = Errands::on_thread("raft-copy").map_err(|error| error.to_string())?;
+        let copies = Copies::new(Arc::clone(&state), copying, options.copy_rate_bytes);
+        let peers = Peers::new(credentials.clone()).sending(Arc::clone(&copies));
         for (member, node) in options.members.iter().filter(|(member, _)| **member != id) {
             peers.know(*member, &node.address);
         }
         let asks = Asks::Peers(peers.clone());
         let (every, again) = (options.compare_every, options.heartbeat());
         let (digests, kept) = (Arc::clone(&state), errands.clone());
-        let parts = Parts { state, log: LogStore::new(journal), options, errands, asks };
+        let log = LogStore::new(journal);
+        let parts = Parts { state, log, options, errands, copies, asks };
         let started = engine::start(parts, peers.clone()).await?;
         let Started { log, receiver, driver, engine } = started;
         let log = Arc::new(log);
@@ -311,6 +315,9 @@ pub struct MemberReport {
     pub listed_at: u64,
     /// Whether it knows that whoever asks was removed from the cluster.
     pub has_removed_asker: bool,
+    /// So many octets are there of the copy of the data that it is sent, of so many; none while it
+    /// is sent none.
+    pub copy: Option<(u64, u64)>,
 }
 
 impl MemberReport {
@@ -330,6 +337,7 @@ impl MemberReport {
             diverged: status.diverged,
             listed_at: status.listed_at,
             has_removed_asker: false,
+            copy: status.receives.map(|copy| (copy.bytes, copy.of_bytes)),
         }
     }
 
@@ -348,6 +356,9 @@ impl MemberReport {
         out.extend_from_slice(&diverged.to_le_bytes());
         out.extend_from_slice(&self.listed_at.to_le_bytes());
         out.push(u8::from(self.has_removed_asker));
+        // No copy has no octets.
+        let (bytes, of_bytes) = self.copy.unwrap_or((0, 0));
+        [bytes, of_bytes].iter().for_each(|it| out.extend_from_slice(&it.to_le_bytes()));
         out
     }
 
@@ -370,7 +381,9 @@ impl MemberReport {
         let diverged = diverged.map_or(0, |octets| u64::from_le_bytes(*octets));
         let (listed_at, rest) = rest.and_then(<[u8]>::split_first_chunk).unzip();
         let listed_at = listed_at.map_or(0, |octets| u64::from_le_bytes(*octets));
-        let has_removed_asker = rest.and_then(<[u8]>::first).is_some_and(|octet| *octet != 0);
+        let (has_removed_asker, rest) = rest.and_then(<[u8]>::split_first).unzip();
+        let copy = rest.and_then(|rest| first_numbers(rest, 2)).map(|(numbers, _)| numbers);
+        let copy = copy.and_then(|numbers| Some((*numbers.first()?, *numbers.get(1)?)));
         Some(Self {
             term: numbers.next()?,
             applied_lsn: numbers.next()?,
@@ -383,7 +396,8 @@ impl MemberReport {
             members,
             diverged: diverged.checked_sub(1).map(Lsn),
             listed_at,
-            has_removed_asker,
+            has_removed_asker: has_removed_asker.is_some_and(|octet| *octet != 0),
+            copy: copy.filter(|(_, of_bytes)| *of_bytes > 0),
         })
     }
 }
@@ -470,13 +484,16 @@ mod tests {
             diverged: Some(Lsn(0)),
             listed_at: 70,
             has_removed_asker: true,
+            copy: Some((4, 5)),
         };
         let mut octets = report.encode();
         let decode = MemberReport::decode;
         assert_eq!(decode(&octets).as_ref(), Some(&report));
-        let end = octets.len() - 9;
+        let uncopied = MemberReport { copy: None, ..report.clone() };
+        assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&uncopied));
+        let end = octets.len() - 25;
         let (lists, before) = (end - 25, end - 27);
-        let first = MemberReport { listed_at: 0, has_removed_asker: false, ..report.clone() };
+        let first = MemberReport { listed_at: 0, has_removed_asker: false, ..uncopied };
         assert_eq!(decode(&octets[..end]).as_ref(), Some(&first));
         let alike = MemberReport { diverged: None, ..first };
         assert_eq!(decode(&octets[..end - 8]).as_ref(), Some(&alike));

@@ -25,6 +25,7 @@ use std::time::Instant;
 pub(crate) use self::network::Link;
 pub use self::runtime::Simulated;
 use self::world::{Kind, Plant, World};
+use crate::options::LOG_KEEP_BYTES;
 use crate::types::Runtime;
 
 /// What runs came to.
@@ -41,6 +42,8 @@ struct Summary {
     crashes: usize,
     /// Changes of the members that came to their end.
     changes: usize,
+    /// Copies of the data that took the place of those of a node.
+    copies: usize,
     /// Over everything that was seen, in order.
     trace: u64,
 }
@@ -55,6 +58,7 @@ impl Summary {
         self.local_reads += other.local_reads;
         self.crashes += other.crashes;
         self.changes += other.changes;
+        self.copies += other.copies;
         self.trace ^= other.trace;
     }
 }
@@ -120,9 +124,10 @@ fn run_all(usual: Range<u64>, kind: Kind) {
     let (sum, failed) = (sum.into_inner().unwrap(), failed.into_inner().unwrap());
     let took = began.elapsed();
     println!("{} seeds of {} nodes in {took:.1?}: {sum:?}", seeds.clone().count(), kind.nodes);
+    let copies = if kind.log_keep_bytes < LOG_KEEP_BYTES { "--copies " } else { "" };
     let which = match kind.changes {
-        true => "--changes".to_owned(),
-        false => format!("--nodes {}", kind.nodes),
+        true => format!("{copies}--changes"),
+        false => format!("{copies}--nodes {}", kind.nodes),
     };
     assert!(
         failed.is_empty(),
@@ -131,6 +136,7 @@ fn run_all(usual: Range<u64>, kind: Kind) {
     );
     let is_enough = seeds.count() < 10 || (sum.unknown > 0 && sum.crashes > 0 && sum.retries > 0);
     let is_enough = is_enough && (!kind.changes || sum.changes > 0);
+    let is_enough = is_enough && (kind.log_keep_bytes >= LOG_KEEP_BYTES || sum.copies > 0);
     assert!(is_enough && sum.acknowledged > 0 && sum.reads > 0, "the runs show something: {sum:?}");
 }
 
@@ -163,9 +169,21 @@ fn members_that_change_lose_nothing_and_agree() {
 }
 
 #[test]
+fn members_that_get_copies_lose_nothing_and_agree() {
+    run_all(0..40, Kind::copying(3));
+}
+
+#[test]
+fn members_that_change_and_get_copies_lose_nothing_and_agree() {
+    run_all(0..8, Kind::copying_and_changing(3));
+}
+
+#[test]
 fn a_seed_runs_the_same_every_time() {
-    for seed in 0..3 {
-        assert_eq!(run(seed, Kind::nodes(3)), run(seed, Kind::nodes(3)), "seed {seed}");
+    for kind in [Kind::nodes(3), Kind::copying(3)] {
+        for seed in 0..2 {
+            assert_eq!(run(seed, kind), run(seed, kind), "seed {seed}");
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod codec;
 mod confirmed;
 mod connection;
 mod conversation;
+mod copying;
 mod door;
 mod error;
 mod frame;
@@ -31,8 +32,9 @@ pub use authority::{
 pub(crate) use claim::Request;
 pub use connection::{CONNECT_MAX_MS, REQUESTS_MAX, UNWRITTEN_MAX_BYTES, WRITE_MAX_MS};
 pub use conversation::UNANSWERED_MAX_BYTES;
+pub use copying::{CopyRequest, CopyResponse};
 pub use error::TransportError;
-pub use frame::{APPEND_MAX_BYTES, ASK_MAX_BYTES, Purpose, SMALL_MAX_BYTES};
+pub use frame::{APPEND_MAX_BYTES, ASK_MAX_BYTES, COPY_MAX_BYTES, Purpose, SMALL_MAX_BYTES};
 pub use greeting::{GreetingError, NodeIdentity, PROTOCOL};
 pub use handler::{Asks, EngineHandler, Handler, Responding};
 pub use limits::{
@@ -46,6 +48,9 @@ pub use network::{
 };
 pub use peers::{AskError, Peers};
 pub use server::{CONNECTIONS_PER_PURPOSE_MAX, PeerServer, serve};
+pub use snapshot::{COPY_ENDS_MAX_MS, COPY_PIECE_MAX_MS};
+#[cfg(test)]
+pub(crate) use snapshot::{Carrier, Sending};
 pub use socket::UNACKNOWLEDGED_MAX_MS;
 pub use tls::Credentials;
 
@@ -81,6 +86,10 @@ pub(crate) fn check_message(octets: &[u8]) {
     check_form(octets, |octets| request(octets).map(|it| codec::encode_transfer(&it)));
     let response = |octets: &[u8]| codec::decode_transfer_response(octets).ok();
     check_form(octets, |octets| response(octets).map(|it| codec::encode_transfer_response(&it)));
+    let request = |octets: &[u8]| CopyRequest::decode(octets).ok();
+    check_form(octets, |octets| request(octets).map(|it| it.encode()));
+    let response = |octets: &[u8]| CopyResponse::decode(octets).ok();
+    check_form(octets, |octets| response(octets).map(CopyResponse::encode));
     if let Some(octets) = octets.first_chunk() {
         for purpose in Purpose::ALL {
             let head = frame::read_head(*octets, *purpose);

@@ -1,7 +1,6 @@
 //! The types that the engine works with.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use openraft::alias::{EntryOf, LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf, VoteOf};
@@ -35,10 +34,16 @@ pub enum RecordOutcome {
     Void,
 }
 
-/// A snapshot that a server can send: its database as of the last flush. Its octets are made when
-/// it is sent.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct SnapshotFile(pub PathBuf);
+/// A snapshot, as the engine hands it on: its octets are made when it is sent, and are in files
+/// when it was received.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SnapshotFile {
+    /// That of this server.
+    #[default]
+    Own,
+    /// One that was received, by the id of the copy.
+    Received([u8; 16]),
+}
 
 /// Tasks and time of the engine. Its chance is handed in: what runs in `Runtime::scope(seed, ..)`,
 /// and what that spawns, draws from the seed.

@@ -18,7 +18,7 @@ use store::{Mark, Store, View};
 
 use crate::access::acis;
 use crate::access::acis_in_force::AcisInForce;
-use crate::bind::sasl::scram::KnownKeys;
+use crate::bind::sasl::scram::{KeySearch, KnownKeys};
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::State;
 use crate::password_policy::in_force::PoliciesInForce;
@@ -33,8 +33,27 @@ pub(crate) struct Following {
     pub(crate) password_policies: Arc<PoliciesInForce>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) scram_keys: Arc<KnownKeys>,
+    pub(crate) unseen: Mutex<Unseen>,
+}
+
+/// What follows when that is visible which was applied.
+#[derive(Default)]
+pub(crate) struct Unseen {
     /// Since when the schema is what records that are not visible yet have made it.
-    pub(crate) schema_times: Mutex<Option<SchemaTimes>>,
+    schema_times: Option<SchemaTimes>,
+    key_search: Searching,
+}
+
+/// A search for accounts with keys for SCRAM.
+#[derive(Default)]
+enum Searching {
+    /// There was none since the start.
+    #[default]
+    Not,
+    /// There is to be one, of what is about to become visible.
+    Due,
+    /// It lives as long as this does.
+    Begun(#[expect(dead_code, reason = "it ends with this")] KeySearch),
 }
 
 impl Follower for Following {
@@ -67,8 +86,25 @@ impl Follower for Following {
         Ok(())
     }
 
+    fn replacing(&self, mark: &Mark, view: &View<'_>) -> Result<(), ApplyError> {
+        let schema = view.schema();
+        let acis = acis::read(view, schema)?;
+        let policies = set::read_again(view, schema, &self.password_policies.load());
+        let policies = policies.map_err(|error| ApplyError::Copy(error.to_string()))?;
+        self.note_schema(schema, Timestamp(mark.time_us));
+        // For views of the copy; those of before keep theirs.
+        self.acis.put(&Arc::new(acis), mark.lsn);
+        self.password_policies.set(Arc::new(policies));
+        self.unseen().key_search = Searching::Due;
+        Ok(())
+    }
+
     fn published(&self) {
-        if let Some(times) = self.schema_times().take() {
+        let mut unseen = self.unseen();
+        if matches!(unseen.key_search, Searching::Due) {
+            unseen.key_search = Searching::Begun(self.scram_keys.search_all(&self.store));
+        }
+        if let Some(times) = unseen.schema_times.take() {
             self.state.store(Arc::new(State::new(self.store.schema(), times)));
         }
     }
@@ -77,15 +113,15 @@ impl Follower for Following {
 impl Following {
     /// Each change is later than the one before, as where it was decided.
     fn note_schema(&self, schema: &Schema, changed: Timestamp) {
-        let mut times = self.schema_times();
-        let after = match &*times {
+        let mut unseen = self.unseen();
+        let after = match &unseen.schema_times {
             Some(times) => times.after(schema, changed),
             None => self.state.load().schema_times.after(schema, changed),
         };
-        *times = Some(after);
+        unseen.schema_times = Some(after);
     }
 
-    fn schema_times(&self) -> MutexGuard<'_, Option<SchemaTimes>> {
-        self.schema_times.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unseen(&self) -> MutexGuard<'_, Unseen> {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
-use history::log::{ApplyError, Decided, Difference, EncodedRecord, StateMachine};
+use history::log::{
+    ApplyError, CopyIntake, Decided, Difference, EncodedRecord, StateCopy, StateMachine,
+};
 use history::recovery::StoreMachine;
-use store::{DigestPoint, LogPosition, Lsn, Store};
+use store::{CopyHead, DigestPoint, LogPosition, Lsn, Store};
 
 use crate::forward::known_requests::KnownRequests;
 use crate::quarantine::Quarantine;
@@ -19,6 +21,15 @@ pub(crate) struct MemberMachine {
     pub(crate) store: Arc<Store>,
     pub(crate) quarantine: Arc<Quarantine>,
     pub(crate) known: Option<Arc<KnownRequests>>,
+}
+
+impl MemberMachine {
+    fn refuse_in_quarantine(&self) -> Result<(), ApplyError> {
+        match self.quarantine.reason() {
+            Some(reason) => Err(ApplyError::Copy(reason.to_owned())),
+            None => Ok(()),
+        }
+    }
 }
 
 impl StateMachine for MemberMachine {
@@ -63,6 +74,34 @@ impl StateMachine for MemberMachine {
 
     fn digests(&self) -> Vec<DigestPoint> {
         self.machine.digests()
+    }
+
+    fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
+        self.refuse_in_quarantine()?;
+        self.machine.copy()
+    }
+
+    fn receive(&self, head: &CopyHead) -> Result<Box<dyn CopyIntake>, ApplyError> {
+        // It is to be looked at, and not to be healed unseen.
+        self.refuse_in_quarantine()?;
+        self.machine.receive(head)
+    }
+
+    fn install(&self, id: &[u8; 16]) -> Result<(), ApplyError> {
+        self.refuse_in_quarantine()?;
+        self.machine.install(id)?;
+        match &self.known {
+            Some(known) => Ok(known.fill(&self.store)?),
+            None => Ok(()),
+        }
+    }
+
+    fn settle_copied(&self) {
+        self.machine.settle_copied();
+    }
+
+    fn drop_received(&self) {
+        self.machine.drop_received();
     }
 
     fn differs(&self, difference: &Difference) {

@@ -146,7 +146,7 @@ impl Directory {
             password_policies: Arc::new(PoliciesInForce::new(password_policies)),
             accounts: Arc::new(accounts),
             scram_keys: Arc::clone(&scram_keys),
-            schema_times: Mutex::default(),
+            unseen: Mutex::default(),
         });
         let machine = machine_of(&following, known.as_ref(), &options, &quarantine)?;
         let log = open_log(machine, &store, &journal, &options, &clock)?;

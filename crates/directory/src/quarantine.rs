@@ -116,7 +116,7 @@ impl Quarantine {
         position: LogPosition,
     ) {
         let lsn = match error {
-            ApplyError::Store(_) => return,
+            ApplyError::Store(_) | ApplyError::Copy(_) => return,
             ApplyError::Record { lsn, .. } | ApplyError::Diverged { lsn, .. } => *lsn,
         };
         let last = records.last().map_or(0, |last| last.lsn.0);

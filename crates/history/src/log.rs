@@ -12,6 +12,7 @@
 
 #[cfg(any(test, feature = "test-support"))]
 pub mod conformance;
+mod copy;
 mod local;
 mod members;
 mod progress;
@@ -23,10 +24,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{DigestPoint, LogPosition, Lsn, StoreError};
+use store::{CopyHead, DigestPoint, LogPosition, Lsn, StoreError};
 
 use crate::record::RECORD_LENGTH_MAX_BYTES;
 
+pub use copy::{CopyIntake, StateCopy};
 pub use journal::Durability;
 pub use local::Local;
 pub use members::{
@@ -210,6 +212,39 @@ pub trait StateMachine: Send + Sync {
         Vec::new()
     }
 
+    /// Makes a copy of the whole state, as it is durable without the log, for another machine. It
+    /// takes as long as reading and writing all of it, and nobody waits for it but who asked.
+    ///
+    /// # Errors
+    /// When there is no room for it, or the state cannot be copied at all.
+    fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
+        Err(ApplyError::Copy(NO_COPIES.to_owned()))
+    }
+
+    /// Begins to receive a copy of the state of another machine, or goes on where it was left; what
+    /// was received of others goes.
+    ///
+    /// # Errors
+    /// When there is no room for it, or this state may not be replaced.
+    fn receive(&self, _head: &CopyHead) -> Result<Box<dyn CopyIntake>, ApplyError> {
+        Err(ApplyError::Copy(NO_COPIES.to_owned()))
+    }
+
+    /// Puts the copy with this id, which was received to its end, in the place of the state: all
+    /// that was here goes, and readers see the new state from then on. It is later than this one.
+    ///
+    /// # Errors
+    /// When that cannot be done. The log then commits nothing more.
+    fn install(&self, _id: &[u8; 16]) -> Result<(), ApplyError> {
+        Err(ApplyError::Copy(NO_COPIES.to_owned()))
+    }
+
+    /// The log goes on behind the copy that was put in place last, durably.
+    fn settle_copied(&self) {}
+
+    /// What was received of a copy and not put in place is not wanted any more.
+    fn drop_received(&self) {}
+
     /// This state is not that of the other machines, which agree with each other: nothing is to be
     /// answered from it any more. What is applied from now on fails.
     fn differs(&self, _difference: &Difference) {}
@@ -357,6 +392,8 @@ pub enum ApplyError {
         /// What is wrong.
         reason: String,
     },
+    /// There is no copy of the state, or it cannot take the place of one: why.
+    Copy(String),
 }
 
 impl From<StoreError> for ApplyError {
@@ -423,8 +460,11 @@ impl fmt::Display for ApplyError {
             Self::Diverged { lsn, reason } => {
                 write!(f, "change record {} does not follow from the data: {reason}", lsn.0)
             }
+            Self::Copy(reason) => f.write_str(reason),
         }
     }
 }
 
 impl std::error::Error for ApplyError {}
+
+const NO_COPIES: &str = "this state cannot be copied";

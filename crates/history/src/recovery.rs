@@ -128,6 +128,7 @@ pub fn open_unapplied(
                     "the end of the journal was incompletely written and is removed"
                 );
             }
+            follow_copied(store, &journal)?;
             let low = journal.status().purged.map_or(journal.first(), |purged| purged.index + 1);
             if low > base.position.index + 1 {
                 return Err(behind(&base, low));
@@ -149,6 +150,27 @@ pub fn open_unapplied(
         journal.reset_after(place)?;
     }
     Ok(journal)
+}
+
+/// A process that was ended after it took a copy of another server over may not have told the
+/// journal. Entries that the copy has are of no more use; behind entries that the cluster does not
+/// have, at the end of the copy, there are none that it has.
+fn follow_copied(store: &Store, journal: &Journal) -> Result<(), HistoryError> {
+    let Some(LogPosition { term, index }) = store.copied()? else { return Ok(()) };
+    let status = journal.status();
+    let is_told = status.purged.is_some_and(|purged| purged.index >= index);
+    if !is_told && store.base().position == (LogPosition { term, index }) {
+        let last = status.last.map_or(0, |last| last.index);
+        let has_end = index >= status.first && index <= last && {
+            let entry = journal.read(index)?.next().transpose()?;
+            entry.is_some_and(|entry| entry.place.term == term)
+        };
+        if !has_end {
+            tracing::info!(term, index, "the journal goes on behind the copy that was taken over");
+            journal.reset_after(JournalPosition { term, index })?;
+        }
+    }
+    Ok(store.settle_copied()?)
 }
 
 /// Brings everything that is in the journal alone into the base, before the data directory is

@@ -13,10 +13,12 @@ use schema::{
     AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId,
     ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
 };
-use store::{Applied, Batch, DigestPoint, LogPosition, Lsn, Mark, Store};
+use store::{Applied, Batch, CopyHead, DigestPoint, LogPosition, Lsn, Mark, Store};
 
 use crate::Csn;
-use crate::log::{ApplyError, Decided, Difference, EncodedRecord, Reign, StateMachine};
+use crate::log::{
+    ApplyError, CopyIntake, Decided, Difference, EncodedRecord, Reign, StateCopy, StateMachine,
+};
 use crate::record::{Origin, Record, RecordHead};
 
 /// A state machine with what a test has to say: before records are applied to it, and when it
@@ -88,6 +90,26 @@ impl<M: StateMachine> StateMachine for Hooked<M> {
 
     fn digests(&self) -> Vec<DigestPoint> {
         self.machine.digests()
+    }
+
+    fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
+        self.machine.copy()
+    }
+
+    fn receive(&self, head: &CopyHead) -> Result<Box<dyn CopyIntake>, ApplyError> {
+        self.machine.receive(head)
+    }
+
+    fn install(&self, id: &[u8; 16]) -> Result<(), ApplyError> {
+        self.machine.install(id)
+    }
+
+    fn settle_copied(&self) {
+        self.machine.settle_copied();
+    }
+
+    fn drop_received(&self) {
+        self.machine.drop_received();
     }
 
     fn differs(&self, difference: &Difference) {

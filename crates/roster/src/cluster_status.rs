@@ -45,6 +45,10 @@ struct Member {
     failed: bool,
     /// The first change after which its data are known not to be those of the cluster.
     diverged_lsn: Option<u64>,
+    /// Octets that are there of the copy of the data that it is sent.
+    copy_bytes: Option<u64>,
+    /// And how many there will be.
+    copy_of_bytes: Option<u64>,
     address: String,
     url: String,
 }
@@ -63,6 +67,8 @@ impl Member {
             lag: count("lag"),
             failed: text("failed").as_deref() == Some("1"),
             diverged_lsn: count("diverged-lsn"),
+            copy_bytes: count("copy-bytes"),
+            copy_of_bytes: count("copy-of-bytes"),
             address: text("address").unwrap_or_default(),
             url: text("url").unwrap_or_default(),
         })
@@ -83,6 +89,14 @@ impl Member {
                 "the data of member {id} are not those of the cluster, from change {} on or \
                  earlier: take clients away from it, and make it anew from a copy of another",
                 number(lsn)
+            ));
+        }
+        if let (Some(bytes), Some(of_bytes)) = (self.copy_bytes, self.copy_of_bytes) {
+            advice.push(format!(
+                "member {id} is sent a copy of all data, because it lacks what the log no longer \
+                 has: {} of {} MiB are there; it serves what it had until the copy is complete",
+                number(bytes >> 20),
+                number(of_bytes >> 20)
             ));
         }
         if self.failed {
@@ -305,6 +319,11 @@ mod tests {
         diverged.members[1].diverged_lsn = Some(1_234);
         let advice = diverged.advice(None);
         assert!(advice[0].contains("member 2 are not those of the cluster, from change 1,234 on"));
+        let mut copied = view(&[("leader", Some(0)), ("follower", Some(9)), ("follower", Some(0))]);
+        copied.members[1].copy_bytes = Some(3 << 20);
+        copied.members[1].copy_of_bytes = Some(2_000 << 20);
+        assert!(copied.advice(None)[0].contains("member 2 is sent a copy of all data"));
+        assert!(copied.advice(None)[0].contains("3 of 2,000 MiB are there"));
         let differ = "the data differ after change record 9".to_owned();
         let well = view(&[("leader", Some(0)), ("follower", Some(3)), ("follower", Some(0))]);
         let differ = ClusterView { difference: Some(differ), ..well };

@@ -263,6 +263,83 @@ fn three_nodes_go_on_without_the_one_that_is_killed_and_take_it_back() {
     assert_eq!(left.len(), 1, "the ready file alone: {left:?}");
 }
 
+/// A member that was ended and comes back with the log kept for nobody.
+fn serve_without_log(data: &Path) -> Child {
+    let file = data.join("roster.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    if !text.contains("log_keep_mib") {
+        let text = text.replacen("[cluster]\n", "[cluster]\nlog_keep_mib = 0\n", 1);
+        assert!(text.contains("log_keep_mib"), "{text}");
+        fs::write(&file, text).unwrap();
+    }
+    serve_again(data)
+}
+
+#[test]
+fn a_member_that_was_away_for_long_comes_back_with_a_copy() {
+    let demo = Demo::start(3);
+    let mut children: BTreeMap<u64, Child> = BTreeMap::new();
+    for node in &demo.nodes {
+        kill_process(Pid::from_raw(node.pid).unwrap(), Signal::TERM).unwrap();
+        wait_for("its end", || (!is_running(node.pid)).then_some(()));
+        children.insert(node.id, serve_without_log(&node.data));
+        wait_for("all is well", || (demo.status(node, &[]).code == 0).then_some(()));
+    }
+    let sets = |node: &Node, password: &str| {
+        let change = (ModifyOperation::Replace, "userPassword", &[password][..]);
+        let modify = |mut it: Connection| it.modify(PERSON, &[change]).ok();
+        demo.connect(node).and_then(modify).is_some_and(|outcome| outcome.is_success())
+    };
+    let signs_in = |node: &Node, password: &str| {
+        let mut connection = Connection::open(ConnectOptions::new(node.url())).unwrap();
+        connection.bind(PERSON, password.as_bytes()).is_ok()
+    };
+    let (away, here) = demo.nodes.split_first().unwrap();
+    assert!(sets(away, "first"));
+    for round in 0.. {
+        assert!(round < 10, "whoever leads always has what the member lacks");
+        let mut child = children.remove(&away.id).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let title_now = format!("Round {round}");
+        let password = format!("of round {round}");
+        wait_for("changes without it", || {
+            let is_changed = demo.modifies(&here[0], OTHER, &title_now);
+            (is_changed && sets(&here[1], &password)).then_some(())
+        });
+        // Whoever leads keeps what a member lacks, the other one does not, once it is flushed.
+        for _ in 0..15 {
+            pause(std::time::Duration::from_secs(1));
+            demo.modifies(&here[0], OTHER, &title_now);
+        }
+        let leads = |node: &&Node| {
+            demo.status(node, &["--json"]).output.contains(&format!("\"leader\":{}", node.id))
+        };
+        let next = here.iter().find(|node| !leads(node)).unwrap_or(&here[1]);
+        let run = change(&demo, next, &["transfer", &next.id.to_string()]);
+        assert_eq!(run.code, 0, "{run:?}");
+        children.insert(away.id, serve_without_log(&away.data));
+        wait_for("the same on all three", || {
+            let of = |node: &Node| demo.all(node);
+            let (one, two, three) = (of(away)?, of(&here[0])?, of(&here[1])?);
+            (title(&one, OTHER) == title_now && one == two && two == three).then_some(())
+        });
+        assert!(signs_in(away, &password) && !signs_in(away, "first"));
+        // What it was sent lay there.
+        if away.data.join("copy").is_dir() {
+            break;
+        }
+    }
+    wait_for("all is well", || (demo.status(away, &[]).code == 0).then_some(()));
+    // It counts like the others: with one of them it is a majority.
+    let other = children.get_mut(&here[0].id).unwrap();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    wait_for("a change with it", || demo.modifies(away, OTHER, "With it").then_some(()));
+    children.values_mut().for_each(|child| drop(child.kill()));
+    children.values_mut().for_each(|child| drop(child.wait()));
+}
+
 #[test]
 fn a_cluster_is_made_out_of_a_data_directory() {
     let scratch = tempfile::tempdir().unwrap();

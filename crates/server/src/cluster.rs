@@ -160,6 +160,8 @@ fn start(
     options.failover_after = settings.failover_after;
     options.outcome_wait = settings.write_wait;
     options.preferred = settings.preferred.clone();
+    options.log_keep_bytes = settings.log_keep_bytes;
+    options.copy_rate_bytes = settings.copy_rate_bytes;
     #[cfg(feature = "planted-faults")]
     {
         options.restores_leader = std::env::var_os(RESTORES_LEADER).is_some();

@@ -15,3 +15,4 @@ pub(crate) mod naming_context;
 pub(crate) mod position;
 pub(crate) mod requests;
 pub(crate) mod swap;
+pub(crate) mod transfer;

@@ -21,6 +21,7 @@ use crate::base::lmdb::{
 use crate::base::meta::{self, Counters, Mark};
 use crate::base::naming_context::Context;
 use crate::base::position::{LogPosition, Lsn};
+use crate::base::transfer;
 use crate::error::StoreError;
 use crate::index::{IndexConfig, IndexRow};
 use crate::overlay::flush::{self, LogSync, Pace};
@@ -102,7 +103,9 @@ impl Store {
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
-        Self::open_locked(DataDirectory::open(directory)?, options, schema)
+        let directory = DataDirectory::open(directory)?;
+        transfer::finish(directory.path(), options)?;
+        Self::open_locked(directory, options, schema)
     }
 
     /// Opens a data directory to read it as it is now, beside a process that may write it. Changes
@@ -170,6 +173,12 @@ impl Store {
             replaced: Mutex::default(),
             digests: KeptDigests::default(),
         }
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.directory.path()
     }
 
     /// What tells this store from all others: made by chance when the data directory was made.

@@ -24,6 +24,7 @@ use super::lag::Lag;
 use super::membership::{Followed, UnderWay};
 use super::watchdog::{Sight, Voter, Watchdog};
 use crate::asks::Asks;
+use crate::copies::Copies;
 use crate::log_store::LogStore;
 use crate::machine::Engine;
 use crate::options::Options;
@@ -39,6 +40,7 @@ pub(super) struct Driver {
     pub(super) shared: Arc<Shared>,
     pub(super) options: Options,
     pub(super) log: LogStore,
+    pub(super) copies: Arc<Copies>,
     pub(super) asked: mpsc::UnboundedReceiver<Command>,
     pub(super) pending: mpsc::UnboundedSender<Pending>,
     pub(super) stands: watch::Sender<Standing>,
@@ -181,7 +183,9 @@ impl Driver {
     /// purges only what a snapshot has, so it is told of one first.
     async fn forget(&mut self) {
         let kept = self.log.before_newest(self.options.log_keep_bytes);
-        let upto = kept.min(self.shared.flushed().index);
+        // Whoever gets a copy goes on behind it.
+        let needed = self.copies.needs_after().unwrap_or(u64::MAX);
+        let upto = kept.min(self.shared.flushed().index).min(needed);
         if upto <= self.purge_upto {
             return;
         }
@@ -223,6 +227,7 @@ impl Driver {
         let metrics = self.metrics.borrow_watched().clone();
         let snapshot = metrics.snapshot.map_or(0, |id| id.index + 1);
         let purged = metrics.purged.map_or(0, |id| id.index + 1);
+        self.copies.look(purged);
         if self.purge_upto > purged && snapshot >= self.purge_upto {
             // A failure shows in the metrics.
             let _ = self.raft.trigger().purge_log(self.purge_upto.saturating_sub(1)).await;

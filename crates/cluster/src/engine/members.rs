@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::command::Command;
 use super::driver::quorum_age;
+use crate::copies::CopyProgress;
 use crate::shared::{Compared, Shared};
 use crate::types::Types;
 
@@ -66,6 +67,10 @@ pub struct Status {
     pub is_settled: bool,
     /// Whether it was removed from the cluster.
     pub is_removed: bool,
+    /// The copy of the data that it is sent, because it lacks what the log no longer has.
+    pub receives: Option<CopyProgress>,
+    /// The members that it sends one.
+    pub sends: Vec<CopyProgress>,
 }
 
 /// How a member is doing.
@@ -121,6 +126,8 @@ impl Members {
             listed_at: shared.listed().index,
             is_settled: is_settled(&metrics),
             is_removed: shared.is_removed(),
+            receives: None,
+            sends: Vec::new(),
         }
     }
 

@@ -246,6 +246,7 @@ impl Seen {
             local_reads: state.local_reads,
             crashes: 0,
             changes: 0,
+            copies: 0,
             trace: state.trace,
         }
     }

@@ -22,9 +22,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::runtime::Clock;
 use super::world::{Dice, Plant};
+use crate::copies::Copies;
 use crate::engine::RaftLog;
 use crate::receiver::MemberReceiver;
-use crate::transport::Request as _;
+use crate::transport::{Carrier, CopyRequest, CopyResponse, Request as _, Sending};
 use crate::types::{Node, RecordBytes, Runtime, Snapshot, SnapshotFile, Types};
 
 #[derive(Clone)]
@@ -160,6 +161,8 @@ pub(crate) struct Link {
     pub(super) from: u64,
     pub(super) life: u64,
     pub(super) to: u64,
+    /// Those of the sender.
+    pub(super) copies: Option<Arc<Copies>>,
 }
 
 impl Link {
@@ -225,6 +228,25 @@ impl Link {
     }
 }
 
+/// A message is sent when its answer is waited for: one after the other.
+impl Carrier for Link {
+    type Sent = CopyRequest;
+
+    async fn send(&self, request: CopyRequest, _: Instant) -> Result<CopyRequest, String> {
+        Ok(request)
+    }
+
+    async fn response(&self, sent: CopyRequest, _: Instant) -> Result<CopyResponse, String> {
+        let from = self.from;
+        let ask = move |to: Reached| async move { Some(to.receiver.copy(from, sent).await) };
+        let answered = Self::send(self, COPY_LIMIT, ask).await;
+        answered.unwrap_or_else(|| Err("no answer came".to_owned()))
+    }
+}
+
+/// How long an answer about a copy may take.
+const COPY_LIMIT: Duration = Duration::from_secs(5);
+
 impl RaftNetworkV2<Types> for Link {
     type SnapshotData = SnapshotFile;
 
@@ -233,7 +255,7 @@ impl RaftNetworkV2<Types> for Link {
         mut request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
-        assert_eq!(request.speaker(), self.from);
+        assert_eq!(request.speaker(), Some(self.from));
         self.network.alter(self.to, &mut request);
         self.call(option, |to| async move { to.append(request).await.ok() }).await
     }
@@ -243,7 +265,7 @@ impl RaftNetworkV2<Types> for Link {
         request: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
-        assert_eq!(request.speaker(), self.from);
+        assert_eq!(request.speaker(), Some(self.from));
         self.call(option, |to| async move { to.vote(request).await.ok() }).await
     }
 
@@ -252,19 +274,21 @@ impl RaftNetworkV2<Types> for Link {
         request: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
-        assert_eq!(request.speaker(), self.from);
+        assert_eq!(request.speaker(), Some(self.from));
         self.call(option, |to| async move { to.pre_vote(request).await.ok() }).await
     }
 
     async fn full_snapshot(
         &mut self,
-        _: VoteOf<Types>,
-        _: Snapshot,
-        _: impl Future<Output = ReplicationClosed> + Send + 'static,
+        vote: VoteOf<Types>,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
         _: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        let none = Unreachable::from_string("the simulation sends no snapshots");
-        Err(StreamingError::Unreachable(none))
+        assert_eq!(vote.leader_id.voted_for, self.from);
+        let copies = self.copies.clone().unwrap();
+        let sending = Sending { copies: &copies, member: self.to, vote, carrier: self.clone() };
+        sending.run(snapshot, cancel).await
     }
 
     async fn transfer_leader(
@@ -272,7 +296,7 @@ impl RaftNetworkV2<Types> for Link {
         request: TransferLeaderRequest<Types>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
-        assert_eq!(request.speaker(), self.from);
+        assert_eq!(request.speaker(), Some(self.from));
         self.call(option, |to| async move { to.transfer(request).await.ok() }).await
     }
 }

@@ -5,18 +5,20 @@
 //! durable, but for flushes whose sync is said not to have ended: of those a power cut may leave
 //! nothing.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use history::log::{ApplyError, Decided, EncodedRecord, StateMachine};
+use history::log::{ApplyError, CopyIntake, Decided, EncodedRecord, StateCopy, StateMachine};
 use history::record::Record;
 use history::recovery::{StoreMachine, check_journal};
 use journal::{Journal, JournalOptions, JournalPosition};
 use ldap::dn::Dn;
 use schema::{EntryId, EntryRead as _, Schema};
-use store::{IndexConfig, LogPosition, Lsn, Mark, Store, StoreOptions, View};
+use store::{CopyHead, IndexConfig, LogPosition, Lsn, Mark, Store, StoreOptions, View};
 use tempfile::TempDir;
 
 use super::requests::{self, CONTEXT};
@@ -29,6 +31,15 @@ pub(super) const BEGINNING: JournalPosition = JournalPosition { term: 1, index: 
 /// The journal's files are small, there are many of them.
 const SEGMENT_BYTES: u64 = 64 * 4096;
 
+/// What nodes have done.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The records that any has applied.
+    records: Mutex<BTreeMap<Lsn, EncodedRecord>>,
+    /// How many copies of others took the place of their states.
+    pub(super) copies: AtomicUsize,
+}
+
 /// The state of one life of a node.
 pub(super) struct State {
     pub(super) store: Arc<Store>,
@@ -36,6 +47,8 @@ pub(super) struct State {
     machine: StoreMachine,
     /// All records that were applied since the beginning.
     records: Mutex<Vec<EncodedRecord>>,
+    /// Those that any node has applied: a copy of the state has no records.
+    known: Arc<Known>,
     /// Leaves out the last change of a record that was decided elsewhere.
     skips: bool,
     /// What is left if the last flush was not synced.
@@ -44,20 +57,25 @@ pub(super) struct State {
 
 impl State {
     /// The first life of a node, whose directories are in `folder`.
-    pub(super) fn first(template: &Path, folder: &Path, skips: bool) -> Self {
+    pub(super) fn first(template: &Path, folder: &Path, skips: bool, known: Arc<Known>) -> Self {
         let data = folder.join("life-1");
         copy(template, &data);
-        Self::open(data, Vec::new(), skips)
+        Self::open(data, Vec::new(), skips, known)
     }
 
-    fn open(data: PathBuf, mut records: Vec<EncodedRecord>, skips: bool) -> Self {
+    fn open(
+        data: PathBuf,
+        mut records: Vec<EncodedRecord>,
+        skips: bool,
+        known: Arc<Known>,
+    ) -> Self {
         let store = Store::open(&data, &StoreOptions::default(), Schema::builtin()).unwrap();
         let store = Arc::new(store);
         let base = store.base();
         records.retain(|record| record.lsn <= base.lsn);
         let machine = StoreMachine::new(Arc::clone(&store));
         let (records, unsynced) = (Mutex::new(records), Mutex::default());
-        Self { store, data, machine, records, skips, unsynced }
+        Self { store, data, machine, records, known, skips, unsynced }
     }
 
     /// What a power cut leaves, for the next life; `loses` decides whether what need not be there
@@ -67,7 +85,7 @@ impl State {
         let unsynced = self.unsynced.lock().unwrap().take();
         let from = unsynced.filter(|_| loses).unwrap_or_else(|| self.data.clone());
         copy(&from, &data);
-        Self::open(data, self.records(), self.skips)
+        Self::open(data, self.records(), self.skips, Arc::clone(&self.known))
     }
 
     /// Brings what is visible into the base; where that is, if it is durable.
@@ -168,6 +186,7 @@ impl StateMachine for State {
             let last = kept.last().map_or(BEFORE_ALL, |last| last.lsn);
             assert_eq!(record.lsn.0, last.0 + 1, "each record is applied once, in order");
             kept.push(record.clone());
+            self.known.records.lock().unwrap().insert(record.lsn, record.clone());
         }
         let last = kept.last().map_or(BEFORE_ALL, |last| last.lsn);
         assert!(self.machine.applied() <= last, "nothing is visible that was not applied");
@@ -192,6 +211,36 @@ impl StateMachine for State {
 
     fn begin_membership(&self, octets: Vec<u8>) -> Result<(), ApplyError> {
         self.machine.begin_membership(octets)
+    }
+
+    fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
+        self.machine.copy()
+    }
+
+    fn receive(&self, head: &CopyHead) -> Result<Box<dyn CopyIntake>, ApplyError> {
+        self.machine.receive(head)
+    }
+
+    fn install(&self, id: &[u8; 16]) -> Result<(), ApplyError> {
+        self.machine.install(id)?;
+        // It is durable, whatever of the state before was not.
+        if let Some(before) = self.unsynced.lock().unwrap().take() {
+            fs::remove_dir_all(before).unwrap();
+        }
+        let (mut records, last) = (self.records.lock().unwrap(), self.machine.applied());
+        assert!(records.last().is_none_or(|before| before.lsn < last), "it is a step forward");
+        let known = self.known.records.lock().unwrap();
+        *records = known.range(..=last).map(|(_, one)| one.clone()).collect();
+        self.known.copies.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn settle_copied(&self) {
+        self.machine.settle_copied();
+    }
+
+    fn drop_received(&self) {
+        self.machine.drop_received();
     }
 }
 
@@ -236,7 +285,12 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for file in fs::read_dir(from).unwrap() {
         let file = file.unwrap();
-        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        let place = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy(&file.path(), &place);
+        } else {
+            fs::copy(file.path(), place).unwrap();
+        }
     }
 }
 

@@ -19,12 +19,13 @@ use super::clients;
 use super::faults;
 use super::network::{Link, Network};
 use super::runtime::Clock;
-use super::state::{self, BEGINNING, State};
+use super::state::{self, BEGINNING, Known, State};
 use crate::asks::Asks;
+use crate::copies::Copies;
 use crate::engine::{self, MemberStatus, Parts, RaftLog, caught_up};
 use crate::errands::Errands;
 use crate::log_store::LogStore;
-use crate::options::Options;
+use crate::options::{LOG_KEEP_BYTES, Options};
 use crate::simulated::SimulatedLog;
 use crate::types::{Node, Runtime, Types};
 
@@ -37,16 +38,29 @@ pub(super) struct Kind {
     pub(super) plant: Option<Plant>,
     /// Whether the members change meanwhile.
     pub(super) changes: bool,
+    /// How much of the log is kept, in bytes.
+    pub(super) log_keep_bytes: u64,
 }
 
 impl Kind {
     pub(super) const fn nodes(nodes: u64) -> Self {
-        Self { nodes, faults: 10, plant: None, changes: false }
+        let (plant, log_keep_bytes) = (None, LOG_KEEP_BYTES);
+        Self { nodes, faults: 10, plant, changes: false, log_keep_bytes }
     }
 
     /// The members change while things go wrong.
     pub(super) const fn changing(nodes: u64) -> Self {
         Self { faults: 30, changes: true, ..Self::nodes(nodes) }
+    }
+
+    /// The log is kept for a moment only, so that members get copies of the data.
+    pub(super) const fn copying(nodes: u64) -> Self {
+        Self { faults: 20, log_keep_bytes: 2 << 10, ..Self::nodes(nodes) }
+    }
+
+    /// The same, while the members change: those that come have nothing.
+    pub(super) const fn copying_and_changing(nodes: u64) -> Self {
+        Self { log_keep_bytes: 2 << 10, ..Self::changing(nodes) }
     }
 }
 
@@ -168,6 +182,7 @@ pub(super) struct World {
     tasks: Vec<JoinHandleOf<Types, ()>>,
     template: Arc<TempDir>,
     folder: TempDir,
+    known: Arc<Known>,
 }
 
 /// A clock that is as wrong as `drift` allows.
@@ -198,6 +213,7 @@ impl World {
             tasks: Vec::new(),
             template,
             folder,
+            known: Arc::default(),
         };
         (1..=kind.nodes).for_each(|id| world.make(id));
         world
@@ -208,7 +224,8 @@ impl World {
         let place = self.folder.path().join(id.to_string());
         std::fs::create_dir(&place).unwrap();
         let skips = self.kind.plant == Some(Plant::SkipsChanges) && id == 1;
-        let state = State::first(&self.template.path().join("data"), &place, skips);
+        let known = Arc::clone(&self.known);
+        let state = State::first(&self.template.path().join("data"), &place, skips, known);
         let syncs = Duration::from_micros(200)..=Duration::from_millis(8);
         let member = Member {
             id,
@@ -267,7 +284,8 @@ impl World {
             drop(log);
         }
         let changes = self.changes.load(Ordering::Relaxed);
-        Summary { crashes: self.crashes, changes, ..self.seen.summary() }
+        let copies = self.known.copies.load(Ordering::Relaxed);
+        Summary { crashes: self.crashes, changes, copies, ..self.seen.summary() }
     }
 
     /// Nodes that joined are started.
@@ -349,13 +367,17 @@ impl World {
         let mut options = Options::new(id, members.collect(), seed);
         options.restores_leader = self.kind.plant == Some(Plant::RestoresLeader);
         options.outcome_wait = Duration::from_secs(3);
+        options.log_keep_bytes = self.kind.log_keep_bytes;
         self.network.begin(id, life);
-        let link = Link { network: self.network.clone(), from: id, life, to: 0 };
+        let copies = Copies::new(member.state(), Errands::inline(), options.copy_rate_bytes);
+        let network = self.network.clone();
+        let link = Link { network, from: id, life, to: 0, copies: Some(Arc::clone(&copies)) };
         let parts = Parts {
             state: member.state(),
             log: LogStore::new(member.disk.open()),
             options,
             errands: Errands::inline(),
+            copies,
             asks: Asks::Simulated(link.clone()),
         };
         let clock = self.clocks[&id];

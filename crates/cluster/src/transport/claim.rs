@@ -15,20 +15,20 @@ pub(crate) const TERM_AHEAD_MAX: u64 = 1 << 20;
 
 /// A request of the engine of another member.
 pub(crate) trait Request {
-    /// The member that asks, by what the request says.
-    fn speaker(&self) -> u64;
+    /// The member that asks, by what the request says; none where it does not say.
+    fn speaker(&self) -> Option<u64>;
 
     /// The highest term in it.
     fn highest_term(&self) -> u64;
 }
 
-fn term_of(log_id: Option<&LogId>) -> u64 {
+pub(super) fn term_of(log_id: Option<&LogId>) -> u64 {
     log_id.map_or(0, |log_id| log_id.leader_id.term)
 }
 
 impl Request for AppendRequest {
-    fn speaker(&self) -> u64 {
-        self.vote.leader_id.voted_for
+    fn speaker(&self) -> Option<u64> {
+        Some(self.vote.leader_id.voted_for)
     }
 
     fn highest_term(&self) -> u64 {
@@ -39,8 +39,8 @@ impl Request for AppendRequest {
 }
 
 impl Request for VoteRequest {
-    fn speaker(&self) -> u64 {
-        self.vote.leader_id.voted_for
+    fn speaker(&self) -> Option<u64> {
+        Some(self.vote.leader_id.voted_for)
     }
 
     fn highest_term(&self) -> u64 {
@@ -49,8 +49,8 @@ impl Request for VoteRequest {
 }
 
 impl Request for TransferRequest {
-    fn speaker(&self) -> u64 {
-        self.from_leader().leader_id.voted_for
+    fn speaker(&self) -> Option<u64> {
+        Some(self.from_leader().leader_id.voted_for)
     }
 
     fn highest_term(&self) -> u64 {
@@ -61,7 +61,7 @@ impl Request for TransferRequest {
 /// The request, if member `from` at the other end makes it in its own name, and in no term that is
 /// too far above `own_term`.
 pub(crate) fn checked<R: Request>(from: u64, own_term: u64, request: R) -> Result<R, Malformed> {
-    if request.speaker() != from {
+    if request.speaker().is_some_and(|speaker| speaker != from) {
         return Err(Malformed("it speaks as another member"));
     }
     check_term(own_term, request.highest_term())?;

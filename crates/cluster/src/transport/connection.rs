@@ -83,6 +83,15 @@ impl fmt::Display for DialError {
     }
 }
 
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut { .. } => f.write_str("no response in time"),
+            Self::Broken { reason, .. } | Self::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
 /// An open connection; it is closed when the last handle is dropped.
 pub(crate) struct Connection {
     outgoing: mpsc::Sender<Outgoing>,

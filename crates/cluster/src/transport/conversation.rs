@@ -18,7 +18,7 @@ use super::connection::{REQUESTS_MAX, within_limit, write_frame};
 use super::door::Peer;
 use super::frame::{Frame, FrameReader, Kind};
 use super::handler::{Handler, Responding};
-use super::{claim, codec};
+use super::{CopyRequest, CopyResponse, claim, codec};
 use crate::entry::Malformed;
 
 /// The most octets of requests of one connection that wait for the handler, in bytes, if more than
@@ -125,12 +125,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Conversation<R, W> {
                 let response = handler.transfer(from, request);
                 framed(kind, number, octets, response, |it| codec::encode_transfer_response(&it))
             }
+            Kind::Copy => {
+                let request = claim::checked(from, term, CopyRequest::decode(&body)?)?;
+                let response = handler.copy(from, request);
+                framed(kind, number, octets, response, CopyResponse::encode)
+            }
             Kind::Ask => framed(kind, number, octets, handler.ask(from, body), |it| it),
             Kind::AppendResponse
             | Kind::VoteResponse
             | Kind::PreVoteResponse
             | Kind::TransferResponse
             | Kind::AskResponse
+            | Kind::CopyResponse
             | Kind::Failure => return Err(Malformed("a response came where requests come")),
         })
     }

@@ -9,10 +9,14 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, BufReader};
 
+use crate::copies::COPY_PIECE_BYTES;
+
 /// The longest append, in bytes: more than one read of the log returns with its longest record.
 pub const APPEND_MAX_BYTES: usize = 32 << 20;
 /// The longest ask and the longest response to one, in bytes: more than an LDAP message may have.
 pub const ASK_MAX_BYTES: usize = 20 << 20;
+/// The longest message about a copy, in bytes: a piece of it and what precedes that.
+pub const COPY_MAX_BYTES: usize = COPY_PIECE_BYTES + 64;
 /// The longest frame of another kind, in bytes.
 pub const SMALL_MAX_BYTES: usize = 4 << 10;
 /// The longest text of a failure, in bytes.
@@ -32,10 +36,12 @@ pub enum Purpose {
     Log = 2,
     /// Octets for the handler of requests.
     Asks = 3,
+    /// Copies of the data.
+    Copies = 4,
 }
 
 impl Purpose {
-    pub(crate) const ALL: &[Self] = &[Self::Votes, Self::Log, Self::Asks];
+    pub(crate) const ALL: &[Self] = &[Self::Votes, Self::Log, Self::Asks, Self::Copies];
 
     pub(crate) fn numbered(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|purpose| *purpose as u8 == number)
@@ -51,11 +57,13 @@ pub(crate) enum Kind {
     PreVote = 0x03,
     Transfer = 0x04,
     Ask = 0x05,
+    Copy = 0x06,
     AppendResponse = 0x81,
     VoteResponse = 0x82,
     PreVoteResponse = 0x83,
     TransferResponse = 0x84,
     AskResponse = 0x85,
+    CopyResponse = 0x86,
     /// The response to a request that could not be answered: UTF-8 text.
     Failure = 0xff,
 }
@@ -67,11 +75,13 @@ impl Kind {
         Self::PreVote,
         Self::Transfer,
         Self::Ask,
+        Self::Copy,
         Self::AppendResponse,
         Self::VoteResponse,
         Self::PreVoteResponse,
         Self::TransferResponse,
         Self::AskResponse,
+        Self::CopyResponse,
         Self::Failure,
     ];
 
@@ -91,6 +101,7 @@ impl Kind {
             Self::PreVote | Self::PreVoteResponse => Self::PreVoteResponse,
             Self::Transfer | Self::TransferResponse => Self::TransferResponse,
             Self::Ask | Self::AskResponse => Self::AskResponse,
+            Self::Copy | Self::CopyResponse => Self::CopyResponse,
             Self::Failure => Self::Failure,
         }
     }
@@ -103,10 +114,15 @@ impl Kind {
             (Self::Append, Purpose::Log) => Some(APPEND_MAX_BYTES),
             (Self::AppendResponse, Purpose::Log) => Some(SMALL_MAX_BYTES),
             (Self::Ask | Self::AskResponse, Purpose::Asks) => Some(ASK_MAX_BYTES),
-            (Self::Ask | Self::AskResponse, Purpose::Votes | Purpose::Log) => None,
+            (Self::Copy, Purpose::Copies) => Some(COPY_MAX_BYTES),
+            (Self::CopyResponse, Purpose::Copies) => Some(SMALL_MAX_BYTES),
+            (
+                Self::Ask | Self::AskResponse | Self::Copy | Self::CopyResponse,
+                Purpose::Votes | Purpose::Log | Purpose::Asks | Purpose::Copies,
+            ) => None,
             // An append without entries is a heartbeat.
             (_, Purpose::Votes) => Some(SMALL_MAX_BYTES),
-            (_, Purpose::Log | Purpose::Asks) => None,
+            (_, Purpose::Log | Purpose::Asks | Purpose::Copies) => None,
         }
     }
 }

@@ -5,7 +5,8 @@
 use futures_util::future::BoxFuture;
 
 use super::{
-    AppendRequest, AppendResponse, TransferRequest, TransferResponse, VoteRequest, VoteResponse,
+    AppendRequest, AppendResponse, CopyRequest, CopyResponse, TransferRequest, TransferResponse,
+    VoteRequest, VoteResponse,
 };
 use crate::receiver::MemberReceiver;
 
@@ -35,6 +36,11 @@ pub trait Handler: Send + Sync + 'static {
 
     /// The request of node `from` to take over the lead.
     fn transfer(&self, from: u64, request: TransferRequest) -> Responding<TransferResponse>;
+
+    /// A copy of the data of node `from`.
+    fn copy(&self, _from: u64, _request: CopyRequest) -> Responding<CopyResponse> {
+        Box::pin(std::future::ready(Err("no copies are taken here".to_owned())))
+    }
 
     /// Octets of node `from`, which the transport does not understand.
     fn ask(&self, from: u64, octets: Vec<u8>) -> Responding<Vec<u8>>;
@@ -83,6 +89,11 @@ impl Handler for EngineHandler {
     fn transfer(&self, _: u64, request: TransferRequest) -> Responding<TransferResponse> {
         let receiver = self.receiver.clone();
         Box::pin(async move { receiver.transfer(request).await })
+    }
+
+    fn copy(&self, from: u64, request: CopyRequest) -> Responding<CopyResponse> {
+        let receiver = self.receiver.clone();
+        Box::pin(async move { receiver.copy(from, request).await })
     }
 
     fn ask(&self, from: u64, octets: Vec<u8>) -> Responding<Vec<u8>> {

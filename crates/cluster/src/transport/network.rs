@@ -21,14 +21,16 @@ use tokio::time::Instant;
 
 use super::claim;
 use super::confirmed::Confirmed;
-use super::connection::{Call, CallError};
+use super::connection::{CONNECT_MAX_MS, Call, CallError};
 use super::frame::{APPEND_MAX_BYTES, Kind, Purpose, SMALL_MAX_BYTES};
 use super::link::Link;
 use super::peers::Links;
+use super::snapshot::{Sending, Wire};
 use super::{
     AppendRequest, AppendResponse, TransferRequest, TransferResponse, VoteRequest, VoteResponse,
-    codec, snapshot,
+    codec,
 };
+use crate::copies::Copies;
 use crate::entry::Malformed;
 use crate::types::{LogId, SnapshotFile, Types, Vote};
 
@@ -47,7 +49,9 @@ pub struct PeerNetwork {
     wanted: Wanted,
     appends: Arc<Link>,
     votes: Arc<Link>,
+    copying: Arc<Link>,
     confirmed: Arc<Confirmed>,
+    copies: Option<Arc<Copies>>,
 }
 
 /// For errors, who asked whom.
@@ -60,8 +64,13 @@ struct Wanted {
 impl PeerNetwork {
     /// Appends go by `appends`, all else as `links` say.
     pub(crate) fn new(own: u64, node: u64, appends: Arc<Link>, links: Links) -> Self {
-        let Links { votes, confirmed, .. } = links;
-        Self { wanted: Wanted { own, node }, appends, votes, confirmed }
+        let Links { votes, copying, confirmed, .. } = links;
+        Self { wanted: Wanted { own, node }, appends, votes, copying, confirmed, copies: None }
+    }
+
+    /// Copies of the data are these.
+    pub(crate) fn with_copies(self, copies: Option<Arc<Copies>>) -> Self {
+        Self { copies, ..self }
     }
 
     /// Sends a small request, and waits for its response.
@@ -148,7 +157,13 @@ impl RaftNetworkV2<Types> for PeerNetwork {
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        snapshot::send(self.wanted.node, vote, snapshot, cancel, option).await
+        let failed = |reason| StreamingError::Unreachable(Unreachable::from_string(reason));
+        let copies = self.copies.as_ref();
+        let copies = copies.ok_or_else(|| failed("no copies are sent here".to_owned()))?;
+        let limit = option.soft_ttl().max(Duration::from_millis(CONNECT_MAX_MS));
+        let carrier = Wire::open(&self.copying, limit).await.map_err(failed)?;
+        let sending = Sending { copies, member: self.wanted.node, vote, carrier };
+        sending.run(snapshot, cancel).await
     }
 
     async fn transfer_leader(
@@ -197,7 +212,7 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
         let limit = option.soft_ttl();
         let response_limit = match network.appends.purpose() {
             Purpose::Log => limit.max(Duration::from_millis(LOG_RESPONSE_MAX_MS)),
-            Purpose::Votes | Purpose::Asks => limit,
+            Purpose::Votes | Purpose::Asks | Purpose::Copies => limit,
         };
         Self {
             wanted: network.wanted,
@@ -256,7 +271,7 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Pipeline<S> {
         let now = Instant::now();
         let max_bytes = match self.link.purpose() {
             Purpose::Log => APPEND_MAX_BYTES,
-            Purpose::Votes | Purpose::Asks => SMALL_MAX_BYTES,
+            Purpose::Votes | Purpose::Asks | Purpose::Copies => SMALL_MAX_BYTES,
         };
         let encoded = codec::encode_append(&request, max_bytes);
         if encoded.entries == 0 && !request.entries.is_empty() {

@@ -17,6 +17,7 @@ use super::frame::{ASK_MAX_BYTES, Kind, Purpose};
 use super::link::Link;
 use super::network::PeerNetwork;
 use super::tls::Credentials;
+use crate::copies::Copies;
 use crate::types::{Node, Types};
 
 /// The other nodes; clones are the same. What is asked of it is asked within a tokio runtime.
@@ -25,6 +26,7 @@ pub struct Peers {
     credentials: Credentials,
     links: Arc<Mutex<HashMap<u64, Links>>>,
     addresses: MemberAddresses,
+    copies: Option<Arc<Copies>>,
 }
 
 /// The ways to one node.
@@ -33,6 +35,7 @@ pub(crate) struct Links {
     pub(crate) votes: Arc<Link>,
     pub(crate) log: Arc<Link>,
     pub(crate) asks: Arc<Link>,
+    pub(crate) copying: Arc<Link>,
     pub(crate) confirmed: Arc<Confirmed>,
 }
 
@@ -49,7 +52,13 @@ impl Peers {
     /// Nobody yet.
     #[must_use]
     pub fn new(credentials: Credentials) -> Self {
-        Self { credentials, links: Arc::default(), addresses: MemberAddresses::default() }
+        let (links, addresses) = (Arc::default(), MemberAddresses::default());
+        Self { credentials, links, addresses, copies: None }
+    }
+
+    /// With the copies of the data that are sent to whoever lacks what the log no longer has.
+    pub(crate) fn sending(self, copies: Arc<Copies>) -> Self {
+        Self { copies: Some(copies), ..self }
     }
 
     /// A node is found at `address` (`HOST:PORT`) from now on.
@@ -61,7 +70,7 @@ impl Peers {
     pub fn forget(&self, node: u64) {
         self.addresses.forget(node);
         if let Some(links) = self.links().remove(&node) {
-            for link in [links.votes, links.log, links.asks] {
+            for link in [links.votes, links.log, links.asks, links.copying] {
                 link.end("the node was removed from the cluster");
             }
         }
@@ -135,10 +144,11 @@ impl Peers {
                 votes: to(Purpose::Votes),
                 log: to(Purpose::Log),
                 asks: to(Purpose::Asks),
+                copying: to(Purpose::Copies),
                 confirmed: Arc::default(),
             }
         });
-        for link in [&links.votes, &links.log, &links.asks] {
+        for link in [&links.votes, &links.log, &links.asks, &links.copying] {
             link.set_address(address);
         }
         links.clone()
@@ -158,7 +168,8 @@ impl RaftNetworkFactory<Types> for Peers {
 
     async fn new_client(&mut self, target: u64, node: &Node) -> PeerNetwork {
         let (own, links) = self.network(target, node);
-        PeerNetwork::new(own, target, Arc::clone(&links.log), links)
+        let network = PeerNetwork::new(own, target, Arc::clone(&links.log), links);
+        network.with_copies(self.copies.clone())
     }
 
     async fn new_heartbeat_client(&mut self, target: u64, node: &Node) -> PeerNetwork {

@@ -42,6 +42,7 @@ pub(crate) fn open_journal(disk: &SimDisk) -> Arc<Journal> {
 }
 
 /// The state that a member begins with.
+#[allow(dead_code, reason = "some tests have stores")]
 pub(crate) fn ledger() -> Arc<Ledger> {
     let ledger = Ledger::default();
     ledger.begin_at(BEGINNING);
@@ -91,6 +92,7 @@ impl Cluster {
         self.disks.insert(id, SimDisk::new(id));
     }
 
+    #[allow(dead_code, reason = "some tests start members otherwise")]
     pub(crate) fn start(&self, id: u64, state: Arc<dyn StateMachine>) -> Arc<Service> {
         Service::start(self.parts(id, state)).unwrap()
     }

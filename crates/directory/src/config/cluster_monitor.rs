@@ -4,7 +4,7 @@
 use ldap::message::Scope;
 use schema::{DnKey, Entry};
 
-use crate::config::monitor_sources::{ClusterMemberState, ClusterState};
+use crate::config::monitor_sources::{ClusterCopyState, ClusterMemberState, ClusterState};
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::CLUSTER_MONITOR_DN;
 use crate::request::refusal::Refusal;
@@ -33,6 +33,9 @@ fn wants_members(source: &BranchSource<'_>) -> bool {
 }
 
 fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
+    let sent = |it: &ClusterCopyState| format!("{} {} {}", it.member, it.bytes, it.of_bytes);
+    let sent: Vec<String> = state.sends.iter().map(sent).collect();
+    let received = |of: fn(&ClusterCopyState) -> u64| state.receives.as_ref().map(of);
     let unconfirmed = state.unconfirmed.iter().map(|(id, entries)| format!("{id} {entries}"));
     source
         .entry(CLUSTER_MONITOR_DN, &["top", "extensibleObject"])
@@ -56,6 +59,10 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-versions", state.versions)
         .value("roster-cluster-lists-differ", if state.listings.is_empty() { "0" } else { "1" })
         .values("roster-cluster-lists", state.listings)
+        .values("roster-cluster-copy-from", received(|it| it.member).map(|it| it.to_string()))
+        .values("roster-cluster-copy-bytes", received(|it| it.bytes).map(|it| it.to_string()))
+        .values("roster-cluster-copy-of-bytes", received(|it| it.of_bytes).map(|it| it.to_string()))
+        .values("roster-cluster-copy-sent", sent)
         .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-cluster-error", state.error)
         .done()
@@ -75,6 +82,8 @@ fn member(source: &BranchSource<'_>, state: ClusterMemberState) -> Entry {
         .values("roster-cluster-last-index", known(state.last_index))
         .values("roster-cluster-lag", known(state.lag))
         .values("roster-cluster-diverged-lsn", known(state.diverged_lsn))
+        .values("roster-cluster-copy-bytes", known(state.copy.map(|(bytes, _)| bytes)))
+        .values("roster-cluster-copy-of-bytes", known(state.copy.map(|(_, of)| of)))
         .value("roster-cluster-failed", if state.has_failed { "1" } else { "0" })
         .values("roster-cluster-address", present(state.address))
         .values("roster-cluster-url", present(state.url))

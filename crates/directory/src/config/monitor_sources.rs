@@ -180,6 +180,21 @@ pub struct ClusterState {
     pub listings: Vec<String>,
     /// Why its log has failed.
     pub error: Option<String>,
+    /// The copy of the data that it is sent, because it lacks what the log no longer has.
+    pub receives: Option<ClusterCopyState>,
+    /// The members that it sends one.
+    pub sends: Vec<ClusterCopyState>,
+}
+
+/// How far a copy of the data is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ClusterCopyState {
+    /// The other member.
+    pub member: u64,
+    /// So many octets are there.
+    pub bytes: u64,
+    /// Of so many.
+    pub of_bytes: u64,
 }
 
 /// A member of the cluster, as this server sees it.
@@ -211,6 +226,8 @@ pub struct ClusterMemberState {
     pub has_failed: bool,
     /// The first change after which its data are known not to be those of the cluster.
     pub diverged_lsn: Option<u64>,
+    /// So many octets are there of the copy of the data that it is sent, of so many.
+    pub copy: Option<(u64, u64)>,
 }
 
 /// Tells of a cluster.

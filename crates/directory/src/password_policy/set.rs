@@ -289,9 +289,29 @@ pub(crate) fn read(
     schema: &Arc<Schema>,
     options: &PasswordPolicyOptions,
 ) -> Result<PasswordPolicies, DirectoryError> {
-    let default_dn = &options.default_dn;
+    read_with(view, schema, &options.default_dn)
+}
+
+/// Reads them anew, where another state takes the place of the one that `before` was read of.
+///
+/// # Errors
+/// When the view cannot be read, or the name of the default policy is none by its schema.
+pub(crate) fn read_again(
+    view: &View<'_>,
+    schema: &Arc<Schema>,
+    before: &PasswordPolicies,
+) -> Result<PasswordPolicies, DirectoryError> {
+    read_with(view, schema, &before.default_dn)
+}
+
+fn read_with(
+    view: &View<'_>,
+    schema: &Arc<Schema>,
+    default_dn: &str,
+) -> Result<PasswordPolicies, DirectoryError> {
     if let Err(error) = DnKey::from_text(schema, default_dn) {
-        return Err(DirectoryError::Name { text: default_dn.clone(), reason: error.to_string() });
+        let (text, reason) = (default_dn.to_owned(), error.to_string());
+        return Err(DirectoryError::Name { text, reason });
     }
     let classes = CLASSES.iter().filter(|name| schema.object_class(name).is_some());
     let classes = classes.map(|name| format!("(objectClass={name})")).collect::<String>();
@@ -306,7 +326,7 @@ pub(crate) fn read(
             all.insert(key, held);
         }
     }
-    let policies = PasswordPolicies::new(Arc::clone(schema), default_dn.as_str().into(), all);
+    let policies = PasswordPolicies::new(Arc::clone(schema), default_dn.into(), all);
     if policies.default.is_none() && !default_dn.is_empty() {
         let name = default_dn;
         tracing::warn!(name, "the default password policy of the settings does not exist");

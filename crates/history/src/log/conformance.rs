@@ -23,7 +23,7 @@ use super::{CommitError, CommitLog, Durability, MemberChange, NotNow, ReadLevel,
 pub use faults::check_faults;
 pub use ledger::Ledger;
 use script::Script;
-pub use script::{record_after, records};
+pub use script::{record_after, record_of, records};
 
 /// An engine and the medium it keeps records on.
 pub trait Bench {

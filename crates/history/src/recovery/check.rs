@@ -12,7 +12,7 @@ use journal::{
     Disk, FileDisk, Journal, JournalError, JournalOptions, JournalPosition, TornTail, copy,
 };
 use schema::{Change, Definition, Schema};
-use store::{Lsn, Mark, Store, StoreOptions};
+use store::{LogPosition, Lsn, Mark, Store, StoreOptions};
 
 use super::replay::decode;
 use super::{common, loss};
@@ -64,6 +64,7 @@ pub fn check_journal(
         base,
         has_journal,
         has_members: !store.membership()?.is_empty(),
+        copied: store.copied()?,
     };
     Ok(check(&store, &disk, &options, progress))
 }
@@ -84,6 +85,8 @@ pub(super) struct Checked {
     pub(super) has_journal: bool,
     /// Whether it is noted who takes part in a cluster.
     pub(super) has_members: bool,
+    /// Where the end of the copy is that was taken over and that the journal may not follow yet.
+    pub(super) copied: Option<LogPosition>,
 }
 
 /// Checks the journal on `disk` against a store.
@@ -137,6 +140,7 @@ impl Chain<'_> {
         let is_of_cluster = self.store.has_members || source.has_vote();
         self.cluster = is_of_cluster.then(|| common::last_committed(&base, &source));
         let refused = match is_of_cluster {
+            true if common::is_untold(&base, self.store.copied, &source) => return Ok(()),
             true => common::refuse_lost(&base, &source),
             false => loss::refuse_source(self.store.has_journal, &base, &source),
         };

@@ -10,7 +10,7 @@ mod tests;
 
 use journal::copy::JournalSnapshot;
 use journal::{Journal, JournalError, LogEntry};
-use store::{Mark, Store};
+use store::{LogPosition, Mark, Store};
 
 use super::{ADVICE_LOST_ENTRIES, AfterBatch, behind, replay_batch};
 use crate::HistoryError;
@@ -34,6 +34,18 @@ pub(super) fn last_committed(base: &Mark, journal: &JournalSnapshot) -> u64 {
     let last = journal.last().map_or(0, |last| last.index);
     let committed = journal.committed().map_or(0, |committed| committed.index.min(last));
     committed.max(base.position.index)
+}
+
+/// Whether the base is a copy of another server, of which the journal has not been told yet: it has
+/// nothing that the base lacks.
+pub(super) fn is_untold(
+    base: &Mark,
+    copied: Option<LogPosition>,
+    journal: &JournalSnapshot,
+) -> bool {
+    let purged = journal.purged().map_or(0, |purged| purged.index);
+    let last = journal.last().map_or(0, |last| last.index).max(purged);
+    copied == Some(base.position) && last < base.position.index
 }
 
 /// Refuses a journal that lacks entries between those of the base and its own, or ends before it.
@@ -73,6 +85,9 @@ pub fn replay_committed(
     after: AfterBatch<'_>,
 ) -> Result<u64, HistoryError> {
     let base = store.base();
+    if is_untold(&base, store.copied()?, journal) {
+        return Ok(0);
+    }
     refuse_lost(&base, journal)?;
     let committed = last_committed(&base, journal);
     let entries = journal.read(base.position.index + 1)?;

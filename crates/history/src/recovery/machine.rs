@@ -13,6 +13,7 @@
 //! kept; nobody is answered for them before `applied` has reached them.
 //! Invariant: which records are void depends on the committed records alone.
 
+mod copies;
 #[cfg(test)]
 mod tests;
 
@@ -20,11 +21,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{DigestPoint, LogPosition, Lsn, Mark, Store, View};
+use store::{CopyHead, DigestPoint, LogPosition, Lsn, Mark, Store, View};
 
+use self::copies::Received;
 use super::BATCH_ROWS_MAX_BYTES;
 use super::replay::{Outcome, Replay};
-use crate::log::{ApplyError, Decided, EncodedRecord, StateMachine};
+use crate::log::{ApplyError, CopyIntake, Decided, EncodedRecord, StateCopy, StateMachine};
 use crate::record::Record;
 
 /// Follows what records that are applied from their octets do: what is kept in memory beside the
@@ -41,7 +43,16 @@ pub trait Follower: Send + Sync {
     /// When `view` cannot be read. The record does not become visible.
     fn applied(&self, mark: &Mark, record: &Record, view: &View<'_>) -> Result<(), ApplyError>;
 
-    /// What was applied is visible; a batch may be in the making again.
+    /// A copy of another machine takes the place of everything: the history comes to `mark` at
+    /// once, and `view` shows what is there then. Nobody sees it yet, and no batch is made
+    /// meanwhile; [`Self::dropped`] was called before.
+    ///
+    /// # Errors
+    /// When `view` cannot be read. Everything stays.
+    fn replacing(&self, mark: &Mark, view: &View<'_>) -> Result<(), ApplyError>;
+
+    /// What was applied is visible, or what took the place of everything; a batch may be in the
+    /// making again.
     fn published(&self);
 }
 
@@ -56,6 +67,8 @@ pub struct StoreMachine {
     kept: Mutex<Vec<Kept>>,
     /// Records that the log has and that changed nothing, since the start.
     voids: AtomicU64,
+    /// A copy that was received and is not in place yet.
+    received: Received,
 }
 
 struct Kept {
@@ -72,6 +85,7 @@ impl StoreMachine {
             has_kept: AtomicBool::new(false),
             kept: Mutex::default(),
             voids: AtomicU64::new(0),
+            received: Received::default(),
         }
     }
 
@@ -235,6 +249,29 @@ impl StateMachine for StoreMachine {
 
     fn digests(&self) -> Vec<DigestPoint> {
         self.store.digests()
+    }
+
+    fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
+        Ok(Arc::new(self.store.copy_base()?))
+    }
+
+    fn receive(&self, head: &CopyHead) -> Result<Box<dyn CopyIntake>, ApplyError> {
+        self.received.begin(&self.store, head)
+    }
+
+    fn install(&self, id: &[u8; 16]) -> Result<(), ApplyError> {
+        self.replace(id)
+    }
+
+    fn settle_copied(&self) {
+        // With it there the next start looks once more whether the log goes on behind the copy.
+        if let Err(error) = self.store.settle_copied() {
+            tracing::warn!(%error, "the note of the copy that was taken over stays");
+        }
+    }
+
+    fn drop_received(&self) {
+        self.received.clear(&self.store);
     }
 }
 

@@ -105,6 +105,7 @@ impl Fixture {
             base: store.base(),
             has_journal: store.has_journal(),
             has_members: !store.membership().unwrap().is_empty(),
+            copied: store.copied().unwrap(),
         };
         check(&checked, &self.disk, &options, &mut |_, _, _| ()).findings
     }

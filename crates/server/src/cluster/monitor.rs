@@ -7,8 +7,8 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::cluster::{MemberReport, MemberStatus, Service, Status};
-use directory::{ClusterMemberState, ClusterState};
+use ::cluster::{CopyProgress, MemberReport, MemberStatus, Service, Status};
+use directory::{ClusterCopyState, ClusterMemberState, ClusterState};
 use environment::Clock;
 use history::log::{MemberState, Role};
 
@@ -107,7 +107,14 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         versions: status.versions,
         listings: status.listings,
         error,
+        receives: status.receives.map(copy),
+        sends: status.sends.into_iter().map(copy).collect(),
     }
+}
+
+fn copy(progress: CopyProgress) -> ClusterCopyState {
+    let CopyProgress { member, bytes, of_bytes } = progress;
+    ClusterCopyState { member, bytes, of_bytes }
 }
 
 fn is_voter(member: &MemberStatus) -> bool {
@@ -152,6 +159,7 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
                 .map(|(report, decided)| decided.saturating_sub(report.applied_lsn)),
             has_failed: report.is_some_and(|report| report.is_failed),
             diverged_lsn: report.and_then(|report| report.diverged).map(|lsn| lsn.0),
+            copy: report.and_then(|report| report.copy),
         }
     });
     all.collect()
@@ -199,6 +207,8 @@ mod tests {
             listed_at: 0,
             is_settled: true,
             is_removed: false,
+            receives: Some(CopyProgress { member: 2, bytes: 5, of_bytes: 9 }),
+            sends: Vec::new(),
         }
     }
 

@@ -24,6 +24,10 @@ pub struct ClusterSettings {
     pub certificates: PathBuf,
     /// How long the others wait for a leader that is silent before they elect another.
     pub failover_after: Duration,
+    /// How much of the log is kept for members that fall behind, in bytes.
+    pub log_keep_bytes: u64,
+    /// The most octets in a second of copies for members that fell behind further.
+    pub copy_rate_bytes: u64,
     /// How long an update waits for whoever decides.
     pub write_wait: Duration,
     /// Whether clients are referred to whoever decides, instead of handing on what they ask for.

@@ -203,7 +203,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Octets that nobody can guess.
-fn by_chance<const N: usize>(path: &Path) -> Result<[u8; N], StoreError> {
+pub(crate) fn by_chance<const N: usize>(path: &Path) -> Result<[u8; N], StoreError> {
     let mut octets = [0; N];
     getrandom::fill(&mut octets)
         .map_err(|error| StoreError::io(path, io::Error::other(error.to_string())))?;

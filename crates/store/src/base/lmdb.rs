@@ -330,6 +330,12 @@ impl Environment {
         error.into()
     }
 
+    /// Writes the data file, as of its last commit, to `file`. Commits wait only while its first
+    /// pages are written.
+    pub(crate) fn copy_to(&self, file: &mut File) -> Result<(), StoreError> {
+        Ok(self.env.copy_to_file(file, CompactionOption::Disabled)?)
+    }
+
     /// How it was opened.
     pub(crate) fn options(&self) -> StoreOptions {
         let info = self.env.info();

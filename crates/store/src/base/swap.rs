@@ -78,26 +78,32 @@ impl Store {
     /// either base.
     pub(crate) fn swap_alone(&self, other: OtherBase, from: &Path) -> Result<(), StoreError> {
         let to = self.data_directory().path();
-        // The lock first. Whoever opens the directory to write has its lock, so that nobody does
-        // now. Whoever reads beside opens the data first and then the lock: that cannot become the
-        // new data with the old lock, in which the next one to write would not see the reader. The
-        // old data with the new lock it finds out (`open_beside`), and tries again. A process that
-        // is killed between the two leaves the old data whole, with a lock that LMDB begins anew.
-        for name in [DATA_LOCK_FILE, DATA_FILE] {
-            let place = to.join(name);
-            fs::rename(from.join(name), &place).map_err(|source| StoreError::io(&place, source))?;
-            #[cfg(test)]
-            crate::bulk::tests::crash::die_at("between the renames");
-        }
-        #[cfg(test)]
-        crate::bulk::tests::crash::die_at("after the renames");
-        sync_directory(to)?;
+        move_files(from, to)?;
         let OtherBase { environment, dictionary, counters, index_epoch } = other;
         let base = Some((Arc::new(environment.moved_to(to)), index_epoch));
         self.versions.restart(base, counters, Arc::new(dictionary));
         self.pace.note(&self.versions);
         Ok(())
     }
+}
+
+/// Moves the data file in `from` and its lock into the data directory `to`, durably. Whoever calls
+/// this has the lock of the data directory, and has the environment in `from` open.
+pub(crate) fn move_files(from: &Path, to: &Path) -> Result<(), StoreError> {
+    // The lock first. Whoever opens the directory to write has its lock, so that nobody does now.
+    // Whoever reads beside opens the data first and then the lock: that cannot become the new data
+    // with the old lock, in which the next one to write would not see the reader. The old data with
+    // the new lock it finds out (`open_beside`), and tries again. A process that is killed between
+    // the two leaves the old data whole, with a lock that LMDB begins anew.
+    for name in [DATA_LOCK_FILE, DATA_FILE] {
+        let place = to.join(name);
+        fs::rename(from.join(name), &place).map_err(|source| StoreError::io(&place, source))?;
+        #[cfg(test)]
+        crate::bulk::tests::crash::die_at("between the renames");
+    }
+    #[cfg(test)]
+    crate::bulk::tests::crash::die_at("after the renames");
+    sync_directory(to)
 }
 
 /// A data file that is to take the place of the base.

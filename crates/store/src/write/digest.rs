@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::digest::{Digest, DigestKey, DigestPoint, DigestedEntry, RowHash};
 use crate::base::lmdb::{ATTRIBUTES, ENTRIES, PlainTable, Tables};
 use crate::base::meta::{self, Counters};
+use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key::{self, display};
@@ -42,6 +43,11 @@ impl KeptDigests {
         if point.lsn.0.is_multiple_of(DIGEST_INTERVAL_RECORDS) {
             self.keep(point);
         }
+    }
+
+    /// What was noted of records after `last` never came to be.
+    pub(crate) fn drop_after(&self, last: Lsn) {
+        self.lock().retain(|point| point.lsn <= last);
     }
 
     fn keep(&self, point: DigestPoint) {
@@ -176,7 +182,7 @@ impl Store {
         let mut batch = self.begin_on_published()?;
         batch.make(change)?;
         let (counters, dictionary) = (batch.counters, Arc::clone(&batch.dictionary));
-        let first = crate::base::position::Lsn(counters.lsn);
+        let first = Lsn(counters.lsn);
         let layer = Arc::new(batch.memory.seal(first, counters));
         let _flushing = self.flushing();
         let version = self.versions.load();
@@ -239,7 +245,6 @@ mod tests {
     use schema::{Change, DeleteChange, EntryId, ModifyChange};
 
     use super::*;
-    use crate::base::position::Lsn;
     use crate::bulk::LoadOptions;
     use crate::testing::{entry, fresh};
 

@@ -51,6 +51,20 @@ pub fn record_after(
     line: String,
 ) -> EncodedRecord {
     let change = Change::Schema(SchemaChange { added: vec![line], removed: Vec::new() });
+    record_of(last, prev_hash, reign, origin, change)
+}
+
+/// The record after `last`, of `reign`, that makes a change.
+///
+/// # Panics
+/// When the change is longer than a record may be.
+pub fn record_of(
+    last: Lsn,
+    prev_hash: u64,
+    reign: Reign,
+    origin: &Origin,
+    change: Change,
+) -> EncodedRecord {
     let lsn = Lsn(last.0 + 1);
     let draft = RecordDraft {
         lsn,

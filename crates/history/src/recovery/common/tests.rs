@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use journal::{Appended, Durability, JournalPosition, copy};
-use store::{LogPosition, Lsn, StoreOptions};
+use store::{LogPosition, Lsn, StoreError, StoreOptions};
 
 use super::super::tests::{Fixture, ldif};
 use super::super::{StoreMachine, accept_loss, check_journal, open_unapplied, settle};
@@ -188,4 +188,105 @@ fn a_real_directory_is_checked() {
     drop((store, journal));
     let check = check_journal(&data, &mut |_, _, _| ()).unwrap();
     assert_eq!((check.findings, check.records), (Vec::<String>::new(), 0));
+}
+
+/// Puts a copy of `from` in the place of what `to` has, and ends before the journal is told.
+fn take_over(from: &Server, to: &Server) -> LogPosition {
+    let copy = StoreMachine::new(from.fixture.store()).copy().unwrap();
+    let store = to.fixture.store();
+    let machine = StoreMachine::new(Arc::clone(&store));
+    let mut intake = machine.receive(copy.head()).unwrap();
+    let mut octets = vec![0; usize::try_from(copy.head().bytes).unwrap()];
+    copy.read_at(0, &mut octets).unwrap();
+    assert!(machine.install(&copy.head().id).is_err(), "nothing is received yet");
+    intake.write(&octets).unwrap();
+    assert_eq!(intake.finish().unwrap(), MEMBERS);
+    assert!(machine.install(&[0; 16]).is_err(), "it is another one");
+    machine.install(&copy.head().id).unwrap();
+    assert_eq!(machine.position(), copy.head().mark.position);
+    machine.position()
+}
+
+#[test]
+fn the_journal_goes_on_behind_a_copy_that_was_taken_over() {
+    let mut ahead = Server::new();
+    let entries = ahead.serve(12, 0);
+    // One that is behind, and one that has entries of its own that the others do not have.
+    for has_more in [false, true] {
+        let behind = Server::new();
+        let store = behind.fixture.store();
+        let journal = behind.journal(&store);
+        journal.save_vote(b"a vote").unwrap();
+        if has_more {
+            for index in 21..80 {
+                let place = JournalPosition { term: 1, index };
+                let entry = Appended { place, payload: [0x00, 0x00].into() };
+                journal.append_wait(vec![entry], Durability::Synced).unwrap();
+            }
+        }
+        drop((journal, store));
+        let copied = take_over(&ahead, &behind);
+        // Whoever only looks finds nothing wrong.
+        assert_eq!(behind.fixture.findings(), [""; 0]);
+        let store = behind.fixture.store();
+        let snapshot = copy::open(&behind.fixture.disk, store.id()).unwrap();
+        assert_eq!(replay_committed(&store, &snapshot, &mut |_| Ok(())).unwrap(), 0);
+        let journal = behind.journal(&store);
+        let place = JournalPosition { term: copied.term, index: copied.index };
+        assert_eq!((journal.status().purged, journal.last()), (Some(place), None), "{has_more}");
+        assert_eq!(journal.vote().as_deref(), Some(&b"a vote"[..]));
+        assert_eq!(store.copied().unwrap(), None);
+        assert!(ldif(&store) == entries);
+        drop((journal, store));
+        let store = behind.fixture.store();
+        drop(behind.journal(&store));
+    }
+}
+
+#[test]
+fn the_journal_keeps_what_follows_a_copy_that_was_taken_over() {
+    let mut ahead = Server::new();
+    ahead.serve(12, 0);
+    let behind = Server::new();
+    let store = behind.fixture.store();
+    let journal = behind.journal(&store);
+    journal.save_vote(b"a vote").unwrap();
+    // It has the entries, and has not applied them.
+    let source = ahead.fixture.store();
+    let from = copy::open(&ahead.fixture.disk, source.id()).unwrap();
+    for entry in from.read(21).unwrap() {
+        let LogEntry { place, payload } = entry.unwrap();
+        let entry = Appended { place, payload: payload.into() };
+        journal.append_wait(vec![entry], Durability::Synced).unwrap();
+    }
+    let last = journal.last();
+    drop((journal, store, source, from));
+    take_over(&ahead, &behind);
+    let store = behind.fixture.store();
+    let journal = behind.journal(&store);
+    assert_eq!((journal.last(), store.copied().unwrap()), (last, None));
+}
+
+#[test]
+fn an_older_copy_is_not_taken_over() {
+    let mut server = Server::new();
+    server.serve(3, 0);
+    let store = server.fixture.store();
+    let machine = StoreMachine::new(Arc::clone(&store));
+    let copy = machine.copy().unwrap();
+    let record = decide(&mut server.history, &store);
+    let position = LogPosition { term: TERM, index: 90 };
+    machine.apply(Decided::Elsewhere, &[record], position).unwrap();
+    let mut intake = machine.receive(copy.head()).unwrap();
+    let mut octets = vec![0; usize::try_from(copy.head().bytes).unwrap()];
+    copy.read_at(0, &mut octets).unwrap();
+    intake.write(&octets).unwrap();
+    intake.finish().unwrap();
+    let error = machine.install(&copy.head().id).unwrap_err();
+    assert!(error.to_string().contains("is older than the data here"), "{error}");
+    assert_eq!(machine.position(), position);
+    // Nor one that the disk has no room for.
+    let endless = store::CopyHead { bytes: 1 << 60, ..*copy.head() };
+    let refused = machine.receive(&endless).map(drop).unwrap_err();
+    assert!(matches!(refused, crate::log::ApplyError::Store(StoreError::Full)), "{refused}");
 }

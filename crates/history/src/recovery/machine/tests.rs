@@ -57,6 +57,12 @@ impl Follower for Told {
         *self.0.lock().unwrap() = *published;
     }
 
+    fn replacing(&self, mark: &Mark, view: &View<'_>) -> Result<(), ApplyError> {
+        assert_eq!(view.lsn(), mark.lsn);
+        *self.0.lock().unwrap() = *mark;
+        Ok(())
+    }
+
     fn applied(&self, mark: &Mark, record: &Record, view: &View<'_>) -> Result<(), ApplyError> {
         let mut last = self.0.lock().unwrap();
         assert_eq!((record.lsn, mark.lsn.0), (mark.lsn, last.lsn.0 + 1), "none is left out");

@@ -132,6 +132,32 @@ pub(super) const ROWS: &[Metric] = &[
         |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.unfit.is_some()))),
     ),
     Metric::new(
+        "roster_cluster_copy_received_bytes",
+        "cn=cluster",
+        "roster-cluster-copy-bytes",
+        "Octets that are there of the copy of the data that this member is sent.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.receives?.bytes)),
+    ),
+    Metric::new(
+        "roster_cluster_copy_bytes",
+        "cn=cluster",
+        "roster-cluster-copy-of-bytes",
+        "How long the copy of the data is that this member is sent.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.receives?.of_bytes)),
+    ),
+    Metric::new(
+        "roster_cluster_copy_sent_bytes",
+        "cn=cluster",
+        "roster-cluster-copy-sent",
+        "Octets that another member has of the copy of the data that this one sends it.",
+        |scrape, out| {
+            for copy in scrape.cluster().iter().flat_map(|state| &state.sends) {
+                out.labelled(&[&copy.member.to_string()], copy.bytes);
+            }
+        },
+    )
+    .by(&["member"]),
+    Metric::new(
         "roster_cluster_failed",
         "cn=cluster",
         "roster-cluster-failed",

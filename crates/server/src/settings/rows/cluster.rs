@@ -75,6 +75,24 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "cluster",
+        key: "log_keep_mib",
+        kind: Kind::number(0..=1_048_576, "MiB", |s, n| s.cluster.log_keep_bytes = n << 20),
+        default: "1024",
+        sentence: "How much of the log is kept for members that fall behind: one that was away for \
+                   longer is sent a copy of all data.",
+    },
+    Row {
+        section: "cluster",
+        key: "copy_mib_per_second",
+        kind: Kind::number(1..=100_000, "MiB per second", |s, n| {
+            s.cluster.copy_rate_bytes = n << 20
+        }),
+        default: "200",
+        sentence: "The most that this server sends in a second of copies of all data to members \
+                   that need one.",
+    },
+    Row {
+        section: "cluster",
         key: "write_wait_ms",
         kind: Kind::number(100..=60_000, "milliseconds", |s, n| {
             s.cluster.write_wait = Duration::from_millis(n)

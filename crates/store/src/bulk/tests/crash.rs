@@ -11,7 +11,7 @@ use super::*;
 use crate::testing::create;
 
 /// Where the child is to die; see [`child`].
-const POINT: &str = "ROSTER_TEST_LOAD_DIES_AT";
+pub(crate) const POINT: &str = "ROSTER_TEST_LOAD_DIES_AT";
 const DIRECTORY: &str = "ROSTER_TEST_LOAD_IN";
 
 const KILLED: i32 = 9;

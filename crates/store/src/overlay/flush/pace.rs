@@ -289,6 +289,11 @@ impl Pace {
         self.state().membership = Some(membership.into());
     }
 
+    /// What was set counts no more: another base has its own.
+    pub(crate) fn forget_membership(&self) {
+        self.state().membership = None;
+    }
+
     /// What was set and is not in the base yet.
     pub(super) fn membership(&self) -> Option<Arc<[u8]>> {
         self.state().membership.clone()

@@ -40,6 +40,12 @@ impl KnownKeys {
         Ok((known, search))
     }
 
+    /// Looks at all entries anew, as long as what is returned lives: another state took the place
+    /// of the one that was looked at.
+    pub(crate) fn search_all(self: &Arc<Self>, store: &Arc<Store>) -> KeySearch {
+        KeySearch::after(Some(EntryId::ROOT), store, self)
+    }
+
     /// Looks at the next entries; returns the last of them, none where there are no more.
     fn look_at(
         &self,

@@ -1,0 +1,380 @@
+//! Copies of the state for members that lack what the log no longer has: the one that is sent, and
+//! the one that is received (`arrival.rs`).
+//!
+//! Invariant: there is one copy to be sent at a time, and it goes when nobody has got on with it
+//! for a while. What is told to the engine is of the copy, as long as there is one.
+//! Invariant: nothing of it is done on the engine's own thread but in simulations.
+
+mod arrival;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use history::log::{StateCopy, StateMachine};
+use sha2::{Digest as _, Sha256};
+use store::LogPosition;
+use tokio::time::Instant;
+
+pub(crate) use self::arrival::Arrival;
+use self::arrival::Arriving;
+use crate::errands::Errands;
+use crate::memberships::Memberships;
+use crate::types::{SnapshotMeta, Vote};
+use crate::unsaid::Unsaid;
+
+/// The longest piece of a copy, in bytes.
+pub const COPY_PIECE_BYTES: usize = 1 << 20;
+/// How long a copy is kept that nobody gets on with, to be gone on with.
+pub const COPY_KEPT_FOR: Duration = Duration::from_secs(300);
+/// How long what was received of a copy is kept when nothing more comes.
+pub const ARRIVAL_KEPT_FOR: Duration = Duration::from_secs(3600);
+/// The most octets of copies that a member sends in a second, by default.
+pub const COPY_RATE_BYTES: u64 = 200 << 20;
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CopyProgress {
+    /// The other member.
+    pub member: u64,
+    /// So many octets are there.
+    pub bytes: u64,
+    /// Of so many.
+    pub of_bytes: u64,
+}
+
+/// The copies of one member.
+pub(crate) struct Copies {
+    state: Arc<dyn StateMachine>,
+    /// Those of copies alone: each may take long.
+    errands: Errands,
+    /// Octets a second.
+    pub(crate) rate_bytes: u64,
+    kept: Mutex<Kept>,
+    arriving: Arc<Mutex<Arriving>>,
+    /// Where the log is to go on behind a copy that was put in place.
+    installed: Mutex<Option<LogPosition>>,
+    unsaid: Mutex<Unsaid>,
+}
+
+#[derive(Default)]
+struct Kept {
+    is_making: bool,
+    copy: Option<KeptCopy>,
+    /// Whom it is sent to.
+    sending: BTreeMap<u64, CopyProgress>,
+}
+
+#[derive(Clone)]
+struct KeptCopy {
+    copy: Arc<dyn StateCopy>,
+    meta: SnapshotMeta,
+    hashing: Arc<Mutex<Hashing>>,
+    /// When somebody got on with it last.
+    used: Instant,
+    users: usize,
+}
+
+/// What was hashed of a copy, from its beginning.
+#[derive(Default)]
+struct Hashing {
+    hash: Sha256,
+    upto: u64,
+}
+
+/// A piece of a copy.
+pub struct Piece {
+    /// Its octets.
+    pub octets: Vec<u8>,
+    /// Their CRC-32C.
+    pub sum: u32,
+}
+
+/// The copy, for one who sends it.
+pub(crate) struct Lease {
+    copies: Arc<Copies>,
+    member: u64,
+    pub(crate) copy: Arc<dyn StateCopy>,
+    hashing: Arc<Mutex<Hashing>>,
+}
+
+impl Copies {
+    pub(crate) fn new(
+        state: Arc<dyn StateMachine>,
+        errands: Errands,
+        rate_bytes: u64,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            state,
+            errands,
+            rate_bytes,
+            kept: Mutex::default(),
+            arriving: Arc::new(Mutex::new(Arriving::new(Instant::now()))),
+            installed: Mutex::default(),
+            unsaid: Mutex::default(),
+        })
+    }
+
+    /// What the engine is told of the copy that is kept.
+    pub(crate) fn kept(&self) -> Option<SnapshotMeta> {
+        self.lock().copy.as_ref().map(|kept| kept.meta.clone())
+    }
+
+    /// The entries behind this one are needed, as the journal counts, by whoever gets the copy.
+    pub(crate) fn needs_after(&self) -> Option<u64> {
+        self.lock().copy.as_ref().map(|kept| kept.copy.head().mark.position.index)
+    }
+
+    /// The copy for a member, made if there is none; it is no older than `at_least`.
+    ///
+    /// # Errors
+    /// A sentence, when there is none for the moment.
+    pub(crate) async fn lend(
+        self: &Arc<Self>,
+        member: u64,
+        at_least: &SnapshotMeta,
+    ) -> Result<Lease, String> {
+        if let Some(lease) = self.lend_kept(member, at_least)? {
+            return Ok(lease);
+        }
+        let copies = Arc::clone(self);
+        let made = self.errands.run(move || copies.make()).await;
+        made.unwrap_or_else(|| Err("the server is shutting down".to_owned()))?;
+        let lease = self.lend_kept(member, at_least)?;
+        lease.ok_or_else(|| "the copy was given up".to_owned())
+    }
+
+    fn lend_kept(
+        self: &Arc<Self>,
+        member: u64,
+        at_least: &SnapshotMeta,
+    ) -> Result<Option<Lease>, String> {
+        let mut kept = self.lock();
+        if kept.is_making {
+            return Err("a copy of the data is being made".to_owned());
+        }
+        if let Some(one) = &mut kept.copy {
+            let is_usable = one.meta.last_log_id >= at_least.last_log_id;
+            if is_usable && (one.users > 0 || one.used.elapsed() < COPY_KEPT_FOR) {
+                one.users += 1;
+                let (copy, hashing) = (Arc::clone(&one.copy), Arc::clone(&one.hashing));
+                return Ok(Some(Lease { copies: Arc::clone(self), member, copy, hashing }));
+            }
+            if one.users > 0 {
+                return Err("an older copy of the data is being sent".to_owned());
+            }
+        }
+        let old = kept.copy.take();
+        kept.is_making = true;
+        drop(kept);
+        // Its file goes.
+        self.errands.give(move || drop(old));
+        Ok(None)
+    }
+
+    fn make(&self) -> Result<(), String> {
+        tracing::info!("a copy of the data is made for a member that lacks what the log had");
+        let made = self.state.copy().map_err(|error| error.to_string()).and_then(|copy| {
+            let memberships = Memberships::decode(copy.membership());
+            let memberships = memberships.map_err(|malformed| malformed.0.to_owned())?;
+            let meta = memberships.meta(copy.head().mark.position);
+            let (hashing, used) = (Arc::default(), Instant::now());
+            Ok(KeptCopy { copy, meta, hashing, used, users: 0 })
+        });
+        let mut kept = self.lock();
+        kept.is_making = false;
+        match made {
+            Ok(made) => {
+                kept.copy = Some(made);
+                Ok(())
+            }
+            Err(reason) => {
+                drop(kept);
+                tracing::warn!(%reason, "no copy of the data can be made for another member");
+                Err(reason)
+            }
+        }
+    }
+
+    /// No copy came to `member`, or none from it, for this reason: the log hears of it once a
+    /// minute, since it is tried again and again.
+    pub(crate) fn failed(&self, member: u64, reason: &str) {
+        if let Some(count) = lock(&self.unsaid).due(Instant::now()) {
+            tracing::warn!(member, count, reason, "a copy of the data did not get there");
+        }
+    }
+
+    /// Gives up what has been waiting for too long, and tells the state what the log has done;
+    /// `purged` is the last entry that it gave up, as the journal counts.
+    pub(crate) fn look(self: &Arc<Self>, purged: u64) {
+        let mut kept = self.lock();
+        let is_old = |kept: &KeptCopy| kept.users == 0 && kept.used.elapsed() >= COPY_KEPT_FOR;
+        let old = kept.copy.take_if(|kept| is_old(kept));
+        drop(kept);
+        if let Some(old) = old {
+            // Its file goes.
+            self.errands.give(move || drop(old));
+        }
+        let installed = self.untold().take_if(|position| position.index <= purged);
+        if installed.is_some() {
+            let state = Arc::clone(&self.state);
+            self.errands.give(move || state.settle_copied());
+        }
+        // Whoever receives may be at the disk.
+        let stale = self.arriving.try_lock().is_ok_and(|one| one.is_stale(Instant::now()));
+        if stale {
+            let (arriving, state) = (Arc::clone(&self.arriving), Arc::clone(&self.state));
+            self.errands.give(move || lock(&arriving).give_up(&*state));
+        }
+    }
+
+    /// A copy was put in place, up to `position`.
+    pub(crate) fn installed(&self, position: LogPosition) {
+        *self.untold() = Some(position);
+    }
+
+    /// A copy comes from `member`; how much of it is there.
+    ///
+    /// # Errors
+    /// A sentence, when it is not wanted.
+    pub(crate) async fn begin_arrival(&self, arrival: Arrival) -> Result<u64, String> {
+        let state = Arc::clone(&self.state);
+        let begin = move |arriving: &mut Arriving| arriving.begin(&*state, arrival, Instant::now());
+        self.arrive(arrival.member, begin).await
+    }
+
+    /// A piece of it comes; how much is there then.
+    ///
+    /// # Errors
+    /// A sentence, when it does not follow, or is damaged, or the disk fails.
+    pub(crate) async fn piece_arrived(
+        &self,
+        member: u64,
+        id: [u8; 16],
+        offset: u64,
+        piece: Piece,
+    ) -> Result<u64, String> {
+        self.arrive(member, move |arriving| arriving.piece(member, &id, offset, &piece)).await
+    }
+
+    /// All of it is there, with this digest; what the engine is told of it.
+    ///
+    /// # Errors
+    /// A sentence, when it is not what was sent, or what was announced.
+    pub(crate) async fn arrived(
+        &self,
+        member: u64,
+        vote: Vote,
+        id: [u8; 16],
+        digest: [u8; 32],
+    ) -> Result<SnapshotMeta, String> {
+        self.arrive(member, move |arriving| arriving.finish(member, &vote, &id, &digest)).await
+    }
+
+    async fn arrive<T: Send + 'static>(
+        &self,
+        member: u64,
+        work: impl FnOnce(&mut Arriving) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let arriving = Arc::clone(&self.arriving);
+        let done = self.errands.run(move || work(&mut lock(&arriving))).await;
+        let done = done.unwrap_or_else(|| Err("the server is shutting down".to_owned()));
+        done.inspect_err(|reason| self.failed(member, reason))
+    }
+
+    /// How far what is received is; none if nothing is.
+    pub(crate) fn receives(&self) -> Option<CopyProgress> {
+        // Whoever receives may be at the disk: what was known last is good enough.
+        self.arriving.try_lock().ok().and_then(|arriving| arriving.progress())
+    }
+
+    /// Whom the copy is sent to, and how far it is.
+    pub(crate) fn sends(&self) -> Vec<CopyProgress> {
+        self.lock().sending.values().copied().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Option<LogPosition>> {
+        lock(&self.installed)
+    }
+}
+
+impl fmt::Debug for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Copies").field("kept", &self.kept()).finish_non_exhaustive()
+    }
+}
+
+impl Lease {
+    /// The piece that begins at `offset`; none behind the end.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) async fn piece(&self, offset: u64) -> Result<Option<Piece>, String> {
+        let left = self.copy.head().bytes.saturating_sub(offset);
+        let length = usize::try_from(left).map_or(COPY_PIECE_BYTES, |it| it.min(COPY_PIECE_BYTES));
+        if length == 0 {
+            return Ok(None);
+        }
+        let (copy, hashing) = (Arc::clone(&self.copy), Arc::clone(&self.hashing));
+        let read = self.copies.errands.run(move || {
+            let mut octets = vec![0; length];
+            copy.read_at(offset, &mut octets)?;
+            let mut hashing = lock(&hashing);
+            if hashing.upto == offset {
+                hashing.hash.update(&octets);
+                hashing.upto += octets.len() as u64;
+            }
+            drop(hashing);
+            let sum = crc32c::crc32c(&octets);
+            Ok(Piece { octets, sum })
+        });
+        let read: io::Result<Piece> = read.await.ok_or("the server is shutting down")?;
+        read.map(Some).map_err(|error| error.to_string())
+    }
+
+    /// The digest of all of it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) async fn digest(&self) -> Result<[u8; 32], String> {
+        loop {
+            let upto = lock(&self.hashing).upto;
+            // What nobody was sent has not been read.
+            if self.piece(upto).await?.is_none() {
+                return Ok(lock(&self.hashing).hash.clone().finalize().into());
+            }
+        }
+    }
+
+    /// So many octets of it are there.
+    pub(crate) fn note(&self, bytes: u64) {
+        let of_bytes = self.copy.head().bytes;
+        let progress = CopyProgress { member: self.member, bytes, of_bytes };
+        let mut kept = self.copies.lock();
+        let before = kept.sending.insert(self.member, progress);
+        let got_on = before.is_none_or(|before| before.bytes < bytes) && bytes > 0;
+        if let Some(one) = kept.copy.as_mut().filter(|_| got_on) {
+            one.used = Instant::now();
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut kept = self.copies.lock();
+        kept.sending.remove(&self.member);
+        if let Some(one) = kept.copy.as_mut() {
+            one.users = one.users.saturating_sub(1);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,261 @@
+//! Members that lack what the log no longer has get a copy of the data: real members, threads and
+//! sockets, over real stores.
+#![allow(missing_docs, reason = "tests explain themselves by name")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, mpsc};
+
+use cluster::{CopyProgress, Service};
+use history::log::conformance::record_of;
+use history::log::{
+    CommitLog, MemberChange, MembersChanged, MembersError, ReadLevel, StateMachine,
+};
+use history::record::Origin;
+use history::recovery::StoreMachine;
+use journal::Journal;
+use schema::{Change, Schema, SettingChange};
+use store::{IndexConfig, Lsn, Mark, Store, StoreOptions};
+use support::{BEGINNING, Cluster, PATIENCE, barrier, commit, leader, wait_for};
+use tempfile::TempDir;
+
+/// Members over stores.
+struct Running {
+    cluster: Cluster,
+    folder: TempDir,
+    stores: BTreeMap<u64, Arc<Store>>,
+    services: BTreeMap<u64, Arc<Service>>,
+    journals: BTreeMap<u64, Arc<Journal>>,
+    last: Lsn,
+    hash: u64,
+    /// Octets a second.
+    rate: u64,
+}
+
+fn options() -> StoreOptions {
+    StoreOptions { map_size_bytes: 1 << 30, ..StoreOptions::default() }
+}
+
+fn setting(name: String, value: String) -> Change {
+    Change::Setting(SettingChange { name, values: vec![value] })
+}
+
+/// What all members begin with.
+fn make(data: &Path) {
+    let (schema, indexes) = (Schema::builtin(), IndexConfig::none());
+    let store = Store::create(data, &options(), schema, indexes, &[]).unwrap();
+    let mut batch = store.begin().unwrap();
+    batch.change(&setting("colour".to_owned(), "blue".to_owned())).unwrap();
+    let mark = Mark { lsn: Lsn(1), hash: 7, time_us: 1, position: BEGINNING };
+    assert_eq!(batch.record(mark).unwrap(), store::Applied::Done);
+    batch.commit().unwrap();
+    store.keep_digest().unwrap();
+}
+
+impl Running {
+    fn new(count: u64, rate: u64) -> Self {
+        let (cluster, folder) = (Cluster::new(count), tempfile::tempdir().unwrap());
+        let first = folder.path().join("1");
+        make(&first);
+        for id in 2..=count {
+            copy_files(&first, &folder.path().join(id.to_string()));
+        }
+        let (last, hash) = (Lsn(1), 7);
+        let (stores, services) = (BTreeMap::new(), BTreeMap::new());
+        let journals = BTreeMap::new();
+        let mut running = Self { cluster, folder, stores, services, journals, last, hash, rate };
+        for id in 1..=count {
+            running.open(id);
+        }
+        let (stores, journals) = (running.stores.clone(), Mutex::new(BTreeMap::new()));
+        let state = |id: u64| machine(&stores[&id]);
+        running.services = running.cluster.start_all(state, |parts| {
+            parts.options.log_keep_bytes = 0;
+            parts.options.copy_rate_bytes = rate;
+            journals.lock().unwrap().insert(parts.options.id, Arc::clone(&parts.journal));
+        });
+        running.journals = journals.into_inner().unwrap();
+        leader(&running.services);
+        running
+    }
+
+    fn data(&self, id: u64) -> PathBuf {
+        self.folder.path().join(id.to_string())
+    }
+
+    fn open(&mut self, id: u64) {
+        let store = Store::open(&self.data(id), &options(), Schema::builtin()).unwrap();
+        self.stores.insert(id, Arc::new(store));
+    }
+
+    fn start(&mut self, id: u64) {
+        self.open(id);
+        let mut parts = self.cluster.parts(id, machine(&self.stores[&id]));
+        parts.options.log_keep_bytes = 0;
+        parts.options.copy_rate_bytes = self.rate;
+        self.journals.insert(id, Arc::clone(&parts.journal));
+        self.services.insert(id, Service::start(parts).unwrap());
+    }
+
+    fn stop(&mut self, id: u64) {
+        self.services.remove(&id).unwrap().log().close();
+        self.journals.remove(&id);
+        let store = Arc::downgrade(&self.stores.remove(&id).unwrap());
+        wait_for("it is closed", || store.upgrade().is_none().then_some(()));
+    }
+
+    /// Whoever leads makes so many changes of 256 KiB.
+    fn write(&mut self, count: u64) {
+        let origin = Origin::of_server([7; 16]);
+        for _ in 0..count {
+            let (id, reign) = leader(&self.services);
+            let number = self.last.0 + 1;
+            let name: String =
+                number.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
+            let change = setting(name, format!("{number} ").repeat(60_000));
+            let record = record_of(self.last, self.hash, reign, &origin, change);
+            (self.last, self.hash) = (record.lsn, record.hash);
+            assert_eq!(commit(&*self.services[&id].log(), reign, record), Ok(self.last));
+        }
+    }
+
+    /// Its base has everything, and its log need keep nothing.
+    fn forget(&self, id: u64) {
+        barrier(&*self.services[&id].log(), ReadLevel::AtLeast(self.last));
+        let mark = self.stores[&id].flush().unwrap();
+        self.services[&id].log().forget(mark.position);
+    }
+
+    fn has_purged(&self, id: u64) -> bool {
+        let purged = self.journals[&id].status().purged;
+        purged.is_some_and(|purged| purged.index >= self.stores[&id].base().position.index)
+    }
+
+    fn transfer(&self, to: u64) {
+        wait_for("it leads", || {
+            let (told, heard) = mpsc::channel();
+            let done = Box::new(move |outcome| told.send(outcome).unwrap());
+            let (by, _) = leader(&self.services);
+            self.services[&by].change_members(MemberChange::Transfer { id: to }, PATIENCE, done);
+            let outcome: Result<MembersChanged, MembersError> =
+                heard.recv_timeout(2 * PATIENCE).unwrap();
+            (outcome.is_ok() && leader(&self.services).0 == to).then_some(())
+        });
+    }
+
+    /// A member goes away, and comes back when nobody who leads has what it lacks.
+    fn leave_behind(&mut self) -> u64 {
+        self.write(2);
+        let (first, _) = leader(&self.services);
+        let away = *self.services.keys().find(|id| **id != first).unwrap();
+        self.forget(away);
+        self.stop(away);
+        self.write(24);
+        let other = *self.services.keys().find(|id| **id != first).unwrap();
+        // Whoever leads keeps what a member lacks, others do not.
+        self.forget(other);
+        wait_for("the log is purged", || self.has_purged(other).then_some(()));
+        self.transfer(other);
+        self.forget(first);
+        wait_for("the log is purged", || self.has_purged(first).then_some(()));
+        away
+    }
+
+    fn receives(&self, id: u64) -> Option<CopyProgress> {
+        self.services[&id].status().receives
+    }
+
+    /// All have the same in the end.
+    fn check(&mut self) {
+        self.write(3);
+        for (id, service) in &self.services {
+            let store = &self.stores[id];
+            // A copy takes longer than a barrier waits.
+            wait_for("all of it", || (store.published().lsn >= self.last).then_some(()));
+            assert_eq!(store.published().hash, self.hash);
+            assert_eq!(
+                store.digests().last(),
+                self.stores[&leader(&self.services).0].digests().last()
+            );
+            assert_eq!(store.flush().unwrap().lsn, self.last);
+            assert_eq!(store.check(&mut |_, _, _| ()).unwrap().findings, []);
+            assert!(service.status().diverged.is_none());
+        }
+    }
+
+    fn stop_all(self) {
+        self.services.values().for_each(|service| service.log().close());
+    }
+}
+
+fn machine(store: &Arc<Store>) -> Arc<dyn StateMachine> {
+    Arc::new(StoreMachine::new(Arc::clone(store)))
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
+/// So fast that nobody looks in between.
+const FAST: u64 = u64::MAX;
+/// Half a minute for a copy: whoever starts waits some seconds for the others.
+const SLOW: u64 = 1 << 18;
+
+#[test]
+fn a_member_that_was_away_while_the_log_was_purged_gets_a_copy_and_goes_on() {
+    let mut all = Running::new(3, FAST);
+    let away = all.leave_behind();
+    all.start(away);
+    all.check();
+    let copied = all.stores[&away].base().position;
+    assert!(copied.index > BEGINNING.index);
+    // Nothing of the copy is left: neither there nor where it was made, when its time has come.
+    let left = || std::fs::read_dir(all.data(away).join("copy")).unwrap().count();
+    wait_for("the note is gone", || (left() == 0).then_some(()));
+    // And after a restart.
+    all.stop(away);
+    all.write(1);
+    all.start(away);
+    all.check();
+    all.stop_all();
+}
+
+#[test]
+fn a_copy_is_begun_by_another_when_its_sender_dies() {
+    let mut all = Running::new(3, SLOW);
+    let away = all.leave_behind();
+    all.start(away);
+    wait_for("a copy comes", || all.receives(away).filter(|it| it.bytes > 0));
+    let (sender, _) = leader(&all.services);
+    assert_eq!(all.receives(away).map(|it| it.member), Some(sender));
+    all.stop(sender);
+    let next = wait_for("another sends", || all.receives(away).filter(|it| it.member != sender));
+    assert_ne!(next.member, away);
+    all.check();
+    all.start(sender);
+    all.check();
+    all.stop_all();
+}
+
+#[test]
+fn a_copy_goes_on_when_its_receiver_comes_back() {
+    let mut all = Running::new(3, SLOW);
+    let away = all.leave_behind();
+    all.start(away);
+    let before = wait_for("a copy comes", || all.receives(away).filter(|it| it.bytes >= 3 << 20));
+    let (sender, _) = leader(&all.services);
+    all.stop(away);
+    all.start(away);
+    let after = wait_for("it goes on", || all.receives(away));
+    assert!(after.bytes >= before.bytes, "{before:?}, {after:?}");
+    assert_eq!((after.of_bytes, after.member), (before.of_bytes, sender));
+    all.check();
+    all.stop_all();
+}
