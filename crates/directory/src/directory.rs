@@ -19,7 +19,6 @@ use crate::config::monitor_sources::{
     CertificateTeller, ClusterState, ClusterTeller, Figures, LogState, LogStates, MonitorSources,
     SessionTeller,
 };
-use crate::config::promotion;
 use crate::config::schema_times::SchemaTimes;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
@@ -277,15 +276,6 @@ impl Directory {
     /// Makes `cn=cluster,cn=monitor` show what this tells.
     pub fn show_cluster(&self, teller: ClusterTeller) {
         let _ = self.monitors.cluster.set(teller);
-    }
-
-    /// Where this server leads a cluster, has machines that joined it and have caught up be voters.
-    /// To be called from time to time; it waits while the members change.
-    ///
-    /// # Errors
-    /// Why one that could be a voter is none yet.
-    pub fn promote_joined(self: &Arc<Self>) -> Result<(), String> {
-        promotion::promote(&mut self.worker()).map_err(|refusal| refusal.diagnostic.into_owned())
     }
 
     /// This server as a member of a cluster, if it is one.

@@ -45,6 +45,7 @@ pub use config::monitor_sources::{
     ClusterMemberState, ClusterState, ClusterTeller, FigureEntry, Figures, LogState, LogStates,
     SessionState, SessionTeller,
 };
+pub use config::promotion::promote_joined;
 pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;

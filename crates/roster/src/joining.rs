@@ -1,5 +1,5 @@
-//! A machine that joins a cluster gets its data: it takes part as a learner, and serves nobody, until
-//! it has what the others have.
+//! A machine that joins a cluster gets its data: it takes part as a learner, and serves nobody,
+//! until it has what the others have.
 //!
 //! Invariant: a data directory that has not got its copy is not served.
 

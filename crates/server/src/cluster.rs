@@ -18,6 +18,7 @@ use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone, PROTOCOL_VERSION};
 use directory::{
     CHANGE_WAIT_MAX, ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog,
+    promote_joined,
 };
 use history::log::{CommitLog, MembersError};
 use zeroize::Zeroizing;
@@ -124,7 +125,7 @@ impl ClusterMember {
             loop {
                 thread::park_timeout(PROMOTE_EVERY);
                 let Some(directory) = directory.upgrade() else { return };
-                let outcome = directory.promote_joined();
+                let outcome = promote_joined(&mut directory.worker());
                 if let Err(reason) = &outcome
                     && outcome != told
                 {

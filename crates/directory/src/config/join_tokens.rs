@@ -1,8 +1,8 @@
 //! `cn=Join Tokens,cn=config`: the tokens with which machines may join the cluster, a value each.
 //!
 //! A value says, with blanks between: the name of the token, 32 hexadecimal digits; the SHA-256 of
-//! its secret, 64; the second of its end, since 1970-01-01T00:00:00Z; `voter` or `learner`, what the
-//! machine is to be; and the SHA-256 of the key of the machine that has used it, 64, or `-`.
+//! its secret, 64; the second of its end, since 1970-01-01T00:00:00Z; `voter` or `learner`, what
+//! the machine is to be; and the SHA-256 of the key of the machine that has used it, 64, or `-`.
 //!
 //! Invariant: the first machine that a token lets in is the only one: taking a token is one change,
 //! of a value that says that nobody has it to one that says who has.

@@ -17,12 +17,16 @@ use super::monitor_sources::ClusterMemberState;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 
-/// Looks for machines that can become voters, and makes them that; to be called from time to time
-/// on every member. It waits while the members change.
+/// Where a server leads a cluster, has machines that joined it and have caught up be voters. To be
+/// called from time to time on every member; it waits while the members change.
 ///
 /// # Errors
 /// Why those that could be voters are not; they are looked at again.
-pub(crate) fn promote(worker: &mut Worker) -> Result<(), Refusal> {
+pub fn promote_joined(worker: &mut Worker) -> Result<(), String> {
+    promote(worker).map_err(|refusal| refusal.diagnostic.into_owned())
+}
+
+fn promote(worker: &mut Worker) -> Result<(), Refusal> {
     let directory = Arc::clone(&worker.directory);
     let Some(teller) = directory.monitors.cluster.get() else { return Ok(()) };
     let leads = (teller.own)().is_some_and(|own| own.leader == Some(own.member));

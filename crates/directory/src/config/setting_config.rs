@@ -1,10 +1,10 @@
-//! Entries of `cn=config` that show a setting of the directory: each value of one attribute is a value
-//! of the setting.
+//! Entries of `cn=config` that show a setting of the directory: each value of one attribute is a
+//! value of the setting.
 //!
 //! An entry plugs in by one row of [`ENTRIES`], and its name in `virtual_tree/names.rs`.
 //!
-//! Invariant: the entry is not stored; it is made from the setting, and a change of it is a change of
-//! the setting.
+//! Invariant: the entry is not stored; it is made from the setting, and a change of it is a change
+//! of the setting.
 
 use aci::{Access, Privilege};
 use ldap::message::{ModifyOperation, ModifyRequest};

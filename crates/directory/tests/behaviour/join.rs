@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use directory::{
     Admitted, ClusterMemberState, ClusterState, ClusterTeller, JOIN, JOIN_TOKEN_ATTRIBUTE,
-    JoinAnswer, JoinRequest, JoinToken, Peer, hex,
+    JoinAnswer, JoinRequest, JoinToken, Peer, hex, promote_joined,
 };
 use history::log::{MemberChange, MembersChanged, MembersError};
 use ldap::message::{ModifyOperation, Scope};
@@ -219,16 +219,16 @@ fn two_machines_become_voters_together() {
     }
     assert_eq!(joined(&served, 1, KEYS[0]).member, 70_001);
     assert!(!joined(&served, 2, KEYS[1]).is_for_voter);
-    assert_eq!(served.directory.promote_joined(), Ok(()));
+    assert_eq!(promote_joined(&mut served.directory.worker()), Ok(()));
     assert_eq!(voters(), [1], "two are worse than one");
     assert_eq!(joined(&served, 3, "AgIC").member, 70_003);
-    assert_eq!(served.directory.promote_joined(), Ok(()));
+    assert_eq!(promote_joined(&mut served.directory.worker()), Ok(()));
     assert_eq!(voters(), [1, 70_001, 70_003]);
     // Once is all: what an administrator makes of them later stays.
-    assert_eq!(served.directory.promote_joined(), Ok(()));
+    assert_eq!(promote_joined(&mut served.directory.worker()), Ok(()));
     let left: Vec<JoinToken> = tokens(&served).iter().map(|text| text.parse().unwrap()).collect();
     assert_eq!(left.iter().map(|token| token.name[0]).collect::<Vec<_>>(), [2]);
     cluster.lock().unwrap().members[1].is_voter = false;
-    assert_eq!(served.directory.promote_joined(), Ok(()));
+    assert_eq!(promote_joined(&mut served.directory.worker()), Ok(()));
     assert_eq!(voters(), [1, 70_003]);
 }

@@ -40,7 +40,8 @@ use crate::serving::write_whole;
 #[derive(Args, Debug)]
 pub(super) struct Token {
     /// How long it can be used, in minutes; a week at the most
-    #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_080))]
+    #[arg(long, value_name = "MINUTES", default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..=10_080))]
     valid: u64,
 
     /// The machine is to stay a learner: it gets all changes and answers reads, and does not count
@@ -63,8 +64,8 @@ pub(super) struct Token {
 /// Make this machine a member of a cluster.
 ///
 /// It makes a key, asks the member that made the token for a number and a certificate, gets a copy
-/// of the data, and catches up. Start it then with 'roster serve': it becomes a voter as soon as the
-/// number of voters stays odd, the second of two machines together with the first. What was
+/// of the data, and catches up. Start it then with 'roster serve': it becomes a voter as soon as
+/// the number of voters stays odd, the second of two machines together with the first. What was
 /// interrupted is done again with the same command.
 #[derive(Args, Debug)]
 pub(super) struct Join {
