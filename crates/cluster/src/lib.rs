@@ -45,6 +45,8 @@ pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::{Engine, RaftMachine};
 pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
 pub use receiver::MemberReceiver;
-pub use service::{AnswerDone, AskedHere, LeaderAnswered, MemberReport, Service, ServiceParts};
+pub use service::{
+    AnswerDone, AskedHere, Facts, LeaderAnswered, MemberFacts, MemberReport, Service, ServiceParts,
+};
 pub use types::{Node, RecordOutcome, Runtime, SnapshotFile, Types};
 pub use watcher::Impediment;

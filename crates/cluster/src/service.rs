@@ -72,7 +72,25 @@ pub struct ServiceParts {
     pub clock: Arc<dyn Clock>,
     /// What speaks against this member's leading.
     pub impediment: Impediment,
+    /// What it tells of itself beside its log.
+    pub facts: Facts,
 }
+
+/// What a member tells of itself beside its log.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct MemberFacts {
+    /// Which release it runs; the others are told 64 bytes of it at the most.
+    pub release: String,
+    /// What its disk has left, in bytes.
+    pub disk_free_bytes: u64,
+    /// When its certificate ends, in seconds since 1970.
+    pub certificate_ends_s: u64,
+    /// When the last change was made that is visible there, in microseconds since 1970.
+    pub applied_us: u64,
+}
+
+/// Tells them, whenever it is asked; it must not wait.
+pub type Facts = Arc<dyn Fn() -> MemberFacts + Send + Sync>;
 
 /// A member that runs. It ends when its log is closed.
 pub struct Service {
@@ -81,6 +99,7 @@ pub struct Service {
     runtime: Handle,
     id: u64,
     asked_here: AskedHere,
+    facts: Facts,
 }
 
 impl Service {
@@ -122,7 +141,7 @@ impl Service {
         runtime: Handle,
     ) -> Result<(Arc<Self>, impl Future<Output = ()>), String> {
         let ServiceParts { options, state, journal, credentials, listener, .. } = parts;
-        let ServiceParts { asked_here, asks_version, clock, impediment, .. } = parts;
+        let ServiceParts { asked_here, asks_version, clock, impediment, facts, .. } = parts;
         let (errands, _) = Errands::on_thread("raft-apply").map_err(|error| error.to_string())?;
         let id = options.id;
         let (copying, _) = Errands::on_thread("raft-copy").map_err(|error| error.to_string())?;
@@ -156,6 +175,7 @@ impl Service {
             asked_here: Arc::clone(&asked_here),
             asks_version,
             clock: Arc::clone(&clock),
+            facts: Arc::clone(&facts),
         };
         let watcher = Watcher {
             own: Versions { id, asks: asks_version },
@@ -188,7 +208,7 @@ impl Service {
             comparing.abort();
             drop(server);
         };
-        let service = Arc::new(Self { log, peers, runtime, id, asked_here });
+        let service = Arc::new(Self { log, peers, runtime, id, asked_here, facts });
         Ok((service, until_closed))
     }
 
@@ -202,6 +222,12 @@ impl Service {
     #[must_use]
     pub fn status(&self) -> Status {
         self.log.status()
+    }
+
+    /// What this member tells of itself beside its log.
+    #[must_use]
+    pub fn facts(&self) -> MemberFacts {
+        (self.facts)()
     }
 
     /// Who leads, as far as is known.
@@ -318,6 +344,8 @@ pub struct MemberReport {
     /// So many octets are there of the copy of the data that it is sent, of so many; none while it
     /// is sent none.
     pub copy: Option<(u64, u64)>,
+    /// What it tells of itself beside its log; none where it does not say.
+    pub facts: Option<MemberFacts>,
 }
 
 impl MemberReport {
@@ -338,6 +366,7 @@ impl MemberReport {
             listed_at: status.listed_at,
             has_removed_asker: false,
             copy: status.receives.map(|copy| (copy.bytes, copy.of_bytes)),
+            facts: None,
         }
     }
 
@@ -359,6 +388,7 @@ impl MemberReport {
         // No copy has no octets.
         let (bytes, of_bytes) = self.copy.unwrap_or((0, 0));
         [bytes, of_bytes].iter().for_each(|it| out.extend_from_slice(&it.to_le_bytes()));
+        self.facts.iter().for_each(|facts| facts.encode(&mut out));
         out
     }
 
@@ -382,7 +412,8 @@ impl MemberReport {
         let (listed_at, rest) = rest.and_then(<[u8]>::split_first_chunk).unzip();
         let listed_at = listed_at.map_or(0, |octets| u64::from_le_bytes(*octets));
         let (has_removed_asker, rest) = rest.and_then(<[u8]>::split_first).unzip();
-        let copy = rest.and_then(|rest| first_numbers(rest, 2)).map(|(numbers, _)| numbers);
+        let (copy, rest) = rest.and_then(|rest| first_numbers(rest, 2)).unzip();
+        let facts = rest.and_then(MemberFacts::decode);
         let copy = copy.and_then(|numbers| Some((*numbers.first()?, *numbers.get(1)?)));
         Some(Self {
             term: numbers.next()?,
@@ -398,9 +429,36 @@ impl MemberReport {
             listed_at,
             has_removed_asker: has_removed_asker.is_some_and(|octet| *octet != 0),
             copy: copy.filter(|(_, of_bytes)| *of_bytes > 0),
+            facts,
         })
     }
 }
+
+impl MemberFacts {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let release = self.release.get(..self.release.floor_char_boundary(RELEASE_MAX_BYTES));
+        let release = release.unwrap_or_default();
+        out.push(u8::try_from(release.len()).unwrap_or(0));
+        out.extend_from_slice(release.as_bytes());
+        for number in [self.disk_free_bytes, self.certificate_ends_s, self.applied_us] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    fn decode(octets: &[u8]) -> Option<Self> {
+        let (length, rest) = octets.split_first()?;
+        let length = usize::from(*length);
+        let (release, rest) = rest.split_at_checked(length)?;
+        let release = std::str::from_utf8(release).ok().filter(|_| length <= RELEASE_MAX_BYTES)?;
+        let (numbers, _) = first_numbers(rest, 3)?;
+        let [disk_free_bytes, certificate_ends_s, applied_us] = numbers[..] else { return None };
+        let release = release.to_owned();
+        Some(Self { release, disk_free_bytes, certificate_ends_s, applied_us })
+    }
+}
+
+/// The longest name of a release that is told, in bytes.
+const RELEASE_MAX_BYTES: usize = 64;
 
 /// So many numbers from the beginning of `octets`, and what follows; none if they are not there.
 fn first_numbers(octets: &[u8], count: usize) -> Option<(Vec<u64>, &[u8])> {
@@ -416,6 +474,7 @@ struct MemberAsks {
     asked_here: AskedHere,
     asks_version: u16,
     clock: Arc<dyn Clock>,
+    facts: Facts,
 }
 
 impl MemberAsks {
@@ -447,8 +506,9 @@ impl MemberAsks {
                 self.log.note_asker(from);
                 let report = MemberReport::of(&self.log.status());
                 let (clock_us, asks_version) = (self.clock.now().0, self.asks_version);
-                let has_removed_asker = is_removed;
-                let report = MemberReport { clock_us, asks_version, has_removed_asker, ..report };
+                let (has_removed_asker, facts) = (is_removed, Some((self.facts)()));
+                let report =
+                    MemberReport { clock_us, asks_version, has_removed_asker, facts, ..report };
                 drop(answer.send(report.encode()));
             }
             Some(ASK_MEMBERS) => {
@@ -485,10 +545,20 @@ mod tests {
             listed_at: 70,
             has_removed_asker: true,
             copy: Some((4, 5)),
+            facts: Some(MemberFacts {
+                release: "1.2".to_owned(),
+                disk_free_bytes: 8,
+                certificate_ends_s: 9,
+                applied_us: 10,
+            }),
         };
         let mut octets = report.encode();
         let decode = MemberReport::decode;
         assert_eq!(decode(&octets).as_ref(), Some(&report));
+        // What is said of itself is said as a whole.
+        let report = MemberReport { facts: None, ..report };
+        assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&report));
+        octets.truncate(report.encode().len());
         let uncopied = MemberReport { copy: None, ..report.clone() };
         assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&uncopied));
         let end = octets.len() - 25;
@@ -506,6 +576,10 @@ mod tests {
         assert_eq!(decode(&octets[..before - 1]), None);
         octets.push(9);
         assert_eq!(decode(&octets).as_ref(), Some(&report));
+        let long = MemberFacts { release: "é".repeat(40), ..MemberFacts::default() };
+        let told = decode(&MemberReport { facts: Some(long), ..report.clone() }.encode());
+        let told = told.and_then(|report| report.facts);
+        assert_eq!(told.map(|facts| facts.release), Some("é".repeat(32)));
         let failed = MemberReport { is_failed: true, is_unfit: false, ..report };
         assert_eq!(decode(&failed.encode()), Some(failed));
     }

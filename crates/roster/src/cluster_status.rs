@@ -42,6 +42,14 @@ struct Member {
     applied_lsn: Option<u64>,
     /// Changes that are visible on the leader and not there.
     lag: Option<u64>,
+    /// For how long those have been there, in microseconds.
+    lag_us: Option<u64>,
+    /// How long ago it was heard of, in microseconds; nothing if it never was.
+    heard_age_us: Option<u64>,
+    release: Option<String>,
+    disk_free_bytes: Option<u64>,
+    /// Whole days until its certificate ends.
+    certificate_days: Option<i64>,
     failed: bool,
     /// The first change after which its data are known not to be those of the cluster.
     diverged_lsn: Option<u64>,
@@ -65,6 +73,12 @@ impl Member {
             term: count("term"),
             applied_lsn: count("applied-lsn"),
             lag: count("lag"),
+            lag_us: count("lag-us"),
+            heard_age_us: count("heard-us"),
+            release: text("release"),
+            // 0 is what a member says that has not looked yet.
+            disk_free_bytes: count("disk-free-bytes").filter(|bytes| *bytes > 0),
+            certificate_days: text("certificate-days").and_then(|days| days.parse().ok()),
             failed: text("failed").as_deref() == Some("1"),
             diverged_lsn: count("diverged-lsn"),
             copy_bytes: count("copy-bytes"),
@@ -103,6 +117,18 @@ impl Member {
             advice.push(format!(
                 "the log of member {id} has failed: its own log says why; repair that, then \
                  restart it"
+            ));
+        }
+        if let Some(days) = self.certificate_days.filter(|days| *days < CERTIFICATE_DAYS_MIN) {
+            advice.push(format!(
+                "the certificate of member {id} ends in {days} days: write a new one into its \
+                 directory 'cluster', or let the machine join anew"
+            ));
+        }
+        if let Some(bytes) = self.disk_free_bytes.filter(|bytes| *bytes < DISK_FREE_MIN_BYTES) {
+            advice.push(format!(
+                "the disk of member {id} has {} MiB left: make room before it takes no changes",
+                bytes >> 20
             ));
         }
         if let (Some(lag), Some(earlier)) = (self.lag, earlier_lag)
@@ -186,6 +212,11 @@ impl ClusterView {
             ("term", Side::Right),
             ("applied", Side::Right),
             ("lag", Side::Right),
+            ("behind", Side::Right),
+            ("heard", Side::Right),
+            ("disk free", Side::Right),
+            ("cert. days", Side::Right),
+            ("release", Side::Left),
             ("address", Side::Left),
             ("URL", Side::Left),
         ]);
@@ -197,6 +228,13 @@ impl ClusterView {
                 known(member.term),
                 known(member.applied_lsn),
                 known(member.lag),
+                member.lag_us.map_or_else(dash, duration),
+                member.heard_age_us.map_or_else(dash, duration),
+                member
+                    .disk_free_bytes
+                    .map_or_else(dash, |bytes| format!("{} MiB", number(bytes >> 20))),
+                member.certificate_days.map_or_else(dash, |days| days.to_string()),
+                member.release.clone().unwrap_or_else(dash),
             ];
             cells.extend([member.address.clone(), member.url.clone()]);
             table.row(cells);
@@ -254,6 +292,20 @@ fn texts(own: &FoundEntry, name: &str) -> Vec<String> {
     own.texts(&format!("roster-cluster-{name}")).map(str::to_owned).collect()
 }
 
+/// A time for a table: `0 ms`, `12 ms`, `3.5 s`, `4 min`, `2 h`.
+fn duration(us: u64) -> String {
+    match us / 1_000 {
+        ms @ ..1_000 => format!("{ms} ms"),
+        ms @ ..60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        ms @ ..3_600_000 => format!("{} min", ms / 60_000),
+        ms => format!("{} h", ms / 3_600_000),
+    }
+}
+
+/// Whose certificate ends earlier is told.
+const CERTIFICATE_DAYS_MIN: i64 = 30;
+/// Whose disk has less left is told.
+const DISK_FREE_MIN_BYTES: u64 = 1 << 30;
 const BASE: &str = "cn=cluster,cn=monitor";
 const UNREACHABLE: &str = "unreachable";
 /// Fewer changes are on their way at any time.
@@ -291,6 +343,29 @@ mod tests {
         assert!(well.advice(Some(&well)).is_empty());
         assert_eq!((well.leader(), well.role_of(3)), (Some(1), Some("follower")));
         assert!(well.table().lines().count() == 4, "{}", well.table());
+    }
+
+    #[test]
+    fn what_members_tell_of_themselves_is_shown_and_judged() {
+        let mut view = view(&[("leader", Some(0)), ("follower", Some(2)), (UNREACHABLE, None)]);
+        for (member, days) in view.members.iter_mut().zip([300, 29]) {
+            member.certificate_days = Some(days);
+            member.disk_free_bytes = Some(u64::try_from(days).unwrap() << 26);
+            member.release = Some("1.2".to_owned());
+            member.heard_age_us = Some(0);
+        }
+        (view.members[1].lag_us, view.members[2].heard_age_us) =
+            (Some(3_540_000), Some(7_200_000_000));
+        let table = view.table();
+        let rows: Vec<Vec<&str>> =
+            table.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
+        assert!(rows[2].join(" ").contains("2 3.5 s 0 ms 1,856 MiB 29 1.2"), "{table}");
+        assert!(rows[3].join(" ").contains("2 h"), "{table}");
+        let advice = view.advice(None);
+        assert!(advice.iter().any(|line| line.contains("certificate of member 2 ends in 29 days")));
+        view.members[0].disk_free_bytes = Some(1 << 20);
+        assert!(view.advice(None).iter().any(|line| line.contains("member 1 has 1 MiB left")));
+        assert_eq!([12_000, 90_000_000].map(duration), ["12 ms", "1 min"]);
     }
 
     #[test]

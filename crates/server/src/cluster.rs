@@ -8,12 +8,15 @@ mod monitor;
 
 use std::fmt;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
 use ::cluster::transport::{AskError, Credentials, NodeIdentity};
-use ::cluster::{AskedHere, Impediment, Options, Service, ServiceParts, Status};
+use ::cluster::{
+    AskedHere, Facts, Impediment, MemberFacts, Options, Service, ServiceParts, Status,
+};
 use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone, PROTOCOL_VERSION};
 use directory::{
@@ -45,6 +48,10 @@ struct Way {
     directory: OnceLock<Weak<Directory>>,
     /// For longer than this nobody leads without being heard.
     silence_max: Duration,
+    /// What the disk had left, in bytes, and when the certificate ends, in seconds since 1970, when
+    /// it was looked at last; 0 before.
+    disk_free_bytes: AtomicU64,
+    certificate_ends_s: AtomicU64,
 }
 
 impl ClusterMember {
@@ -68,6 +75,8 @@ impl ClusterMember {
             pool: OnceLock::new(),
             directory: OnceLock::new(),
             silence_max: SILENCES * settings.failover_after,
+            disk_free_bytes: AtomicU64::new(0),
+            certificate_ends_s: AtomicU64::new(0),
         });
         options.limits.forward_wait_max = settings.write_wait;
         options.refers_writes = settings.refers_writes;
@@ -114,17 +123,21 @@ impl ClusterMember {
             can_admit: Box::new(move || admission.check()),
             admit: Box::new(move |member, key| admitting.admit(store, member, key, clock.now())),
         });
-        Self::promote(directory);
+        self.look_after(directory);
     }
 
-    /// Has machines that joined be voters when they can, as long as the directory is there.
-    fn promote(directory: &Arc<Directory>) {
+    /// Looks after the cluster from time to time, as long as the directory is there: what this
+    /// member tells of itself, and that machines which joined are voters when they can be.
+    fn look_after(&self, directory: &Arc<Directory>) {
+        let (way, admission) = (Arc::clone(&self.way), Arc::clone(&self.admission));
+        way.look(directory, &admission);
         let directory = Arc::downgrade(directory);
-        let promote = move || {
+        let look = move || {
             let mut told = Ok(());
             loop {
-                thread::park_timeout(PROMOTE_EVERY);
+                thread::park_timeout(LOOK_EVERY);
                 let Some(directory) = directory.upgrade() else { return };
+                way.look(&directory, &admission);
                 let outcome = promote_joined(&mut directory.worker());
                 if let Err(reason) = &outcome
                     && outcome != told
@@ -134,7 +147,7 @@ impl ClusterMember {
                 told = outcome;
             }
         };
-        if let Err(error) = thread::Builder::new().name("promoter".to_owned()).spawn(promote) {
+        if let Err(error) = thread::Builder::new().name("cluster".to_owned()).spawn(look) {
             tracing::warn!(%error, "machines that join stay learners: promote them by command");
         }
     }
@@ -170,10 +183,11 @@ fn start(
     let files = parts.data.join(&settings.certificates);
     let credentials = Credentials::load(&files, identity, parts.clock.now());
     let credentials = credentials.map_err(|error| error.to_string())?;
-    let (way, kept) = (Arc::downgrade(way), Arc::downgrade(way));
+    let [way, kept, told] = [(); 3].map(|()| Arc::downgrade(way));
     let impediment: Impediment =
         Arc::new(move || kept.upgrade()?.directory.get()?.upgrade()?.lead_impediment());
     let clock = parts.clock;
+    let facts: Facts = Arc::new(move || told.upgrade().map(|way| way.facts()).unwrap_or_default());
     let asked_here: AskedHere = Arc::new(move |octets, done| {
         match way.upgrade().as_ref().and_then(|way| way.pool.get()) {
             Some(pool) => pool.carry_out(octets, done),
@@ -191,7 +205,28 @@ fn start(
         asks_version: PROTOCOL_VERSION,
         clock,
         impediment,
+        facts,
     })
+}
+
+impl Way {
+    /// What this member tells of itself; it waits for no disk.
+    fn facts(&self) -> MemberFacts {
+        let directory = self.directory.get().and_then(Weak::upgrade);
+        MemberFacts {
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            disk_free_bytes: self.disk_free_bytes.load(Ordering::Relaxed),
+            certificate_ends_s: self.certificate_ends_s.load(Ordering::Relaxed),
+            applied_us: directory.map_or(0, |directory| directory.store().published().time_us),
+        }
+    }
+
+    /// Looks at the disk, and at the certificate on it.
+    fn look(&self, directory: &Directory, admission: &Admission) {
+        self.disk_free_bytes.store(directory.disk_free_bytes().unwrap_or(0), Ordering::Relaxed);
+        let ends_s = admission.certificate_ends_s().unwrap_or(0);
+        self.certificate_ends_s.store(ends_s, Ordering::Relaxed);
+    }
 }
 
 impl Forwarder for Way {
@@ -216,7 +251,7 @@ impl fmt::Debug for Way {
 /// The variable of the environment that has a leader go on as that after a restart.
 #[cfg(feature = "planted-faults")]
 const RESTORES_LEADER: &str = "PLANTED_RESTORES_LEADER";
-/// How often it is looked whether a machine that joined can be a voter.
-const PROMOTE_EVERY: Duration = Duration::from_secs(3);
+/// How often the disk is looked at, the certificate, and whether a machine can be a voter.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// After so many times the silence after which another leader is elected, there is none.
 const SILENCES: u32 = 3;

@@ -131,6 +131,7 @@ impl Cluster {
             asked_here: Arc::new(|octets, done| done(octets)),
             asks_version: 1,
             clock: Arc::new(SystemClock::new()),
+            facts: Arc::new(cluster::MemberFacts::default),
             impediment: Arc::new(|| None),
         }
     }

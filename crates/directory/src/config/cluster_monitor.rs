@@ -84,6 +84,14 @@ fn member(source: &BranchSource<'_>, state: ClusterMemberState) -> Entry {
         .values("roster-cluster-diverged-lsn", known(state.diverged_lsn))
         .values("roster-cluster-copy-bytes", known(state.copy.map(|(bytes, _)| bytes)))
         .values("roster-cluster-copy-of-bytes", known(state.copy.map(|(_, of)| of)))
+        .values("roster-cluster-lag-us", known(state.lag_us))
+        .values("roster-cluster-heard-us", known(state.heard_age_us))
+        .values("roster-cluster-release", state.release)
+        .values("roster-cluster-disk-free-bytes", known(state.disk_free_bytes))
+        .values(
+            "roster-cluster-certificate-days",
+            state.certificate_days.map(|days| days.to_string()),
+        )
         .value("roster-cluster-failed", if state.has_failed { "1" } else { "0" })
         .values("roster-cluster-address", present(state.address))
         .values("roster-cluster-url", present(state.url))

@@ -222,6 +222,16 @@ pub struct ClusterMemberState {
     pub last_index: Option<u64>,
     /// How many changes are visible on the leader and not there.
     pub lag: Option<u64>,
+    /// For how long what the leader shows and it does not has been there, in microseconds.
+    pub lag_us: Option<u64>,
+    /// How long ago it was heard of last, in microseconds; none if it never was.
+    pub heard_age_us: Option<u64>,
+    /// Which release it runs; none while it does not say.
+    pub release: Option<String>,
+    /// What its disk has left, in bytes.
+    pub disk_free_bytes: Option<u64>,
+    /// Whole days until its certificate ends; negative when it has.
+    pub certificate_days: Option<i64>,
     /// Whether its log has failed.
     pub has_failed: bool,
     /// The first change after which its data are known not to be those of the cluster.

@@ -5,9 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cluster::transport::{AUTHORITY_KEY_FILE, Authority};
+use cluster::transport::{AUTHORITY_KEY_FILE, Authority, NODE_FILE};
 use directory::Admitted;
 use environment::Timestamp;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::settings::ClusterSettings;
 
@@ -35,6 +38,13 @@ impl Admission {
                 path.display()
             )),
         }
+    }
+
+    /// When the certificate of this member ends, in seconds since 1970; none if it cannot be read.
+    pub(super) fn certificate_ends_s(&self) -> Option<u64> {
+        let pem = CertificateDer::from_pem_file(self.certificates.join(NODE_FILE)).ok()?;
+        let (_, certificate) = X509Certificate::from_der(&pem).ok()?;
+        u64::try_from(certificate.validity().not_after.timestamp()).ok()
     }
 
     /// What member `member` of cluster `cluster` gets, which has made this key.

@@ -3,13 +3,14 @@
 //!
 //! Invariant: the others are asked when somebody wants to know, once a second at most.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::cluster::{CopyProgress, MemberReport, MemberStatus, Service, Status};
 use directory::{ClusterCopyState, ClusterMemberState, ClusterState};
-use environment::Clock;
+use environment::{Clock, Timestamp};
 use history::log::{MemberState, Role};
 
 /// How long another member may take to say how it is doing.
@@ -30,6 +31,8 @@ struct Kept {
     /// By the clock that never goes back.
     at: Option<Duration>,
     reports: Vec<(u64, Option<MemberReport>)>,
+    /// When each was heard of last, by the same clock.
+    heard: BTreeMap<u64, Duration>,
 }
 
 impl Reports {
@@ -37,8 +40,9 @@ impl Reports {
         Self { clock, silence_max, kept: Mutex::default() }
     }
 
-    /// Asks the others, unless they were just asked; whoever comes meanwhile waits.
-    fn get(&self, service: &Arc<Service>) -> Vec<(u64, Option<MemberReport>)> {
+    /// What the others say, and how long ago each was heard of: asked, unless they just were;
+    /// whoever comes meanwhile waits.
+    fn get(&self, service: &Arc<Service>) -> (OfOthers, BTreeMap<u64, Duration>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let age = kept.at.map(|at| self.clock.elapsed().saturating_sub(at));
         if age.is_none_or(|age| age > REPORTS_KEPT) {
@@ -46,16 +50,27 @@ impl Reports {
             // Who asked may not wait any more.
             service.ask_status(ANSWER_MAX, move |reports| drop(told.try_send(reports)));
             kept.reports = heard.recv_timeout(2 * ANSWER_MAX).unwrap_or_default();
-            kept.at = Some(self.clock.elapsed());
+            let now = self.clock.elapsed();
+            kept.at = Some(now);
+            let Kept { reports, heard, .. } = &mut *kept;
+            // Those who are gone are not remembered for ever.
+            heard.retain(|id, _| reports.iter().any(|(member, _)| member == id));
+            let answered = reports.iter().filter(|(_, report)| report.is_some());
+            heard.extend(answered.map(|(id, _)| (*id, now)));
         }
-        kept.reports.clone()
+        let now = self.clock.elapsed();
+        let ages = kept.heard.iter().map(|(id, at)| (*id, now.saturating_sub(*at)));
+        (kept.reports.clone(), ages.collect())
     }
 
     /// All members, by number.
     pub(super) fn members(&self, service: &Arc<Service>) -> Vec<ClusterMemberState> {
-        let others = self.get(service);
+        let (others, mut ages) = self.get(service);
         // The later the better: what is applied here must not look older than it is elsewhere.
-        members(&without_silent(service.status(), self.silence_max), &others)
+        let status = without_silent(service.status(), self.silence_max);
+        let own = MemberReport { facts: Some(service.facts()), ..MemberReport::of(&status) };
+        ages.insert(status.id, Duration::ZERO);
+        members(&status, &own, &others, &ages, self.clock.now())
     }
 }
 
@@ -121,17 +136,25 @@ fn is_voter(member: &MemberStatus) -> bool {
     matches!(member.state, MemberState::Voter)
 }
 
-fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<ClusterMemberState> {
+fn members(
+    status: &Status,
+    own: &MemberReport,
+    others: &[(u64, Option<MemberReport>)],
+    ages: &BTreeMap<u64, Duration>,
+    now: Timestamp,
+) -> Vec<ClusterMemberState> {
     let report = |id: u64| {
         if id == status.id {
-            return Some(MemberReport::of(status));
+            return Some(own.clone());
         }
         others.iter().find(|(other, _)| *other == id).and_then(|(_, report)| report.clone())
     };
-    let decided = status.leader.and_then(report).map(|report| report.applied_lsn);
+    let leader = status.leader.and_then(report);
+    let decided = leader.as_ref().map(|report| report.applied_lsn);
     let all = status.members.iter().map(|member| {
         let report = report(member.id);
         let report = report.as_ref();
+        let facts = report.and_then(|report| report.facts.as_ref());
         let role = match report {
             None => "unreachable",
             Some(_) if status.is_removed && member.id == status.id => "removed",
@@ -157,6 +180,11 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
                 .filter(|report| report.diverged.is_none())
                 .zip(decided)
                 .map(|(report, decided)| decided.saturating_sub(report.applied_lsn)),
+            lag_us: report.zip(leader.as_ref()).and_then(|(report, leader)| lag_us(report, leader)),
+            heard_age_us: ages.get(&member.id).map(|age| micros(*age)),
+            release: facts.map(|facts| facts.release.clone()),
+            disk_free_bytes: facts.map(|facts| facts.disk_free_bytes),
+            certificate_days: facts.map(|facts| days_until(facts.certificate_ends_s, now)),
             has_failed: report.is_some_and(|report| report.is_failed),
             diverged_lsn: report.and_then(|report| report.diverged).map(|lsn| lsn.0),
             copy: report.and_then(|report| report.copy),
@@ -165,8 +193,31 @@ fn members(status: &Status, others: &[(u64, Option<MemberReport>)]) -> Vec<Clust
     all.collect()
 }
 
+/// How much older the last change is that a member shows than that of the leader.
+fn lag_us(report: &MemberReport, leader: &MemberReport) -> Option<u64> {
+    let (own, decided) = (report.facts.as_ref()?.applied_us, leader.facts.as_ref()?.applied_us);
+    let has_all = report.applied_lsn >= leader.applied_lsn;
+    report.diverged.is_none().then(|| if has_all { 0 } else { decided.saturating_sub(own) })
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Whole days from `now` on; negative when it is over.
+fn days_until(ends_s: u64, now: Timestamp) -> i64 {
+    let ends_s = i64::try_from(ends_s).unwrap_or(i64::MAX);
+    (ends_s - i64::try_from(now.seconds()).unwrap_or(i64::MAX)).div_euclid(SECONDS_PER_DAY)
+}
+
+/// What the other members said.
+type OfOthers = Vec<(u64, Option<MemberReport>)>;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
 #[cfg(test)]
 mod tests {
+    use cluster::MemberFacts;
     use history::log::Reign;
     use store::Lsn;
 
@@ -249,11 +300,27 @@ mod tests {
     fn lag_is_what_the_leader_shows_and_a_member_does_not() {
         let report = |applied_lsn| MemberReport { term: 7, applied_lsn, ..MemberReport::default() };
         let status = status(Role::Following { leader: None }, Some(2));
-        let seen = members(&status, &[(2, Some(report(95))), (3, None)]);
+        let members = |others: &[(u64, Option<MemberReport>)]| {
+            let ages = BTreeMap::from([(2, Duration::from_millis(2)), (3, Duration::from_secs(9))]);
+            let now = Timestamp(86_400_000_000);
+            members(&status, &MemberReport::of(&status), others, &ages, now)
+        };
+        let seen = members(&[(2, Some(report(95))), (3, None)]);
         let shown: Vec<_> = seen.iter().map(|one| (one.role, one.lag)).collect();
         assert_eq!(shown, [("follower", Some(5)), ("leader", Some(0)), ("unreachable", None)]);
         let failed = MemberReport { is_failed: true, ..report(96) };
-        let seen = members(&status, &[(2, Some(report(95))), (3, Some(failed))]);
+        let seen = members(&[(2, Some(report(95))), (3, Some(failed))]);
         assert_eq!((seen[2].role, seen[2].has_failed, seen[2].lag), ("failed", true, Some(0)));
+        // What members tell of themselves, and who says nothing.
+        let of = |applied_lsn, applied_us| {
+            let (release, certificate_ends_s) = ("1.2".to_owned(), 86_400 * 3 - 1);
+            let facts = MemberFacts { release, disk_free_bytes: 7, certificate_ends_s, applied_us };
+            MemberReport { facts: Some(facts), ..report(applied_lsn) }
+        };
+        let seen = members(&[(2, Some(of(95, 5_000))), (3, Some(of(94, 4_000)))]);
+        assert_eq!((seen[1].lag_us, seen[2].lag_us, seen[0].lag_us), (Some(0), Some(1_000), None));
+        assert_eq!((seen[2].disk_free_bytes, seen[2].certificate_days), (Some(7), Some(1)));
+        assert_eq!(seen[2].release.as_deref(), Some("1.2"));
+        assert_eq!(seen[2].heard_age_us, Some(9_000_000));
     }
 }
