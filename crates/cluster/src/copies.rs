@@ -54,6 +54,8 @@ pub(crate) struct Copies {
     pub(crate) rate_bytes: u64,
     kept: Mutex<Kept>,
     arriving: Arc<Mutex<Arriving>>,
+    /// How far what is received was, as last seen: whoever receives may be at the disk for long.
+    received: Arc<Mutex<Option<CopyProgress>>>,
     /// Where the log is to go on behind a copy that was put in place.
     installed: Mutex<Option<LogPosition>>,
     unsaid: Mutex<Unsaid>,
@@ -112,6 +114,7 @@ impl Copies {
             rate_bytes,
             kept: Mutex::default(),
             arriving: Arc::new(Mutex::new(Arriving::new(Instant::now()))),
+            received: Arc::default(),
             installed: Mutex::default(),
             unsaid: Mutex::default(),
         })
@@ -226,6 +229,7 @@ impl Copies {
         let stale = self.arriving.try_lock().is_ok_and(|one| one.is_stale(Instant::now()));
         if stale {
             let (arriving, state) = (Arc::clone(&self.arriving), Arc::clone(&self.state));
+            *lock(&self.received) = None;
             self.errands.give(move || lock(&arriving).give_up(&*state));
         }
     }
@@ -278,16 +282,21 @@ impl Copies {
         member: u64,
         work: impl FnOnce(&mut Arriving) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
-        let arriving = Arc::clone(&self.arriving);
-        let done = self.errands.run(move || work(&mut lock(&arriving))).await;
+        let (arriving, received) = (Arc::clone(&self.arriving), Arc::clone(&self.received));
+        let work = move || {
+            let mut arriving = lock(&arriving);
+            let done = work(&mut arriving);
+            *lock(&received) = arriving.progress();
+            done
+        };
+        let done = self.errands.run(work).await;
         let done = done.unwrap_or_else(|| Err("the server is shutting down".to_owned()));
         done.inspect_err(|reason| self.failed(member, reason))
     }
 
     /// How far what is received is; none if nothing is.
     pub(crate) fn receives(&self) -> Option<CopyProgress> {
-        // Whoever receives may be at the disk: what was known last is good enough.
-        self.arriving.try_lock().ok().and_then(|arriving| arriving.progress())
+        *lock(&self.received)
     }
 
     /// Whom the copy is sent to, and how far it is.

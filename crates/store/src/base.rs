@@ -6,6 +6,7 @@
 
 pub(crate) mod compress;
 pub(crate) mod copy;
+pub(crate) mod copy_files;
 pub(crate) mod data_file;
 pub(crate) mod digest;
 pub(crate) mod format;

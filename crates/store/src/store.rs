@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use schema::{Definition, DnKey, Schema};
 
 use crate::base::compress::Compression;
+use crate::base::copy_files;
 use crate::base::digest::{self, DigestKey};
 use crate::base::format::{self, DataDirectory};
 use crate::base::lmdb::{
@@ -21,7 +22,6 @@ use crate::base::lmdb::{
 use crate::base::meta::{self, Counters, Mark};
 use crate::base::naming_context::Context;
 use crate::base::position::{LogPosition, Lsn};
-use crate::base::transfer;
 use crate::error::StoreError;
 use crate::index::{IndexConfig, IndexRow};
 use crate::overlay::flush::{self, LogSync, Pace};
@@ -104,7 +104,7 @@ impl Store {
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
         let directory = DataDirectory::open(directory)?;
-        transfer::finish(directory.path(), options)?;
+        copy_files::finish(directory.path(), options)?;
         Self::open_locked(directory, options, schema)
     }
 

@@ -124,24 +124,22 @@ impl<C: Carrier> Sending<'_, C> {
             let deadline = Instant::now() + limit;
             let request = CopyRequest::Piece { id, offset, piece };
             offset += length;
-            in_flight.push_back((self.carrier.send(request, deadline).await?, offset, deadline));
+            let sent = self.carrier.send(request, deadline).await?;
+            in_flight.push_back(InFlight { sent, end: offset, deadline });
             if in_flight.len() >= PIECES_IN_FLIGHT
                 && let Some(first) = in_flight.pop_front()
             {
                 self.arrived(lease, first).await?;
             }
         }
-        for sent in in_flight {
-            self.arrived(lease, sent).await?;
+        for one in in_flight {
+            self.arrived(lease, one).await?;
         }
         Ok(())
     }
 
-    async fn arrived(
-        &self,
-        lease: &Lease,
-        (sent, end, deadline): (C::Sent, u64, Instant),
-    ) -> Result<(), String> {
+    async fn arrived(&self, lease: &Lease, one: InFlight<C::Sent>) -> Result<(), String> {
+        let InFlight { sent, end, deadline } = one;
         match self.carrier.response(sent, deadline).await? {
             CopyResponse::GoesOn(written) if written == end => {
                 lease.note(written);
@@ -162,6 +160,14 @@ impl<C: Carrier> Sending<'_, C> {
         let rate = self.copies.rate_bytes.max(1);
         Duration::from_micros(bytes.saturating_mul(1_000_000) / rate)
     }
+}
+
+/// A piece on its way.
+struct InFlight<S> {
+    sent: S,
+    /// Where it ends.
+    end: u64,
+    deadline: Instant,
 }
 
 /// A connection of its own kind.

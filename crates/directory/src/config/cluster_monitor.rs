@@ -62,7 +62,7 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-copy-from", received(|it| it.member).map(|it| it.to_string()))
         .values("roster-cluster-copy-bytes", received(|it| it.bytes).map(|it| it.to_string()))
         .values("roster-cluster-copy-of-bytes", received(|it| it.of_bytes).map(|it| it.to_string()))
-        .values("roster-cluster-copy-sent", sent)
+        .values("roster-cluster-copy-sent-bytes", sent)
         .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-cluster-error", state.error)
         .done()

@@ -6,13 +6,12 @@
 //!
 //! Invariant: a view, a batch and a flush have one base from their beginning to their end.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use schema::Schema;
 
-use crate::base::format::{DATA_FILE, DATA_LOCK_FILE, sync_directory};
+use crate::base::copy_files::move_files;
 use crate::base::lmdb::{Environment, StoreOptions};
 use crate::base::meta::{self, Counters, Mark};
 use crate::base::naming_context::Context;
@@ -89,25 +88,6 @@ impl Store {
         self.pace.note(&self.versions);
         Ok(())
     }
-}
-
-/// Moves the data file in `from` and its lock into the data directory `to`, durably. Whoever calls
-/// this has the lock of the data directory, and has the environment in `from` open.
-pub(crate) fn move_files(from: &Path, to: &Path) -> Result<(), StoreError> {
-    // The lock first. Whoever opens the directory to write has its lock, so that nobody does now.
-    // Whoever reads beside opens the data first and then the lock: that cannot become the new data
-    // with the old lock, in which the next one to write would not see the reader. The old data with
-    // the new lock it finds out (`open_beside`), and tries again. A process that is killed between
-    // the two leaves the old data whole, with a lock that LMDB begins anew.
-    for name in [DATA_LOCK_FILE, DATA_FILE] {
-        let place = to.join(name);
-        fs::rename(from.join(name), &place).map_err(|source| StoreError::io(&place, source))?;
-        #[cfg(test)]
-        crate::bulk::tests::crash::die_at("between the renames");
-    }
-    #[cfg(test)]
-    crate::bulk::tests::crash::die_at("after the renames");
-    sync_directory(to)
 }
 
 /// A data file that is to take the place of the base.

@@ -8,21 +8,18 @@
 //! Invariant: without the note the old base counts, and with it the copy: whoever opens the data
 //! directory finishes what the note says.
 
-mod note;
-#[cfg(test)]
-mod tests;
-
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use schema::Schema;
 
-use self::note::Note;
-pub(crate) use self::note::finish;
+use crate::base::copy_files::{
+    COPY_DIRECTORY, Note, SENT, copy_directory, make_directory, name_of, remove_others,
+};
 use crate::base::format::{DATA_FILE, FORMAT, by_chance, sync_directory};
 use crate::base::lmdb::{Environment, StoreOptions};
 use crate::base::meta::{self, Counters, Mark};
@@ -34,10 +31,6 @@ use crate::overlay::version::Version;
 use crate::read::view::{Memories, View};
 use crate::store::Store;
 
-/// In the data directory.
-const COPY_DIRECTORY: &str = "copy";
-/// What the names of copies begin with that are being sent.
-const SENT: &str = "sent-";
 /// A copy leaves so much room on the disk, in bytes.
 pub const COPY_LEAVES_BYTES: u64 = 64 << 20;
 /// Copies of this process: no two have the same name.
@@ -361,51 +354,6 @@ impl std::fmt::Debug for ReceivedBase {
     }
 }
 
-/// Where copies lie; it is made if it is not there.
-fn copy_directory(data: &Path) -> Result<PathBuf, StoreError> {
-    let path = data.join(COPY_DIRECTORY);
-    if !path.is_dir() {
-        make_directory(&path)?;
-        sync_directory(data)?;
-    }
-    Ok(path)
-}
-
-/// What lies there has passwords in it.
-fn make_directory(path: &Path) -> Result<(), StoreError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| StoreError::io(path, source))
-}
-
-/// The name of the directory of a copy that is received.
-fn name_of(id: &[u8; 16]) -> String {
-    id.iter().map(|octet| format!("{octet:02x}")).collect()
-}
-
-/// Removes copies that were being received, but for the one in `kept`.
-fn remove_others(above: &Path, kept: Option<&Path>) -> Result<(), StoreError> {
-    let io = |source| StoreError::io(above, source);
-    for found in fs::read_dir(above).map_err(io)? {
-        let path = found.map_err(io)?.path();
-        if path.is_dir() && kept.is_none_or(|kept| kept != path) {
-            fs::remove_dir_all(&path).map_err(|source| StoreError::io(&path, source))?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes the copies that a process was sending.
-fn remove_sent(above: &Path) -> Result<(), StoreError> {
-    let io = |source| StoreError::io(above, source);
-    for found in fs::read_dir(above).map_err(io)? {
-        let found = found.map_err(io)?;
-        if found.file_name().to_str().is_some_and(|name| name.starts_with(SENT)) {
-            fs::remove_file(found.path()).map_err(|source| StoreError::io(above, source))?;
-        }
-    }
-    Ok(())
-}
-
 /// Refuses to write so much where it would leave too little room.
 fn refuse_without_room(path: &Path, bytes: u64) -> Result<(), StoreError> {
     let above = path.parent().unwrap_or(path);
@@ -417,3 +365,6 @@ fn refuse_without_room(path: &Path, bytes: u64) -> Result<(), StoreError> {
 fn invalid(reason: String) -> StoreError {
     StoreError::Invalid { what: "copy", text: "of another member".to_owned(), reason }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_cluster_copy_sent_bytes",
         "cn=cluster",
-        "roster-cluster-copy-sent",
+        "roster-cluster-copy-sent-bytes",
         "Octets that another member has of the copy of the data that this one sends it.",
         |scrape, out| {
             for copy in scrape.cluster().iter().flat_map(|state| &state.sends) {

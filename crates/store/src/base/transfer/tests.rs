@@ -1,3 +1,6 @@
+//! A copy is whole or nothing, goes on where it was left, and a member that is killed has the old
+//! or the new.
+
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
