@@ -148,6 +148,7 @@ fn receive(directory: &std::path::Path, copy: &store::BaseCopy) {
     swapped.unwrap();
     let swap = begin.elapsed();
     println!(
-        "a member wrote it in {written:.1?}, synced and opened it in {opened:.1?}, and went over in {swap:.1?}"
+        "a member wrote it in {written:.1?}, synced and opened it in {opened:.1?}, and went over \
+         in {swap:.1?}"
     );
 }
