@@ -21,7 +21,7 @@ use tokio::time::Instant;
 pub(crate) use self::arrival::Arrival;
 use self::arrival::Arriving;
 use crate::errands::Errands;
-use crate::memberships::Memberships;
+use crate::memberships::{Memberships, is_nobody};
 use crate::types::{SnapshotMeta, Vote};
 use crate::unsaid::Unsaid;
 
@@ -183,6 +183,11 @@ impl Copies {
             let memberships = Memberships::decode(copy.membership());
             let memberships = memberships.map_err(|malformed| malformed.0.to_owned())?;
             let meta = memberships.meta(copy.head().mark.position);
+            if is_nobody(&meta.last_membership) {
+                return Err("it does not say who took part when it was made: it is made again \
+                            after the next change of the data"
+                    .to_owned());
+            }
             let (hashing, used) = (Arc::default(), Instant::now());
             Ok(KeptCopy { copy, meta, hashing, used, users: 0 })
         });

@@ -114,7 +114,8 @@ impl RaftMachine {
                 }
                 EntryPayload::Membership(membership) => {
                     self.apply(std::mem::take(&mut run)).await?;
-                    self.memberships.push(StoredMembership::new(Some(log_id), membership));
+                    let newer = StoredMembership::new(Some(log_id), membership);
+                    self.memberships.push(newer, self.shared.flushed());
                     self.state.set_membership(self.memberships.encode());
                     RecordOutcome::Applied
                 }

@@ -1,6 +1,8 @@
-//! Who takes part, as the state keeps it: the last two sets of members.
+//! Who takes part, as the state keeps it: the last sets of members.
 //!
 //! Invariant: what is written reads back the same.
+//! Invariant: among those that are written is one that was in force at the end of what is flushed:
+//! they are written without a record, and so come there before the records between them do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +12,15 @@ use crate::entry::{self, Malformed};
 use crate::listing::numbers;
 use crate::types::{LogId, Membership, Node, SnapshotMeta, StoredMembership};
 
-/// The last two sets of members: the engine may go back to the one before the last.
+/// The last two sets of members: the engine may go back to the one before the last. And all that
+/// are behind what is flushed, with the one before those.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memberships(Vec<StoredMembership>);
 
 impl Memberships {
     const KEPT: usize = 2;
+    /// The most that are kept, whatever is flushed.
+    const KEPT_MAX: usize = 64;
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -35,7 +40,7 @@ impl Memberships {
         let voters = members.keys().copied().collect();
         let first = Membership::new(vec![voters], members.clone())
             .map_err(|_| "a voter is not among those who take part")?;
-        self.push(StoredMembership::new(log_id_at(at), first));
+        self.push(StoredMembership::new(log_id_at(at), first), at);
         Ok(())
     }
 
@@ -59,9 +64,13 @@ impl Memberships {
         }
     }
 
-    pub(crate) fn push(&mut self, membership: StoredMembership) {
+    /// A newer one; what is flushed ends at `flushed`.
+    pub(crate) fn push(&mut self, membership: StoredMembership, flushed: LogPosition) {
         self.0.push(membership);
-        let surplus = self.0.len().saturating_sub(Self::KEPT);
+        let flushed = log_id_at(flushed);
+        let in_force = self.0.iter().rposition(|one| *one.log_id() <= flushed).unwrap_or(0);
+        let surplus = in_force.min(self.0.len().saturating_sub(Self::KEPT));
+        let surplus = surplus.max(self.0.len().saturating_sub(Self::KEPT_MAX));
         self.0.drain(..surplus);
     }
 
@@ -97,13 +106,14 @@ impl Memberships {
         Ok(())
     }
 
-    /// The newest that was in force at `at`.
+    /// The newest that was in force at `at`; nobody if that is not known any more.
     pub(crate) fn as_of(&self, at: Option<LogId>) -> StoredMembership {
         let found = self.0.iter().rev().find(|membership| *membership.log_id() <= at);
-        found.or(self.0.first()).cloned().unwrap_or_default()
+        found.cloned().unwrap_or_default()
     }
 
-    /// What the engine is told of a copy of a state, which was made at `position`.
+    /// What the engine is told of a state that was kept at `position`; it names nobody if that is
+    /// not known any more.
     pub(crate) fn meta(&self, position: LogPosition) -> SnapshotMeta {
         let last_log_id = log_id_at(position);
         SnapshotMeta { last_log_id, last_membership: self.as_of(last_log_id) }
@@ -144,8 +154,49 @@ impl Memberships {
     }
 }
 
+/// Whether nobody takes part.
+pub(crate) fn is_nobody(membership: &StoredMembership) -> bool {
+    membership.membership().nodes().next().is_none()
+}
+
 /// The engine's name for a place in the journal; index 0 is before the first.
 pub(crate) fn log_id_at(position: LogPosition) -> Option<LogId> {
     let LogPosition { term, index } = position;
     (index > 0).then(|| entry::log_id(journal::JournalPosition { term, index }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(index: u64) -> LogPosition {
+        LogPosition { term: 1, index }
+    }
+
+    fn of(index: u64) -> StoredMembership {
+        let nodes = BTreeMap::from([(index, Node::default())]);
+        let members = Membership::new(vec![BTreeSet::from([index])], nodes).unwrap();
+        StoredMembership::new(log_id_at(at(index)), members)
+    }
+
+    /// A copy that named members of a later time than its own ended the engine that took it.
+    #[test]
+    fn who_took_part_at_the_end_of_what_is_flushed_is_known() {
+        let mut all = Memberships::default();
+        for index in [3, 9, 10, 12] {
+            all.push(of(index), at(8));
+        }
+        for (flushed, in_force) in [(8, 3), (9, 9), (11, 10), (12, 12), (20, 12)] {
+            assert_eq!(all.meta(at(flushed)).last_membership, of(in_force), "{flushed}");
+        }
+        assert!(is_nobody(&all.meta(at(2)).last_membership));
+        // What is flushed needs no more of them, but for the two that the engine may want.
+        all.push(of(30), at(29));
+        assert_eq!(all.0, [of(12), of(30)]);
+        assert_eq!(Memberships::decode(&all.encode()).unwrap().0, all.0);
+        // Where nothing is ever flushed they have an end.
+        (31..131).for_each(|index| all.push(of(index), at(29)));
+        assert_eq!(all.0.len(), Memberships::KEPT_MAX);
+        assert!(is_nobody(&all.meta(at(29)).last_membership));
+    }
 }

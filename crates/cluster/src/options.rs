@@ -9,6 +9,8 @@ use std::time::Duration;
 use openraft::{Config, SnapshotPolicy};
 
 use crate::copies::COPY_RATE_BYTES;
+pub use history::log::VOTERS_MAX;
+
 use crate::engine::CHOSEN_MAX;
 use crate::entry::check_members;
 use crate::types::Node;
@@ -23,8 +25,6 @@ pub(crate) const FAILOVER_AFTER_MAX: Duration = Duration::from_secs(60);
 const COMPARE_EVERY: Duration = Duration::from_secs(5);
 /// How long a batch waits for its outcome after the lead is lost, by default.
 pub const OUTCOME_WAIT: Duration = Duration::from_secs(10);
-/// The most voters: each further one makes writes slower, and more may fail than ever do.
-pub const VOTERS_MAX: usize = 7;
 /// Heartbeats in the time after which a silent leader is replaced.
 const HEARTBEATS: u32 = 10;
 /// The most entries sent at once.

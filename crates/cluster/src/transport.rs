@@ -27,7 +27,7 @@ mod tls;
 
 pub use authority::{
     AUTHORITY_FILE, AUTHORITY_KEY_FILE, Authority, NODE_FILE, NODE_KEY_FILE, NodeCertificate,
-    NodeKey, node_name,
+    NodeKey, check_key, node_name,
 };
 pub(crate) use claim::Request;
 pub use connection::{CONNECT_MAX_MS, REQUESTS_MAX, UNWRITTEN_MAX_BYTES, WRITE_MAX_MS};

@@ -41,9 +41,9 @@ pub use config::join_tokens::{
     ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinToken, hex, octets as octets_of_hex,
 };
 pub use config::monitor_sources::{
-    Admitted, Admitter, CertificateState, CertificateTeller, Closer, ClusterCopyState,
-    ClusterMemberState, ClusterState, ClusterTeller, FigureEntry, Figures, LogState, LogStates,
-    SessionState, SessionTeller,
+    AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,
+    ClusterCopyState, ClusterMemberState, ClusterState, ClusterTeller, FigureEntry, Figures,
+    LogState, LogStates, SessionState, SessionTeller,
 };
 pub use config::promotion::promote_joined;
 pub use directory::Directory;

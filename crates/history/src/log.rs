@@ -33,7 +33,7 @@ pub use journal::Durability;
 pub use local::Local;
 pub use members::{
     Member, MemberChange, MemberState, MembersChanged, MembersDone, MembersError, Membership,
-    OnlySelf,
+    OnlySelf, VOTERS_MAX,
 };
 pub use progress::LogProgress;
 

@@ -64,10 +64,11 @@ pub(crate) fn make(
     let clock = SystemClock::new();
     let issuer = Authority::new(store.id(), clock.now())?;
     for member in members {
+        // First what may be refused: certificates that are there must not go for nothing.
+        write_settings(member, &begins_with(members))?;
         let folder = member.data.join(Settings::default().cluster.certificates);
         issuer.write(&folder)?;
         issuer.issue(member.id, clock.now())?.write(&folder)?;
-        write_settings(member, &begins_with(members))?;
     }
     // Until here nobody could have served it.
     drop(store);

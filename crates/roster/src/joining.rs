@@ -3,8 +3,10 @@
 //!
 //! Invariant: a data directory that has not got its copy is not served.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,15 +15,17 @@ use std::time::Duration;
 
 use cluster::Status;
 use directory::{Directory, DirectoryOptions, JoinAnswer, octets_of_hex};
-use environment::SystemClock;
+use environment::{Clock as _, SystemClock};
+use history::log::Role;
 use history::schema_of;
 use server::{ClusterMember, Settings};
 use store::{FlushOptions, Store, StoreOptions};
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output;
 use crate::progress;
-use crate::serving::{environment, write_whole};
+use crate::serving::environment;
 
 /// Whether the data directory `data` waits for its copy.
 pub(crate) fn is_waiting(data: &Path) -> bool {
@@ -30,26 +34,53 @@ pub(crate) fn is_waiting(data: &Path) -> bool {
 
 /// Refuses a directory that is more than what an interrupted join has left.
 pub(crate) fn check_free(data: &Path) -> Result<(), Failure> {
-    let is_empty = match fs::read_dir(data) {
-        Ok(mut found) => found.next().is_none(),
+    // What a join makes before it marks the directory, and what file systems have.
+    let is_of_nobody = |name: &OsStr| name == "lost+found" || name == FOLDER;
+    let is_free = match fs::read_dir(data) {
+        Ok(mut found) => {
+            found.all(|entry| entry.is_ok_and(|entry| is_of_nobody(&entry.file_name())))
+                && !data.join(FOLDER).join(cluster::transport::NODE_FILE).exists()
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         Err(error) => return Err(Failure::path("read", data, &error)),
     };
-    if is_empty || is_waiting(data) {
+    if is_free || is_waiting(data) {
         return Ok(());
+    }
+    if data.join("format").exists() {
+        let what = format!("{} is not empty: it is a data directory already", data.display());
+        return Err(Failure::local(what).hint("has it joined? Start it with 'roster serve'"));
     }
     let what = format!("{} is not empty, and no machine began to join there", data.display());
     Err(Failure::local(what).hint("choose a directory that does not exist yet"))
 }
 
+/// One join at a time for a data directory, as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Joining(#[expect(dead_code, reason = "its lock is what counts")] File);
+
 /// Marks a data directory as one that waits for its copy.
-pub(crate) fn begin(data: &Path) -> Result<(), Failure> {
+///
+/// # Errors
+/// When another join is under way there.
+pub(crate) fn begin(data: &Path) -> Result<Joining, Failure> {
     let path = marker(data);
-    write_whole(&path, b"").map_err(|error| Failure::path("write", &path, &error))
+    let mut open = fs::OpenOptions::new();
+    let file = open.write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.map_err(|error| Failure::path("write", &path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Joining(file)),
+        Err(TryLockError::WouldBlock) => {
+            let what = format!("another 'roster cluster join' is under way in {}", data.display());
+            Err(Failure::local(what).hint("wait until it has ended, or end it"))
+        }
+        Err(TryLockError::Error(error)) => Err(Failure::path("lock", &path, &error)),
+    }
 }
 
 /// Gets the data from the others, until this machine has what they have.
-pub(crate) fn copy(data: &Path, answer: &JoinAnswer) -> Result<(), Failure> {
+/// `address` is where they are to reach this machine.
+pub(crate) fn copy(data: &Path, answer: &JoinAnswer, address: &str) -> Result<(), Failure> {
     let wrong = || Failure::refused("the member sent a cluster without a number");
     let cluster = octets_of_hex(&answer.cluster).map_err(|_| wrong())?;
     let schema = schema_of(data)?;
@@ -63,7 +94,7 @@ pub(crate) fn copy(data: &Path, answer: &JoinAnswer) -> Result<(), Failure> {
     let member = ClusterMember::prepare(&settings, &mut options)?
         .ok_or_else(|| Failure::local("the settings say that this server is alone"))?;
     let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
-    let copied = wait(&member);
+    let copied = wait(&member, address);
     directory.shutdown();
     copied?;
     let path = marker(data);
@@ -71,15 +102,29 @@ pub(crate) fn copy(data: &Path, answer: &JoinAnswer) -> Result<(), Failure> {
 }
 
 /// Waits until a member has what the others have.
-fn wait(member: &ClusterMember) -> Result<(), Failure> {
+fn wait(member: &ClusterMember, address: &str) -> Result<(), Failure> {
     let interrupted = interrupt::flag()?;
+    let clock = SystemClock::new();
+    let (begin, mut is_lonely) = (clock.elapsed(), false);
     let bar = progress::bar(None, "");
     bar.enable_steady_tick(TICK);
     let outcome = loop {
         if interrupted.load(Ordering::Relaxed) {
             break Err(Failure::interrupted("interrupted; run the command again to go on"));
         }
-        match member.status() {
+        let status = member.status();
+        if let Some(failure) = status.as_ref().and_then(gone_wrong) {
+            break Err(failure);
+        }
+        let is_alone = status.as_ref().is_none_or(|status| status.leader.is_none());
+        if is_alone && !is_lonely && clock.elapsed() - begin > LONELY_AFTER {
+            is_lonely = true;
+            output::note(format_args!(
+                "roster: note: no member has reached this machine at {address} yet: is that where \
+                 the others connect to, and is nothing in between?"
+            ));
+        }
+        match status {
             Some(status) if status.has_caught_up && is_listed(&status) => break Ok(()),
             Some(status) => bar.set_message(told(&status)),
             None => bar.set_message("starting"),
@@ -88,6 +133,21 @@ fn wait(member: &ClusterMember) -> Result<(), Failure> {
     };
     bar.finish_and_clear();
     outcome
+}
+
+/// Why nothing will come of it, if so.
+fn gone_wrong(status: &Status) -> Option<Failure> {
+    if status.is_removed {
+        let what = format!("member {} was removed from the cluster meanwhile", status.id);
+        return Some(Failure::refused(what).hint("join from an empty directory with a new token"));
+    }
+    match &status.role {
+        Role::Failed(reason) => Some(
+            Failure::refused(format!("the log of this member has failed: {reason}"))
+                .hint("see to that, and run the command again"),
+        ),
+        Role::Deciding(_) | Role::Following { .. } | Role::Alone => None,
+    }
 }
 
 /// Whether it knows that it takes part.
@@ -112,6 +172,10 @@ fn marker(data: &Path) -> PathBuf {
 
 /// Is there while a data directory waits for its copy.
 const MARKER: &str = "joining";
+/// After so long without a leader somebody is told.
+const LONELY_AFTER: Duration = Duration::from_secs(10);
+/// Where the certificates are by default.
+const FOLDER: &str = "cluster";
 /// How often it is looked how far it is.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the sign of life moves.

@@ -206,6 +206,7 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
         .mode(0o600)
         .open(&name)?;
     file.write_all(text)?;
+    file.sync_all()?;
     drop(file);
     std::fs::rename(&name, path)
 }

@@ -17,6 +17,7 @@ use client::{ConnectOptions, Connection, SearchFor};
 use common::{Run, command, roster};
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, now, pause};
 
@@ -86,6 +87,10 @@ impl Machine {
             .unwrap();
         self.server = Some(server);
         wait_for("a server that serves", || ready.exists().then_some(()));
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.server.as_ref().unwrap()), signal).unwrap();
     }
 
     fn kill(&mut self) {
@@ -222,6 +227,20 @@ fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
     let outcome = one.connect().unwrap().modify("cn=Join Tokens,cn=config", &change).unwrap();
     assert!(outcome.is_success(), "{outcome:?}");
     refused(&token, "the token is not known here");
+    // Of a server that is no member it would be of no use.
+    let alone = folder.path().join("alone");
+    let alone = alone.to_str().unwrap();
+    let suffix = ["--suffix", "dc=example,dc=com", "--admin-password-file"];
+    let password = one.password.to_str().unwrap();
+    let run = roster(&[&["init", "--data", alone][..], &suffix, &[password]].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    // A typing error keeps nobody from what was made before.
+    let init = |member: &str| roster(&["cluster", "init", "--data", alone, "--member", member]);
+    assert_eq!(init("1 127.0.0.1:7636 ldap://127.0.0.1:1").code, 0);
+    let kept = fs::read(Path::new(alone).join("cluster/node.pem")).unwrap();
+    let run = init("2 127.0.0.1:7636 ldap://127.0.0.1:1");
+    assert!(run.code != 0 && run.errors.contains("[cluster] already"), "{run:?}");
+    assert_eq!(fs::read(Path::new(alone).join("cluster/node.pem")).unwrap(), kept);
     // Once more is refused, with the reason.
     let member = format!("1 {} {}", one.address, one.url());
     let run = roster(&["cluster", "init", "--data", one.data(), "--member", &member]);
@@ -242,10 +261,16 @@ fn one_server_becomes_three() {
     // It is ended somewhere on its way, and goes on.
     let words = two.join_command(&token);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // Meanwhile it waits for the one that is to let it in.
+    one.signal(Signal::STOP);
     let mut killed = command(&words).spawn().unwrap();
     wait_for("it has begun", || two.data.join("cluster/node.key").exists().then_some(()));
+    // One at a time: two would each make a key.
+    let run = two.join(&token);
+    assert!(run.code != 0 && run.errors.contains("is under way in"), "{run:?}");
     let _ = killed.kill();
     let _ = killed.wait();
+    one.signal(Signal::CONT);
     let run = roster(&["serve", "--data", two.data()]);
     assert!(run.code != 0 && run.errors.contains("has not got its data yet"), "{run:?}");
     let run = two.join(&token);

@@ -120,7 +120,7 @@ impl ClusterMember {
                 Some(service) => service.change_members(change, CHANGE_WAIT_MAX, done),
                 None => done(Err(MembersError::NotDeciding)),
             }),
-            can_admit: Box::new(move || admission.check()),
+            can_admit: Box::new(move |key| admission.check(key)),
             admit: Box::new(move |member, key| admitting.admit(store, member, key, clock.now())),
         });
         self.look_after(directory);

@@ -118,7 +118,11 @@ impl Known<'_> {
         if let Some((id, one)) = nodes.find(|(_, one)| !one.key.is_empty() && one.key == node.key) {
             return match one.address == node.address {
                 true => Ok(Plan::Joined(*id)),
-                false => refused(format!("it has joined as member {id}, at {}", one.address)),
+                false => refused(format!(
+                    "it has joined as member {id}, at {}: remove that one, and join from an empty \
+                     directory with another token",
+                    one.address
+                )),
             };
         }
         let mut nodes = self.membership.nodes();

@@ -157,6 +157,14 @@ impl Authority {
     }
 }
 
+/// Whether a certificate can be made for a key, the SubjectPublicKeyInfo of RFC 5280 in DER.
+///
+/// # Errors
+/// Why not.
+pub fn check_key(key: &[u8]) -> Result<(), TransportError> {
+    SubjectPublicKeyInfo::from_der(key).map(|_| ()).map_err(failed)
+}
+
 /// The key of a node that has no certificate yet.
 pub struct NodeKey(KeyPair);
 

@@ -18,6 +18,7 @@ use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
+use super::promotion;
 use crate::bind::recheck;
 use crate::directory::Directory;
 use crate::request::completion::Completion;
@@ -159,20 +160,7 @@ pub(crate) fn run_job(
     request: &ExtendedRequest<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Completion {
-    let Worker { directory, snapshot, .. } = worker;
-    let outcome = snapshot
-        .view()
-        .map_err(Refusal::from)
-        .and_then(|view| {
-            // It has waited for its turn.
-            recheck::check(directory, &directory.state.load(), view, &job.access)?;
-            MembersRequest::read(request.value)
-        })
-        .and_then(|change| {
-            // What is read here is of the time before the change.
-            snapshot.release();
-            carry_out(directory, change)
-        });
+    let outcome = changed(worker, job, request);
     match outcome {
         Ok(changed) => {
             let outcome = match changed {
@@ -184,6 +172,47 @@ pub(crate) fn run_job(
         }
         Err(refusal) => sink.end(refusal, ldap::message::Controls::EMPTY),
     }
+}
+
+fn changed(
+    worker: &mut Worker,
+    job: &Job,
+    request: &ExtendedRequest<'_>,
+) -> Result<MembersChanged, Refusal> {
+    let directory = Arc::clone(&worker.directory);
+    // It has waited for its turn.
+    recheck::check(&directory, &directory.state.load(), worker.snapshot.view()?, &job.access)?;
+    let change = MembersRequest::read(request.value)?;
+    // What is read here is of the time before the change.
+    worker.snapshot.release();
+    let keys = keys_of_leaving(&directory, &change);
+    let changed = carry_out(&directory, change)?;
+    // Else their tokens would undo it.
+    if let Err(refusal) = promotion::forget_keys(worker, &keys) {
+        tracing::warn!(reason = %refusal.diagnostic, "tokens of members are left over");
+    }
+    Ok(changed)
+}
+
+/// The keys with which those have joined that a change makes learners, or has leave.
+fn keys_of_leaving(directory: &Directory, change: &MemberChange) -> BTreeSet<String> {
+    let old;
+    let ids = match change {
+        MemberChange::Demote { ids } | MemberChange::Remove { ids } => ids,
+        MemberChange::Replace { old: id, .. } => {
+            old = BTreeSet::from([*id]);
+            &old
+        }
+        MemberChange::Join { .. }
+        | MemberChange::Promote { .. }
+        | MemberChange::Transfer { .. } => {
+            return BTreeSet::new();
+        }
+    };
+    let Some(teller) = directory.monitors.cluster.get() else { return BTreeSet::new() };
+    let members = (teller.members)();
+    let leaving = members.into_iter().filter(|one| ids.contains(&one.member));
+    leaving.map(|one| one.key).filter(|key| !key.is_empty()).collect()
 }
 
 /// Has whoever leads change the members, and waits for it.

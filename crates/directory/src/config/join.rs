@@ -8,6 +8,7 @@
 //! Invariant: it is answered only under TLS: the answer has what members keep secret.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
@@ -141,18 +142,22 @@ fn used() -> Refusal {
 
 /// Whether members and clients could find the machine there.
 fn check_places(address: &str, url: &str) -> Result<(), String> {
+    let is_host = |host: &str| match host.strip_prefix('[') {
+        Some(six) => six.strip_suffix(']').is_some_and(|six| six.parse::<Ipv6Addr>().is_ok()),
+        None => !host.is_empty() && !host.contains([':', ']', '/', '@']),
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
     let host = |text: &str| {
-        let parts = text.rsplit_once(':');
-        parts.is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        })
+        text.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && is_port(port))
     };
     let is_plain =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte));
     if !host(address) || !is_plain(address) {
         return Err("the address for the members is not HOST:PORT".to_owned());
     }
-    let is_ldap = url.starts_with("ldap://") || url.starts_with("ldaps://");
+    let place = url.strip_prefix("ldap://").or_else(|| url.strip_prefix("ldaps://"));
+    let place = place.map(|place| place.strip_suffix('/').unwrap_or(place));
+    let is_ldap = place.is_some_and(|place| is_host(place) || host(place));
     if !is_plain(url) || !(url.is_empty() || is_ldap) {
         return Err("the URL for clients is not one of LDAP".to_owned());
     }
@@ -219,7 +224,7 @@ fn join(worker: &mut Worker, asked: &Asked) -> Result<JoinAnswer, Refusal> {
     let token = asked.find(&directory)?;
     // Before anything is done: without the authority's key nothing would come of it.
     let teller = teller(&directory)?;
-    (teller.can_admit)().map_err(no_authority)?;
+    (teller.can_admit)(&asked.key).map_err(no_authority)?;
     if token.key.is_none() {
         take(worker, &token, asked)?;
     }
@@ -321,8 +326,15 @@ mod tests {
         let good = |address: &str, url: &str| asked(address, url, "AAAA").is_ok();
         assert!(good("192.0.2.1:7636", ""));
         assert!(good("[2001:db8::1]:7636", "ldaps://a.example.com"));
+        assert!(good("a:1", "ldap://[2001:db8::1]") && good("a:1", "ldap://a:389/"));
         for address in ["", "192.0.2.1", ":7636", "a:0", "a:65536", "a b:1", "a\":1", "a\n:1"] {
             assert!(!good(address, ""), "{address}");
+        }
+        for address in ["[::1", "::1:7636", "[::1]", "[a]:1", "[::1]7636", "a]:1"] {
+            assert!(!good(address, ""), "{address}");
+        }
+        for url in ["ldap://", "ldap://a:99999", "ldap://a/b", "ldap://::1", "ldap://a@b"] {
+            assert!(!good("a:1", url), "{url}");
         }
         assert!(!good("a:1", "http://a"));
         assert!(!good("a:1", "ldap://a\n"));

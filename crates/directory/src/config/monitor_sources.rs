@@ -248,13 +248,16 @@ pub struct ClusterTeller {
     pub members: Box<dyn Fn() -> Vec<ClusterMemberState> + Send + Sync>,
     /// Has whoever leads change who takes part. It never waits.
     pub change: Box<dyn Fn(MemberChange, MembersDone) + Send + Sync>,
-    /// Whether this server can make certificates for machines that join; else why not, in a
-    /// sentence.
-    pub can_admit: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+    /// Whether this server can make a certificate for such a key, as [`Self::admit`] does; else why
+    /// not, in a sentence.
+    pub can_admit: AdmissionCheck,
     /// Makes what the member with this number and key gets (the SubjectPublicKeyInfo of RFC 5280,
     /// in DER); or says why not.
     pub admit: Admitter,
 }
+
+/// Says whether a member can join, see [`ClusterTeller::can_admit`].
+pub type AdmissionCheck = Box<dyn Fn(&[u8]) -> Result<(), String> + Send + Sync>;
 
 /// Makes what a member gets that joins, see [`ClusterTeller::admit`].
 pub type Admitter = Box<dyn Fn(u64, &[u8]) -> Result<Admitted, String> + Send + Sync>;

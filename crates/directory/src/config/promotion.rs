@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use environment::Timestamp;
-use history::log::MemberChange;
+use history::log::{MemberChange, VOTERS_MAX};
 use ldap::message::ModifyOperation;
 
 use super::change_members;
@@ -39,15 +39,41 @@ fn promote(worker: &mut Worker) -> Result<(), Refusal> {
     }
     let members = (teller.members)();
     let Plan { ids, settled } = plan(&tokens, &members, directory.clock.now());
-    if !ids.is_empty() {
-        change_members::carry_out(&directory, MemberChange::Promote { ids })?;
-    }
-    if settled.is_empty() {
+    let promoted = match ids.is_empty() {
+        true => Ok(()),
+        false => {
+            let change = MemberChange::Promote { ids: ids.clone() };
+            change_members::carry_out(&directory, change).map(|_| ())
+        }
+    };
+    // At once, or an administrator who makes a learner of one would be overruled.
+    let keys: BTreeSet<&String> =
+        members.iter().filter(|one| ids.contains(&one.member)).map(|one| &one.key).collect();
+    let is_promoted = |token: &&JoinToken| {
+        promoted.is_ok() && token.key.is_some_and(|key| keys.contains(&hex(&key)))
+    };
+    let promoted_ones = tokens.iter().filter(is_promoted);
+    forget(worker, settled.iter().chain(promoted_ones))?;
+    promoted
+}
+
+/// Deletes the tokens with which these machines joined: what an administrator made of them stays.
+pub(super) fn forget_keys(worker: &mut Worker, keys: &BTreeSet<String>) -> Result<(), Refusal> {
+    if keys.is_empty() {
         return Ok(());
     }
+    let tokens = read(worker)?;
+    let is_theirs = |token: &&JoinToken| token.key.is_some_and(|key| keys.contains(&hex(&key)));
+    forget(worker, tokens.iter().filter(is_theirs))
+}
+
+fn forget<'t>(
+    worker: &mut Worker,
+    tokens: impl Iterator<Item = &'t JoinToken>,
+) -> Result<(), Refusal> {
     let changes: Vec<_> =
-        settled.iter().map(|token| (ModifyOperation::Delete, token.to_string())).collect();
-    join::change_tokens(worker, &changes)
+        tokens.map(|token| (ModifyOperation::Delete, token.to_string())).collect();
+    if changes.is_empty() { Ok(()) } else { join::change_tokens(worker, &changes) }
 }
 
 fn read(worker: &mut Worker) -> Result<Vec<JoinToken>, Refusal> {
@@ -87,7 +113,8 @@ fn plan(tokens: &[JoinToken], members: &[ClusterMemberState], now: Timestamp) ->
     // An odd number of voters takes two more, and an even one takes one.
     let even = ready.len() / 2 * 2;
     let odd = ready.len().checked_sub(1).map_or(0, |others| others / 2 * 2 + 1);
-    let count = if voters % 2 == 1 { even } else { odd };
+    let room = VOTERS_MAX.saturating_sub(voters);
+    let count = if voters % 2 == 1 { even.min(room) } else { odd.min(room) };
     plan.ids = ready.into_iter().take(count).collect();
     plan
 }
@@ -130,6 +157,11 @@ mod tests {
         let even = [first.clone(), member(2, true, 0), one.clone()];
         assert_eq!(planned(&[wish(1)], &even), (vec![70_001], 0));
         assert_eq!(planned(&[], &even), (vec![], 0));
+        // No more than there may be.
+        let wishes: Vec<JoinToken> = (1..=8).map(wish).collect();
+        let ready = (1..=8).map(|key| member(70_000 + u64::from(key), false, key));
+        let eight: Vec<_> = std::iter::once(first.clone()).chain(ready).collect();
+        assert_eq!(planned(&wishes, &eight).0.len(), 6);
         let late = ClusterMemberState { lag: Some(LAG_MAX + 1), ..two };
         assert_eq!(planned(&[wish(1), wish(2)], &[first, one, late]), (vec![], 0));
     }

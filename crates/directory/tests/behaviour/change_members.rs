@@ -25,7 +25,7 @@ fn served(outcome: Result<MembersChanged, MembersError>) -> (Served, Seen) {
             noted.lock().unwrap().push(change);
             done(outcome.clone());
         }),
-        can_admit: Box::new(|| Err("no key".to_owned())),
+        can_admit: Box::new(|_| Err("no key".to_owned())),
         admit: Box::new(|_, _| Err("no key".to_owned())),
     });
     (served, seen)

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use directory::{
-    Admitted, ClusterMemberState, ClusterState, ClusterTeller, JOIN, JOIN_TOKEN_ATTRIBUTE,
-    JoinAnswer, JoinRequest, JoinToken, Peer, hex, promote_joined,
+    Admitted, CHANGE_MEMBERS, ClusterMemberState, ClusterState, ClusterTeller, JOIN,
+    JOIN_TOKEN_ATTRIBUTE, JoinAnswer, JoinRequest, JoinToken, Peer, hex, promote_joined,
 };
 use history::log::{MemberChange, MembersChanged, MembersError};
 use ldap::message::{ModifyOperation, Scope};
@@ -18,6 +18,8 @@ const TOKENS: &str = "cn=Join Tokens,cn=config";
 const SECRET: &str = "a secret that nobody guesses";
 /// Octets that stand for a key, in Base64, and their SHA-256.
 const KEYS: [&str; 2] = ["AAAA", "AQEB"];
+/// What stands for no key.
+const NO_KEY: &[u8] = &[9, 9, 9];
 
 /// What the cluster was asked, and what it knows.
 #[derive(Default)]
@@ -37,9 +39,10 @@ fn served() -> (Served, Arc<Mutex<Cluster>>) {
         own: Box::new(|| Some(ClusterState { member: 1, leader: Some(1), ..Default::default() })),
         members: Box::new(move || listed.lock().unwrap().members.clone()),
         change: Box::new(move |change, done| done(changing.lock().unwrap().change(change))),
-        can_admit: Box::new(move || match checked.lock().unwrap().has_no_key {
-            true => Err("the key of the authority is elsewhere".to_owned()),
-            false => Ok(()),
+        can_admit: Box::new(move |key| match (checked.lock().unwrap().has_no_key, key) {
+            (true, _) => Err("the key of the authority is elsewhere".to_owned()),
+            (false, NO_KEY) => Err("it is no key".to_owned()),
+            (false, _) => Ok(()),
         }),
         admit: Box::new(|member, key| {
             let certificate = format!("certificate of {member} for {}", hex(key));
@@ -67,6 +70,15 @@ impl Cluster {
             MemberChange::Promote { ids } => {
                 let named = self.members.iter_mut().filter(|one| ids.contains(&one.member));
                 named.for_each(|one| one.is_voter = true);
+                Ok(MembersChanged::Done)
+            }
+            MemberChange::Demote { ids } => {
+                let named = self.members.iter_mut().filter(|one| ids.contains(&one.member));
+                named.for_each(|one| one.is_voter = false);
+                Ok(MembersChanged::AlreadySo)
+            }
+            MemberChange::Remove { ids } => {
+                self.members.retain(|one| !ids.contains(&one.member));
                 Ok(MembersChanged::Done)
             }
             other => panic!("{other:?}"),
@@ -159,6 +171,7 @@ fn nobody_joins_without_a_token() {
     cluster.lock().unwrap().has_no_key = true;
     refused(&served, &request(1, KEYS[0]), ResultCode::UnwillingToPerform);
     cluster.lock().unwrap().has_no_key = false;
+    refused(&served, &request(1, "CQkJ"), ResultCode::UnwillingToPerform);
     served.clock.advance(std::time::Duration::from_secs(3601));
     refused(&served, &request(1, KEYS[0]), ResultCode::InvalidCredentials);
     assert!(cluster.lock().unwrap().changes.is_empty());
@@ -231,4 +244,30 @@ fn two_machines_become_voters_together() {
     cluster.lock().unwrap().members[1].is_voter = false;
     assert_eq!(promote_joined(&mut served.directory.worker()), Ok(()));
     assert_eq!(voters(), [1, 70_003]);
+}
+
+fn change(served: &Served, change: &str) {
+    let answer = served.root().extended(CHANGE_MEMBERS, Some(change.as_bytes()));
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}
+
+/// A removed machine joined again with the token that it had used, and one that was to stay a
+/// learner became a voter.
+#[test]
+fn what_an_administrator_makes_of_a_machine_stays() {
+    let (served, cluster) = served();
+    for number in [1, 2, 3] {
+        let text = token(number, number != 3).to_string();
+        assert_eq!(put(&mut served.root(), &text), ResultCode::Success);
+    }
+    assert_eq!(joined(&served, 1, KEYS[0]).member, 70_001);
+    change(&served, r#"{"change": "demote", "members": [70001]}"#);
+    assert_eq!(joined(&served, 2, KEYS[1]).member, 70_002);
+    assert_eq!(promote_joined(&mut served.directory.worker()), Ok(()));
+    assert!(cluster.lock().unwrap().members[1..].iter().all(|one| !one.is_voter));
+    assert_eq!(joined(&served, 3, "AgIC").member, 70_003);
+    change(&served, r#"{"change": "remove", "members": [70003]}"#);
+    refused(&served, &request(3, "AgIC"), ResultCode::InvalidCredentials);
+    let left: Vec<JoinToken> = tokens(&served).iter().map(|text| text.parse().unwrap()).collect();
+    assert_eq!(left.iter().map(|token| token.name[0]).collect::<Vec<_>>(), [2]);
 }

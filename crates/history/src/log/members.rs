@@ -6,6 +6,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// The most voters: each further one makes writes slower, and more may fail than ever do.
+pub const VOTERS_MAX: usize = 7;
+
 /// The part one machine plays.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MemberState {

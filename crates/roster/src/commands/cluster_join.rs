@@ -4,6 +4,8 @@
 //! Invariant: each step can be interrupted, and done again: the same key is the same member.
 
 use std::fs;
+use std::io;
+use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +26,8 @@ use serde::{Deserialize, Serialize};
 use server::Settings;
 use sha2::{Digest as _, Sha256};
 
-use crate::cluster_setup::{NewMember, write_settings};
+use crate::cluster_setup::{NewMember, listen_address, write_settings};
+use crate::cluster_status::ClusterView;
 use crate::commands::cluster::member;
 use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
@@ -121,6 +124,8 @@ impl TokenText {
 
 pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
     let mut connection = options.server.connect()?;
+    // Of a server that is no member it says so.
+    ClusterView::read(&mut connection)?;
     let own = own_url(options)?;
     let certificate = certificate(&mut connection)?;
     let (mut name, mut secret) = ([0; 16], [0; 32]);
@@ -195,7 +200,7 @@ fn put(connection: &mut Connection, token: &str) -> Result<(), Failure> {
 
 pub(super) fn join(options: &Join) -> Result<Exit, Failure> {
     let text = match options.token.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin().lock())?,
+        "-" => io::read_to_string(io::stdin().lock())?,
         text => text.to_owned(),
     };
     let token = TokenText::decode(&text)?;
@@ -209,7 +214,14 @@ pub(super) fn join(options: &Join) -> Result<Exit, Failure> {
     let mut make = fs::DirBuilder::new();
     make.recursive(true).mode(0o700);
     make.create(&folder).map_err(|error| Failure::path("make", &folder, &error))?;
-    joining::begin(&options.data)?;
+    let _joining = joining::begin(&options.data)?;
+    // Before the machine is a member that nobody could reach.
+    let listen = listen_address(&options.address);
+    TcpListener::bind(listen).map_err(|error| {
+        let reason = crate::failure::plain(&error);
+        Failure::local(format!("this machine cannot listen on {listen}: {reason}"))
+            .hint("--address is where the others reach this machine, with a free port")
+    })?;
     let key = NodeKey::load_or_make(&folder)?;
     let request = JoinRequest {
         token: token.n.clone(),
@@ -221,7 +233,7 @@ pub(super) fn join(options: &Join) -> Result<Exit, Failure> {
     let answer = ask(&token, &request)?;
     output::note(format_args!("roster: this machine is member {}", answer.member));
     keep(options, &checked, &answer)?;
-    joining::copy(&options.data, &answer)?;
+    joining::copy(&options.data, &answer, &options.address)?;
     tell(options, &answer)?;
     Ok(Exit::Done)
 }
@@ -293,6 +305,11 @@ fn keep(options: &Join, checked: &NewMember, answer: &JoinAnswer) -> Result<(), 
     write(folder.join(cluster::transport::AUTHORITY_KEY_FILE), &answer.authority_key)?;
     write(folder.join(cluster::transport::NODE_FILE), &answer.certificate)?;
     let own = NewMember { id: answer.member, data: options.data.clone(), ..checked.clone() };
+    // One of an earlier try, which may be that of another number.
+    match fs::remove_file(options.data.join(Settings::DATA_FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        Ok(()) | Err(_) => {}
+    }
     write_settings(&own, "")
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cluster::transport::{AUTHORITY_KEY_FILE, Authority, NODE_FILE};
+use cluster::transport::{AUTHORITY_KEY_FILE, Authority, NODE_FILE, check_key};
 use directory::Admitted;
 use environment::Timestamp;
 use rustls::pki_types::CertificateDer;
@@ -28,16 +28,17 @@ impl Admission {
         Self { data: data.to_owned(), certificates }
     }
 
-    /// Whether this member has what it takes.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Whether this member has what it takes, and a certificate can be made for such a key.
+    pub(super) fn check(&self, key: &[u8]) -> Result<(), String> {
         let path = self.certificates.join(AUTHORITY_KEY_FILE);
-        match path.try_exists() {
-            Ok(true) => Ok(()),
-            _ => Err(format!(
-                "this member has not the key of the cluster's authority, {}: ask another one",
+        if !path.try_exists().unwrap_or(false) {
+            return Err(format!(
+                "this member has not the key of the cluster's authority, {}: have another one make \
+                 the token",
                 path.display()
-            )),
+            ));
         }
+        check_key(key).map_err(|error| error.to_string())
     }
 
     /// When the certificate of this member ends, in seconds since 1970; none if it cannot be read.
@@ -55,7 +56,7 @@ impl Admission {
         key: &[u8],
         now: Timestamp,
     ) -> Result<Admitted, String> {
-        self.check()?;
+        self.check(key)?;
         let authority =
             Authority::load(&self.certificates, cluster).map_err(|error| error.to_string())?;
         let certificate = authority.certify(member, key, now).map_err(|error| error.to_string())?;
