@@ -134,14 +134,17 @@ impl Running {
         purged.is_some_and(|purged| purged.index >= self.stores[&id].base().position.index)
     }
 
+    fn change(&self, change: &MemberChange) -> Result<MembersChanged, MembersError> {
+        let (told, heard) = mpsc::channel();
+        let done = Box::new(move |outcome| told.send(outcome).unwrap());
+        let (by, _) = leader(&self.services);
+        self.services[&by].change_members(change.clone(), PATIENCE, done);
+        heard.recv_timeout(2 * PATIENCE).unwrap()
+    }
+
     fn transfer(&self, to: u64) {
         wait_for("it leads", || {
-            let (told, heard) = mpsc::channel();
-            let done = Box::new(move |outcome| told.send(outcome).unwrap());
-            let (by, _) = leader(&self.services);
-            self.services[&by].change_members(MemberChange::Transfer { id: to }, PATIENCE, done);
-            let outcome: Result<MembersChanged, MembersError> =
-                heard.recv_timeout(2 * PATIENCE).unwrap();
+            let outcome = self.change(&MemberChange::Transfer { id: to });
             (outcome.is_ok() && leader(&self.services).0 == to).then_some(())
         });
     }
@@ -222,6 +225,26 @@ fn a_member_that_was_away_while_the_log_was_purged_gets_a_copy_and_goes_on() {
     // And after a restart.
     all.stop(away);
     all.write(1);
+    all.start(away);
+    all.check();
+    all.stop_all();
+}
+
+/// A copy named members of a later time than its own, and the engine of whoever got it ended.
+#[test]
+fn a_copy_is_of_the_members_of_its_own_time() {
+    let mut all = Running::new(3, FAST);
+    let away = all.leave_behind();
+    // Entries of the log without a record: the base says them before it has come so far.
+    for port in [1, 2] {
+        let (address, url) = (format!("127.0.0.1:{port}"), String::new());
+        let join = MemberChange::Join { address, url, key: format!("key {port}") };
+        wait_for("a member more", || all.change(&join).ok());
+    }
+    for (id, store) in &all.stores {
+        barrier(&*all.services[id].log(), ReadLevel::Linearizable);
+        store.flush().unwrap();
+    }
     all.start(away);
     all.check();
     all.stop_all();
