@@ -22,13 +22,11 @@ use super::promotion;
 use crate::bind::recheck;
 use crate::directory::Directory;
 use crate::request::completion::Completion;
-use crate::request::decoded::JobRequest;
 use crate::request::extended::call::Call;
 use crate::request::job::Job;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
-use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
 
 /// The OID of the extended operation that changes the members of a cluster.
@@ -138,19 +136,8 @@ pub(crate) fn start(
     let who = session.who();
     tracing::info!(by = %who.dn, authz = %who.authz, connection = who.session, ?change,
         "a change of the members was asked for");
-    let envelope = call.envelope;
-    Ok(Next::Later(Job {
-        id: envelope.id,
-        operation: envelope.operation,
-        request: JobRequest::copy(envelope.bytes),
-        resolved: None,
-        access: Arc::clone(session.access()),
-        denied: call.controls.denied.clone(),
-        stop: Stop::new(session.begin(envelope.id), Arc::clone(&worker.directory.clock)),
-        keeps_order: false,
-        is_assumed: session.is_assumed(),
-        parked: None,
-    }))
+    let denied = call.controls.denied.clone();
+    Ok(Next::Later(Job::whole(session, call.envelope, denied, &worker.directory.clock)))
 }
 
 /// Waits on a pool thread until the change is in force.

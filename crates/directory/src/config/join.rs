@@ -31,13 +31,11 @@ use super::monitor_sources::{Admitted, ClusterTeller};
 use crate::directory::Directory;
 use crate::read::virtual_tree::names::JOIN_TOKENS_DN;
 use crate::request::completion::Completion;
-use crate::request::decoded::JobRequest;
 use crate::request::extended::call::Call;
 use crate::request::job::Job;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Peer, Session};
 use crate::request::sink::ResponseSink;
-use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
 
 /// The OID of the extended operation by which a machine joins a cluster.
@@ -188,19 +186,8 @@ pub(crate) fn start(
         });
         return Err(refusal);
     }
-    let envelope = call.envelope;
-    Ok(Next::Later(Job {
-        id: envelope.id,
-        operation: envelope.operation,
-        request: JobRequest::copy(envelope.bytes),
-        resolved: None,
-        access: Arc::clone(session.access()),
-        denied: call.controls.denied.clone(),
-        stop: Stop::new(session.begin(envelope.id), Arc::clone(&worker.directory.clock)),
-        keeps_order: false,
-        is_assumed: session.is_assumed(),
-        parked: None,
-    }))
+    let denied = call.controls.denied.clone();
+    Ok(Next::Later(Job::whole(session, call.envelope, denied, &worker.directory.clock)))
 }
 
 /// Has the machine join, on a pool thread.

@@ -1,7 +1,5 @@
 //! Compare (RFC 4511 §4.10).
 
-use std::sync::Arc;
-
 use aci::{Access, Rights};
 use auth::password;
 use ldap::message::{CompareRequest, Control, ControlsBuf, Scope, Values};
@@ -27,7 +25,6 @@ use crate::read::virtual_tree::{self, TreeEntries, TreeSearch};
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::response::ResponseControl;
-use crate::request::decoded::JobRequest;
 use crate::request::job::Job;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
@@ -67,18 +64,10 @@ pub(crate) fn start(
             let result = Refusal::new(code, "");
             Ok(Next::Answered(respond(worker, sink, result, controls)))
         }
-        Outcome::TooMuch => Ok(Next::Later(Job {
-            id: envelope.id,
-            operation: envelope.operation,
-            request: JobRequest::copy(envelope.bytes),
-            resolved: None,
-            access: Arc::clone(session.access()),
-            denied: controls.denied.clone(),
-            stop: Stop::new(session.begin(envelope.id), Arc::clone(&worker.directory.clock)),
-            keeps_order: false,
-            is_assumed: session.is_assumed(),
-            parked: None,
-        })),
+        Outcome::TooMuch => {
+            let denied = controls.denied.clone();
+            Ok(Next::Later(Job::whole(session, envelope, denied, &worker.directory.clock)))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aci::Access;
+use environment::Clock;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
@@ -16,6 +17,7 @@ use crate::read::search::parked::Parked;
 use crate::read::search::resolved::ResolvedRequest;
 use crate::request::completion::Completion;
 use crate::request::decoded::{DecodedRequest, JobRequest};
+use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink;
@@ -42,6 +44,30 @@ pub struct Job {
     pub(crate) is_assumed: bool,
     /// Where it goes on, when it has parked.
     pub(crate) parked: Option<Box<Parked>>,
+}
+
+impl Job {
+    /// A request that a pool thread carries out as a whole; later ones of the connection need not
+    /// wait for it.
+    pub(crate) fn whole(
+        session: &mut Session,
+        envelope: Envelope<'_>,
+        denied: Vec<&'static str>,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            id: envelope.id,
+            operation: envelope.operation,
+            request: JobRequest::copy(envelope.bytes),
+            resolved: None,
+            access: Arc::clone(session.access()),
+            denied,
+            stop: Stop::new(session.begin(envelope.id), Arc::clone(clock)),
+            keeps_order: false,
+            is_assumed: session.is_assumed(),
+            parked: None,
+        }
+    }
 }
 
 /// How far a pool thread came with a job.
