@@ -207,13 +207,23 @@ pub(super) fn carry_out(
     directory: &Directory,
     change: MemberChange,
 ) -> Result<MembersChanged, Refusal> {
-    let teller = directory.monitors.cluster.get().ok_or_else(no_member)?;
+    let _changing = begin(directory)?;
+    ask(directory, change)
+}
+
+/// Begins to wait for a change: one at a time, so that no more than one thread of the pool waits.
+pub(super) fn begin(directory: &Directory) -> Result<Changing<'_>, Refusal> {
     let is_changing = &directory.monitors.is_changing;
     if is_changing.swap(true, Ordering::AcqRel) {
         let why = "another change of the members is under way";
         return Err(Refusal::new(ResultCode::Busy, why));
     }
-    let _changing = Changing(is_changing);
+    Ok(Changing(is_changing))
+}
+
+/// As [`carry_out`], where the change was begun.
+pub(super) fn ask(directory: &Directory, change: MemberChange) -> Result<MembersChanged, Refusal> {
+    let teller = directory.monitors.cluster.get().ok_or_else(no_member)?;
     let (told, heard) = sync_channel(1);
     // Who asked may not wait any more.
     (teller.change)(change, Box::new(move |outcome| drop(told.try_send(outcome))));
@@ -235,7 +245,7 @@ pub(super) fn carry_out(
 }
 
 /// A change is waited for until this is dropped.
-struct Changing<'a>(&'a AtomicBool);
+pub(super) struct Changing<'a>(&'a AtomicBool);
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {

@@ -212,6 +212,8 @@ fn join(worker: &mut Worker, asked: &Asked) -> Result<JoinAnswer, Refusal> {
     // Before anything is done: without the authority's key nothing would come of it.
     let teller = teller(&directory)?;
     (teller.can_admit)(&asked.key).map_err(no_authority)?;
+    // Taking waits as well: who asks on many connections gets one thread, and the rest is busy.
+    let _changing = change_members::begin(&directory)?;
     if token.key.is_none() {
         take(worker, &token, asked)?;
     }
@@ -220,7 +222,7 @@ fn join(worker: &mut Worker, asked: &Asked) -> Result<JoinAnswer, Refusal> {
         url: asked.url.clone(),
         key: hex(&asked.key_hash),
     };
-    let MembersChanged::Joined(member) = change_members::carry_out(&directory, change)? else {
+    let MembersChanged::Joined(member) = change_members::ask(&directory, change)? else {
         return Err(Refusal::new(ResultCode::Other, "the cluster gave the machine no number"));
     };
     let Admitted { cluster, certificate, authority, authority_key, files } =

@@ -7,7 +7,7 @@ use directory::{
     Admitted, CHANGE_MEMBERS, ClusterMemberState, ClusterState, ClusterTeller, JOIN,
     JOIN_TOKEN_ATTRIBUTE, JoinAnswer, JoinRequest, JoinToken, Peer, hex, promote_joined,
 };
-use history::log::{MemberChange, MembersChanged, MembersError};
+use history::log::{MemberChange, MembersChanged, MembersDone, MembersError};
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
 use sha2::{Digest as _, Sha256};
@@ -27,6 +27,9 @@ struct Cluster {
     changes: Vec<MemberChange>,
     members: Vec<ClusterMemberState>,
     has_no_key: bool,
+    /// Changes are not answered but kept.
+    keeps: bool,
+    kept: Vec<MembersDone>,
 }
 
 /// A directory of a cluster whose members have numbers from 70001 on.
@@ -38,7 +41,13 @@ fn served() -> (Served, Arc<Mutex<Cluster>>) {
     served.directory.show_cluster(ClusterTeller {
         own: Box::new(|| Some(ClusterState { member: 1, leader: Some(1), ..Default::default() })),
         members: Box::new(move || listed.lock().unwrap().members.clone()),
-        change: Box::new(move |change, done| done(changing.lock().unwrap().change(change))),
+        change: Box::new(move |change, done| {
+            let mut cluster = changing.lock().unwrap();
+            match cluster.keeps {
+                true => cluster.kept.push(done),
+                false => done(cluster.change(change)),
+            }
+        }),
         can_admit: Box::new(move |key| match (checked.lock().unwrap().has_no_key, key) {
             (true, _) => Err("the key of the authority is elsewhere".to_owned()),
             (false, NO_KEY) => Err("it is no key".to_owned()),
@@ -176,6 +185,29 @@ fn nobody_joins_without_a_token() {
     refused(&served, &request(1, KEYS[0]), ResultCode::InvalidCredentials);
     assert!(cluster.lock().unwrap().changes.is_empty());
     assert_eq!(tokens(&served), [token(1, true).to_string()]);
+}
+
+/// Who asks on many connections has one thread wait.
+#[test]
+fn one_join_waits_at_a_time() {
+    let (served, cluster) = served();
+    assert_eq!(put(&mut served.root(), &token(1, false).to_string()), ResultCode::Success);
+    cluster.lock().unwrap().keeps = true;
+    std::thread::scope(|scope| {
+        let change = br#"{"change": "transfer", "to": 1}"#;
+        let ask = || served.root().extended(CHANGE_MEMBERS, Some(change)).code();
+        let waiting = scope.spawn(ask);
+        while cluster.lock().unwrap().kept.is_empty() {
+            std::thread::yield_now();
+        }
+        refused(&served, &request(1, KEYS[0]), ResultCode::Busy);
+        assert_eq!(tokens(&served), [token(1, false).to_string()], "nobody has taken it");
+        let done = cluster.lock().unwrap().kept.pop().unwrap();
+        done(Ok(MembersChanged::Done));
+        assert_eq!(waiting.join().unwrap(), ResultCode::Success);
+    });
+    cluster.lock().unwrap().keeps = false;
+    assert_eq!(joined(&served, 1, KEYS[0]).member, 70_001);
 }
 
 #[test]
