@@ -1,4 +1,5 @@
 //! Compare (RFC 4511 §4.10).
+
 use aci::{Access, Rights};
 use auth::password;
 use ldap::message::{CompareRequest, Control, ControlsBuf, Scope, Values};
