@@ -33,6 +33,7 @@ mod progress;
 mod rejects;
 mod serving;
 mod session;
+mod settings_file;
 mod table;
 pub mod template;
 mod temporary;

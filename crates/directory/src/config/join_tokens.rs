@@ -25,7 +25,7 @@ use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 
 /// The setting.
-pub(super) const JOIN_TOKENS: &str = "join-tokens";
+pub(super) const JOIN_TOKENS: &str = history::CLUSTER_SETTINGS[0];
 /// The attribute.
 pub const ATTRIBUTE: &str = "roster-join-token";
 /// The most tokens at a time.
