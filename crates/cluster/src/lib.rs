@@ -44,7 +44,7 @@ pub use listing::numbers as member_numbers;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::{Engine, RaftMachine};
 pub use memberships::{KnownMember, known_members};
-pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
+pub use options::{LOG_KEEP_BYTES, OUTCOME_WAIT, Options, SILENCE_MAX, VOTERS_MAX};
 pub use receiver::MemberReceiver;
 pub use service::{
     AnswerDone, AskedHere, Facts, LeaderAnswered, MemberFacts, MemberReport, Service, ServiceParts,

@@ -231,7 +231,7 @@ fn a_cluster_of_one_grows_and_shrinks_to_another_one() {
     // Nobody else is heard, nor needs to be.
     let log = all.services[&1].log();
     for _ in 0..100 {
-        std::thread::park_timeout(2 * cluster::FAILOVER_AFTER / 100);
+        std::thread::park_timeout(2 * cluster::SILENCE_MAX / 100);
         assert!(matches!(log.role(), Role::Deciding(_)), "{:?}", log.role());
     }
     let (listener, node) = all.cluster.listen();
