@@ -249,7 +249,8 @@ impl Journal {
 
     /// Voids the entries behind `after`, durably; others take their indexes.
     ///
-    /// `after` is an entry, or the index before the first; what is purged cannot be voided.
+    /// `after` is an entry, or the index before the first; what is purged cannot be voided. Where
+    /// nothing is behind `after`, nothing is done: what was only written before is not synced.
     pub fn truncate_suffix(&self, after: u64) -> Result<(), JournalError> {
         let (log, first) = {
             let state = self.shared.state();
