@@ -71,8 +71,12 @@ impl Running {
     /// A learner joins, and is started with nothing but what it is told.
     fn join(&mut self) -> u64 {
         let (listener, node) = self.cluster.listen();
-        let change =
-            MemberChange::Join { address: node.address, url: node.url, key: String::new() };
+        let change = MemberChange::Join {
+            address: node.address,
+            url: node.url,
+            key: String::new(),
+            replaces: None,
+        };
         let MembersChanged::Joined(id) = self.change(self.follower(), change).unwrap() else {
             panic!("it joins")
         };
@@ -239,6 +243,7 @@ fn a_cluster_of_one_grows_and_shrinks_to_another_one() {
         address: node.address.clone(),
         url: node.url.clone(),
         key: key.to_owned(),
+        replaces: None,
     };
     let Ok(MembersChanged::Joined(new)) = all.change(1, change("one")) else { panic!() };
     // It is the one that did, whatever it was answered.

@@ -31,6 +31,7 @@ mod output;
 mod preload;
 mod progress;
 mod rejects;
+mod rejoining;
 mod serving;
 mod session;
 mod settings_file;

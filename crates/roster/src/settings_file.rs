@@ -7,7 +7,7 @@ use std::path::Path;
 use server::Settings;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
-use crate::cluster_setup::NewMember;
+use crate::cluster_setup::{NewMember, listen_address};
 use crate::failure::Failure;
 use crate::serving::write_whole;
 
@@ -34,6 +34,23 @@ pub(crate) fn be_the_only_member(data: &Path, member: &NewMember) -> Result<(), 
         section.insert("id", value(i64::try_from(member.id).unwrap_or(i64::MAX)));
         section.insert("members", value(Array::from_iter([only])));
         section.remove("preferred");
+    })
+}
+
+/// Has the settings in the data directory `data` say that this is `member` of a cluster that it
+/// joined. How it listens and waits stays as it is.
+///
+/// # Errors
+/// As [`leave_cluster`].
+pub(crate) fn be_another_member(data: &Path, member: &NewMember) -> Result<(), Failure> {
+    change(data, |settings| {
+        let section = settings.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));
+        let Some(section) = section.as_table_like_mut() else { return };
+        section.insert("id", value(i64::try_from(member.id).unwrap_or(i64::MAX)));
+        let listen = listen_address(&member.address).to_string();
+        section.insert("listen", value(Array::from_iter([listen])));
+        // The cluster knows them.
+        section.remove("members");
     })
 }
 

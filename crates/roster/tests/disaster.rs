@@ -17,25 +17,9 @@ use client::SearchFor;
 use common::{Run, command, roster};
 use ldap::filter::Filter;
 use ldap::message::Scope;
-use machine::{Machine, PERSON, first, wait_for};
+use machine::{Machine, PERSON, three, wait_for};
 use serde_json::Value;
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, pause};
-
-/// The first machine and two that joined it: three voters.
-fn three(folder: &Path) -> [Machine; 3] {
-    let one = first(folder);
-    let [mut two, mut three] = ["two", "three"].map(|name| Machine::new(folder, name));
-    for machine in [&mut two, &mut three] {
-        let run = machine.join(&one.token(&[]));
-        assert_eq!(run.code, 0, "{run:?}");
-        machine.serve();
-    }
-    wait_for("all are voters", || {
-        let roles = one.roles();
-        (roles.len() == 3 && roles.iter().all(|(_, _, is_voter)| *is_voter)).then_some(())
-    });
-    [one, two, three]
-}
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();

@@ -135,3 +135,71 @@ fn one_server_becomes_three() {
     one.serve();
     wait_for("it comes back", || (one.title()? == "without the first").then_some(()));
 }
+
+#[test]
+fn a_member_with_a_lost_disk_rejoins_in_its_own_place_and_another_one_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, mut two, mut three] = machine::three(folder.path());
+    let voters = || {
+        let roles = one.roles();
+        let voters = roles.iter().filter(|(_, _, is_voter)| *is_voter);
+        voters.map(|(id, _, _)| *id).collect::<Vec<_>>()
+    };
+    let [_, id_of_two, id_of_three] = voters()[..] else { panic!("{:?}", voters()) };
+    let run = one.ask(&["token", "--replaces", "77"]);
+    assert!(run.code != 0 && run.errors.contains("no voter has the number 77"), "{run:?}");
+    let token = one.token(&["--replaces", &id_of_three.to_string()]);
+    // While it is served nothing happens to it.
+    let url = three.url();
+    let rejoin = |data: &str, address: &str| {
+        let words = ["cluster", "rejoin", &token, "--data", data, "--address", address];
+        roster(&[&words[..], &["--url", &url]].concat())
+    };
+    let run = rejoin(three.data(), &three.address);
+    assert!(run.code != 0 && run.errors.contains("stop the process"), "{run:?}");
+    three.kill();
+    let settings = three.data.join("roster.toml");
+    let text = fs::read_to_string(&settings).unwrap() + "\n[limits]\nsize_limit_entries = 4321 # ours\n";
+    fs::write(&settings, text).unwrap();
+    fs::write(three.data.join("data.mdb"), "no data any more").unwrap();
+    one.set_title("without the third");
+    let run = rejoin(three.data(), &three.address);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.output.contains(&format!("the place of member {id_of_three}")), "{run:?}");
+    let old = fs::read_to_string(three.data.join("old-1/data.mdb")).unwrap();
+    assert_eq!(old, "no data any more");
+    let text = fs::read_to_string(&settings).unwrap();
+    assert!(text.contains("size_limit_entries = 4321 # ours"), "{text}");
+    // Once more is refused: it is a member.
+    three.serve();
+    wait_for("it has its place", || {
+        let roles = one.roles();
+        let is_gone = roles.len() == 3 && !roles.iter().any(|(id, _, _)| *id == id_of_three);
+        (is_gone && voters().len() == 3).then_some(())
+    });
+    assert_eq!(three.title().as_deref(), Some("without the third"));
+    // Another one moves: it listens elsewhere first, and then the others know.
+    two.kill();
+    let elsewhere = Machine::new(folder.path(), "elsewhere");
+    let settings = two.data.join("roster.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    assert!(text.contains(&two.address), "{text}");
+    fs::write(&settings, text.replace(&two.address, &elsewhere.address)).unwrap();
+    two.serve();
+    let number = id_of_two.to_string();
+    let run = one.ask(&["rename", &number, "--address", &three.address]);
+    assert!(run.code != 0 && run.errors.contains("has the address"), "{run:?}");
+    let words = ["rename", &number, "--address", &elsewhere.address, "--url", "ldap://b.example"];
+    let run = one.ask(&words);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(one.ask(&words).output.contains("already"));
+    one.set_title("after the move");
+    wait_for("it is reached", || (two.title()? == "after the move").then_some(()));
+    let told = one.ask(&["status"]).output;
+    assert!(told.contains("ldap://b.example") && told.contains(&elsewhere.address), "{told}");
+    three.set_title("all is well");
+    wait_for("all have it", || {
+        let all = [&one, &two, &three].map(Machine::title);
+        all.iter().all(|title| title.as_deref() == Some("all is well")).then_some(())
+    });
+}

@@ -123,6 +123,7 @@ impl Driver {
             | Plan::AlreadySo
             | Plan::Joined(_)
             | Plan::Join(_)
+            | Plan::Rename(..)
             | Plan::Transfer(_) => None,
         }
     }

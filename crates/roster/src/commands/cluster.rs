@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 
 use crate::cluster_setup::{self, NewMember, listen_address};
 use crate::cluster_status::ClusterView;
-use crate::commands::cluster_join::{self, Join, Token};
-use crate::commands::cluster_members::{self, Demote, Promote, Remove, Replace, Transfer};
+use crate::commands::cluster_join::{self, Join, Rejoin, Token};
+use crate::commands::cluster_members::{self, Demote, Promote, Remove, Rename, Replace, Transfer};
 use crate::commands::cluster_recover::{self, Recover};
 use crate::connect::{Login, ManyServers};
 use crate::failure::{Exit, Failure};
@@ -54,6 +54,8 @@ enum Action {
     Remove(Remove),
     Replace(Replace),
     Transfer(Transfer),
+    Rename(Rename),
+    Rejoin(Rejoin),
     Recover(Recover),
 }
 
@@ -111,6 +113,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::Remove(options) => cluster_members::remove(options),
         Action::Replace(options) => cluster_members::replace(options),
         Action::Transfer(options) => cluster_members::transfer(options),
+        Action::Rename(options) => cluster_members::rename(options),
+        Action::Rejoin(options) => cluster_join::rejoin(options),
         Action::Recover(options) => cluster_recover::recover(options),
     }
 }

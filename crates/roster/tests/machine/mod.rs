@@ -179,3 +179,19 @@ pub(crate) fn first(folder: &Path) -> Machine {
     machine.serve();
     machine
 }
+
+/// The first machine and two that joined it: three voters.
+pub(crate) fn three(folder: &Path) -> [Machine; 3] {
+    let one = first(folder);
+    let [mut two, mut three] = ["two", "three"].map(|name| Machine::new(folder, name));
+    for machine in [&mut two, &mut three] {
+        let run = machine.join(&one.token(&[]));
+        assert_eq!(run.code, 0, "{run:?}");
+        machine.serve();
+    }
+    wait_for("all are voters", || {
+        let roles = one.roles();
+        (roles.len() == 3 && roles.iter().all(|(_, _, is_voter)| *is_voter)).then_some(())
+    });
+    [one, two, three]
+}
