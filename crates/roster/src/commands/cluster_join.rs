@@ -123,10 +123,11 @@ impl TokenText {
 }
 
 pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
-    let mut connection = options.server.connect()?;
+    let login = options.server.login()?;
+    let mut connection = login.connect()?;
     // Of a server that is no member it says so.
     ClusterView::read(&mut connection)?;
-    let own = own_url(options)?;
+    let own = own_url(options, login.uri())?;
     let certificate = certificate(&mut connection)?;
     let (mut name, mut secret) = ([0; 16], [0; 32]);
     for octets in [&mut name[..], &mut secret[..]] {
@@ -160,8 +161,8 @@ pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
 }
 
 /// Where the machine is to ask: over the network.
-fn own_url(options: &Token) -> Result<String, Failure> {
-    let url = options.url.as_deref().unwrap_or(options.server.uri());
+fn own_url(options: &Token, asked: &str) -> Result<String, Failure> {
+    let url = options.url.as_deref().unwrap_or(asked);
     if url.starts_with("ldap://") || url.starts_with("ldaps://") {
         return Ok(url.to_owned());
     }
