@@ -10,6 +10,7 @@ mod options;
 mod profile;
 mod record;
 mod report;
+mod running;
 
 use clap::{Args, Subcommand};
 
