@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use self::line::{Hear, Line, Secret, Side, Talk};
 use self::message::{FromAgent, Said, ToAgent};
-use super::crew::{Crew, End, Loss, Report};
+use super::crew::{Crew, End, Loss, Report, connections_of};
 use super::lane::ANSWER_WAIT;
 use super::own::Account;
 use super::plan::{Part, Plan};
@@ -110,7 +110,7 @@ fn forward(plan: &Plan, crew: Crew, line: Line) -> Result<(), Failure> {
         let _ = hear.receive::<ToAgent>();
         asked.ask();
     });
-    let servers = crew.servers;
+    let servers = crew.connections.len();
     let mut crew = crew.begin(plan, ending);
     let mut ended = End::default();
     let mut lost: Vec<Option<Loss>> = (0..servers).map(|_| None).collect();
@@ -180,8 +180,13 @@ pub(crate) fn crew(
             ready(&address, &secret, &prepare).map_err(about)
         }));
     }
-    let servers = logins.len();
-    let mut crew = Crew { servers, go: Vec::new(), stop: Vec::new(), reports };
+    let mut connections = vec![0; logins.len()];
+    for index in 0..agents.len() as u64 {
+        let part = Part { index, of: agents.len() as u64 };
+        let own = connections_of(&plan.share(part), part, logins.len());
+        connections.iter_mut().zip(own).for_each(|(all, own)| *all += own);
+    }
+    let mut crew = Crew { connections, go: Vec::new(), stop: Vec::new(), reports };
     for (thread, address) in waiting.into_iter().zip(agents) {
         let line = thread.join().map_err(|_| Failure::local("a thread panicked"))??;
         line.patience(plan.warmup() + ANSWER_WAIT + ANSWER_WAIT)?;

@@ -71,8 +71,8 @@ pub(crate) type Stop = Box<dyn FnMut() + Send>;
 
 /// Those who put load on the servers, connected and waiting for the word.
 pub(crate) struct Crew {
-    /// How many servers there are.
-    pub(crate) servers: usize,
+    /// Connections to each server.
+    pub(crate) connections: Vec<u64>,
     /// Gives each the word, and when it was given.
     pub(crate) go: Vec<Sender<Instant>>,
     pub(crate) stop: Vec<Stop>,
@@ -105,9 +105,7 @@ impl Crew {
             plan.streams.iter().map(|stream| Arc::new(Turns::new(stream))).collect();
         open::raise_file_limit(plan.connections())?;
         let mut clients: Vec<Vec<Client>> = (0..plan.threads).map(|_| Vec::new()).collect();
-        let all = plan.streams.iter().map(|stream| stream.connections).sum::<usize>();
-        // The next of several processes goes on where this one ends.
-        let mut next = all.wrapping_mul(part.index as usize);
+        let mut next = first_of(plan, part);
         let mut thread = 0;
         for (number, stream) in plan.streams.iter().enumerate() {
             for client in open_stream(logins, stream, number, next)? {
@@ -122,12 +120,12 @@ impl Crew {
         let halt = Arc::new(Halt::new()?);
         let stopped = Arc::clone(&halt);
         let stop: Stop = Box::new(move || stopped.call(now()));
-        let servers = logins.len();
-        let mut crew = Self { servers, go: Vec::new(), stop: vec![stop], reports };
+        let connections = connections_of(plan, part, logins.len());
+        let mut crew = Self { connections, go: Vec::new(), stop: vec![stop], reports };
         for (thread, clients) in (0..).zip(clients) {
             let flows = flows(plan, part, &turns, &clients)?;
             let number = part.index * plan.threads as u64 + thread;
-            let lane = Lane::new(plan, number, servers, flows, clients, sender.clone())?;
+            let lane = Lane::new(plan, number, logins.len(), flows, clients, sender.clone())?;
             let lane = lane.until(Arc::clone(&halt))?;
             let (go, word) = channel();
             let plan = Arc::clone(plan);
@@ -138,6 +136,31 @@ impl Crew {
     }
 }
 
+/// The server that the connection with this number is to.
+fn server_of(connection: usize, servers: usize) -> usize {
+    connection % servers.max(1)
+}
+
+/// The number of the first connection: each process goes on where the one before ends.
+fn first_of(plan: &Plan, part: Part) -> usize {
+    let all = plan.streams.iter().map(|stream| stream.connections).sum::<usize>();
+    all.wrapping_mul(part.index as usize)
+}
+
+/// How many connections this part of a load has to each server, those for binds included.
+pub(crate) fn connections_of(plan: &Plan, part: Part, servers: usize) -> Vec<u64> {
+    let mut connections = vec![0; servers];
+    let mut next = first_of(plan, part);
+    for stream in &plan.streams {
+        for _ in 0..stream.connections {
+            let count = connections.get_mut(server_of(next, servers));
+            count.into_iter().for_each(|count| *count += if stream.has_second() { 2 } else { 1 });
+            next = next.wrapping_add(1);
+        }
+    }
+    connections
+}
+
 /// Connections of a stream, shared out among the servers in turn: the first goes to the server with
 /// the number `first`, counted around.
 fn open_stream(
@@ -146,8 +169,7 @@ fn open_stream(
     number: usize,
     first: usize,
 ) -> Result<Vec<Client>, Failure> {
-    let count = logins.len().max(1);
-    let server_of = |connection: usize| first.wrapping_add(connection) % count;
+    let server_of = |connection: usize| server_of(first.wrapping_add(connection), logins.len());
     let mut opened = Vec::new();
     for (server, login) in logins.iter().enumerate() {
         let here = (0..stream.connections).filter(|place| server_of(*place) == server).count();
@@ -213,7 +235,8 @@ impl Crew {
         }
         let start = begin + plan.warmup();
         let end = start + plan.duration();
-        let (open, Self { servers, stop, reports, .. }) = (self.go.len(), self);
+        let (open, Self { connections, stop, reports, .. }) = (self.go.len(), self);
+        let servers = connections.len();
         Following { servers, reports, stop, ending, open, start, end, is_cut_short: false }
     }
 }

@@ -7,6 +7,8 @@
 //! Invariant: what [`BenchRecord::parse`] returns is small enough to draw, and its numbers are
 //! finite and not negative: a record may come from anybody.
 
+mod parts;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -15,7 +17,9 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+pub use self::parts::ServerShare;
 use super::process::number;
+use crate::connect::SERVERS_MAX;
 use crate::failure::Failure;
 use crate::whole_file::WholeFile;
 
@@ -49,14 +53,18 @@ pub struct BenchRecord {
     /// What it cost.
     #[serde(default)]
     pub cost: Cost,
+    /// What each server did, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerShare>,
 }
 
 /// The server that was measured.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct MeasuredServer {
-    /// Where it is.
+    /// Where it is; of several servers all, with spaces between.
     pub uri: String,
-    /// What it calls itself: `vendorName` and `vendorVersion` of the root DSE.
+    /// What it calls itself: `vendorName` and `vendorVersion` of the root DSE. Of several servers
+    /// what all of them do.
     #[serde(default)]
     pub vendor: Option<String>,
     /// Its process, when that is on this machine and was named.
@@ -352,6 +360,7 @@ impl BenchRecord {
             ("settings", self.server.settings.len(), SETTINGS_MAX),
             ("streams", self.streams.len(), STREAMS_MAX),
             ("seconds", self.seconds.len(), SECONDS_MAX),
+            ("servers", self.servers.len(), SERVERS_MAX),
         ];
         at_most(&limits)?;
         let texts = [&self.name, &self.label, &self.started, &self.server.uri, &self.load.tls]
@@ -361,7 +370,8 @@ impl BenchRecord {
             .chain(&self.command)
             .chain(self.server.settings.iter().flat_map(|(name, value)| [name, value]))
             .chain(self.streams.iter().map(|stream| &stream.name))
-            .chain(self.cost.server.iter().map(|spent| &spent.source));
+            .chain(self.cost.server.iter().map(|spent| &spent.source))
+            .chain(self.servers.iter().flat_map(ServerShare::texts));
         for text in texts {
             at_most(&[("bytes of one text", text.len(), TEXT_BYTES_MAX)])?;
         }
@@ -385,6 +395,7 @@ impl BenchRecord {
             }
             before = at_s;
         }
+        self.servers.iter().try_for_each(ServerShare::check)?;
         self.streams.iter().try_for_each(Stream::check)
     }
 }

@@ -45,6 +45,7 @@ pub(crate) struct Outcome {
 
 /// What came of one server.
 pub(crate) struct ServerOutcome {
+    pub(crate) connections: u64,
     /// What was counted, in the order of the plan's kinds; empty for a server alone, which has all
     /// there is.
     pub(crate) tallies: Vec<Tally>,
@@ -73,21 +74,21 @@ pub(crate) fn watch(plan: &Plan, crew: Crew, watching: Watching) -> Result<Outco
     let tallies = kinds.iter().map(|kind| Ok((*kind, Tally::new()?)));
     let ending = watching.ending;
     ending.heed(true);
+    let servers = crew.connections.iter().map(|connections| {
+        let kinds = if crew.connections.len() > 1 { kinds.len() } else { 0 };
+        let tallies = (0..kinds).map(|_| Tally::new()).collect::<Result<_, _>>()?;
+        Ok(ServerOutcome { connections: *connections, tallies, bill: None, lost: None })
+    });
+    let servers = servers.collect::<Result<_, Failure>>()?;
     let mut watch = Watch {
         tallies: tallies.collect::<Result<_, Failure>>()?,
         seconds: Seconds::new(plan)?,
-        servers: Vec::new(),
+        servers,
         crew: crew.begin(plan, Arc::clone(&ending)),
         last_us: None,
         failure: None,
         others: None,
     };
-    let count = watching.servers.len();
-    for _ in 0..count {
-        let kinds = if count > 1 { kinds.len() } else { 0 };
-        let tallies = (0..kinds).map(|_| Tally::new()).collect::<Result<_, _>>()?;
-        watch.servers.push(ServerOutcome { tallies, bill: None, lost: None });
-    }
     let start = watch.crew.start;
     watch.until(start);
     let account = Account::open(plan)?;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ldap::result::ResultCode;
 
-use super::record::{BenchRecord, Compared, Latency};
+use super::record::{BenchRecord, Compared, Latency, ServerShare};
 use super::same::REQUESTS_REMEMBERED_MAX;
 
 /// Shows a record.
@@ -56,6 +56,11 @@ impl fmt::Display for Summary<'_> {
         if let Some(spent) = &record.cost.server {
             writeln!(f, "{spent}")?;
         }
+        let width = record.servers.iter().map(|share| share.server.uri.len()).max().unwrap_or(0);
+        for (number, share) in record.servers.iter().enumerate() {
+            let name = if number == 0 { "servers" } else { "" };
+            writeln!(f, "  {name:<10}  {:<width$}  {}", share.server.uri, line(share))?;
+        }
         let client = record.cost.client_cpu_us_per_operation;
         writeln!(f, "  client CPU  {client:.1} µs an operation")?;
         let entries: u64 = record.streams.iter().map(|stream| stream.entries).sum();
@@ -67,6 +72,28 @@ impl fmt::Display for Summary<'_> {
         }
         answers(record, f)
     }
+}
+
+/// What one of several servers did.
+fn line(share: &ServerShare) -> String {
+    let ServerShare { operations, operations_per_s, errors, wrong, connections, .. } = share;
+    let mut line = format!(
+        "{connections} connections, {operations} operations ({operations_per_s:.0}/s), errors \
+         {errors}, {}",
+        percentiles(&share.latency)
+    );
+    if let Some(spent) = &share.spent {
+        let (cpu_us, cores) = (spent.cpu_us_per_operation, spent.cores);
+        line.push_str(&format!(", CPU {cpu_us:.1} µs an operation, {cores:.2} cores"));
+    }
+    if *wrong > 0 {
+        line.push_str(&format!("; WRONG: {wrong}"));
+    }
+    if let Some(reason) = &share.lost {
+        let lost = share.lost_connections;
+        line.push_str(&format!("; LOST: {lost} connections: {reason}"));
+    }
+    line
 }
 
 /// How far it was seen that a request finds as many entries every time.

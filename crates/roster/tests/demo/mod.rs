@@ -12,6 +12,7 @@ pub(crate) struct Demo {
     ready: Vec<(String, String)>,
     #[allow(dead_code, reason = "not every test binds as the administrator")]
     pub(crate) admin_dn: String,
+    #[allow(dead_code, reason = "not every test binds as the administrator")]
     pub(crate) admin_password: String,
 }
 

@@ -9,6 +9,22 @@ pub(crate) fn full() -> BenchRecord {
         name: "search".to_owned(),
         label: "roster 0.1".to_owned(),
         started: "2026-11-22T18:00:00Z".to_owned(),
+        servers: vec![ServerShare {
+            server: MeasuredServer {
+                uri: "ldap://127.0.0.1:1389".to_owned(),
+                settings: BTreeMap::from([("role".to_owned(), "leader".to_owned())]),
+                ..MeasuredServer::default()
+            },
+            connections: 25,
+            operations: 2,
+            operations_per_s: 1.0,
+            errors: 1,
+            latency: Latency { p50: 10.0, ..Latency::default() },
+            spent: Some(Spent { source: "pid".to_owned(), cores: 0.5, ..Spent::default() }),
+            lost_connections: 1,
+            lost: Some("the server closed a connection".to_owned()),
+            ..ServerShare::default()
+        }],
         command: ["roster", "bench", "search", "-w", "***"].map(str::to_owned).to_vec(),
         server: MeasuredServer {
             uri: "ldap://127.0.0.1:1389".to_owned(),

@@ -70,9 +70,10 @@ pub(super) struct Common {
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
-    /// The process id of a server on this machine: report its CPU time and memory
-    #[arg(long, value_name = "PID")]
-    pub(super) server_pid: Option<u32>,
+    /// The process id of a server on this machine: report its CPU time and memory. For several
+    /// servers, those of all, in the same order
+    #[arg(long, value_name = "PID,...", value_delimiter = ',')]
+    pub(super) server_pid: Vec<u32>,
 
     /// Print the result as one line of JSON, the record that --output writes
     #[arg(long)]
