@@ -1,7 +1,8 @@
 //! Connecting to running servers: the options every such subcommand has, with the letters of
 //! OpenLDAP's tools.
 //!
-//! `uris` reads lists of servers, `login` connects to the first that answers.
+//! `uris` reads lists of servers, `srv` finds those of a domain, `login` connects to the first that
+//! answers.
 
 mod login;
 mod uris;

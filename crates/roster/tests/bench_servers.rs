@@ -1,4 +1,4 @@
-//! `roster bench` against several servers.
+//! `roster bench` against several servers, and in steps.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -175,4 +175,40 @@ fn a_server_that_says_nothing_any_more_does_not_hold_up_a_run() {
     assert_eq!((stuck.errors, stuck.lost_connections), (2, 2), "{stuck:?}");
     assert!(stuck.lost.as_ref().unwrap().contains("left requests unanswered"), "{stuck:?}");
     assert!(there.errors == 0 && there.operations > stuck.operations, "{there:?}");
+}
+
+#[test]
+fn steps_are_told_and_not_measured() {
+    let demo = Demo::start(PEOPLE);
+    let uri = demo.url("ldapi");
+    let steps = ["--prime", "1", "--null", "1"];
+    let run = record(&uri, &[&["search", "-t", "2", "--warmup", "0"][..], &steps].concat());
+    let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["prime", "null", "measured"]);
+    let [prime, null, measured] = &run.steps[..] else { panic!("{:?}", run.steps) };
+    assert!(prime.operations > 0 && prime.seconds == 1.0 && prime.latency.max > 0.0, "{prime:?}");
+    assert_eq!((null.operations, null.seconds), (0, 1.0));
+    let stream = &run.streams[0];
+    assert_eq!(measured.operations, stream.operations);
+    assert_eq!(stream.operations, run.seconds.iter().map(|second| second.operations).sum::<u64>());
+    // What was primed is in no figure of the run.
+    assert!(stream.made >= stream.operations && stream.made < stream.operations + 100);
+    let cores = run.steps.iter().map(|step| step.spent.as_ref().unwrap().cores);
+    let cores: Vec<f64> = cores.collect();
+    assert!(cores[1] < cores[0] && cores[1] < cores[2], "{cores:?}");
+
+    // Nothing is written before it is measured; the mix without its writes primes.
+    let mixed = ["mixed", "--mix", "search=1,add=1", "-n", "40", "-c", "4", "--remove"];
+    let mixed = record(&uri, &[&mixed[..], &steps].concat());
+    assert!(mixed.steps[0].operations > 0, "{:?}", mixed.steps);
+    assert_eq!(mixed.operations(), 40);
+    check(
+        &bench(&uri, &["add", "-n", "1", "--prime", "1"]),
+        2,
+        "nothing of this load reads, so that nothing can be primed\nroster: hint: leave --prime",
+    );
+    let told = ["bench", "search", "-H", &uri, "-n", "9", "--entries", "60", "--null", "1"];
+    let told = roster(&told).output;
+    assert!(told.contains("  steps       null      1.0 s, nothing asked, 0."), "{told}");
+    assert!(told.contains("\n              measured  "), "{told}");
 }

@@ -12,6 +12,7 @@ use super::halt::Halt;
 use super::lane::{ANSWER_WAIT, Client, Flow, Lane};
 use super::open;
 use super::own::Toll;
+use super::pace::Pace;
 use super::plan::{Part, Plan, Stream};
 use super::run::now;
 use super::tally::{Delta, Place};
@@ -219,8 +220,10 @@ fn flows(
         let here = clients.iter().filter(|client| client.is_of(number)).count();
         let share = here as f64 / stream.connections.max(1) as f64;
         let rate = stream.rate.map(|rate| rate * share);
+        let pace = stream.pace.as_ref();
+        let pace = pace.map(|pace| Arc::new(Pace { share: pace.share * share, ..pace.clone() }));
         let work = Work::new(plan, stream, Arc::clone(turns), part)?;
-        flows.push(Flow::new(work, stream.outstanding, rate, stream.latency_limit));
+        flows.push(Flow::new(work, stream.outstanding, rate, stream.latency_limit).paced(pace));
     }
     Ok(flows)
 }

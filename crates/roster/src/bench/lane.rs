@@ -24,6 +24,7 @@ pub(crate) use self::exchange::Client;
 use self::exchange::{Waiting, ask, token};
 use super::crew::{End, Loss, Report};
 use super::halt::Halt;
+use super::pace::Pace;
 use super::plan::{LatencyLimit, Plan};
 use super::request::FIRST_ID;
 use super::run::now;
@@ -71,6 +72,8 @@ pub(crate) struct Flow {
     pub(crate) outstanding: usize,
     /// Jobs a second of this thread.
     pub(crate) rate: Option<f64>,
+    /// How that changes over time.
+    pub(crate) pace: Option<Arc<Pace>>,
     pub(crate) latency_limit: LatencyLimit,
     /// Made when the run begins.
     schedule: Option<Schedule>,
@@ -102,7 +105,21 @@ impl Flow {
         rate: Option<f64>,
         latency_limit: LatencyLimit,
     ) -> Self {
-        Self { work, outstanding, rate, latency_limit, schedule: None, is_over: false, open: 0 }
+        Self {
+            work,
+            outstanding,
+            rate,
+            pace: None,
+            latency_limit,
+            schedule: None,
+            is_over: false,
+            open: 0,
+        }
+    }
+
+    /// This flow, with a rate that changes.
+    pub(crate) fn paced(self, pace: Option<Arc<Pace>>) -> Self {
+        Self { pace, ..self }
     }
 }
 
@@ -195,7 +212,13 @@ impl Lane {
     fn begin(&mut self, seed: u64, begin: Instant) {
         for (number, flow) in (0..).zip(&mut self.streams) {
             let chance = Chance::new(seed ^ mix(number), self.number);
-            flow.schedule = flow.rate.map(|rate| Schedule::new(rate, chance, begin));
+            flow.schedule = match (&flow.pace, flow.rate) {
+                (Some(pace), _) => {
+                    let pace = Arc::clone(pace);
+                    Some(Schedule::paced(pace, chance, begin, self.window.start))
+                }
+                (None, rate) => rate.map(|rate| Schedule::new(rate, chance, begin)),
+            };
         }
         for client in 0..self.clients.len() {
             let outstanding = self.flow_of(client).map_or(0, |flow| flow.outstanding);
@@ -245,6 +268,8 @@ impl Lane {
         }
         let is_over = |flow: &Flow| match &flow.schedule {
             _ if flow.is_over => true,
+            // The quiet end of a recorded day is a part of it.
+            Some(_) if flow.pace.is_some() => at >= self.window.end,
             Some(schedule) => schedule.due >= self.window.end,
             None => at >= self.window.end,
         };
@@ -335,7 +360,8 @@ impl Lane {
                 schedule.pass();
             }
         }
-        let turn = if is_over { None } else { flow.work.next() };
+        let since = begun.saturating_duration_since(self.window.start);
+        let turn = if is_over { None } else { flow.work.next(since) };
         flow.is_over |= !is_over && turn.is_none();
         let turn = match turn {
             Some(turn) => turn,

@@ -84,6 +84,7 @@ fn job(group: &Group<'_>, number: usize) -> Markup {
             @if let Some(about) = words::about(group.name) { p { (about) } }
             (results::table(group))
             (parts::servers(group))
+            (parts::steps(group))
             (setting::differences(group))
             div class="charts" { (charts::draw(group, number)) }
         }

@@ -17,7 +17,7 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-pub use self::parts::ServerShare;
+pub use self::parts::{MEASURED, NULL, PRIME, ReplayedLog, ServerShare, Step};
 use super::process::number;
 use crate::connect::SERVERS_MAX;
 use crate::failure::Failure;
@@ -56,6 +56,12 @@ pub struct BenchRecord {
     /// What each server did, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerShare>,
+    /// The steps of the run, if there were others than the one that was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// The log whose load was repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayedLog>,
 }
 
 /// The server that was measured.
@@ -361,6 +367,8 @@ impl BenchRecord {
             ("streams", self.streams.len(), STREAMS_MAX),
             ("seconds", self.seconds.len(), SECONDS_MAX),
             ("servers", self.servers.len(), SERVERS_MAX),
+            ("steps", self.steps.len(), STEPS_MAX),
+            ("reasons", self.replay.as_ref().map_or(0, ReplayedLog::rows), REASONS_MAX),
         ];
         at_most(&limits)?;
         let texts = [&self.name, &self.label, &self.started, &self.server.uri, &self.load.tls]
@@ -371,7 +379,9 @@ impl BenchRecord {
             .chain(self.server.settings.iter().flat_map(|(name, value)| [name, value]))
             .chain(self.streams.iter().map(|stream| &stream.name))
             .chain(self.cost.server.iter().map(|spent| &spent.source))
-            .chain(self.servers.iter().flat_map(ServerShare::texts));
+            .chain(self.servers.iter().flat_map(ServerShare::texts))
+            .chain(self.steps.iter().flat_map(Step::texts))
+            .chain(self.replay.iter().flat_map(ReplayedLog::texts));
         for text in texts {
             at_most(&[("bytes of one text", text.len(), TEXT_BYTES_MAX)])?;
         }
@@ -396,6 +406,8 @@ impl BenchRecord {
             before = at_s;
         }
         self.servers.iter().try_for_each(ServerShare::check)?;
+        self.steps.iter().try_for_each(Step::check)?;
+        numbers("replay", &[self.replay.as_ref().map_or(0.0, |replay| replay.speed)])?;
         self.streams.iter().try_for_each(Stream::check)
     }
 }
@@ -547,6 +559,8 @@ const RECORD_BYTES_MAX: usize = 64 << 20;
 const COMMAND_WORDS_MAX: usize = 1_000;
 const SETTINGS_MAX: usize = 200;
 const STREAMS_MAX: usize = 32;
+const STEPS_MAX: usize = 16;
+const REASONS_MAX: usize = 100;
 /// A day and some.
 const SECONDS_MAX: usize = 100_000;
 const RESULT_CODES_MAX: usize = 200;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ldap::result::ResultCode;
 
-use super::record::{BenchRecord, Compared, Latency, ServerShare};
+use super::record::{BenchRecord, Compared, Latency, NULL, ServerShare, Step};
 use super::same::REQUESTS_REMEMBERED_MAX;
 
 /// Shows a record.
@@ -30,6 +30,9 @@ impl fmt::Display for Summary<'_> {
         if load.cut_short {
             let asked_s = load.duration_s;
             writeln!(f, "  CUT SHORT   the requested duration was {asked_s:.0} s")?;
+        }
+        if let Some(replay) = &record.replay {
+            writeln!(f, "  log         {replay}")?;
         }
         let per_s = record.operations() as f64 / load.measured_s.max(1e-6);
         let all = record.operations();
@@ -56,6 +59,10 @@ impl fmt::Display for Summary<'_> {
         if let Some(spent) = &record.cost.server {
             writeln!(f, "{spent}")?;
         }
+        for (number, step) in record.steps.iter().enumerate() {
+            let name = if number == 0 { "steps" } else { "" };
+            writeln!(f, "  {name:<10}  {}", step_line(step))?;
+        }
         let width = record.servers.iter().map(|share| share.server.uri.len()).max().unwrap_or(0);
         for (number, share) in record.servers.iter().enumerate() {
             let name = if number == 0 { "servers" } else { "" };
@@ -72,6 +79,23 @@ impl fmt::Display for Summary<'_> {
         }
         answers(record, f)
     }
+}
+
+/// A step and what came of it.
+fn step_line(step: &Step) -> String {
+    let Step { name, seconds, operations, operations_per_s, .. } = step;
+    let mut line = format!("{name:<8}  {seconds:.1} s, ");
+    line.push_str(&match &**name {
+        NULL => "nothing asked".to_owned(),
+        _ => format!(
+            "{operations} operations ({operations_per_s:.0}/s), {}",
+            percentiles(&step.latency)
+        ),
+    });
+    if let Some(spent) = &step.spent {
+        line.push_str(&format!(", {:.3} cores busy", spent.cores));
+    }
+    line
 }
 
 /// What one of several servers did.

@@ -1,11 +1,11 @@
-//! What a run is made of: servers that shared its load.
+//! What a run is made of: servers that shared its load, and steps.
 
 use maud::{Markup, html};
 
 use super::figure::Table;
-use super::number::{count, figure};
+use super::number::{count, figure, length};
 use super::run::Group;
-use crate::bench::record::ServerShare;
+use crate::bench::record::{NULL, ServerShare, Step};
 use crate::table::shortened;
 
 /// A table for each run that has several servers.
@@ -16,6 +16,36 @@ pub(super) fn servers(group: &Group<'_>) -> Markup {
         rows: run.record.servers.iter().map(server).collect(),
     });
     html! { @for table in tables { (table.draw("settings")) } }
+}
+
+/// A table for each run that had other steps than the one that was measured.
+pub(super) fn steps(group: &Group<'_>) -> Markup {
+    let tables = group.runs.iter().filter(|run| !run.record.steps.is_empty()).map(|run| Table {
+        caption: format!(
+            "Steps of {}; all other figures are of the one that was measured",
+            run.label
+        ),
+        columns: STEP_COLUMNS.map(str::to_owned).to_vec(),
+        rows: run.record.steps.iter().map(step).collect(),
+    });
+    html! { @for table in tables { (table.draw("settings")) } }
+}
+
+fn step(step: &Step) -> Vec<String> {
+    let known = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), figure);
+    let asked = |value: f64| if step.name == NULL { "–".to_owned() } else { figure(value) };
+    vec![
+        shortened(&step.name, 40),
+        length((step.seconds * 10.0).round() / 10.0),
+        count(step.operations),
+        asked(step.operations_per_s),
+        count(step.wrong.saturating_add(step.errors)),
+        asked(step.latency.p50),
+        asked(step.latency.p99),
+        asked(step.latency.p99_9),
+        asked(step.latency.max),
+        known(step.spent.as_ref().map(|spent| spent.cores)),
+    ]
 }
 
 fn server(share: &ServerShare) -> Vec<String> {
@@ -43,6 +73,18 @@ fn server(share: &ServerShare) -> Vec<String> {
     ]
 }
 
+const STEP_COLUMNS: [&str; 10] = [
+    "step",
+    "length",
+    "operations",
+    "operations/s",
+    "wrong or missing",
+    "latency: 50 %, µs",
+    "99 %, µs",
+    "99.9 %, µs",
+    "longest, µs",
+    "busy cores of the servers",
+];
 const SERVER_COLUMNS: [&str; 12] = [
     "server",
     "connections",

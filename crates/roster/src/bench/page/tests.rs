@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::bench::record::{
-    CYCLE, Compared, Cost, FORMAT, Latency, Load, Machine, MeasuredServer, Second, ServerShare,
-    Spent, Stream,
+    CYCLE, Compared, Cost, FORMAT, Latency, Load, Machine, MeasuredServer, NULL, Second,
+    ServerShare, Spent, Step, Stream,
 };
 
 /// A run of ten seconds.
@@ -411,6 +411,26 @@ fn several_servers_have_a_line_each() {
         "<td>3 connections: the server closed a connection</td>",
     ] {
         assert!(page.contains(want), "{want}");
+    }
+    tags(&page);
+}
+
+#[test]
+fn steps_are_there_beside_what_was_measured() {
+    let step = |name: &str, seconds, operations| Step {
+        name: name.to_owned(),
+        seconds,
+        operations,
+        ..Step::default()
+    };
+    let steps = vec![step("prime", 60.0, 120_007), step(NULL, 30.0, 0)];
+    let page = page(&[BenchRecord { steps, ..run("search", "x", 9.0) }], None);
+    for want in [
+        "Steps of x",
+        "<th scope=\"row\">prime</th><td>1 min</td><td>120,007</td>",
+        "<th scope=\"row\">null</th><td>30 s</td><td>0</td><td>–</td>",
+    ] {
+        assert!(page.contains(want), "{want}\n{page}");
     }
     tags(&page);
 }

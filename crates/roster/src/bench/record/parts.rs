@@ -1,8 +1,9 @@
-//! What a run is made of: several servers.
+//! What a run is made of: several servers, steps, and the log that it repeats.
 //!
 //! Invariant: what all parts did together stands in the record itself.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,115 @@ pub struct ServerShare {
     /// Why the first of them was.
     #[serde(default)]
     pub lost: Option<String>,
+}
+
+/// A step of a run. What was measured is the last; its figures are those of the record.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Step {
+    /// [`PRIME`], [`NULL`] or [`MEASURED`].
+    pub name: String,
+    /// How long it was.
+    pub seconds: f64,
+    /// Answers; cycles where there are any.
+    #[serde(default)]
+    pub operations: u64,
+    /// Answers a second.
+    #[serde(default)]
+    pub operations_per_s: f64,
+    /// Answers other than the expected.
+    #[serde(default)]
+    pub wrong: u64,
+    /// Requests without an answer.
+    #[serde(default)]
+    pub errors: u64,
+    /// From when a request was due, or sent, to its whole answer.
+    #[serde(default)]
+    pub latency: Latency,
+    /// What all servers spent together, where that can be told.
+    #[serde(default)]
+    pub spent: Option<Spent>,
+}
+
+/// The step that reads as the load does, so that caches are as they are at work.
+pub const PRIME: &str = "prime";
+/// The step that asks nothing, which shows what servers do by themselves.
+pub const NULL: &str = "null";
+/// The step that counts.
+pub const MEASURED: &str = "measured";
+
+/// A log whose load was repeated.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct ReplayedLog {
+    /// Lines of it.
+    pub lines: u64,
+    /// Requests that are repeated.
+    pub requests: u64,
+    /// Shapes of requests that are told apart.
+    pub shapes: u64,
+    /// How long it is.
+    pub length_s: f64,
+    /// How many times as fast it is repeated.
+    pub speed: f64,
+    /// Requests that are not repeated, by why not.
+    pub left_out: BTreeMap<String, u64>,
+    /// Lines that the server dropped when it wrote the log.
+    pub dropped: u64,
+    /// Lines that could not be read.
+    pub bad_lines: u64,
+    /// What is wrong with the first of them.
+    pub first_bad: Vec<String>,
+}
+
+impl ReplayedLog {
+    pub(super) fn rows(&self) -> usize {
+        self.left_out.len() + self.first_bad.len()
+    }
+
+    pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
+        self.left_out.keys().chain(&self.first_bad)
+    }
+}
+
+/// What a person is told of it.
+impl fmt::Display for ReplayedLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lines, requests, shapes, length_s, speed, .. } = self;
+        write!(
+            f,
+            "{requests} requests of {shapes} shapes in {length_s:.0} s, {speed} times as fast, out \
+             of {lines} lines"
+        )?;
+        let mut begin = "\n  left out    ";
+        for (reason, count) in &self.left_out {
+            write!(f, "{begin}{count} {reason}")?;
+            begin = "\n              ";
+        }
+        if self.dropped > 0 {
+            write!(f, "\n  dropped     {} lines, when the log was written", self.dropped)?;
+        }
+        if self.bad_lines > 0 {
+            write!(f, "\n  unreadable  {} lines", self.bad_lines)?;
+        }
+        for bad in &self.first_bad {
+            write!(f, "\n              {bad}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(self.spent.iter().map(|spent| &spent.source))
+    }
+
+    pub(super) fn check(&self) -> Result<(), BenchRecordError> {
+        numbers("steps", &[self.seconds, self.operations_per_s])?;
+        if let Some(spent) = &self.spent {
+            numbers("steps", &[spent.cpu_us_per_operation, spent.cores])?;
+        }
+        self.latency.check("steps")
+    }
 }
 
 impl ServerShare {

@@ -36,6 +36,17 @@ pub(super) struct Common {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=36_000))]
     warmup: Option<u32>,
 
+    /// Before anything is measured, read as the load does for this long, in seconds: caches are then
+    /// as they are at work. Nothing is written
+    #[arg(long, alias = "priming", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(0..=36_000))]
+    pub(super) prime: Option<u32>,
+
+    /// After that, ask nothing for this long, in seconds: it shows what the servers do by themselves
+    #[arg(long, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(0..=36_000))]
+    pub(super) null: Option<u32>,
+
     /// Unanswered requests of each connection at a time
     #[arg(long, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -140,6 +151,15 @@ impl Default for Defaults {
 }
 
 impl Common {
+    /// Whether a rate was asked for.
+    pub(super) const fn has_rate(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Connections, unless told otherwise so many.
     pub(super) fn connections_or(&self, default: u32) -> usize {
         self.connections.unwrap_or(default) as usize

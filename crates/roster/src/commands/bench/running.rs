@@ -1,5 +1,6 @@
 //! How a load is run, and what is told of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +14,36 @@ use crate::bench::agent::line::Secret;
 use crate::bench::cost::{Bill, Source};
 use crate::bench::crew::Crew;
 use crate::bench::hashes::{Hashes, SlowBinds};
-use crate::bench::plan::{AGENTS_MAX, CYCLE, Part, Plan, Stream};
+use crate::bench::plan::{AGENTS_MAX, CYCLE, Part, Plan};
 use crate::bench::process::Process;
-use crate::bench::record::{BenchRecord, Cost, Latency, MeasuredServer, ServerShare, Spent};
+use crate::bench::record::{
+    BenchRecord, Cost, Latency, MEASURED, MeasuredServer, NULL, PRIME, ReplayedLog, ServerShare,
+    Spent, Step,
+};
 use crate::bench::run::{self, Outcome, ServerOutcome, Watching};
 use crate::bench::summary::Summary;
+use crate::bench::tally::Tally;
 use crate::connect::{Login, LoginText};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Ending;
 use crate::output;
+
+/// The steps before the one that counts; 0 leaves them out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StepsBefore {
+    pub(super) prime_s: u32,
+    pub(super) null_s: u32,
+}
+
+/// What all steps of a run have in common.
+struct Running {
+    logins: Vec<Login>,
+    /// The servers as they are called, in the same order.
+    measured: Vec<MeasuredServer>,
+    /// The log that it repeats.
+    log: Option<ReplayedLog>,
+    ending: Arc<Ending>,
+}
 
 impl Common {
     /// Who does it: this process, or agents.
@@ -37,37 +59,72 @@ impl Common {
         agent::crew(plan, &self.agents, &secret, &texts)
     }
 
-    /// Searches as the plan does, then leaves the server alone: its caches are as they would be
-    /// after some time at work, and what it still had to do is done.
-    pub(super) fn prime(
-        &self,
-        plan: &Plan,
-        search_s: u32,
-        null_s: u32,
-        ending: &Arc<Ending>,
-    ) -> Result<(), Failure> {
-        let logins = self.server.logins()?;
-        let mut priming = Plan { warmup_ms: 0, ..plan.clone() };
-        priming.duration_ms = u64::from(search_s) * 1000;
-        let searches = |stream: &Stream| stream.rate.is_none() && stream.count.is_none();
-        priming.streams.retain(searches);
-        let is_told = self.live || output::is_watched();
-        if search_s > 0 && !priming.streams.is_empty() {
-            let priming = Arc::new(priming);
-            let crew = self.crew(&priming, &logins)?;
-            if is_told {
-                output::note(format_args!("priming: {search_s} s"));
-            }
-            let ending = Arc::clone(ending);
-            let servers = logins.iter().map(|_| None).collect();
-            let outcome = run::watch(&priming, crew, Watching { servers, is_told, ending })?;
-            judge(&outcome, &self.measured(&logins)?)?;
+    /// Reads as the plan does: caches are then as they would be after some time at work.
+    fn prime(&self, plan: &Plan, time: Duration, run: &Running) -> Result<Step, Failure> {
+        let plan = plan.reading(time).ok_or_else(|| {
+            Failure::local("nothing of this load reads, so that nothing can be primed")
+                .hint("leave --prime out")
+        })?;
+        let plan = Arc::new(plan);
+        let servers = tellers(&run.logins, &run.measured)?;
+        let crew = self.crew(&plan, &run.logins)?;
+        self.tell(PRIME, time);
+        let ending = Arc::clone(&run.ending);
+        let outcome =
+            run::watch(&plan, crew, Watching { servers, is_told: self.is_told(), ending })?;
+        judge(&outcome, &run.measured)?;
+        let kinds = plan.kinds();
+        let tallies = outcome.tallies.iter().map(|(_, tally)| tally);
+        let Counted { operations, wrong, errors, latency, .. } = Counted::of(&kinds, tallies);
+        let seconds = outcome.measured.as_secs_f64();
+        let bills = outcome.servers.iter().map(|server| server.bill.as_ref());
+        let spent = bills.map(|bill| Some(bill?.spent(operations, seconds)));
+        Ok(Step {
+            name: PRIME.to_owned(),
+            seconds,
+            operations,
+            operations_per_s: operations as f64 / seconds.max(1e-6),
+            wrong,
+            errors,
+            latency,
+            spent: Spent::of_all(&spent.collect::<Vec<_>>()),
+        })
+    }
+
+    /// Leaves the servers alone: what they still had to do is done, and it is seen what they do by
+    /// themselves.
+    fn leave_alone(&self, time: Duration, run: &Running) -> Result<Step, Failure> {
+        let mut bills = Vec::new();
+        for teller in tellers(&run.logins, &run.measured)? {
+            bills.push(teller.map(Bill::open).transpose()?);
         }
-        if null_s > 0 && is_told {
-            output::note(format_args!("nothing: {null_s} s"));
+        self.tell(NULL, time);
+        run::pause(time);
+        let spent = bills.iter_mut().map(|bill| {
+            let bill = bill.as_mut()?;
+            // One that does not tell any more is left out.
+            bill.second()?.ok()?;
+            Some(bill.spent(0, time.as_secs_f64()))
+        });
+        let spent = Spent::of_all(&spent.collect::<Vec<_>>());
+        Ok(Step {
+            name: NULL.to_owned(),
+            seconds: time.as_secs_f64(),
+            // Nothing was asked.
+            spent: spent.map(|spent| Spent { cpu_us_per_operation: 0.0, ..spent }),
+            ..Step::default()
+        })
+    }
+
+    /// Who watches sees which step begins.
+    fn tell(&self, step: &str, time: Duration) {
+        if self.is_told() {
+            output::note(format_args!("{step}: {} s", time.as_secs()));
         }
-        run::pause(Duration::from_secs(u64::from(null_s)));
-        Ok(())
+    }
+
+    fn is_told(&self) -> bool {
+        self.live || output::is_watched()
     }
 
     /// The servers as they are called, with their processes.
@@ -88,16 +145,45 @@ impl Common {
 
     /// Runs a plan and tells what came of it.
     pub(super) fn run(&self, plan: &Plan) -> Result<Exit, Failure> {
-        self.run_until(plan, Ending::by_signals()?)
+        self.run_after(plan, &StepsBefore::default())
     }
 
-    /// Runs a plan, unless asked to end before, and tells what came of it.
-    pub(super) fn run_until(&self, plan: &Plan, ending: Arc<Ending>) -> Result<Exit, Failure> {
+    /// Runs the plan that was made of a log.
+    pub(super) fn run_log(&self, plan: &Plan, log: ReplayedLog) -> Result<Exit, Failure> {
+        self.run_all(plan, &StepsBefore::default(), Some(log))
+    }
+
+    /// Runs a plan after other steps, for which the options may have other times.
+    pub(super) fn run_after(&self, plan: &Plan, before: &StepsBefore) -> Result<Exit, Failure> {
+        self.run_all(plan, before, None)
+    }
+
+    fn run_all(
+        &self,
+        plan: &Plan,
+        before: &StepsBefore,
+        log: Option<ReplayedLog>,
+    ) -> Result<Exit, Failure> {
         plan.check()?;
+        let ending = Ending::by_signals()?;
         let logins = self.server.logins()?;
+        let measured = self.measured(&logins)?;
+        let run = Running { logins, measured, log, ending };
+        let time = |option: Option<u32>, default| {
+            Some(Duration::from_secs(option.unwrap_or(default).into())).filter(|it| !it.is_zero())
+        };
+        let prime = time(self.prime, before.prime_s).map(|time| self.prime(plan, time, &run));
+        let mut steps: Vec<Step> = prime.transpose()?.into_iter().collect();
+        let null = time(self.null, before.null_s).map(|time| self.leave_alone(time, &run));
+        steps.extend(null.transpose()?);
+        self.measure(plan, run, steps)
+    }
+
+    /// The step that counts.
+    fn measure(&self, plan: &Plan, run: Running, steps: Vec<Step>) -> Result<Exit, Failure> {
+        let Running { logins, measured, log, ending } = run;
         let plan = Arc::new(plan.clone());
         // Asked first: a server that has all connections it allows would not tell.
-        let measured = self.measured(&logins)?;
         let mut record = self.record.begin(&plan.name, &measured);
         let servers = tellers(&logins, &measured)?;
         let work = match (&logins[..], &measured[..]) {
@@ -109,7 +195,7 @@ impl Common {
         let crew = self.crew(&plan, &logins)?;
         let hashes = work.and_then(Hashes::begin);
         record.started = moment();
-        let watching = Watching { servers, is_told: self.live || output::is_watched(), ending };
+        let watching = Watching { servers, is_told: self.is_told(), ending };
         let outcome = run::watch(&plan, crew, watching)?;
         if outcome.is_cut_short && outcome.measured.is_zero() {
             return judge(&outcome, &measured);
@@ -126,6 +212,11 @@ impl Common {
             });
         }
         record.load.tls = protection(&logins);
+        record.replay = log;
+        if !steps.is_empty() {
+            record.steps = steps;
+            record.steps.push(measured_step(&record));
+        }
         if !self.agents.is_empty() {
             record.load.agents = self.agents.len() as u64;
             // Agents may be anywhere.
@@ -194,31 +285,12 @@ fn shares(plan: &Plan, outcome: &Outcome, servers: &[MeasuredServer]) -> Vec<Ser
             lost: server.lost.as_ref().map(|lost| lost.failure.message.clone()),
             ..ServerShare::default()
         };
-        let mut latencies_ns: Option<Histogram<u64>> = None;
-        for (kind, tally) in kinds.iter().zip(&server.tallies) {
-            share.entries += tally.counts.entries;
-            // Cycles hold the operations they are made of, and count for them.
-            let is_counted = (*kind == CYCLE) == kinds.contains(&CYCLE);
-            if is_counted {
-                match &mut latencies_ns {
-                    // Of the same bounds, they add.
-                    Some(all) => drop(all.add(&tally.latencies_ns)),
-                    None => latencies_ns = Some(tally.latencies_ns.clone()),
-                }
-            }
-            share.errors += tally.counts.errors;
-            if *kind != CYCLE {
-                share.wrong += tally.counts.wrong;
-                for (code, count) in &tally.counts.codes {
-                    *share.result_codes.entry(*code).or_default() += count;
-                }
-            }
-        }
-        if let Some(latencies_ns) = latencies_ns {
-            share.operations = latencies_ns.len();
-            share.operations_per_s = share.operations as f64 / measured_s.max(1e-6);
-            share.latency = Latency::of(&latencies_ns);
-        }
+        let counted = Counted::of(&kinds, server.tallies.iter());
+        share.operations = counted.operations;
+        share.operations_per_s = counted.operations as f64 / measured_s.max(1e-6);
+        (share.entries, share.wrong) = (counted.entries, counted.wrong);
+        (share.errors, share.latency) = (counted.errors, counted.latency);
+        share.result_codes = counted.result_codes;
         let spent = |bill: &Bill| bill.spent(share.operations, measured_s);
         share.spent = server.bill.as_ref().map(spent);
         share
@@ -261,6 +333,68 @@ fn fill(record: &mut BenchRecord, plan: &Plan, outcome: &Outcome) {
         server: outcome.servers.iter().find_map(|server| server.bill.as_ref()).map(spent),
         client_cpu_us_per_operation: client_cpu_us / record.operations().max(1) as f64,
     };
+}
+
+/// Tallies of all kinds of operation together.
+#[derive(Default)]
+struct Counted {
+    operations: u64,
+    entries: u64,
+    wrong: u64,
+    errors: u64,
+    result_codes: BTreeMap<u32, u64>,
+    latency: Latency,
+}
+
+impl Counted {
+    fn of<'t>(kinds: &[&str], tallies: impl Iterator<Item = &'t Tally>) -> Self {
+        let mut counted = Self::default();
+        let mut latencies_ns: Option<Histogram<u64>> = None;
+        for (kind, tally) in kinds.iter().zip(tallies) {
+            let counts = &tally.counts;
+            counted.errors += counts.errors;
+            // Cycles count for the operations they are made of, and repeat their answers.
+            if (*kind == CYCLE) == kinds.contains(&CYCLE) {
+                match &mut latencies_ns {
+                    // Of the same bounds, they add.
+                    Some(all) => drop(all.add(&tally.latencies_ns)),
+                    None => latencies_ns = Some(tally.latencies_ns.clone()),
+                }
+            }
+            if *kind == CYCLE {
+                continue;
+            }
+            counted.entries += counts.entries;
+            counted.wrong += counts.wrong;
+            for (code, count) in &counts.codes {
+                *counted.result_codes.entry(*code).or_default() += count;
+            }
+        }
+        if let Some(latencies_ns) = latencies_ns {
+            counted.operations = latencies_ns.len();
+            counted.latency = Latency::of(&latencies_ns);
+        }
+        counted
+    }
+}
+
+/// What was measured as a step.
+fn measured_step(record: &BenchRecord) -> Step {
+    let units: Vec<_> = record.streams.iter().filter(|stream| record.is_counted(stream)).collect();
+    Step {
+        name: MEASURED.to_owned(),
+        seconds: record.load.measured_s,
+        operations: record.operations(),
+        operations_per_s: units.iter().map(|stream| stream.operations_per_s).sum(),
+        wrong: record.streams.iter().map(|stream| stream.wrong).sum(),
+        errors: record.streams.iter().map(|stream| stream.errors).sum(),
+        // Of several kinds, their own rows tell.
+        latency: match &units[..] {
+            [stream] => stream.latency,
+            _ => Latency::default(),
+        },
+        spent: record.cost.server.clone(),
+    }
 }
 
 /// A run with a wrong answer is no run, and one that was cut short, or lost a server, is not what
