@@ -5,6 +5,7 @@
 //! answers.
 
 mod login;
+mod srv;
 mod uris;
 
 use std::io::Read as _;
@@ -25,7 +26,8 @@ use crate::failure::Failure;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerOptions {
-    /// A server: ldap://, ldaps:// or ldapi://; several may be given, separated by spaces or commas
+    /// A server: ldap://, ldaps:// or ldapi://; several may be given, separated by spaces or commas.
+    /// ldap:///dc=example,dc=com finds those of a domain in the DNS
     #[arg(
         short = 'H',
         long,
@@ -49,7 +51,7 @@ impl ServerOptions {
 
     /// How the first of the servers that answers is connected to, as often as there is need.
     pub(crate) fn login(&self) -> Result<Login, Failure> {
-        self.login.on(&ServerUris::all(&self.uri)?)
+        self.login.on(&srv::located(ServerUris::all(&self.uri)?)?)
     }
 
     /// How each of the servers is connected to. The password is asked for once.
@@ -83,7 +85,7 @@ impl OnlineOptions {
         if self.uri.is_empty() {
             return Ok(None);
         }
-        self.login.on(&ServerUris::all(&self.uri)?).map(Some)
+        self.login.on(&srv::located(ServerUris::all(&self.uri)?)?).map(Some)
     }
 }
 
