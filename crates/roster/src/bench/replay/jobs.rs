@@ -51,7 +51,9 @@ impl Wishes {
             let Some((shape, _)) = recorded.shapes.get(number) else { continue };
             let reason = match shape {
                 Shape::Search(_) | Shape::Compare { .. } => None,
-                Shape::Bind(NameShape::Own(_)) => None,
+                // Of nobody.
+                Shape::Bind(NameShape::Own(name)) if name.is_empty() => None,
+                Shape::Bind(NameShape::Own(_)) => Some("binds as the server's own entries"),
                 Shape::Bind(_) => self.password.is_none().then_some("binds, without --password"),
                 Shape::Modify(_) | Shape::Add | Shape::Delete if self.writes.is_none() => {
                     Some("updates, without --writes")
@@ -386,7 +388,7 @@ fn is_below(entry: &SampleEntry, name: &NameShape, scope: Option<ScopeName>) -> 
         (Some(below), Some(ScopeName::Children)) => below > 0,
         (Some(_), Some(ScopeName::Sub) | None) => true,
     };
-    is_in_scope && entry.superior(types).is_some()
+    is_in_scope && entry.has_superior(types)
 }
 
 /// What is drawn of a name: nothing, or the name of the entry or of a superior.

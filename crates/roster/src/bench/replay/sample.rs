@@ -51,13 +51,16 @@ impl SampleEntry {
         self.types.len()
     }
 
+    /// Whether it is or has a superior with RDNs of these types.
+    pub(super) fn has_superior(&self, wanted: &[String]) -> bool {
+        self.types.ends_with(wanted)
+    }
+
     /// The name of the entry itself or of a superior, if it has RDNs of these types.
     pub(super) fn superior(&self, wanted: &[String]) -> Option<String> {
         let from = self.types.len().checked_sub(wanted.len())?;
-        if self.types.get(from..)? != wanted {
-            return None;
-        }
-        Some(Dn::new(self.name.rdns().get(from..)?.to_vec()).to_string())
+        let rdns = self.name.rdns().get(from..)?;
+        self.has_superior(wanted).then(|| Dn::new(rdns.to_vec()).to_string())
     }
 
     pub(super) fn values(&self, attribute: &str) -> &[String] {
