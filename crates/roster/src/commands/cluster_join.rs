@@ -130,14 +130,15 @@ impl TokenText {
 }
 
 pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
-    let mut connection = options.server.connect()?;
+    let login = options.server.login()?;
+    let mut connection = login.connect()?;
     // Of a server that is no member it says so.
     let view = ClusterView::read(&mut connection)?;
     if let Some(replaced) = options.replaces.filter(|id| !view.has_voter(*id)) {
         return Err(Failure::local(format!("no voter has the number {replaced}"))
             .hint("'roster cluster status' shows the members; of a learner there is no place"));
     }
-    let own = own_url(options)?;
+    let own = own_url(options, login.uri())?;
     let certificate = certificate(&mut connection)?;
     let (mut name, mut secret) = ([0; 16], [0; 32]);
     for octets in [&mut name[..], &mut secret[..]] {
@@ -175,8 +176,8 @@ pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
 }
 
 /// Where the machine is to ask: over the network.
-fn own_url(options: &Token) -> Result<String, Failure> {
-    let url = options.url.as_deref().unwrap_or(options.server.uri());
+fn own_url(options: &Token, asked: &str) -> Result<String, Failure> {
+    let url = options.url.as_deref().unwrap_or(asked);
     if url.starts_with("ldap://") || url.starts_with("ldaps://") {
         return Ok(url.to_owned());
     }

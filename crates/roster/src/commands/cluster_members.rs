@@ -14,7 +14,7 @@ use directory::{CHANGE_MEMBERS, MembersRequest};
 use ldap::result::ResultCode;
 use serde::Deserialize;
 
-use crate::connect::{ADMINISTRATOR_HINT, Login, ManyServers};
+use crate::connect::{ADMINISTRATOR_HINT, Login, ServerOptions, note_passed_over};
 use crate::failure::{Exit, Failure};
 use crate::{output, progress};
 
@@ -26,7 +26,7 @@ struct Common {
     json: bool,
 
     #[command(flatten)]
-    servers: ManyServers,
+    servers: ServerOptions,
 }
 
 /// Make learners voters, all that are named at once.
@@ -215,11 +215,19 @@ fn told(asked: &MembersRequest, is_done_before: bool) -> String {
 }
 
 /// Asks the servers, one after the other, until one can answer.
-fn ask_any(servers: &ManyServers, value: &[u8]) -> Result<Answer, Failure> {
+fn ask_any(servers: &ServerOptions, value: &[u8]) -> Result<Answer, Failure> {
     let mut failed = None;
-    for login in servers.logins()? {
+    let logins = servers.logins()?;
+    let is_one = logins.len() == 1;
+    for login in logins {
+        let login = if is_one { login } else { login.among_others() };
         match ask(&login, value) {
-            Err(failure) if failure.is_passing => failed = failed.or(Some(failure)),
+            Err(failure) if failure.is_passing => {
+                if !is_one {
+                    note_passed_over(login.uri(), &failure);
+                }
+                failed = failed.or(Some(failure));
+            }
             answered => return answered,
         }
     }
