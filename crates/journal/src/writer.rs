@@ -659,7 +659,13 @@ impl Writer {
 
     /// Begins a new log in the next segment; those before it are not of it.
     fn reset(&mut self, first: u64, purged: Option<JournalPosition>) -> Result<(), JournalError> {
+        // Until the new log is durable a power cut finds its segment without a group, and the one
+        // made ahead: a third, which this one would be, is taken for a loss.
+        if self.tail.end == BLOCK_BYTES {
+            self.single(Kind::Mark, JournalPosition::default(), &[])?;
+        }
         let next = self.next_segment(0)?;
+        self.sync()?;
         let vote = self.shared.state().log.vote.clone();
         let log = Log { vote, purged, ..Log::new(first, next.stream.sequence) };
         self.committed = None;
