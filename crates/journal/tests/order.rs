@@ -121,3 +121,23 @@ fn a_reset_relies_on_no_segment_in_which_nothing_is_written() {
         check_images(&disk, FULL, Some(100));
     });
 }
+
+#[test]
+fn opening_removes_nothing_because_of_what_a_killed_process_only_wrote() {
+    let disk = SimDisk::new(1);
+    let journal = create(&disk, FULL);
+    wait_for(&disk, &name(2));
+    let killed = std::thread::scope(|scope| {
+        let _held = Held::new(&disk, 2);
+        scope.spawn(|| journal.reset(100));
+        disk.wait_for_held_syncs(1);
+        disk.kill()
+    });
+    for operations in 0..16 {
+        let disk = killed.kill();
+        disk.cut_power_after(operations);
+        // It fails when the power is cut before it is done.
+        drop(Journal::open(arc(&disk), options()));
+        check_images(&disk, FULL, Some(100));
+    }
+}
