@@ -637,8 +637,7 @@ impl Writer {
         self.shared.counters.synced(begin.elapsed());
         self.tail.durable = self.tail.end;
         self.unsynced_since = None;
-        let mut state = self.shared.state();
-        state.durable = state.log.last;
+        self.shared.state().synced();
         Ok(())
     }
 

@@ -141,3 +141,40 @@ fn opening_removes_nothing_because_of_what_a_killed_process_only_wrote() {
         check_images(&disk, FULL, Some(100));
     }
 }
+
+#[test]
+fn segments_are_not_given_up_before_what_follows_them_is_durable() {
+    let disk = SimDisk::new(1);
+    let last = FULL - 1;
+    let journal = create(&disk, last);
+    // As much as an entry.
+    journal.purge(last).unwrap();
+    assert_eq!(journal.status().segments, 1);
+    // In the second segment, which alone says now what the vote is and which index is next.
+    journal.append_wait(entry(last + 1), Durability::Written).unwrap();
+    assert_eq!(journal.status().segments, 2);
+    // Gives up what the purge before left.
+    journal.purge(last).unwrap();
+    check_images(&disk, last, None);
+}
+
+#[test]
+fn segments_are_not_given_up_before_the_purge_of_them_is_durable() {
+    let disk = SimDisk::new(1);
+    let journal = create(&disk, FULL);
+    let last = FULL * 3;
+    for index in FULL + 1..=last {
+        journal.append_wait(entry(index), Durability::Synced).unwrap();
+    }
+    let segments = journal.status().segments;
+    assert!(segments > 2);
+    std::thread::scope(|scope| {
+        let _held = Held::new(&disk, segments);
+        scope.spawn(|| journal.purge(last).unwrap());
+        disk.wait_for_held_syncs(1);
+        // Another purge, of what is purged according to what is written.
+        journal.purge(1).unwrap();
+        check_images(&disk, last, None);
+    });
+    assert_eq!(journal.status().segments, 1);
+}
