@@ -25,8 +25,6 @@ use crate::{Appended, Done, Durability, JournalError, JournalPosition};
 const GROUP_BYTES: u64 = 4 * 1024 * 1024;
 /// Largest single append, in bytes.
 pub(crate) const APPEND_MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// What was only written is synced after this time.
-const LAZY_SYNC: Duration = Duration::from_millis(1000);
 
 /// What the journal's thread is asked to do.
 pub(crate) enum Command {
@@ -223,7 +221,7 @@ impl Writer {
             let received = if is_idle || self.shared.check().is_err() {
                 self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                self.commands.recv_timeout(LAZY_SYNC)
+                self.commands.recv_timeout(self.shared.files.options.lazy_sync)
             };
             match received {
                 Ok(command) => self.queue.push_back(command),
@@ -319,7 +317,7 @@ impl Writer {
             return;
         }
         let since = *self.unsynced_since.get_or_insert_with(now);
-        if since.elapsed() >= LAZY_SYNC {
+        if since.elapsed() >= self.shared.files.options.lazy_sync {
             // Whoever writes next hears of a failure.
             let _ = self.sync();
         }
