@@ -68,6 +68,8 @@ struct SimState {
     operations: u64,
     syncs: u64,
     is_holding_syncs: bool,
+    /// The file by this name has its syncs held.
+    held_file: Option<String>,
     waiting_syncs: u64,
     locks: BTreeMap<String, Vec<LockKind>>,
 }
@@ -180,6 +182,12 @@ impl SimDisk {
     /// Lets syncs wait until it is called with `false`.
     pub fn hold_syncs(&self, is_holding: bool) {
         self.state().is_holding_syncs = is_holding;
+        self.shared.changed.notify_all();
+    }
+
+    /// Lets syncs of the file with this name wait until another or none is named.
+    pub fn hold_syncs_of(&self, name: Option<&str>) {
+        self.state().held_file = name.map(str::to_owned);
         self.shared.changed.notify_all();
     }
 
@@ -301,6 +309,11 @@ impl SimState {
             }
         }
         Ok(())
+    }
+
+    fn holds_sync(&self, file: u64) -> bool {
+        let held = self.held_file.as_ref().and_then(|name| self.names.get(name));
+        self.is_holding_syncs || held == Some(&file)
     }
 
     fn used(&self) -> u64 {
@@ -543,13 +556,15 @@ impl DiskFile for OpenFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state();
-        state.waiting_syncs += 1;
+        // Counted while they wait, or whoever waits for one takes another that passes for it.
+        let is_held = state.holds_sync(self.number);
+        state.waiting_syncs += u64::from(is_held);
         self.disk.shared.changed.notify_all();
-        while state.is_holding_syncs {
+        while state.holds_sync(self.number) {
             let changed = &self.disk.shared.changed;
             state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.waiting_syncs -= 1;
+        state.waiting_syncs -= u64::from(is_held);
         if let Err(error) = state.operate(Fault::Sync) {
             // The worst of worlds: the blocks that failed count as clean, and some are there.
             if state.power_left != Some(0) {
