@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{CopyHead, DigestPoint, LogPosition, Lsn, StoreError};
+use store::{CopyHead, DigestPoint, HeldState, LogPosition, Lsn, NotHeld, StoreError};
 
 use crate::record::RECORD_LENGTH_MAX_BYTES;
 
@@ -210,6 +210,15 @@ pub trait StateMachine: Send + Sync {
     /// now. What was told of a record once stays so. Empty where none is kept.
     fn digests(&self) -> Vec<DigestPoint> {
         Vec::new()
+    }
+
+    /// Holds the state after exactly the change `lsn`, for which it waits no longer than `limit`: to
+    /// be compared with that of other machines. Whoever applies is not kept.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn hold(&self, _lsn: Lsn, _limit: Duration) -> Result<HeldState, NotHeld> {
+        Err(NotHeld::Refused("this state cannot be compared".to_owned()))
     }
 
     /// Makes a copy of the whole state, as it is durable without the log, for another machine. It
