@@ -19,6 +19,7 @@ mod progress;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,6 +37,10 @@ pub use members::{
     OnlySelf, VOTERS_MAX,
 };
 pub use progress::LogProgress;
+pub use verification::{
+    DIFFERENCES_NAMED_MAX, EntryDifference, OddMember, Oddity, Verification, VerificationState,
+    VerifiedMember,
+};
 
 /// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
 /// that was decided in one reign never takes effect in another.
@@ -212,7 +217,7 @@ pub trait StateMachine: Send + Sync {
         Vec::new()
     }
 
-    /// Holds the state after exactly the change `lsn`, for which it waits no longer than `limit`: to
+    /// Holds the state after exactly the change `lsn`, for which it waits for `limit` at most: to
     /// be compared with that of other machines. Whoever applies is not kept.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! States that are held after exactly one change: slices of the same state are the same wherever
-//! and however it lies, while others write; and what differs is found, whatever the kept digest says.
+//! and however it lies, while others write; and what differs is found, whatever the kept digest
+//! says.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
