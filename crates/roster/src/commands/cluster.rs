@@ -1,5 +1,5 @@
-//! `roster cluster`: making a cluster out of a data directory, how a running one is doing, and
-//! changing who takes part in it.
+//! `roster cluster`: making a cluster out of a data directory, how a running one is doing,
+//! changing who takes part in it, and comparing what its members have stored.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use crate::cluster_setup::{self, NewMember, listen_address};
 use crate::cluster_status::ClusterView;
 use crate::commands::cluster_join::{self, Join, Token};
 use crate::commands::cluster_members::{self, Demote, Promote, Remove, Replace, Transfer};
+use crate::commands::cluster_verify::{self, Verify};
 use crate::connect::{Login, ManyServers};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
@@ -39,7 +40,8 @@ Examples:
   roster cluster status -H ldap://192.0.2.1 -H ldap://192.0.2.2 -W
   roster cluster status --json -H ldapi://%2Fvar%2Flib%2Froster%2Fldapi
   roster cluster transfer -H ldap://192.0.2.1 -W 2
-  roster cluster replace -H ldap://192.0.2.1 -W 3 65612";
+  roster cluster replace -H ldap://192.0.2.1 -W 3 65612
+  roster cluster verify -H ldap://192.0.2.1 -W";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -52,6 +54,7 @@ enum Action {
     Remove(Remove),
     Replace(Replace),
     Transfer(Transfer),
+    Verify(Verify),
 }
 
 /// Show the members of a cluster: role, term, and how far each is behind the leader.
@@ -108,6 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::Remove(options) => cluster_members::remove(options),
         Action::Replace(options) => cluster_members::replace(options),
         Action::Transfer(options) => cluster_members::transfer(options),
+        Action::Verify(options) => cluster_verify::verify(options),
     }
 }
 
