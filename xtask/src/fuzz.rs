@@ -17,6 +17,7 @@ const WITH_ROSTER: &[&str] = &[
     "bench_pattern",
     "bench_record",
     "cluster_change",
+    "cluster_comparison",
     "cluster_entry",
     "cluster_message",
     "cluster_vote",

@@ -205,6 +205,11 @@ impl LogHandle {
         Status { receives: self.copies.receives(), sends: self.copies.sends(), ..status }
     }
 
+    /// The last change that is visible here.
+    pub(crate) fn applied(&self) -> Lsn {
+        self.shared.progress.applied()
+    }
+
     /// The log fails, and stays so.
     pub(crate) fn fail(&self, reason: String) {
         self.shared.fail(reason);

@@ -50,6 +50,9 @@ pub struct Options {
     pub log_keep_bytes: u64,
     /// The most octets of copies that it sends in a second.
     pub copy_rate_bytes: u64,
+    /// The most octets in a second that a comparison of the data which is begun here reads on each
+    /// member.
+    pub verify_rate_bytes: u64,
     /// Who should lead as long as one of them can; empty: all alike.
     pub preferred: BTreeSet<u64>,
     /// A node that was leader goes on as that after a restart, in the same term. That loses
@@ -57,6 +60,9 @@ pub struct Options {
     #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
     pub restores_leader: bool,
 }
+
+/// The octets that a comparison of the data reads in a second on each member, by default.
+pub const VERIFY_RATE_BYTES: u64 = 32 << 20;
 
 /// How much of the log is kept for members that fall behind, by default, in bytes.
 pub const LOG_KEEP_BYTES: u64 = 1 << 30;
@@ -74,6 +80,7 @@ impl Options {
             seed,
             log_keep_bytes: LOG_KEEP_BYTES,
             copy_rate_bytes: COPY_RATE_BYTES,
+            verify_rate_bytes: VERIFY_RATE_BYTES,
             preferred: BTreeSet::new(),
             #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
             restores_leader: false,

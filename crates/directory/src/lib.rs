@@ -42,10 +42,13 @@ pub use config::join_tokens::{
 };
 pub use config::monitor_sources::{
     AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,
-    ClusterCopyState, ClusterMemberState, ClusterState, ClusterTeller, FigureEntry, Figures,
-    LogState, LogStates, SessionState, SessionTeller,
+    ClusterCopyState, ClusterMemberState, ClusterState, ClusterTeller, ClusterVerified,
+    FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller, Verifier, VerifyAsked,
 };
 pub use config::promotion::promote_joined;
+pub use config::verify::{
+    OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
+};
 pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;

@@ -159,7 +159,8 @@ fn a_member_with_a_lost_disk_rejoins_in_its_own_place_and_another_one_moves() {
     assert!(run.code != 0 && run.errors.contains("stop the process"), "{run:?}");
     three.kill();
     let settings = three.data.join("roster.toml");
-    let text = fs::read_to_string(&settings).unwrap() + "\n[limits]\nsize_limit_entries = 4321 # ours\n";
+    let text =
+        fs::read_to_string(&settings).unwrap() + "\n[limits]\nsize_limit_entries = 4321 # ours\n";
     fs::write(&settings, text).unwrap();
     fs::write(three.data.join("data.mdb"), "no data any more").unwrap();
     one.set_title("without the third");

@@ -4,7 +4,9 @@
 use ldap::message::Scope;
 use schema::{DnKey, Entry};
 
-use crate::config::monitor_sources::{ClusterCopyState, ClusterMemberState, ClusterState};
+use crate::config::monitor_sources::{
+    ClusterCopyState, ClusterMemberState, ClusterState, ClusterVerified,
+};
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::CLUSTER_MONITOR_DN;
 use crate::request::refusal::Refusal;
@@ -36,6 +38,9 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
     let sent = |it: &ClusterCopyState| format!("{} {} {}", it.member, it.bytes, it.of_bytes);
     let sent: Vec<String> = state.sends.iter().map(sent).collect();
     let received = |of: fn(&ClusterCopyState) -> u64| state.receives.as_ref().map(of);
+    let verified = |of: fn(&ClusterVerified) -> Option<u64>| {
+        state.verified.as_ref().and_then(of).map(|number| number.to_string())
+    };
     let unconfirmed = state.unconfirmed.iter().map(|(id, entries)| format!("{id} {entries}"));
     source
         .entry(CLUSTER_MONITOR_DN, &["top", "extensibleObject"])
@@ -63,6 +68,11 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-copy-bytes", received(|it| it.bytes).map(|it| it.to_string()))
         .values("roster-cluster-copy-of-bytes", received(|it| it.of_bytes).map(|it| it.to_string()))
         .values("roster-cluster-copy-sent-bytes", sent)
+        .values("roster-cluster-verify-running", verified(|it| Some(u64::from(it.is_running))))
+        .values("roster-cluster-verify-entries", verified(|it| Some(it.entries)))
+        .values("roster-cluster-verify-differing", verified(|it| Some(it.differing)))
+        .values("roster-cluster-verify-not-compared", verified(|it| Some(it.not_compared)))
+        .values("roster-cluster-verify-age-us", verified(|it| it.age_us))
         .value("roster-cluster-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-cluster-error", state.error)
         .done()

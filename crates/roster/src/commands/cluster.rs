@@ -1,5 +1,5 @@
-//! `roster cluster`: making a cluster out of a data directory, how a running one is doing, and
-//! changing who takes part in it.
+//! `roster cluster`: making a cluster out of a data directory, how a running one is doing,
+//! changing who takes part in it, and comparing what its members have stored.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use crate::cluster_status::ClusterView;
 use crate::commands::cluster_join::{self, Join, Rejoin, Token};
 use crate::commands::cluster_members::{self, Demote, Promote, Remove, Rename, Replace, Transfer};
 use crate::commands::cluster_recover::{self, Recover};
+use crate::commands::cluster_verify::{self, Verify};
 use crate::connect::{Login, ServerOptions, note_passed_over};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
@@ -41,7 +42,8 @@ Examples:
   roster cluster status --json -H ldapi://%2Fvar%2Flib%2Froster%2Fldapi
   roster cluster transfer -H ldap://192.0.2.1 -W 2
   roster cluster replace -H ldap://192.0.2.1 -W 3 65612
-  roster cluster recover --data ./data";
+  roster cluster recover --data ./data
+  roster cluster verify -H ldap://192.0.2.1 -W";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -57,6 +59,7 @@ enum Action {
     Rename(Rename),
     Rejoin(Rejoin),
     Recover(Recover),
+    Verify(Verify),
 }
 
 /// Show the members of a cluster: role, term, and how far each is behind the leader.
@@ -116,6 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::Rename(options) => cluster_members::rename(options),
         Action::Rejoin(options) => cluster_join::rejoin(options),
         Action::Recover(options) => cluster_recover::recover(options),
+        Action::Verify(options) => cluster_verify::verify(options),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct ClusterSettings {
     pub log_keep_bytes: u64,
     /// The most octets in a second of copies for members that fell behind further.
     pub copy_rate_bytes: u64,
+    /// The most octets in a second that a comparison of the data reads on each member.
+    pub verify_rate_bytes: u64,
     /// How long an update waits for whoever decides.
     pub write_wait: Duration,
     /// Whether clients are referred to whoever decides, instead of handing on what they ask for.

@@ -106,6 +106,16 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "cluster",
+        key: "verify_mib_per_second",
+        kind: Kind::number(1..=100_000, "MiB per second", |s, n| {
+            s.cluster.verify_rate_bytes = n << 20
+        }),
+        default: "32",
+        sentence: "The most that a comparison of the members' data which is begun on this server \
+                   reads in a second on each of them.",
+    },
+    Row {
+        section: "cluster",
         key: "write_wait_ms",
         kind: Kind::number(100..=60_000, "milliseconds", |s, n| {
             s.cluster.write_wait = Duration::from_millis(n)
