@@ -2,14 +2,14 @@
 //! answer checked.
 //!
 //! Start at `plan.rs`, what a run does, and `run.rs`, how it goes. `jobs` makes plans from texts,
-//! `profiles` those of published benchmarks, `replay` those of recorded days; `pattern`, `keys`, `request` and `work` make the
-//! requests, `crew` is who does it, `lane` drives the connections of a thread until `halt`, `wire`
-//! is one of them, `schedule` keeps a rate, `pace`
-//! one that changes, `answer` judges what comes back and `same` compares it
-//! with what came before, `tally` and `seconds` count it; `cost` and `process` read what the server
-//! spent, `hashes` why its binds were slow, `own` and `stalls` what the generator did and what its
-//! machine did to it, `live` and `summary` show a run, `agent` spreads it over processes, `record`
-//! keeps it, and `page` makes a page of records.
+//! `profiles` those of published benchmarks, `replay` those of recorded days; `pattern`, `keys`,
+//! `request` and `work` make the requests, `crew` is who does it, `lane` drives the connections of
+//! a thread until `halt`, `wire` is one of them, `schedule` keeps a rate, `pace` one that changes,
+//! `answer` judges what comes back and `same` compares it with what came before, `tally` and
+//! `seconds` count it; `cost` and `process` read what the server spent, `hashes` why its binds were
+//! slow, `own` and `stalls` what the generator did and what its machine did to it, `live` and
+//! `summary` show a run, `agent` spreads it over processes, `record` keeps it, and `page` makes a
+//! page of records.
 //!
 //! Invariant: an operation counts only if its answer was right; one wrong answer spoils the run.
 

@@ -26,8 +26,8 @@ use crate::failure::Failure;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerOptions {
-    /// A server: ldap://, ldaps:// or ldapi://; several may be given, separated by spaces or commas.
-    /// ldap:///dc=example,dc=com finds those of a domain in the DNS
+    /// A server: ldap://, ldaps:// or ldapi://; several may be given, separated by spaces or
+    /// commas. ldap:///dc=example,dc=com finds those of a domain in the DNS
     #[arg(
         short = 'H',
         long,

@@ -158,8 +158,9 @@ fn ten_seconds() -> String {
     for second in 0..10 {
         for number in 0..if second < 5 { 100 } else { 20 } {
             text.push_str(&format!(
-                "[2026-11-22T12:00:{second:02}.{number:06}Z] SEARCH conn=1 op={number} base=\"dc=x\" \
-                 scope=\"sub\" filter=\"(uid=somebody)\" attrs=\"cn\" result=0 nentries=1\n"
+                "[2026-11-22T12:00:{second:02}.{number:06}Z] SEARCH conn=1 op={number} \
+                 base=\"dc=x\" scope=\"sub\" filter=\"(uid=somebody)\" attrs=\"cn\" \
+                 result=0 nentries=1\n"
             ));
         }
     }

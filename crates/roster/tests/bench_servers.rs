@@ -78,7 +78,7 @@ fn connections_are_shared_out_evenly_among_servers() {
     let spent = |share: &ServerShare| share.spent.clone().unwrap();
     let cores: f64 = search.servers.iter().map(|share| spent(share).cores).sum();
     let all = search.cost.server.unwrap();
-    assert_eq!((all.source.as_str(), all.cores), ("monitor", cores));
+    assert!(all.source == "monitor" && (all.cores - cores).abs() < 1e-9, "{all:?} {cores}");
 
     // Of several streams with few connections each, those for binds counted.
     let mix = ["mixed", "--mix", "search=1,bind=1", "--mix-by", "clients", "-c", "6"];

@@ -1,8 +1,8 @@
 //! Runs as a page: one HTML file that holds all it needs, without a script.
 //!
 //! Start at [`page`]. `html!` escapes all text and closes every tag, `plot` draws, `number` writes
-//! numbers; `charts`, `results`, `parts`, `setting`, `beside` are the parts of the page, and `style.css` is
-//! how it looks.
+//! numbers; `charts`, `results`, `parts`, `setting`, `beside` are the parts of the page, and
+//! `style.css` is how it looks.
 //!
 //! Invariant: the page is the same for the same records, loads nothing, and runs nothing.
 

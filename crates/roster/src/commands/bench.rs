@@ -21,7 +21,8 @@ use crate::failure::{Exit, Failure};
 ///
 /// Every connection sends a request, waits for the response, and sends the next; or, with --rate,
 /// requests are sent when they are due. Every response is checked: its result code and, for a
-/// search, the number of entries. A run with a wrong response ends with exit code 1.
+/// search, the number of entries. A run with a wrong response ends with exit code 1. Several
+/// servers (-H 'ldap://a ldap://b') share the connections.
 ///
 /// In DNs, filters and values, brackets stand for values: [a-b] for a number from a to b (with as
 /// many digits as a, if a starts with 0), [digits:n] for n digits, [a,b,c] for one of these,

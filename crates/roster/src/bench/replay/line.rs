@@ -124,8 +124,15 @@ mod tests {
     #[test]
     fn the_forms_say_the_same() {
         let line = check(
-            r#"{"time":"2026-11-22T12:03:15.668744Z","kind":"search","conn":3,"base":"ou=\"x\"","scope":"sub","filter":"(&(uid=anna)(mail=*a*))","attributes":["cn","mail"],"code":0,"unindexed":true}"#,
-            r#"[2026-11-22T12:03:15.668744Z] SEARCH conn=3 base="ou=\"x\"" scope="sub" filter="(&(uid=anna)(mail=*a*))" attrs="cn mail" result=0 unindexed"#,
+            concat!(
+                r#"{"time":"2026-11-22T12:03:15.668744Z","kind":"search","conn":3,"#,
+                r#""base":"ou=\"x\"","scope":"sub","filter":"(&(uid=anna)(mail=*a*))","#,
+                r#""attributes":["cn","mail"],"code":0,"unindexed":true}"#
+            ),
+            concat!(
+                r#"[2026-11-22T12:03:15.668744Z] SEARCH conn=3 base="ou=\"x\"" scope="sub" "#,
+                r#"filter="(&(uid=anna)(mail=*a*))" attrs="cn mail" result=0 unindexed"#
+            ),
         );
         assert_eq!(line.time_us(), Ok(1_795_348_995_668_744));
         assert_eq!(line.attributes, ["cn", "mail"]);

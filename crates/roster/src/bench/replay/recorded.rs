@@ -212,7 +212,8 @@ mod tests {
 
     fn search(second: u64, filter: &str) -> String {
         format!(
-            "[2026-11-22T12:03:{second:02}.5Z] SEARCH base=\"dc=x\" scope=\"sub\" filter=\"{filter}\"\n"
+            "[2026-11-22T12:03:{second:02}.5Z] SEARCH base=\"dc=x\" scope=\"sub\" \
+             filter=\"{filter}\"\n"
         )
     }
 
@@ -250,6 +251,27 @@ mod tests {
         assert_eq!((read(&text).first_bad.len(), read(&text).bad_lines), (5, 9));
         let far = search(1, "(cn=a)") + &search(1, "(cn=a)").replace("2026-11-22", "2026-12-22");
         assert!(read(&far).first_bad[0].ends_with("ten days away from the others"));
+    }
+
+    #[test]
+    fn whatever_a_log_holds_each_line_is_counted_once() {
+        let json = concat!(
+            r#"{"time":"2026-11-22T12:03:01Z","kind":"search","base":"ou=\"x\",dc=x","#,
+            r#""scope":"one","filter":"(&(cn=a*b)(!(n>=5))(m:dn:1.2:=x))","attributes":["cn"]}"#
+        );
+        let compare = r#"[2026-11-22T12:03:01Z] COMPARE dn="cn=\"x\",dc=x" attr="cn" cut"#;
+        let text = format!("{json}\n{compare}\n{}", search(1, "(cn=a)")).into_bytes();
+        for at in 0..text.len() {
+            for octet in *b"\0\n\"\\{}[]()=*&:,+ \x7f\xc3\xff" {
+                let mut other = text.clone();
+                other[at] = octet;
+                let recorded = Recorded::read([("log", &other[..])]).unwrap();
+                let counted: u64 = recorded.shapes.iter().map(|shape| shape.1).sum();
+                let left_out: u64 = recorded.left_out.values().sum();
+                assert!(counted + left_out + recorded.bad_lines <= recorded.lines);
+                assert!((2..=4).contains(&recorded.lines));
+            }
+        }
     }
 
     #[test]

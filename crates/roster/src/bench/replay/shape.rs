@@ -126,9 +126,8 @@ impl SearchShape {
         let text = text.replace("{hidden}", "hidden");
         let filter = Filter::parse(&text).map_err(|_| "its filter is none")?;
         let mut values = 0;
-        let filter = match FilterShape::of(&filter, &mut values) {
-            Some(filter) => filter,
-            None => return Ok(Fate::LeftOut("searches with rules for all attributes")),
+        let Some(filter) = FilterShape::of(&filter, &mut values) else {
+            return Ok(Fate::LeftOut("searches with rules for all attributes"));
         };
         if values + 1 > VARIABLES_MAX || line.attributes.len() > ATTRIBUTES_MAX {
             return Ok(Fate::LeftOut("searches with more values than can be drawn"));

@@ -36,13 +36,14 @@ pub(super) struct Common {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=36_000))]
     warmup: Option<u32>,
 
-    /// Before anything is measured, read as the load does for this long, in seconds: caches are then
-    /// as they are at work. Nothing is written
+    /// Before anything is measured, read as the load does for this long, in seconds: caches are
+    /// then as they are at work. Nothing is written
     #[arg(long, alias = "priming", value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(0..=36_000))]
     pub(super) prime: Option<u32>,
 
-    /// After that, ask nothing for this long, in seconds: it shows what the servers do by themselves
+    /// After that, ask nothing for this long, in seconds: it shows what the servers do by
+    /// themselves
     #[arg(long, value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(0..=36_000))]
     pub(super) null: Option<u32>,
