@@ -94,7 +94,7 @@ impl Shared {
     /// Gives up purged segments, oldest first, while more than `keep_bytes` of them are kept.
     pub(crate) fn give_up(&self) -> Result<(), JournalError> {
         let keep_bytes = self.files.options.keep_bytes;
-        self.files.recycle(|| {
+        let take = || {
             let mut state = self.state();
             let needed_from = state.needed_from;
             let is_purged = |segment: &&Arc<Segment>| segment.sequence() < needed_from;
@@ -108,10 +108,12 @@ impl Shared {
                 kept -= segment.opened.len;
                 count += 1;
             }
-            let gone = state.segments.drain(..count).collect();
-            state.forget_runs();
-            gone
-        })
+            state.segments.drain(..count).collect()
+        };
+        let put_back = |rest: Vec<Arc<Segment>>| drop(self.state().segments.splice(..0, rest));
+        let given_up = self.files.recycle(take, put_back);
+        self.state().forget_runs();
+        given_up
     }
 
     /// The last index before the newest segments that take `bytes` together, or more by one

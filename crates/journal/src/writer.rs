@@ -677,7 +677,8 @@ impl Writer {
         self.put(None)
             .and_then(|_| self.sync())
             .map_err(|error| self.shared.poison(error.to_string()))?;
-        self.shared.files.recycle(|| old)
+        // Those that stay are of no log: they go when the journal is opened.
+        self.shared.files.recycle(|| old, drop)
     }
 }
 

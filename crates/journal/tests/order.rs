@@ -7,7 +7,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use journal::simulated::{Fault, SimDisk};
-use journal::{Appended, Disk, Durability, Journal, JournalError, JournalOptions, JournalPosition};
+use journal::{
+    Appended, Disk, Durability, Journal, JournalError, JournalOptions, JournalPosition, copy,
+};
 
 const BLOCK: u64 = 4096;
 /// Images of one disk as power cuts may leave it.
@@ -177,4 +179,36 @@ fn segments_are_not_given_up_before_the_purge_of_them_is_durable() {
         check_images(&disk, last, None);
     });
     assert_eq!(journal.status().segments, 1);
+}
+
+#[test]
+fn a_segment_that_cannot_be_removed_is_the_next_to_be() {
+    let disk = SimDisk::new(1);
+    let journal = create(&disk, FULL);
+    for index in FULL + 1..=FULL * 4 {
+        journal.append_wait(entry(index), Durability::Synced).unwrap();
+    }
+    {
+        // Nothing is removed yet; the purge has its record, and the next segment is made.
+        let _hold = copy::hold(&disk).unwrap();
+        journal.purge(FULL * 4).unwrap();
+        wait_for(&disk, &name(journal.status().segments + 1));
+        while disk.has_unsynced_names() {
+            std::thread::yield_now();
+        }
+    }
+    // The first, and then the second of those that are left.
+    for skip in 0..2 {
+        disk.fail(Fault::Names, skip, 1, ErrorKind::Other);
+        assert!(journal.purge(1).is_err());
+        let report = Journal::verify(&disk, &options(), &mut |_, _| ());
+        assert!(report.is_sound(), "{report:?}");
+        let names = disk.list().unwrap();
+        let kept = (1..).find(|segment| names.contains(&name(*segment)));
+        assert_eq!(kept, Some(1 + skip));
+    }
+    journal.purge(1).unwrap();
+    assert_eq!(journal.status().segments, 1);
+    let names = disk.list().unwrap();
+    assert_eq!(names.iter().filter(|name| name.ends_with(".journal")).count(), 2);
 }
