@@ -12,8 +12,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
+use client::SearchFor;
 use common::{command, roster};
-use ldap::message::ModifyOperation;
+use ldap::filter::Filter;
+use ldap::message::{ModifyOperation, Scope};
 use machine::{Machine, first, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -127,6 +129,21 @@ fn one_server_becomes_three() {
     wait_for("all have it", || {
         let all = [&one, &two, &three].map(Machine::title);
         all.iter().all(|title| title.as_deref() == Some("through the third")).then_some(())
+    });
+    // Under the names that scripts for OpenDJ ask for.
+    let asked = SearchFor {
+        scope: Scope::One,
+        attributes: &["ds-mon-status", "missing-changes", "ds-mon-current-delay"],
+        ..SearchFor::below("cn=replication,cn=monitor", Filter::Present("objectClass"))
+    };
+    wait_for("all are as they should be", || {
+        let found = three.connect()?.search(&asked).ok()?;
+        let is_well = |entry: &client::FoundEntry| {
+            entry.text("ds-mon-status") == Some("Normal")
+                && entry.text("missing-changes") == Some("0")
+                && entry.text("ds-mon-current-delay") == Some("0")
+        };
+        (found.entries.len() == 3 && found.entries.iter().all(is_well)).then_some(())
     });
     // The one that was alone is not needed any more.
     one.kill();
