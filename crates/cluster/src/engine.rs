@@ -132,7 +132,7 @@ where
     let acknowledger = Runtime::spawn(acknowledger.run());
     let members = Members { commands: commands.clone(), metrics: raft.metrics() };
     let preferred = options.preferred.clone();
-    let watchdog = Watchdog::new(options.id, preferred, options.failover_after, Instant::now());
+    let watchdog = Watchdog::new(options.id, preferred, options.silence_max, Instant::now());
     let driver = Driver {
         raft: raft.clone(),
         metrics: raft.metrics(),

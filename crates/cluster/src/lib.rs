@@ -44,8 +44,9 @@ pub use entry::arbitrary;
 pub use listing::numbers as member_numbers;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::{Engine, RaftMachine};
+pub use memberships::{KnownMember, known_members};
 pub use options::{
-    FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VERIFY_RATE_BYTES, VOTERS_MAX,
+    LOG_KEEP_BYTES, OUTCOME_WAIT, Options, SILENCE_MAX, VERIFY_RATE_BYTES, VOTERS_MAX,
 };
 pub use receiver::MemberReceiver;
 pub use service::{

@@ -38,7 +38,7 @@ pub use config::change_members::{
 };
 pub use config::join::{JoinAnswer, JoinRequest, OID as JOIN};
 pub use config::join_tokens::{
-    ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinToken, hex, octets as octets_of_hex,
+    ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinPart, JoinToken, hex, octets as octets_of_hex,
 };
 pub use config::monitor_sources::{
     AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,

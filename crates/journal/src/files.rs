@@ -56,29 +56,27 @@ impl Files {
         Opened::open(&*self.disk, self.options.id, sequence)
     }
 
-    /// Gives up segments, unless somebody holds the journal; `take` says which, under the lock.
+    /// Gives up segments, unless somebody holds the journal; `take` says which, under the lock,
+    /// oldest first. `put_back` gets those that are still there when one cannot be removed.
     pub(crate) fn recycle(
         &self,
         take: impl FnOnce() -> Vec<Arc<Segment>>,
+        put_back: impl FnOnce(Vec<Arc<Segment>>),
     ) -> Result<(), JournalError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |error: std::io::Error| JournalError::io("removing old segments", &error);
         let Some(_alone) = self.disk.lock(HOLD_FILE, LockKind::Exclusive).map_err(failed)? else {
             return Ok(());
         };
-        let gone = take();
+        let mut gone = take();
         let mut kept = spare.clone();
-        for segment in &gone {
-            let name = &segment.opened.name;
-            // Somebody may still be reading it; and an unusually large one is not kept.
-            let is_free =
-                Arc::strong_count(segment) == 1 && segment.opened.len == self.options.segment_bytes;
-            if kept.is_none() && is_free {
-                let to = format!("{:020}{SPARE_SUFFIX}", segment.sequence());
-                self.disk.rename(name, &to).map_err(failed)?;
-                kept = Some(to);
-            } else {
-                self.disk.remove(name).map_err(failed)?;
+        let mut outcome = Ok(());
+        // In order and to the first failure: what is missing before others looks like a loss.
+        for (at, segment) in gone.iter().enumerate() {
+            outcome = self.remove(segment, &mut kept);
+            if outcome.is_err() {
+                put_back(gone.split_off(at));
+                break;
             }
         }
         if !gone.is_empty() {
@@ -86,6 +84,21 @@ impl Files {
         }
         // Not before its old name is gone for good.
         *spare = kept;
+        outcome.map_err(failed)
+    }
+
+    /// Takes the name of a segment from its file, which is kept to be used again if none is.
+    fn remove(&self, segment: &Arc<Segment>, kept: &mut Option<String>) -> std::io::Result<()> {
+        let name = &segment.opened.name;
+        // Somebody may still be reading it; and an unusually large one is not kept.
+        let is_free =
+            Arc::strong_count(segment) == 1 && segment.opened.len == self.options.segment_bytes;
+        if kept.is_some() || !is_free {
+            return self.disk.remove(name);
+        }
+        let to = format!("{:020}{SPARE_SUFFIX}", segment.sequence());
+        self.disk.rename(name, &to)?;
+        *kept = Some(to);
         Ok(())
     }
 

@@ -122,13 +122,14 @@ impl Journal {
         let loaded = load(&*disk, options.id, Reach::Needed, &mut |_, _| ())?;
         let Loaded { log, segments, mut prepared, mut leftovers, tail, torn, .. } = loaded;
         leftovers.extend(prepared.drain(1.min(prepared.len())..).map(|opened| opened.name));
-        let files = Files::new(disk, options);
-        files.clean(&leftovers)?;
-        // What was written and not synced before the process ended is readable: now it lasts.
+        // What was written and not synced before the process ended is readable: now it lasts. Not
+        // before that are files removed, of which only this may say that they are of no use.
         if let Some(active) = segments.last() {
             let name = &active.opened.name;
             active.opened.file.sync().map_err(|error| JournalError::io(name, &error))?;
         }
+        let files = Files::new(disk, options);
+        files.clean(&leftovers)?;
         let last = log.last.map_or(log.next, |last| last.index + 1);
         let report = OpenReport {
             entries: last.saturating_sub(log.needed()),
@@ -249,7 +250,8 @@ impl Journal {
 
     /// Voids the entries behind `after`, durably; others take their indexes.
     ///
-    /// `after` is an entry, or the index before the first; what is purged cannot be voided.
+    /// `after` is an entry, or the index before the first; what is purged cannot be voided. Where
+    /// nothing is behind `after`, nothing is done: what was only written before is not synced.
     pub fn truncate_suffix(&self, after: u64) -> Result<(), JournalError> {
         let (log, first) = {
             let state = self.shared.state();

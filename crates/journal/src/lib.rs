@@ -35,8 +35,9 @@ pub use self::journal::{Done, Journal, JournalStatus};
 pub use disk::{Disk, DiskFile, FileDisk, Lock, LockKind, LockedFile};
 pub use error::{Damage, JournalError};
 pub use options::{
-    Appended, Durability, JournalOptions, JournalPosition, KEEP_BYTES_DEFAULT, LogEntry,
-    OpenReport, RECORD_MAX_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, TornTail, VOTE_MAX_BYTES,
+    Appended, Durability, JournalOptions, JournalPosition, KEEP_BYTES_DEFAULT, LAZY_SYNC_DEFAULT,
+    LogEntry, OpenReport, RECORD_MAX_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, TornTail,
+    VOTE_MAX_BYTES,
 };
 pub use read::Entries;
 pub use salvage::{Salvaged, salvage};

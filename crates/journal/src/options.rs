@@ -1,6 +1,7 @@
 //! The small types of the interface: options, places, entries, what opening found.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Damage;
 
@@ -13,6 +14,9 @@ pub const RECORD_MAX_BYTES_DEFAULT: u32 = 16 * 1024 * 1024;
 /// Largest saved vote, in bytes.
 pub const VOTE_MAX_BYTES: usize = 1024;
 
+/// After so long what was only written is synced.
+pub const LAZY_SYNC_DEFAULT: Duration = Duration::from_millis(1000);
+
 /// How a journal is kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JournalOptions {
@@ -22,6 +26,9 @@ pub struct JournalOptions {
     pub keep_bytes: u64,
     /// Largest payload of one entry, in bytes.
     pub record_max_bytes: u32,
+    /// After so long what was only written is synced; and after as long again without work it is
+    /// noted that all is synced.
+    pub lazy_sync: Duration,
     /// Whose journal it is; a segment of another store is refused.
     pub id: [u8; 16],
 }
@@ -33,6 +40,7 @@ impl JournalOptions {
             segment_bytes: SEGMENT_BYTES_DEFAULT,
             keep_bytes: KEEP_BYTES_DEFAULT,
             record_max_bytes: RECORD_MAX_BYTES_DEFAULT,
+            lazy_sync: LAZY_SYNC_DEFAULT,
             id,
         }
     }
@@ -74,7 +82,8 @@ pub enum Durability {
     Synced,
     /// In the system's memory: survives the end of this process, not a power cut.
     ///
-    /// It is synced with the next append that asks for it, or after about a second.
+    /// It is synced with the next append that asks for it, or after
+    /// [`JournalOptions::lazy_sync`].
     Written,
 }
 

@@ -25,6 +25,9 @@ pub(crate) struct State {
     pub(crate) durable: Option<JournalPosition>,
     /// Oldest first; the last one is being written.
     pub(crate) segments: Vec<Arc<Segment>>,
+    /// Where recovery would begin after a power cut now: the sequence of a segment. What is only
+    /// written may say that those from it on are not needed, and may be lost.
+    pub(crate) needed_from: u64,
     pub(crate) is_full: bool,
 }
 
@@ -55,8 +58,8 @@ impl Counters {
 
 impl Shared {
     pub(crate) fn new(files: Files, log: Log, segments: Vec<Arc<Segment>>) -> Self {
-        let durable = log.last;
-        let state = State { log, durable, segments, is_full: false };
+        let mut state = State { log, durable: None, segments, needed_from: 0, is_full: false };
+        state.synced();
         Self {
             files,
             state: Mutex::new(state),
@@ -91,23 +94,26 @@ impl Shared {
     /// Gives up purged segments, oldest first, while more than `keep_bytes` of them are kept.
     pub(crate) fn give_up(&self) -> Result<(), JournalError> {
         let keep_bytes = self.files.options.keep_bytes;
-        self.files.recycle(|| {
+        let take = || {
             let mut state = self.state();
-            let needed = locate(&state.log, &state.segments, state.log.needed()).unwrap_or(0);
-            let purged = state.segments.iter().take(needed);
-            let mut kept: u64 = purged.map(|segment| segment.opened.len).sum();
+            let needed_from = state.needed_from;
+            let is_purged = |segment: &&Arc<Segment>| segment.sequence() < needed_from;
+            let purged = || state.segments.iter().take_while(is_purged);
+            let mut kept: u64 = purged().map(|segment| segment.opened.len).sum();
             let mut count = 0;
-            for segment in state.segments.iter().take(needed) {
+            for segment in purged() {
                 if kept <= keep_bytes {
                     break;
                 }
                 kept -= segment.opened.len;
                 count += 1;
             }
-            let gone = state.segments.drain(..count).collect();
-            state.forget_runs();
-            gone
-        })
+            state.segments.drain(..count).collect()
+        };
+        let put_back = |rest: Vec<Arc<Segment>>| drop(self.state().segments.splice(..0, rest));
+        let given_up = self.files.recycle(take, put_back);
+        self.state().forget_runs();
+        given_up
     }
 
     /// The last index before the newest segments that take `bytes` together, or more by one
@@ -149,6 +155,15 @@ impl Shared {
 }
 
 impl State {
+    /// Notes that all that was written is durable.
+    pub(crate) fn synced(&mut self) {
+        self.durable = self.log.last;
+        let needed = locate(&self.log, &self.segments, self.log.needed());
+        if let Some(segment) = needed.and_then(|at| self.segments.get(at)) {
+            self.needed_from = segment.sequence();
+        }
+    }
+
     /// Forgets the runs of entries whose segments are gone.
     pub(crate) fn forget_runs(&mut self) {
         let first = first_readable(&self.log, &self.segments);

@@ -1,15 +1,22 @@
 //! A disk in memory that loses, tears and refuses: for tests, of this crate and of others.
 //!
-//! What it does depends on its seed and on the calls alone. [`SimDisk::crash`] gives the disk as
+//! What it does depends on its seed and on the calls alone; [`SimDisk::disturb`] makes the threads
+//! that call it meet in other orders. [`SimDisk::crash`] gives the disk as
 //! a power cut may leave it: of what was not synced any subset of blocks is there, others are
 //! as before or hold anything at all; of creations, renames and removals that were not synced
 //! any prefix. [`SimDisk::kill`] gives it as the end of the process leaves it.
 
+mod trace;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::{Disk, DiskFile, Lock, LockKind};
+use trace::Trace;
 
 /// The unit that is written whole or not at all, in bytes.
 pub const SIM_BLOCK_BYTES: u64 = 512;
@@ -24,6 +31,8 @@ pub struct SimDisk {
 struct SimShared {
     state: Mutex<SimState>,
     changed: Condvar,
+    /// What the next call draws its pause from; 0 for none.
+    unrest: AtomicU64,
 }
 
 /// An operation that can fail.
@@ -68,8 +77,11 @@ struct SimState {
     operations: u64,
     syncs: u64,
     is_holding_syncs: bool,
+    /// The file by this name has its syncs held.
+    held_file: Option<String>,
     waiting_syncs: u64,
     locks: BTreeMap<String, Vec<LockKind>>,
+    trace: Trace,
 }
 
 #[derive(Clone, Debug)]
@@ -107,13 +119,15 @@ impl SimDisk {
         let mut names = state.synced_names.clone();
         let changes = state.pending.len() as u64;
         let kept = state.random(changes + 1) as usize;
+        state.trace.note(format_args!("power cut: {kept} of {changes} changes of names kept"));
         state.pending.iter().take(kept).for_each(|change| change.apply(&mut names));
         let mut after = SimState { next_file: state.next_file, ..SimState::default() };
         after.chance = state.random(u64::MAX) | 1;
-        for file in names.values() {
+        for (name, file) in &names {
             let lost = state.files.get(file).cloned().unwrap_or_default();
-            after.files.insert(*file, lost.after_crash(&mut state));
+            after.files.insert(*file, lost.after_crash(name, &mut state));
         }
+        after.trace = state.trace.clone();
         after.synced_names.clone_from(&names);
         after.names = names;
         Self::of(after)
@@ -121,7 +135,8 @@ impl SimDisk {
 
     /// The disk as the end of the process leaves it: all that was written, locks released.
     pub fn kill(&self) -> Self {
-        let state = self.state();
+        let mut state = self.state();
+        state.trace.note(format_args!("the process is killed"));
         Self::of(SimState {
             chance: state.chance | 1,
             files: state.files.clone(),
@@ -129,6 +144,7 @@ impl SimDisk {
             names: state.names.clone(),
             synced_names: state.synced_names.clone(),
             pending: state.pending.clone(),
+            trace: state.trace.clone(),
             ..SimState::default()
         })
     }
@@ -162,6 +178,11 @@ impl SimDisk {
         self.state().used()
     }
 
+    /// Whether a power cut may take back creations, renames or removals.
+    pub fn has_unsynced_names(&self) -> bool {
+        !self.state().pending.is_empty()
+    }
+
     /// After `operations` more that change something, the power is off: all others fail.
     pub fn cut_power_after(&self, operations: u64) {
         self.state().power_left = Some(operations);
@@ -177,9 +198,40 @@ impl SimDisk {
         self.state().syncs
     }
 
+    /// From now on a call waits for a moment now and then, as `seed` says (other than 0): threads
+    /// meet in orders that they seldom meet in by themselves.
+    pub fn disturb(&self, seed: u64) {
+        self.shared.unrest.store(seed, Ordering::Relaxed);
+    }
+
+    /// What is on the disk, and what was done to it lately: to explain a failure.
+    pub fn report(&self) -> String {
+        let state = self.state();
+        let mut report = String::new();
+        for (name, file) in &state.names {
+            let (len, dirty) = state.files.get(file).map_or((0, Vec::new()), |held| {
+                (held.len, held.dirty.keys().copied().collect::<Vec<_>>())
+            });
+            let is_synced = state.synced_names.get(name) == Some(file);
+            let _ = writeln!(
+                report,
+                "  {name} is file {file} (durably: {is_synced}), {len} bytes, dirty blocks {dirty:?}"
+            );
+        }
+        let _ = writeln!(report, "  pending {:?}", state.pending);
+        let _ = write!(report, "{}", state.trace);
+        report
+    }
+
     /// Lets syncs wait until it is called with `false`.
     pub fn hold_syncs(&self, is_holding: bool) {
         self.state().is_holding_syncs = is_holding;
+        self.shared.changed.notify_all();
+    }
+
+    /// Lets syncs of the file with this name wait until another or none is named.
+    pub fn hold_syncs_of(&self, name: Option<&str>) {
+        self.state().held_file = name.map(str::to_owned);
         self.shared.changed.notify_all();
     }
 
@@ -233,10 +285,29 @@ impl SimDisk {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets other threads go first, now and then.
+    #[allow(clippy::disallowed_methods, reason = "that time passes is all it is for")]
+    fn pause(&self) {
+        let unrest = &self.shared.unrest;
+        if unrest.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let drawn = mixed(unrest.fetch_add(GOLDEN, Ordering::Relaxed));
+        match drawn % 16 {
+            0..8 => {}
+            8..12 => std::thread::yield_now(),
+            12..15 => std::thread::sleep(Duration::from_micros((drawn >> 8) % 50)),
+            _ => std::thread::sleep(Duration::from_micros((drawn >> 8) % 1000)),
+        }
+    }
+
     /// Changes names; a failure leaves them.
     fn change(&self, change: NameChange) -> io::Result<()> {
+        self.pause();
         let mut state = self.state();
-        state.operate(Fault::Names)?;
+        let operated = state.operate(Fault::Names);
+        state.trace.outcome(format_args!("{change:?}"), &operated);
+        operated?;
         let known = match &change {
             NameChange::Set(..) => true,
             NameChange::Rename(name, _) | NameChange::Remove(name) => {
@@ -273,12 +344,15 @@ impl NameChange {
 impl SimState {
     /// A number below `bound`.
     fn random(&mut self, bound: u64) -> u64 {
-        // splitmix64
-        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.chance;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
+        self.chance = self.chance.wrapping_add(GOLDEN);
+        mixed(self.chance) % bound.max(1)
+    }
+
+    /// Notes what came of an operation on a file.
+    fn note<T>(&mut self, number: u64, what: std::fmt::Arguments<'_>, outcome: &io::Result<T>) {
+        let name = self.names.iter().find(|(_, file)| **file == number).map(|(name, _)| name);
+        let name = name.map_or("without a name", String::as_str);
+        self.trace.outcome(format_args!("file {number} ({name}): {what}"), outcome);
     }
 
     /// Counts an operation, and fails it when that was planned.
@@ -301,6 +375,11 @@ impl SimState {
             }
         }
         Ok(())
+    }
+
+    fn holds_sync(&self, file: u64) -> bool {
+        let held = self.held_file.as_ref().and_then(|name| self.names.get(name));
+        self.is_holding_syncs || held == Some(&file)
     }
 
     fn used(&self) -> u64 {
@@ -397,41 +476,55 @@ impl SimFile {
     }
 
     /// What a failed sync leaves: what a power cut would, and the system shows what was written.
-    fn after_failed_sync(self, state: &mut SimState) -> Self {
+    fn after_failed_sync(self, name: &str, state: &mut SimState) -> Self {
         let (len, mut stale) = (self.len, self.stale.clone());
         let written = |number: &u64| (*number, self.blocks.get(number).cloned());
         stale.extend(self.dirty.keys().map(written));
-        Self { len, stale, ..self.after_crash(state) }
+        Self { len, stale, ..self.after_crash(name, state) }
     }
 
     /// What a power cut leaves: each block not synced old, new or anything.
-    fn after_crash(mut self, state: &mut SimState) -> Self {
+    fn after_crash(mut self, name: &str, state: &mut SimState) -> Self {
         self.stale.clear();
+        let mut fates = String::new();
         for (number, before) in std::mem::take(&mut self.dirty) {
-            match state.random(16) {
-                0..8 => {}
+            let fate = match state.random(16) {
+                0..8 => "new",
                 15 => {
                     let mut block = empty_block();
                     block.fill_with(|| state.random(256) as u8);
                     self.blocks.insert(number, block);
+                    "torn"
                 }
-                _ => match before {
-                    Some(block) => {
-                        self.blocks.insert(number, block);
-                    }
-                    None => {
-                        self.blocks.remove(&number);
-                    }
-                },
-            }
+                _ => {
+                    match before {
+                        Some(block) => self.blocks.insert(number, block),
+                        None => self.blocks.remove(&number),
+                    };
+                    "old"
+                }
+            };
+            let _ = write!(fates, " {number} {fate}");
         }
         if state.random(2) == 0 {
             self.cut(self.synced_len);
             self.dirty.clear();
         }
         self.synced_len = self.len;
+        state.trace.note(format_args!("of {name} there are {} bytes; blocks:{fates}", self.len));
         self
     }
+}
+
+/// The step of splitmix64.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What splitmix64 makes of its state.
+fn mixed(state: u64) -> u64 {
+    let mut mixed = state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 fn empty_block() -> Block {
@@ -440,6 +533,7 @@ fn empty_block() -> Block {
 
 impl Disk for SimDisk {
     fn list(&self) -> io::Result<Vec<String>> {
+        self.pause();
         let mut state = self.state();
         state.operate(Fault::Read)?;
         Ok(state.names.keys().cloned().collect())
@@ -468,8 +562,11 @@ impl Disk for SimDisk {
     }
 
     fn sync_names(&self) -> io::Result<()> {
+        self.pause();
         let mut state = self.state();
-        state.operate(Fault::Names)?;
+        let operated = state.operate(Fault::Names);
+        state.trace.outcome(format_args!("sync of names"), &operated);
+        operated?;
         state.pending.clear();
         state.synced_names = state.names.clone();
         Ok(())
@@ -518,12 +615,14 @@ impl OpenFile {
 
 impl DiskFile for OpenFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
+        self.disk.pause();
         let mut state = self.disk.state();
         state.operate(Fault::Read)?;
         self.file(&mut state, |file| file.read(buf, at))
     }
 
     fn write_at(&self, data: &[u8], at: u64) -> io::Result<()> {
+        self.disk.pause();
         let mut state = self.disk.state();
         let more = {
             let len = self.file(&mut state, |file| file.len)?;
@@ -536,25 +635,32 @@ impl DiskFile for OpenFile {
             Err(_) if state.power_left != Some(0) => state.random(data.len() as u64),
             Err(_) => 0,
         };
+        let what = format_args!("write at {at} {written} of {} bytes", data.len());
+        state.note(self.number, what, &outcome);
         let data = data.get(..written as usize).unwrap_or_default();
         self.file(&mut state, |file| file.write(data, at))?;
         outcome
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.disk.pause();
         let mut state = self.disk.state();
-        state.waiting_syncs += 1;
+        // Counted while they wait, or whoever waits for one takes another that passes for it.
+        let is_held = state.holds_sync(self.number);
+        state.waiting_syncs += u64::from(is_held);
         self.disk.shared.changed.notify_all();
-        while state.is_holding_syncs {
+        while state.holds_sync(self.number) {
             let changed = &self.disk.shared.changed;
             state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.waiting_syncs -= 1;
-        if let Err(error) = state.operate(Fault::Sync) {
+        state.waiting_syncs -= u64::from(is_held);
+        let operated = state.operate(Fault::Sync);
+        state.note(self.number, format_args!("sync"), &operated);
+        if let Err(error) = operated {
             // The worst of worlds: the blocks that failed count as clean, and some are there.
             if state.power_left != Some(0) {
                 let file = self.file(&mut state, |file| file.clone())?;
-                let file = file.after_failed_sync(&mut state);
+                let file = file.after_failed_sync("it", &mut state);
                 state.files.insert(self.number, file);
             }
             return Err(error);
@@ -569,16 +675,21 @@ impl DiskFile for OpenFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
+        self.disk.pause();
         let mut state = self.disk.state();
         let more = len.saturating_sub(self.file(&mut state, |file| file.len)?);
-        state.has_space(more)?;
-        state.operate(Fault::Allocate)?;
+        let outcome = state.has_space(more).and_then(|()| state.operate(Fault::Allocate));
+        state.note(self.number, format_args!("allocate {len}"), &outcome);
+        outcome?;
         self.file(&mut state, |file| file.len = file.len.max(len))
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
+        self.disk.pause();
         let mut state = self.disk.state();
-        state.operate(Fault::Write)?;
+        let operated = state.operate(Fault::Write);
+        state.note(self.number, format_args!("truncate to {len}"), &operated);
+        operated?;
         self.file(&mut state, |file| file.cut(len))
     }
 

@@ -25,8 +25,6 @@ use crate::{Appended, Done, Durability, JournalError, JournalPosition};
 const GROUP_BYTES: u64 = 4 * 1024 * 1024;
 /// Largest single append, in bytes.
 pub(crate) const APPEND_MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// What was only written is synced after this time.
-const LAZY_SYNC: Duration = Duration::from_millis(1000);
 
 /// What the journal's thread is asked to do.
 pub(crate) enum Command {
@@ -223,7 +221,7 @@ impl Writer {
             let received = if is_idle || self.shared.check().is_err() {
                 self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                self.commands.recv_timeout(LAZY_SYNC)
+                self.commands.recv_timeout(self.shared.files.options.lazy_sync)
             };
             match received {
                 Ok(command) => self.queue.push_back(command),
@@ -319,7 +317,7 @@ impl Writer {
             return;
         }
         let since = *self.unsynced_since.get_or_insert_with(now);
-        if since.elapsed() >= LAZY_SYNC {
+        if since.elapsed() >= self.shared.files.options.lazy_sync {
             // Whoever writes next hears of a failure.
             let _ = self.sync();
         }
@@ -637,8 +635,7 @@ impl Writer {
         self.shared.counters.synced(begin.elapsed());
         self.tail.durable = self.tail.end;
         self.unsynced_since = None;
-        let mut state = self.shared.state();
-        state.durable = state.log.last;
+        self.shared.state().synced();
         Ok(())
     }
 
@@ -659,7 +656,13 @@ impl Writer {
 
     /// Begins a new log in the next segment; those before it are not of it.
     fn reset(&mut self, first: u64, purged: Option<JournalPosition>) -> Result<(), JournalError> {
+        // Until the new log is durable a power cut finds its segment without a group, and the one
+        // made ahead: a third, which this one would be, is taken for a loss.
+        if self.tail.end == BLOCK_BYTES {
+            self.single(Kind::Mark, JournalPosition::default(), &[])?;
+        }
         let next = self.next_segment(0)?;
+        self.sync()?;
         let vote = self.shared.state().log.vote.clone();
         let log = Log { vote, purged, ..Log::new(first, next.stream.sequence) };
         self.committed = None;
@@ -674,7 +677,8 @@ impl Writer {
         self.put(None)
             .and_then(|_| self.sync())
             .map_err(|error| self.shared.poison(error.to_string()))?;
-        self.shared.files.recycle(|| old)
+        // Those that stay are of no log: they go when the journal is opened.
+        self.shared.files.recycle(|| old, drop)
     }
 }
 

@@ -174,20 +174,7 @@ impl Run {
                 Step::Append(entries, durability) => {
                     self.appends(journal, entries, durability, is_kill, now)
                 }
-                step => {
-                    let outcome = control(journal, &step);
-                    self.open.push(step);
-                    match &outcome {
-                        Ok(()) => self.acknowledge(self.open.len()),
-                        Err(JournalError::Poisoned { .. }) => {}
-                        // It stands when only the removing of files failed.
-                        Err(_) if stands(journal, self.open.last()) => {
-                            self.acknowledge(self.open.len());
-                        }
-                        Err(_) => drop(self.open.pop()),
-                    }
-                    outcome
-                }
+                step => self.controls(journal, step),
             };
             match outcome {
                 Err(JournalError::Poisoned { .. }) => return,
@@ -196,6 +183,26 @@ impl Run {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    /// Does what is written and synced on its own.
+    fn controls(&mut self, journal: &Journal, step: Step) -> Result<(), JournalError> {
+        let mut before = self.held.clone();
+        self.open.iter().for_each(|step| before.apply(step));
+        let outcome = control(journal, &step);
+        // What voids nothing is neither written nor synced, and says nothing of what was before.
+        if matches!(step, Step::Truncate(after) if after + 1 == before.next) {
+            return outcome;
+        }
+        self.open.push(step);
+        match &outcome {
+            Ok(()) => self.acknowledge(self.open.len()),
+            Err(JournalError::Poisoned { .. }) => {}
+            // It stands when only the removing of files failed.
+            Err(_) if stands(journal, self.open.last()) => self.acknowledge(self.open.len()),
+            Err(_) => drop(self.open.pop()),
+        }
+        outcome
     }
 
     /// Appends, often several at once without waiting for each; then takes the answers.
@@ -306,20 +313,27 @@ fn control(journal: &Journal, step: &Step) -> Result<(), JournalError> {
     }
 }
 
-/// Six rounds of steps and crashes; the number of torn tails.
-fn check_seed(seed: u64) -> u64 {
+/// An empty journal on a disk of its own.
+fn begin(seed: u64) -> (Run, SimDisk, Journal) {
     let mut chance = Chance(seed);
     let options = JournalOptions {
         segment_bytes: BLOCK * (6 + chance.below(20)),
         keep_bytes: chance.below(3) * 20 * BLOCK,
         ..JournalOptions::new(ID)
     };
-    let mut disk = SimDisk::new(seed);
+    let disk = SimDisk::new(seed);
     let arc: Arc<dyn Disk> = Arc::new(disk.clone());
-    let mut journal = Journal::create(arc, options.clone(), 1).unwrap();
+    let journal = Journal::create(arc, options.clone(), 1).unwrap();
     let held = Model { next: 1, ..Model::default() };
     let waits = seed % 2 == 1;
-    let mut run = Run { chance, options, held, open: Vec::new(), stamp: 0, waits, torn: 0 };
+    let run = Run { chance, options, held, open: Vec::new(), stamp: 0, waits, torn: 0 };
+    (run, disk, journal)
+}
+
+/// Six rounds of steps and crashes; the number of torn tails.
+fn check_seed(seed: u64) -> u64 {
+    let (mut run, mut disk, mut journal) = begin(seed);
+    let waits = run.waits;
     for _ in 0..6 {
         journal.wait_for_room(waits.then_some(Duration::from_micros(100)));
         let fault = run.chance.below(4);
@@ -344,6 +358,26 @@ fn check_seed(seed: u64) -> u64 {
         journal = run.reopen(&disk, seed);
     }
     run.torn
+}
+
+/// It writes nothing, so that what was only written before may still be lost.
+#[test]
+fn a_truncation_of_nothing_acknowledges_nothing() {
+    for seed in 0..16 {
+        let (mut run, disk, journal) = begin(seed);
+        let entry = |index| Appended {
+            place: JournalPosition { term: 1, index },
+            payload: vec![7; 100].into(),
+        };
+        let now = run.held.clone();
+        run.appends(&journal, (1..=6).map(entry).collect(), Durability::Written, false, now)
+            .unwrap();
+        let last = journal.last().unwrap().index;
+        run.controls(&journal, Step::Truncate(last)).unwrap();
+        let crashed = disk.crash();
+        drop(journal);
+        drop(run.reopen(&crashed, seed));
+    }
 }
 
 #[test]

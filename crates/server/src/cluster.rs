@@ -74,7 +74,7 @@ impl ClusterMember {
             service: OnceLock::new(),
             pool: OnceLock::new(),
             directory: OnceLock::new(),
-            silence_max: SILENCES * settings.failover_after,
+            silence_max: SILENCES * settings.silence_max(),
             disk_free_bytes: AtomicU64::new(0),
             certificate_ends_s: AtomicU64::new(0),
         });
@@ -192,7 +192,7 @@ fn start(
     (parts.chance)().fill(&mut seed);
     let members = settings.members_by_number()?;
     let mut options = Options::new(settings.id, members, u64::from_le_bytes(seed));
-    options.failover_after = settings.failover_after;
+    options.silence_max = settings.silence_max();
     options.outcome_wait = settings.write_wait;
     options.preferred = settings.preferred.clone();
     options.log_keep_bytes = settings.log_keep_bytes;

@@ -65,6 +65,7 @@ pub use rows::entry::StoredEntry;
 pub use rows::record::RECORD_LENGTH_MAX_BYTES;
 pub use rows::varint;
 pub use upkeep::check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
+pub use upkeep::leave::renew_identity;
 pub use upkeep::preload::{PreloadProgress, Preloaded};
 pub use write::batch::{Applied, Batch};
 pub use write::digest::{DIGEST_INTERVAL_RECORDS, DIGESTS_KEPT_MAX};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use directory::{
     Admitted, CHANGE_MEMBERS, ClusterMemberState, ClusterState, ClusterTeller, JOIN,
-    JOIN_TOKEN_ATTRIBUTE, JoinAnswer, JoinRequest, JoinToken, Peer, hex, promote_joined,
+    JOIN_TOKEN_ATTRIBUTE, JoinAnswer, JoinPart, JoinRequest, JoinToken, Peer, hex, promote_joined,
 };
 use history::log::{MemberChange, MembersChanged, MembersDone, MembersError};
 use ldap::message::{ModifyOperation, Scope};
@@ -97,11 +97,12 @@ impl Cluster {
 }
 
 fn token(number: u8, is_for_voter: bool) -> JoinToken {
+    let part = if is_for_voter { JoinPart::Voter } else { JoinPart::Learner };
     JoinToken {
         name: [number; 16],
         secret: Sha256::digest(SECRET).into(),
         ends_s: START.seconds() + 3600,
-        is_for_voter,
+        part,
         key: None,
     }
 }

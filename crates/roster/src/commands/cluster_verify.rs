@@ -9,7 +9,7 @@ use client::Connection;
 use directory::{VERIFY, VerifyAnswer, VerifyDifference, VerifyOdd, VerifyRequest};
 use ldap::result::ResultCode;
 
-use crate::connect::{ADMINISTRATOR_HINT, ManyServers};
+use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
 use crate::table::number;
 use crate::{interrupt, output, progress};
@@ -28,7 +28,7 @@ pub(super) struct Verify {
     json: bool,
 
     #[command(flatten)]
-    servers: ManyServers,
+    servers: ServerOptions,
 }
 
 pub(super) fn verify(options: &Verify) -> Result<Exit, Failure> {
@@ -67,20 +67,11 @@ pub(super) fn verify(options: &Verify) -> Result<Exit, Failure> {
     Ok(if is_alike(&told) { Exit::Done } else { Exit::Refused })
 }
 
-/// Begins a comparison on the first server that can.
-fn begin(servers: &ManyServers) -> Result<(Connection, VerifyAnswer), Failure> {
-    let mut failed = None;
-    for login in servers.logins()? {
-        let begun = login.connect().and_then(|mut connection| {
-            let told = ask(&mut connection, VerifyRequest::Start {})?;
-            Ok((connection, told))
-        });
-        match begun {
-            Err(failure) if failure.is_passing => failed = failed.or(Some(failure)),
-            begun => return begun,
-        }
-    }
-    Err(failed.unwrap_or_else(|| Failure::local("no server is named")))
+/// Begins a comparison on the first server that answers.
+fn begin(servers: &ServerOptions) -> Result<(Connection, VerifyAnswer), Failure> {
+    let mut connection = servers.connect()?;
+    let told = ask(&mut connection, VerifyRequest::Start {})?;
+    Ok((connection, told))
 }
 
 fn ask(connection: &mut Connection, asked: VerifyRequest) -> Result<VerifyAnswer, Failure> {
