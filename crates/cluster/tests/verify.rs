@@ -285,6 +285,25 @@ fn who_is_away_is_not_compared_and_not_different() {
 }
 
 #[test]
+fn the_leader_may_go_while_the_data_are_compared() {
+    // About a second for each slice.
+    let mut running = Running::new(3, 500_000);
+    let (id, _) = leader(&running.services);
+    let by = 1 + id % 3;
+    let run = running.services[&by].verify().unwrap();
+    wait_for("the first slice", || {
+        (running.services[&by].verification()?.entries > 0).then_some(())
+    });
+    running.services.remove(&id).unwrap().log().close();
+    let told = running.over(by, run);
+    assert_eq!((&told.state, told.differing), (&VerificationState::Done, 0), "{told:?}");
+    for member in &told.members {
+        assert_eq!(member.not_compared.is_some(), member.member == id, "{told:?}");
+    }
+    running.close();
+}
+
+#[test]
 fn who_has_nothing_to_compare_says_so() {
     let running = Running::with(3, u64::MAX, |id, store| match id {
         2 => ledger(),

@@ -419,7 +419,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_octets_read_back_the_same_or_are_refused(kind: u8, rest: Vec<u8>) {
-            for head in [vec![VERSION, kind % 12], [&[VERSION][..], &[7; 16], &[kind % 9]].concat()] {
+            let asked = [&[VERSION][..], &[7; 16], &[kind % 9]].concat();
+            for head in [vec![VERSION, kind % 12], asked] {
                 crate::test_support::check_comparison(&[&head[..], &rest].concat());
             }
         }
