@@ -89,7 +89,8 @@ const BEFORE: &str = "\
 dn: cn=schema
 changetype: modify
 add: attributeTypes
-attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'badgeNumber' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )
+attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'badgeNumber' EQUALITY integerMatch
+   SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )
 -
 add: objectClasses
 objectClasses: ( 1.3.6.1.4.1.99999.2 NAME 'badgeHolder' SUP top AUXILIARY MAY badgeNumber )

@@ -2,7 +2,8 @@
 //!
 //! A value says, with blanks between: the name of the token, 32 hexadecimal digits; the SHA-256 of
 //! its secret, 64; the second of its end, since 1970-01-01T00:00:00Z; `voter`, `learner`, or
-//! `replaces-N`, what the machine is to be: with the last, a voter in the place of member N; and the SHA-256 of the key of the machine that has used it, 64, or `-`.
+//! `replaces-N`, what the machine is to be: with the last, a voter in the place of member N; and
+//! the SHA-256 of the key of the machine that has used it, 64, or `-`.
 //!
 //! Invariant: the first machine that a token lets in is the only one: taking a token is one change,
 //! of a value that says that nobody has it to one that says who has.

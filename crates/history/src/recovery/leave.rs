@@ -122,9 +122,9 @@ fn look(store: &Store, disk: &dyn Disk) -> Result<Holdings, HistoryError> {
 
 type EntriesLeft = Box<dyn Iterator<Item = Result<LogEntry, JournalError>>>;
 
-/// What the journal of a member has behind the base; one that was put aside, by a run that was broken
-/// off, has nothing that the base lacks,
-/// and the next one has no vote. And up to where it is known to be committed.
+/// What the journal of a member has behind the base, and up to where it is known to be committed.
+/// One that was put aside, by a run that was broken off, has nothing that the base lacks, and the
+/// one after it has no vote.
 fn entries(
     store: &Store,
     disk: &dyn Disk,

@@ -165,8 +165,8 @@ impl Copy<'_> {
         }
     }
 
-    /// Opens the new store as it is in the base, and makes the records up to the point that is asked
-    /// for part of it.
+    /// Opens the new store as it is in the base, and makes the records up to the point that is
+    /// asked for part of it.
     fn replay(&mut self, adoption: Adoption, base: Point) -> Result<RestoreReport, BackupError> {
         let data = self.options.data;
         let store = adoption.open(&self.options.store, schema_of(data)?)?;

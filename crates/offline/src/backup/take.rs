@@ -62,8 +62,9 @@ pub enum WhyFull {
     Forked,
 }
 
-/// Takes a backup. Of a member of a cluster it has what that member knows to be committed. The first run into a directory copies the base and the records after it, later
-/// runs add the records since, as long as the journal holds them.
+/// Takes a backup. The first run into a directory copies the base and the records after it, later
+/// runs add the records since, as long as the journal holds them. Of a member of a cluster it has
+/// what that member knows to be committed.
 ///
 /// # Errors
 /// When data or journal cannot be read, the backup cannot be written, or it belongs to another

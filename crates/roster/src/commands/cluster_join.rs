@@ -216,11 +216,11 @@ fn put(connection: &mut Connection, token: &str) -> Result<(), Failure> {
 
 /// Make a machine a member anew that was one, under another number.
 ///
-/// For a member whose disk was damaged or is an old image, that is in quarantine, or was removed: it
-/// has forgotten what it has promised, and must not vote under its old number. What is in its data
-/// directory is moved to DIR/old-N, but for its settings and its certificate for clients; then it
-/// joins as any other machine. Make the token with --replaces and its old number, if that is a voter
-/// still. What was interrupted is done again with the same command.
+/// For a member whose disk was damaged or is an old image, that is in quarantine, or was removed:
+/// it has forgotten what it has promised, and must not vote under its old number. What is in its
+/// data directory is moved to DIR/old-N, but for its settings and its certificate for clients; then
+/// it joins as any other machine. Make the token with --replaces and its old number, if that is a
+/// voter still. What was interrupted is done again with the same command.
 #[derive(Args, Debug)]
 pub(super) struct Rejoin {
     #[command(flatten)]

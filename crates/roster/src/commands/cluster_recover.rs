@@ -22,9 +22,9 @@ use crate::settings_file;
 /// Make a new cluster of one of the members of a cluster that has lost its majority.
 ///
 /// Without --force it only says what this member has, and what may be lost: run it on every member
-/// that is left, and go on with the one whose last entry is of the highest term, and among those has
-/// the highest number. The others are of no more use: make them anew with 'roster cluster token' and
-/// 'roster cluster join', and never start them again as they are.
+/// that is left, and go on with the one whose last entry is of the highest term, and among those
+/// has the highest number. The others are of no more use: make them anew with 'roster cluster
+/// token' and 'roster cluster join', and never start them again as they are.
 #[derive(Args, Debug)]
 pub(super) struct Recover {
     /// The data directory of a member that is stopped
