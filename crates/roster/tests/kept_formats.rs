@@ -21,7 +21,7 @@ use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD};
 
 /// All that was kept.
 fn kept() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
     let mut all: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.sort();
@@ -80,6 +80,8 @@ fn modify(machine: &Machine, ldif: &str) {
 }
 
 fn back_up(machine: &Machine, to: &Path) {
+    // Nothing that looks like somebody's key is kept.
+    let _ = fs::remove_dir_all(machine.data.join("tls"));
     let run = roster(&["backup", "--data", machine.data(), "--to", to.to_str().unwrap()]);
     assert_eq!(run.code, 0, "{run:?}");
 }
@@ -162,12 +164,12 @@ add: attributeTypes
 attributeTypes: ( 1.3.6.1.4.1.99999.3 NAME 'lockerNumber' SUP badgeNumber )
 ";
 
-/// Writes what is to be kept of the formats of this release: run it with a directory in `GOLDEN`,
+/// Writes what is to be kept of the formats of this release: run it with a directory in `KEPT_FORMATS`,
 /// before a release whose formats are others than those of the last.
 #[test]
 #[ignore = "writes the files that are kept"]
 fn keep_the_formats_of_this_release() {
-    let to = PathBuf::from(std::env::var("GOLDEN").unwrap());
+    let to = PathBuf::from(std::env::var("KEPT_FORMATS").unwrap());
     let folder = tempfile::tempdir().unwrap();
     let mut one = first(folder.path());
     let backup = folder.path().join("backup");
