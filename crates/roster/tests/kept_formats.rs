@@ -164,8 +164,8 @@ add: attributeTypes
 attributeTypes: ( 1.3.6.1.4.1.99999.3 NAME 'lockerNumber' SUP badgeNumber )
 ";
 
-/// Writes what is to be kept of the formats of this release: run it with a directory in `KEPT_FORMATS`,
-/// before a release whose formats are others than those of the last.
+/// Writes what is to be kept of the formats of this release: run it with a directory in
+/// `KEPT_FORMATS`, before a release whose formats are others than those of the last.
 #[test]
 #[ignore = "writes the files that are kept"]
 fn keep_the_formats_of_this_release() {
