@@ -247,6 +247,11 @@ impl LogHandle {
         self.members.change(change, done);
     }
 
+    /// Whether `id` is known to have lost what it had confirmed to this one.
+    pub(crate) fn is_forgetful(&self, id: u64) -> bool {
+        self.shared.watched().forgetful.contains(&id)
+    }
+
     /// Another member says that this one takes part no more.
     pub(crate) fn set_removed(&self, by: u64) {
         self.shared.set_removed(by);

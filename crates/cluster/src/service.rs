@@ -161,6 +161,7 @@ impl Service {
         let asks = Asks::Peers(peers.clone());
         let (every, again) = (options.compare_every, options.heartbeat());
         let (digests, kept) = (Arc::clone(&state), errands.clone());
+        let (watched_state, watching) = (Arc::clone(&state), errands.clone());
         let log = LogStore::new(journal);
         let parts = Parts { state, log, options, errands, copies, asks };
         let started = engine::start(parts, peers.clone()).await?;
@@ -202,6 +203,9 @@ impl Service {
             credentials: credentials.clone(),
             clock,
             impediment,
+            state: watched_state,
+            errands: watching,
+            engine: engine.clone(),
         };
         let handler =
             EngineHandler::new(receiver, Box::new(move |from, octets| asks.ask(from, octets)));
@@ -386,6 +390,8 @@ pub struct MemberReport {
     pub listed_at: u64,
     /// Whether it knows that whoever asks was removed from the cluster.
     pub has_removed_asker: bool,
+    /// Whether it knows that whoever asks has lost what it had confirmed.
+    pub is_asker_forgetful: bool,
     /// So many octets are there of the copy of the data that it is sent, of so many; none while it
     /// is sent none.
     pub copy: Option<(u64, u64)>,
@@ -410,6 +416,7 @@ impl MemberReport {
             diverged: status.diverged,
             listed_at: status.listed_at,
             has_removed_asker: false,
+            is_asker_forgetful: false,
             copy: status.receives.map(|copy| (copy.bytes, copy.of_bytes)),
             facts: None,
         }
@@ -429,7 +436,7 @@ impl MemberReport {
         let diverged = self.diverged.map_or(0, |lsn| lsn.0.saturating_add(1));
         out.extend_from_slice(&diverged.to_le_bytes());
         out.extend_from_slice(&self.listed_at.to_le_bytes());
-        out.push(u8::from(self.has_removed_asker));
+        out.push(u8::from(self.has_removed_asker) | u8::from(self.is_asker_forgetful) << 1);
         // No copy has no octets.
         let (bytes, of_bytes) = self.copy.unwrap_or((0, 0));
         [bytes, of_bytes].iter().for_each(|it| out.extend_from_slice(&it.to_le_bytes()));
@@ -456,7 +463,7 @@ impl MemberReport {
         let diverged = diverged.map_or(0, |octets| u64::from_le_bytes(*octets));
         let (listed_at, rest) = rest.and_then(<[u8]>::split_first_chunk).unzip();
         let listed_at = listed_at.map_or(0, |octets| u64::from_le_bytes(*octets));
-        let (has_removed_asker, rest) = rest.and_then(<[u8]>::split_first).unzip();
+        let (of_asker, rest) = rest.and_then(<[u8]>::split_first).unzip();
         let (copy, rest) = rest.and_then(|rest| first_numbers(rest, 2)).unzip();
         let facts = rest.and_then(MemberFacts::decode);
         let copy = copy.and_then(|numbers| Some((*numbers.first()?, *numbers.get(1)?)));
@@ -472,7 +479,8 @@ impl MemberReport {
             members,
             diverged: diverged.checked_sub(1).map(Lsn),
             listed_at,
-            has_removed_asker: has_removed_asker.is_some_and(|octet| *octet != 0),
+            has_removed_asker: of_asker.is_some_and(|octet| octet & 1 != 0),
+            is_asker_forgetful: of_asker.is_some_and(|octet| octet & 2 != 0),
             copy: copy.filter(|(_, of_bytes)| *of_bytes > 0),
             facts,
         })
@@ -552,9 +560,14 @@ impl MemberAsks {
                 self.log.note_asker(from);
                 let report = MemberReport::of(&self.log.status());
                 let (clock_us, asks_version) = (self.clock.now().0, self.asks_version);
-                let (has_removed_asker, facts) = (is_removed, Some((self.facts)()));
-                let report =
-                    MemberReport { clock_us, asks_version, has_removed_asker, facts, ..report };
+                let report = MemberReport {
+                    clock_us,
+                    asks_version,
+                    has_removed_asker: is_removed,
+                    is_asker_forgetful: self.log.is_forgetful(from),
+                    facts: Some((self.facts)()),
+                    ..report
+                };
                 drop(answer.send(report.encode()));
             }
             Some(ASK_MEMBERS) => {
@@ -602,6 +615,7 @@ mod tests {
             diverged: Some(Lsn(0)),
             listed_at: 70,
             has_removed_asker: true,
+            is_asker_forgetful: true,
             copy: Some((4, 5)),
             facts: Some(MemberFacts {
                 release: "1.2".to_owned(),
@@ -621,7 +635,12 @@ mod tests {
         assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&uncopied));
         let end = octets.len() - 25;
         let (lists, before) = (end - 25, end - 27);
-        let first = MemberReport { listed_at: 0, has_removed_asker: false, ..uncopied };
+        let first = MemberReport {
+            listed_at: 0,
+            has_removed_asker: false,
+            is_asker_forgetful: false,
+            ..uncopied
+        };
         assert_eq!(decode(&octets[..end]).as_ref(), Some(&first));
         let alike = MemberReport { diverged: None, ..first };
         assert_eq!(decode(&octets[..end - 8]).as_ref(), Some(&alike));

@@ -86,6 +86,8 @@ pub(crate) struct Watched {
     pub(crate) versions: Vec<String>,
     /// Which of them list others than this one, in a sentence each.
     pub(crate) listings: Vec<String>,
+    /// Which of them have lost what they had confirmed to this one.
+    pub(crate) forgetful: BTreeSet<u64>,
 }
 
 impl Shared {

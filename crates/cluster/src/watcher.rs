@@ -3,17 +3,20 @@
 //!
 //! Invariant: nothing here blocks the engine's thread: what may wait for a disk does so elsewhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use environment::{Clock, Timestamp};
+use history::log::StateMachine;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::asks::{ASK_STATUS, ask_all};
-use crate::engine::{CLOCK_SKEW_MAX, LogHandle};
+use crate::engine::{CLOCK_SKEW_MAX, LogHandle, Status};
+use crate::errands::Errands;
 use crate::listing::{self, Listed, Listings};
+use crate::machine::Engine;
 use crate::service::MemberReport;
 use crate::shared::Watched;
 use crate::transport::{Credentials, Peers};
@@ -29,6 +32,11 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// So many times one after the other something must speak against this member before it counts.
 const IMPEDED_LOOKS: u32 = 3;
 
+/// So often a member must be seen to have less than it had before it counts.
+const FORGETFUL_LOOKS: u32 = 2;
+/// How long writing down why this member leaves may take.
+const KEEP_MAX: Duration = Duration::from_secs(2);
+
 /// Says why this server should not lead, as far as the directory knows: a full disk, say. It may
 /// wait for the disk.
 pub type Impediment = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -40,6 +48,9 @@ pub(crate) struct Watcher {
     pub(crate) credentials: Credentials,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) impediment: Impediment,
+    pub(crate) state: Arc<dyn StateMachine>,
+    pub(crate) errands: Errands,
+    pub(crate) engine: Engine,
 }
 
 impl Watcher {
@@ -49,11 +60,17 @@ impl Watcher {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut looks, mut number, mut looking) = (0, 0u64, None);
         let (mut versions, mut heard, mut listings) = (Vec::new(), Listings::default(), Vec::new());
+        let mut forgetful = Forgetful::default();
         loop {
             ticks.tick().await;
             number += 1;
             let impediment = self.impediment(&mut looking, number).await;
+            let before = self.log.status();
             let others = self.others().await;
+            if let Some((by, ..)) = others.iter().find(|(_, told, _)| told.is_asker_forgetful) {
+                return self.leave(*by).await;
+            }
+            forgetful.look(&before, &self.log.status(), &others);
             if let Some((by, ..)) = others.iter().find(|(_, told, _)| told.has_removed_asker) {
                 self.log.set_removed(*by);
             }
@@ -66,8 +83,24 @@ impl Watcher {
             looks = if impediment.is_some() { looks + 1 } else { 0 };
             let impediment = impediment.filter(|_| looks >= IMPEDED_LOOKS);
             let (versions, listings) = (versions.clone(), listings.clone());
-            self.log.set_watched(Watched { impediment, fit, versions, listings });
+            let forgetful = forgetful.found.clone();
+            self.log.set_watched(Watched { impediment, fit, versions, listings, forgetful });
         }
+    }
+
+    /// Nothing is answered from this state any more, and no vote is given.
+    async fn leave(&self, by: u64) {
+        let has = self.log.status().last_index;
+        let reason = format!(
+            "its log ends with entry {has}, and member {by} knows that it had more: its disk was \
+             wiped, or is an older image, and what it has promised is forgotten"
+        );
+        tracing::error!(by, last_index = has, "this member has lost what it had confirmed");
+        self.log.fail(reason.clone());
+        let state = Arc::clone(&self.state);
+        // What was found is kept, which takes a disk; it need not answer.
+        let _ = timeout(KEEP_MAX, self.errands.run(move || state.forgot(&reason))).await;
+        let _ = self.engine.shutdown().await;
     }
 
     /// Who speaks other versions; the log is told what is new since `before`.
@@ -141,6 +174,48 @@ impl Watcher {
     }
 }
 
+/// The members that have lost what they had confirmed: their disks were wiped, or are older images.
+///
+/// A leader knows what each has confirmed, which is on the disk of that one. As long as the leader
+/// leads nobody voids it; so a log that ends before it, in a term that is not later, has lost it.
+#[derive(Default)]
+struct Forgetful {
+    /// How often each was seen so, one time after the other.
+    looks: BTreeMap<u64, u32>,
+    found: BTreeSet<u64>,
+}
+
+impl Forgetful {
+    /// Looks at what the others said, for which they were asked between two looks at this member.
+    fn look(&mut self, before: &Status, after: &Status, others: &[(u64, MemberReport, i64)]) {
+        let leads = |status: &Status| status.leader == Some(status.id);
+        if !leads(before) || !leads(after) || before.term != after.term {
+            return self.looks.clear();
+        }
+        for (id, report, _) in others {
+            let member = before.members.iter().find(|member| member.id == *id);
+            let confirmed = member.and_then(|member| member.matched_index).unwrap_or(0);
+            // One that has just been started may not say yet what it has.
+            let is_told = !report.members.is_empty();
+            if is_told && report.term <= before.term && report.last_index < confirmed {
+                let looks = self.looks.entry(*id).or_default();
+                *looks += 1;
+                if *looks >= FORGETFUL_LOOKS && self.found.insert(*id) {
+                    let has = report.last_index;
+                    tracing::error!(
+                        member = id,
+                        confirmed,
+                        has,
+                        "a member has lost what it had confirmed: make it anew"
+                    );
+                }
+            } else {
+                self.looks.remove(id);
+            }
+        }
+    }
+}
+
 fn reload(credentials: &Credentials, now: Timestamp) {
     match credentials.reload(now) {
         Ok(true) => tracing::info!("the certificate of this member was read anew"),
@@ -168,7 +243,55 @@ fn skew(others: &[i64]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use history::log::MemberState;
+
     use super::*;
+    use crate::engine::MemberStatus;
+
+    #[test]
+    fn who_has_less_than_it_confirmed_has_forgotten() {
+        let member = |id, matched_index| MemberStatus {
+            id,
+            address: String::new(),
+            url: String::new(),
+            key: String::new(),
+            state: MemberState::Voter,
+            matched_index,
+        };
+        let status = |term, leader| Status {
+            members: vec![member(1, None), member(2, Some(50)), member(3, Some(50))],
+            ..Status::of_test(1, term, leader)
+        };
+        let report = |last_index, term| MemberReport {
+            term,
+            last_index,
+            members: vec![1, 2, 3],
+            ..MemberReport::default()
+        };
+        let found = |before: &Status, after: &Status, reports: &[MemberReport]| {
+            let mut forgetful = Forgetful::default();
+            for report in reports {
+                forgetful.look(before, after, &[(2, report.clone(), 0)]);
+            }
+            forgetful.found.contains(&2)
+        };
+        let leads = status(7, Some(1));
+        let (less, enough) = (report(49, 7), report(50, 7));
+        assert!(found(&leads, &leads, &[less.clone(), less.clone()]));
+        assert!(found(&leads, &leads, &[report(49, 3), report(49, 3)]), "nor its vote");
+        assert!(!found(&leads, &leads, &[less.clone()]));
+        assert!(!found(&leads, &leads, &[less.clone(), enough.clone(), less.clone()]));
+        assert!(!found(&leads, &leads, &[enough.clone(), enough]));
+        // It follows another leader by now, who may void what this one has had confirmed.
+        assert!(!found(&leads, &leads, &[report(49, 8), report(49, 8)]));
+        for other in [status(7, Some(2)), status(8, Some(1)), status(7, None)] {
+            assert!(!found(&leads, &other, &[less.clone(), less.clone()]));
+            assert!(!found(&other, &leads, &[less.clone(), less.clone()]) || other.term == 7);
+        }
+        // One that was just started has not said yet what it has.
+        let silent = MemberReport { members: Vec::new(), ..less };
+        assert!(!found(&leads, &leads, &[silent.clone(), silent]));
+    }
 
     #[test]
     fn a_clock_is_wrong_when_most_others_say_so() {

@@ -115,4 +115,8 @@ impl StateMachine for MemberMachine {
     fn differs(&self, difference: &Difference) {
         self.quarantine.note_difference(difference, &self.store);
     }
+
+    fn forgot(&self, reason: &str) {
+        self.quarantine.note_forgotten(reason, &self.store);
+    }
 }

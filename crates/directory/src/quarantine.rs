@@ -185,6 +185,23 @@ impl Quarantine {
     }
 }
 
+impl Quarantine {
+    /// What is in `store` is older than what this server has confirmed. The first reason stays.
+    pub(crate) fn note_forgotten(&self, what: &str, store: &Store) {
+        if self.reason().is_some() {
+            return;
+        }
+        let reason = format!("{IN_QUARANTINE}: {what}");
+        let evidence = serde_json::json!({
+            "reason": reason,
+            "last_record_here": store.published().lsn.0,
+            "store": id_text(store),
+            "time": self.clock.now().generalized_time(),
+        });
+        self.begin(reason, &evidence);
+    }
+}
+
 /// A store's id, as text.
 fn id_text(store: &Store) -> String {
     store.id().map(|octet| format!("{octet:02x}")).concat()

@@ -262,6 +262,10 @@ pub trait StateMachine: Send + Sync {
     /// This state is not that of the other machines, which agree with each other: nothing is to be
     /// answered from it any more. What is applied from now on fails.
     fn differs(&self, _difference: &Difference) {}
+
+    /// This machine has lost what it had confirmed, `reason` says what: as with [`Self::differs`],
+    /// and it must not vote any more, because it may have promised what it does not know.
+    fn forgot(&self, _reason: &str) {}
 }
 
 /// Machines with different states after the same record.

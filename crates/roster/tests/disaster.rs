@@ -210,3 +210,36 @@ fn a_backup_of_any_member_is_restored_to_a_point_and_becomes_a_cluster() {
         assert!(run.code != 0 && run.errors.contains("of another store"), "{run:?}");
     }
 }
+
+#[test]
+fn a_member_with_an_older_image_of_its_disk_leaves_before_it_can_vote_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, mut two, mut three] = three(folder.path());
+    // An image of a member that is down, and what it confirms after that.
+    three.kill();
+    let image = folder.path().join("image");
+    copy(&three.data, &image);
+    three.serve();
+    for title in ["later", "and later"] {
+        one.set_title(title);
+        wait_for("it is there", || (three.title()? == title).then_some(()));
+    }
+    three.kill();
+    fs::remove_dir_all(&three.data).unwrap();
+    fs::rename(&image, &three.data).unwrap();
+    three.serve();
+    let kept = three.data.join("quarantine.json");
+    wait_for("it leaves", || kept.exists().then_some(()));
+    let why = fs::read_to_string(&kept).unwrap();
+    assert!(why.contains("what it has promised is forgotten"), "{why}");
+    three.kill();
+    let run = roster(&["serve", "--data", three.data()]);
+    assert!(run.code != 0 && run.errors.contains("quarantine"), "{run:?}");
+    // A member that was down and is as it was is none of these.
+    two.kill();
+    two.serve();
+    two.set_title("well");
+    pause(Duration::from_secs(4));
+    assert!(!two.data.join("quarantine.json").exists());
+    assert_eq!(two.title().as_deref(), Some("well"));
+}

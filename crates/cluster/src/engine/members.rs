@@ -73,6 +73,38 @@ pub struct Status {
     pub sends: Vec<CopyProgress>,
 }
 
+#[cfg(test)]
+impl Status {
+    /// Of server `id` in a term, which knows nothing else.
+    pub(crate) fn of_test(id: u64, term: u64, leader: Option<u64>) -> Self {
+        Self {
+            id,
+            role: Role::Alone,
+            term,
+            leader,
+            applied: Lsn(0),
+            last_index: 0,
+            committed_index: 0,
+            quorum_age: None,
+            heard_age: None,
+            has_caught_up: true,
+            voids: 0,
+            alike: None,
+            difference: None,
+            diverged: None,
+            unfit: None,
+            versions: Vec::new(),
+            listings: Vec::new(),
+            members: Vec::new(),
+            listed_at: 0,
+            is_settled: true,
+            is_removed: false,
+            receives: None,
+            sends: Vec::new(),
+        }
+    }
+}
+
 /// How a member is doing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MemberStatus {

@@ -13,6 +13,23 @@ use crate::crash::server::{now, pause};
 /// A node that has lost the end of its journal, and does not follow for so long, is away.
 const AWAY_AFTER: Duration = Duration::from_secs(20);
 
+/// What a node says that has lost what it had confirmed.
+const FORGOTTEN: &str = "what it has promised is forgotten";
+
+/// Copies the files of a directory, in place of those that are there.
+fn copy_files(from: &Path, to: &Path) -> Result<(), String> {
+    let done = || {
+        let _ = std::fs::remove_dir_all(to);
+        std::fs::create_dir(to)?;
+        for entry in std::fs::read_dir(from)? {
+            let entry = entry?;
+            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+        Ok(())
+    };
+    done().map_err(|error: std::io::Error| format!("{}: {error}", from.display()))
+}
+
 /// How a node with another bit in its files goes on.
 enum Start {
     /// It does not, and says why; or it has ended.
@@ -43,6 +60,11 @@ impl Run {
         let (base, saved) = (data.join(flip::BASE), data.with_extension("saved"));
         if place == Flip::Base {
             copy(&base, &saved)?;
+        }
+        let journal = data.join("journal");
+        let saved_journal = data.with_extension("saved-journal");
+        if place == Flip::Tail {
+            copy_files(&journal, &saved_journal)?;
         }
         let flipped = flip::flip(&data, place, &mut self.chance)?;
         let done = self.judge_flip(place, which, &flipped);
@@ -84,6 +106,16 @@ impl Run {
             Start::Refused(tail) if place == Flip::Base => {
                 let how = if tail.contains(REFUSAL) { "does not start" } else { "has ended" };
                 self.totals.count(format!("with a bit flipped {where_}, a node {how}"));
+            }
+            Start::Refused(tail) if tail.contains(FORGOTTEN) => {
+                let what = format!("with a bit flipped {where_}, a node leaves the cluster");
+                self.totals.count(what);
+                self.cluster.kill(which)?;
+                // As it was before: it has its promises again.
+                let data = self.cluster.data(which)?;
+                copy_files(&data.with_extension("saved-journal"), &data.join("journal"))?;
+                let _ = std::fs::remove_file(data.join("quarantine.json"));
+                self.cluster.start_again(which)?;
             }
             Start::Refused(tail) => {
                 if !tail.contains(REFUSAL) {
