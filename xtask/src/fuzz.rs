@@ -13,9 +13,11 @@ const DEFAULT_SECONDS: u64 = 600;
 const WITH_ROSTER: &[&str] = &[
     "backup",
     "bench_agent",
+    "bench_log",
     "bench_pattern",
     "bench_record",
     "cluster_change",
+    "cluster_comparison",
     "cluster_entry",
     "cluster_message",
     "cluster_vote",

@@ -139,6 +139,14 @@ impl Connection {
         Ok(Self { stream: Some(stream), host, options, incoming: Vec::new(), taken: 0, next_id: 1 })
     }
 
+    /// Changes the longest wait for the next octets of an answer.
+    pub fn set_answer_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
+        let stream = self.stream.as_ref().ok_or(ClientError::Closed(None))?;
+        stream.set_timeout(timeout).map_err(ClientError::Lost)?;
+        self.options.answer_timeout = timeout;
+        Ok(())
+    }
+
     /// Whether TLS protects the connection.
     pub fn is_secure(&self) -> bool {
         self.stream.as_ref().is_some_and(ClientStream::is_secure)

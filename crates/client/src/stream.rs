@@ -34,7 +34,11 @@ impl ClientStream {
         let port = url.port_or_default();
         let failed = |source| ClientError::Connect { address: format!("{host}:{port}"), source };
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in (host, port).to_socket_addrs().map_err(failed)? {
+        let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(failed)?.collect();
+        // A name may have many addresses that do not answer: all together get the time of one.
+        let timeout =
+            (timeout / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1)).max(TIMEOUT_MIN);
+        for address in addresses {
             match TcpStream::connect_timeout(&address, timeout) {
                 Ok(stream) => {
                     stream.set_nodelay(true).map_err(failed)?;

@@ -21,6 +21,13 @@ pub(crate) const ASK_DIGESTS: u8 = 3;
 /// A change of the members, which whoever leads carries out.
 pub(crate) const ASK_MEMBERS: u8 = 4;
 
+/// What a comparison of the data asks, see `verifying/message.rs`.
+pub(crate) const ASK_VERIFY: u8 = 5;
+
+/// Why a member does not answer what it does not know: earlier releases say it with these words,
+/// too.
+pub(crate) const NOT_KNOWN: &str = "nobody knows that";
+
 /// Asks all but this member at once, each no longer than `limit`. Tells what `read` makes of each
 /// answer when it comes; none where there is none.
 pub(crate) async fn ask_all<T>(

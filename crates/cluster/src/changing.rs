@@ -130,9 +130,15 @@ pub(crate) fn encode(change: &MemberChange, out: &mut Vec<u8>) {
         MemberChange::Promote { ids } => named(1, ids),
         MemberChange::Demote { ids } => named(2, ids),
         MemberChange::Remove { ids } => named(3, ids),
-        MemberChange::Join { address, url, key } => {
-            out.push(0);
+        MemberChange::Join { address, url, key, replaces } => {
+            out.push(if replaces.is_some() { 6 } else { 0 });
+            replaces.iter().for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
             [address, url, key].iter().for_each(|text| push_text(text, out));
+        }
+        MemberChange::Rename { id, address, url } => {
+            out.push(7);
+            out.extend_from_slice(&id.to_le_bytes());
+            [address, url].iter().for_each(|text| push_text(text, out));
         }
         MemberChange::Replace { old, new } => {
             out.push(4);
@@ -150,20 +156,31 @@ pub(crate) fn decode(octets: &[u8]) -> Result<MemberChange, Malformed> {
     let mut octets = Octets(octets);
     check_form(&mut octets)?;
     let change = match octets.one()? {
-        0 => {
-            MemberChange::Join { address: octets.text()?, url: octets.text()?, key: octets.text()? }
-        }
+        0 => joining(&mut octets, None)?,
         1 => MemberChange::Promote { ids: ids(&mut octets)? },
         2 => MemberChange::Demote { ids: ids(&mut octets)? },
         3 => MemberChange::Remove { ids: ids(&mut octets)? },
         4 => MemberChange::Replace { old: octets.number()?, new: octets.number()? },
         5 => MemberChange::Transfer { id: octets.number()? },
+        6 => {
+            let replaces = Some(octets.number()?);
+            joining(&mut octets, replaces)?
+        }
+        7 => {
+            let id = octets.number()?;
+            MemberChange::Rename { id, address: octets.text()?, url: octets.text()? }
+        }
         _ => return Err(Malformed("a change of the members of a later release")),
     };
     match octets.0.is_empty() {
         true => Ok(change),
         false => Err(Malformed("octets follow a change of the members")),
     }
+}
+
+fn joining(octets: &mut Octets<'_>, replaces: Option<u64>) -> Result<MemberChange, Malformed> {
+    let (address, url, key) = (octets.text()?, octets.text()?, octets.text()?);
+    Ok(MemberChange::Join { address, url, key, replaces })
 }
 
 fn ids(octets: &mut Octets<'_>) -> Result<BTreeSet<u64>, Malformed> {
@@ -243,6 +260,18 @@ mod tests {
                 address: "192.0.2.4:7636".to_owned(),
                 url: String::new(),
                 key: "a key".to_owned(),
+                replaces: None,
+            },
+            MemberChange::Join {
+                address: "192.0.2.4:7636".to_owned(),
+                url: "ldap://192.0.2.4".to_owned(),
+                key: "a key".to_owned(),
+                replaces: Some(3),
+            },
+            MemberChange::Rename {
+                id: 65_600,
+                address: "192.0.2.5:7636".to_owned(),
+                url: String::new(),
             },
             MemberChange::Promote { ids: ids.clone() },
             MemberChange::Demote { ids: ids.clone() },
@@ -261,7 +290,7 @@ mod tests {
             assert!(decode(&octets).is_err(), "{change:?} and more");
         }
         assert!(decode(&[3, 5, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
-        assert!(decode(&[2, 6]).is_err());
+        assert!(decode(&[2, 8]).is_err());
     }
 
     /// A removal that nobody has heard of was told to be one of nobody.

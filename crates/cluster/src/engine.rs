@@ -132,7 +132,7 @@ where
     let acknowledger = Runtime::spawn(acknowledger.run());
     let members = Members { commands: commands.clone(), metrics: raft.metrics() };
     let preferred = options.preferred.clone();
-    let watchdog = Watchdog::new(options.id, preferred, options.failover_after, Instant::now());
+    let watchdog = Watchdog::new(options.id, preferred, options.silence_max, Instant::now());
     let driver = Driver {
         raft: raft.clone(),
         metrics: raft.metrics(),
@@ -203,6 +203,11 @@ impl LogHandle {
     pub(crate) fn status(&self) -> Status {
         let status = self.members.status(&self.shared);
         Status { receives: self.copies.receives(), sends: self.copies.sends(), ..status }
+    }
+
+    /// The last change that is visible here.
+    pub(crate) fn applied(&self) -> Lsn {
+        self.shared.progress.applied()
     }
 
     /// The log fails, and stays so.

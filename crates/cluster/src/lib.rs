@@ -31,6 +31,7 @@ pub mod test_support;
 pub mod transport;
 mod types;
 mod unsaid;
+mod verifying;
 mod versions;
 mod watcher;
 
@@ -43,7 +44,10 @@ pub use entry::arbitrary;
 pub use listing::numbers as member_numbers;
 pub use log_store::{LogMedium, LogStore, Waiting};
 pub use machine::{Engine, RaftMachine};
-pub use options::{FAILOVER_AFTER, LOG_KEEP_BYTES, OUTCOME_WAIT, Options, VOTERS_MAX};
+pub use memberships::{KnownMember, known_members};
+pub use options::{
+    LOG_KEEP_BYTES, OUTCOME_WAIT, Options, SILENCE_MAX, VERIFY_RATE_BYTES, VOTERS_MAX,
+};
 pub use receiver::MemberReceiver;
 pub use service::{
     AnswerDone, AskedHere, Facts, LeaderAnswered, MemberFacts, MemberReport, Service, ServiceParts,

@@ -154,6 +154,40 @@ impl Memberships {
     }
 }
 
+/// A member, as a data directory knows it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KnownMember {
+    /// Where it is.
+    pub node: Node,
+    /// Whether it counts towards a majority.
+    pub is_voter: bool,
+}
+
+/// Who takes part, by number: as a state keeps it, or, if there is one, as a later entry of the log
+/// says.
+///
+/// # Errors
+/// A sentence, when they cannot be read.
+pub fn known_members(
+    kept: &[u8],
+    entry: Option<&[u8]>,
+) -> Result<BTreeMap<u64, KnownMember>, String> {
+    let read = || match entry {
+        Some(entry) => entry::decode_membership(entry.get(2..).unwrap_or_default()).map(Some),
+        None => {
+            let all = Memberships::decode(kept)?;
+            Ok(all.0.last().map(|newest| newest.membership().clone()))
+        }
+    };
+    let newest = read().map_err(|malformed: Malformed| malformed.0.to_owned())?;
+    let Some(newest) = newest else { return Ok(BTreeMap::new()) };
+    let voters: BTreeSet<u64> = newest.voter_ids().collect();
+    let known = newest
+        .nodes()
+        .map(|(id, node)| (*id, KnownMember { node: node.clone(), is_voter: voters.contains(id) }));
+    Ok(known.collect())
+}
+
 /// Whether nobody takes part.
 pub(crate) fn is_nobody(membership: &StoredMembership) -> bool {
     membership.membership().nodes().next().is_none()

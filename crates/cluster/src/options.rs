@@ -16,11 +16,11 @@ use crate::entry::check_members;
 use crate::types::Node;
 
 /// How long the others wait for a leader that is silent before they elect another, by default.
-pub const FAILOVER_AFTER: Duration = Duration::from_secs(1);
+pub const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// The shortest time that may be set: below it, the noise of a busy machine causes elections.
-pub(crate) const FAILOVER_AFTER_MIN: Duration = Duration::from_millis(200);
+pub(crate) const SILENCE_MAX_MIN: Duration = Duration::from_millis(200);
 /// The longest.
-pub(crate) const FAILOVER_AFTER_MAX: Duration = Duration::from_secs(60);
+pub(crate) const SILENCE_MAX_MAX: Duration = Duration::from_secs(60);
 /// How often the members compare their states, by default.
 const COMPARE_EVERY: Duration = Duration::from_secs(5);
 /// How long a batch waits for its outcome after the lead is lost, by default.
@@ -39,7 +39,7 @@ pub struct Options {
     /// and where they are.
     pub members: BTreeMap<u64, Node>,
     /// How long the others wait for a leader that is silent before they elect another.
-    pub failover_after: Duration,
+    pub silence_max: Duration,
     /// How long a batch waits for its outcome after the lead is lost.
     pub outcome_wait: Duration,
     /// How often the members compare their states.
@@ -50,6 +50,9 @@ pub struct Options {
     pub log_keep_bytes: u64,
     /// The most octets of copies that it sends in a second.
     pub copy_rate_bytes: u64,
+    /// The most octets in a second that a comparison of the data which is begun here reads on each
+    /// member.
+    pub verify_rate_bytes: u64,
     /// Who should lead as long as one of them can; empty: all alike.
     pub preferred: BTreeSet<u64>,
     /// A node that was leader goes on as that after a restart, in the same term. That loses
@@ -57,6 +60,9 @@ pub struct Options {
     #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
     pub restores_leader: bool,
 }
+
+/// The octets that a comparison of the data reads in a second on each member, by default.
+pub const VERIFY_RATE_BYTES: u64 = 32 << 20;
 
 /// How much of the log is kept for members that fall behind, by default, in bytes.
 pub const LOG_KEEP_BYTES: u64 = 1 << 30;
@@ -68,12 +74,13 @@ impl Options {
         Self {
             id,
             members,
-            failover_after: FAILOVER_AFTER,
+            silence_max: SILENCE_MAX,
             outcome_wait: OUTCOME_WAIT,
             compare_every: COMPARE_EVERY,
             seed,
             log_keep_bytes: LOG_KEEP_BYTES,
             copy_rate_bytes: COPY_RATE_BYTES,
+            verify_rate_bytes: VERIFY_RATE_BYTES,
             preferred: BTreeSet::new(),
             #[cfg(any(test, feature = "test-support", feature = "planted-faults"))]
             restores_leader: false,
@@ -83,14 +90,14 @@ impl Options {
     /// The heartbeat's interval.
     #[must_use]
     pub fn heartbeat(&self) -> Duration {
-        self.failover_after / HEARTBEATS
+        self.silence_max / HEARTBEATS
     }
 
     /// How long a question to a majority may take: a leader that is silent for so long has been
     /// replaced, and another one can be asked.
     #[must_use]
     pub fn read_wait(&self) -> Duration {
-        2 * self.failover_after
+        2 * self.silence_max
     }
 
     /// The engine's settings.
@@ -99,7 +106,7 @@ impl Options {
     /// A sentence, when something is not possible or not safe.
     pub(crate) fn config(&self) -> Result<Config, String> {
         self.check()?;
-        let election_timeout_max = millis(self.failover_after);
+        let election_timeout_max = millis(self.silence_max);
         let config = Config {
             cluster_name: "roster".to_owned(),
             heartbeat_interval: millis(self.heartbeat()),
@@ -133,11 +140,11 @@ impl Options {
 
     fn check(&self) -> Result<(), String> {
         check_members(self.members.iter())?;
-        if !(FAILOVER_AFTER_MIN..=FAILOVER_AFTER_MAX).contains(&self.failover_after) {
+        if !(SILENCE_MAX_MIN..=SILENCE_MAX_MAX).contains(&self.silence_max) {
             return Err(format!(
-                "a silent leader is replaced after {FAILOVER_AFTER_MIN:?} to \
-                 {FAILOVER_AFTER_MAX:?}, not {:?}",
-                self.failover_after
+                "a silent leader is replaced after {SILENCE_MAX_MIN:?} to \
+                 {SILENCE_MAX_MAX:?}, not {:?}",
+                self.silence_max
             ));
         }
         if self.members.len() > VOTERS_MAX {
@@ -232,7 +239,7 @@ mod tests {
         assert!(options(9).config().is_err());
         assert!(Options { id: 4, ..options(3) }.check_own().is_err());
         assert!(Options { id: CHOSEN_MAX + 4, ..options(3) }.check_own().is_ok());
-        let quick = Options { failover_after: Duration::from_millis(10), ..options(3) };
+        let quick = Options { silence_max: Duration::from_millis(10), ..options(3) };
         assert!(quick.config().is_err());
     }
 }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use environment::Clock;
-use history::log::StateMachine;
+use history::log::{StateMachine, Verification};
 use journal::Journal;
 use store::Lsn;
 use tokio::runtime::Handle;
@@ -22,7 +22,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use crate::asks::{ASK_DIGESTS, ASK_DIRECTORY, ASK_MEMBERS, ASK_READ, ASK_STATUS, Asks, ask_all};
+use crate::asks::{
+    ASK_DIGESTS, ASK_DIRECTORY, ASK_MEMBERS, ASK_READ, ASK_STATUS, ASK_VERIFY, Asks, NOT_KNOWN,
+    ask_all,
+};
 use crate::changing;
 use crate::comparing::{Comparing, encode};
 use crate::copies::Copies;
@@ -35,6 +38,8 @@ use crate::transport::{
     AskError, Credentials, EngineHandler, Peers, Responding, ServerLimits, serve,
 };
 use crate::types::Runtime;
+use crate::verifying::message::Asked;
+use crate::verifying::{Holder, Verifications, VerifierParts};
 use crate::versions::{ASKS_VERSION_UNTOLD, Versions};
 use crate::watcher::{Impediment, Watcher};
 
@@ -100,6 +105,7 @@ pub struct Service {
     id: u64,
     asked_here: AskedHere,
     facts: Facts,
+    verifications: Verifications,
 }
 
 impl Service {
@@ -146,6 +152,8 @@ impl Service {
         let id = options.id;
         let (copying, _) = Errands::on_thread("raft-copy").map_err(|error| error.to_string())?;
         let copies = Copies::new(Arc::clone(&state), copying, options.copy_rate_bytes);
+        let holder = Holder::start(Arc::clone(&state)).map_err(|error| error.to_string())?;
+        let rate_bytes = options.verify_rate_bytes;
         let peers = Peers::new(credentials.clone()).sending(Arc::clone(&copies));
         for (member, node) in options.members.iter().filter(|(member, _)| **member != id) {
             peers.know(*member, &node.address);
@@ -176,7 +184,17 @@ impl Service {
             asks_version,
             clock: Arc::clone(&clock),
             facts: Arc::clone(&facts),
+            holder: holder.clone(),
         };
+        let verifications = Verifications::new(VerifierParts {
+            id,
+            peers: peers.clone(),
+            log: log.0.clone(),
+            holder,
+            clock: Arc::clone(&clock),
+            rate_bytes,
+            runtime: runtime.clone(),
+        });
         let watcher = Watcher {
             own: Versions { id, asks: asks_version },
             log: log.0.clone(),
@@ -208,7 +226,7 @@ impl Service {
             comparing.abort();
             drop(server);
         };
-        let service = Arc::new(Self { log, peers, runtime, id, asked_here, facts });
+        let service = Arc::new(Self { log, peers, runtime, id, asked_here, facts, verifications });
         Ok((service, until_closed))
     }
 
@@ -228,6 +246,33 @@ impl Service {
     #[must_use]
     pub fn facts(&self) -> MemberFacts {
         (self.facts)()
+    }
+
+    /// Begins to compare what all members have stored, as [`Self::verification`] tells; the number
+    /// of the comparison. It goes on as long as somebody asks after it with
+    /// [`Self::ask_after_verification`], every few seconds.
+    ///
+    /// # Errors
+    /// A sentence, when a comparison that was begun here is under way.
+    pub fn verify(&self) -> Result<u64, String> {
+        self.verifications.start()
+    }
+
+    /// The last comparison that was begun here, as far as it is.
+    #[must_use]
+    pub fn verification(&self) -> Option<Verification> {
+        self.verifications.last()
+    }
+
+    /// Comparison `run`, which goes on; none when another was begun since.
+    #[must_use]
+    pub fn ask_after_verification(&self, run: u64) -> Option<Verification> {
+        self.verifications.ask_after(run)
+    }
+
+    /// Ends comparison `run`, if it is under way.
+    pub fn stop_verification(&self, run: u64) {
+        self.verifications.stop(run);
     }
 
     /// Who leads, as far as is known.
@@ -475,6 +520,7 @@ struct MemberAsks {
     asks_version: u16,
     clock: Arc<dyn Clock>,
     facts: Facts,
+    holder: Holder,
 }
 
 impl MemberAsks {
@@ -519,9 +565,21 @@ impl MemberAsks {
                 let done = move |outcome| drop(answer.send(changing::encode_outcome(&outcome)));
                 self.log.change(change, Box::new(done));
             }
-            Some(_) | None => return Box::pin(async { Err("nobody knows that".to_owned()) }),
+            Some(ASK_VERIFY) => return self.verify(from, octets.get(1..).unwrap_or_default()),
+            Some(_) | None => return Box::pin(async { Err(NOT_KNOWN.to_owned()) }),
         }
         Box::pin(async move { heard.await.map_err(|_| "it was not answered".to_owned()) })
+    }
+
+    /// What a comparison of the data asks.
+    fn verify(&self, from: u64, octets: &[u8]) -> Responding<Vec<u8>> {
+        let (asked, holder) = (Asked::decode(octets), self.holder.clone());
+        Box::pin(async move {
+            let asked = asked.map_err(|error| error.0.to_owned())?;
+            let answer = holder.ask(from, asked).await;
+            let answer = answer.ok_or_else(|| "the server is shutting down".to_owned())?;
+            Ok(answer.encode())
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::changing;
 use crate::transport::check_message as check;
+use crate::verifying::message::{Answer, Asked};
 
 /// Reads octets as each message that a node may get; what is read writes and reads back the same.
 ///
@@ -26,5 +27,21 @@ pub fn check_change(octets: &[u8]) {
     }
     if let Ok(outcome) = changing::decode_outcome(octets) {
         assert_eq!(changing::decode_outcome(&changing::encode_outcome(&outcome)), Ok(outcome));
+    }
+}
+
+/// Reads octets as what members ask each other when their data are compared, and as the answer;
+/// what is read writes and reads back the same.
+///
+/// # Panics
+/// When it does not.
+pub fn check_comparison(octets: &[u8]) {
+    if let Ok(asked) = Asked::decode(octets) {
+        let mut written = Vec::new();
+        asked.encode(&mut written);
+        assert_eq!(written, octets);
+    }
+    if let Ok(answer) = Answer::decode(octets) {
+        assert_eq!(answer.encode(), octets);
     }
 }

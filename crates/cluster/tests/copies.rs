@@ -238,7 +238,7 @@ fn a_copy_is_of_the_members_of_its_own_time() {
     // Entries of the log without a record: the base says them before it has come so far.
     for port in [1, 2] {
         let (address, url) = (format!("127.0.0.1:{port}"), String::new());
-        let join = MemberChange::Join { address, url, key: format!("key {port}") };
+        let join = MemberChange::Join { address, url, key: format!("key {port}"), replaces: None };
         wait_for("a member more", || all.change(&join).ok());
     }
     for (id, store) in &all.stores {

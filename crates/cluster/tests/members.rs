@@ -71,8 +71,12 @@ impl Running {
     /// A learner joins, and is started with nothing but what it is told.
     fn join(&mut self) -> u64 {
         let (listener, node) = self.cluster.listen();
-        let change =
-            MemberChange::Join { address: node.address, url: node.url, key: String::new() };
+        let change = MemberChange::Join {
+            address: node.address,
+            url: node.url,
+            key: String::new(),
+            replaces: None,
+        };
         let MembersChanged::Joined(id) = self.change(self.follower(), change).unwrap() else {
             panic!("it joins")
         };
@@ -231,7 +235,7 @@ fn a_cluster_of_one_grows_and_shrinks_to_another_one() {
     // Nobody else is heard, nor needs to be.
     let log = all.services[&1].log();
     for _ in 0..100 {
-        std::thread::park_timeout(2 * cluster::FAILOVER_AFTER / 100);
+        std::thread::park_timeout(2 * cluster::SILENCE_MAX / 100);
         assert!(matches!(log.role(), Role::Deciding(_)), "{:?}", log.role());
     }
     let (listener, node) = all.cluster.listen();
@@ -239,6 +243,7 @@ fn a_cluster_of_one_grows_and_shrinks_to_another_one() {
         address: node.address.clone(),
         url: node.url.clone(),
         key: key.to_owned(),
+        replaces: None,
     };
     let Ok(MembersChanged::Joined(new)) = all.change(1, change("one")) else { panic!() };
     // It is the one that did, whatever it was answered.

@@ -38,14 +38,17 @@ pub use config::change_members::{
 };
 pub use config::join::{JoinAnswer, JoinRequest, OID as JOIN};
 pub use config::join_tokens::{
-    ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinToken, hex, octets as octets_of_hex,
+    ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinPart, JoinToken, hex, octets as octets_of_hex,
 };
 pub use config::monitor_sources::{
     AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,
-    ClusterCopyState, ClusterMemberState, ClusterState, ClusterTeller, FigureEntry, Figures,
-    LogState, LogStates, SessionState, SessionTeller,
+    ClusterCopyState, ClusterMemberState, ClusterState, ClusterTeller, ClusterVerified,
+    FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller, Verifier, VerifyAsked,
 };
 pub use config::promotion::promote_joined;
+pub use config::verify::{
+    OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
+};
 pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;

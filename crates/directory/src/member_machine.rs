@@ -5,12 +5,13 @@
 //! what became of the record.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use history::log::{
     ApplyError, CopyIntake, Decided, Difference, EncodedRecord, StateCopy, StateMachine,
 };
 use history::recovery::StoreMachine;
-use store::{CopyHead, DigestPoint, LogPosition, Lsn, Store};
+use store::{CopyHead, DigestPoint, HeldState, LogPosition, Lsn, NotHeld, Store};
 
 use crate::forward::known_requests::KnownRequests;
 use crate::quarantine::Quarantine;
@@ -74,6 +75,13 @@ impl StateMachine for MemberMachine {
 
     fn digests(&self) -> Vec<DigestPoint> {
         self.machine.digests()
+    }
+
+    fn hold(&self, lsn: Lsn, limit: Duration) -> Result<HeldState, NotHeld> {
+        match self.quarantine.reason() {
+            Some(reason) => Err(NotHeld::Refused(reason.to_owned())),
+            None => self.machine.hold(lsn, limit),
+        }
     }
 
     fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use environment::Clock;
+use history::QUARANTINE_FILE;
 use history::log::{ApplyError, Difference, EncodedRecord};
 use history::record::RecordHead;
 use store::{LogPosition, Lsn, Store};
@@ -192,9 +193,6 @@ fn id_text(store: &Store) -> String {
 /// What every reason begins with.
 const IN_QUARANTINE: &str =
     "this server is in quarantine, because its data are not those of the cluster";
-
-/// What was found, in the data directory; while it is there, the directory does not open.
-const QUARANTINE_FILE: &str = "quarantine.json";
 
 /// Until it is whole.
 const NEW_FILE: &str = "quarantine.new";

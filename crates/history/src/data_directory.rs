@@ -54,6 +54,14 @@ fn schema_files(data: &Path) -> Result<Vec<SchemaFile>, HistoryError> {
         .collect()
 }
 
+/// The file that says that a member of a cluster has other data than the rest of it, and is not to
+/// be served.
+pub const QUARANTINE_FILE: &str = "quarantine.json";
+
+/// The settings, by the names that the store has for them, that a directory has as one of a cluster
+/// and loses with it.
+pub const CLUSTER_SETTINGS: [&str; 1] = ["join-tokens"];
+
 /// Where the journal is, in the data directory.
 pub const JOURNAL_DIRECTORY: &str = "journal";
 

@@ -33,6 +33,8 @@ pub enum HistoryError {
     /// The data directory is that of a server of a cluster, and what was asked for is done with
     /// the data of a server that is alone.
     OfCluster,
+    /// The data directory is not that of a member of a cluster.
+    NotOfCluster,
 }
 
 impl HistoryError {
@@ -44,7 +46,7 @@ impl HistoryError {
             Self::Journal(error) => matches!(error, JournalError::NoSpace { .. }),
             Self::Store(error) => matches!(error, StoreError::Full | StoreError::Lmdb(_)),
             Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
-            Self::Schema(_) | Self::Mismatch { .. } | Self::OfCluster => false,
+            Self::Schema(_) | Self::Mismatch { .. } | Self::OfCluster | Self::NotOfCluster => false,
         }
     }
 }
@@ -61,6 +63,9 @@ impl fmt::Display for HistoryError {
                 "the data directory is that of a server of a cluster, whose servers have their \
                  data in common: none is changed, or started, alone",
             ),
+            Self::NotOfCluster => {
+                f.write_str("the data directory is not that of a member of a cluster")
+            }
         }
     }
 }

@@ -17,5 +17,7 @@ pub mod recovery;
 pub mod test_support;
 
 pub use csn::Csn;
-pub use data_directory::{JOURNAL_DIRECTORY, SCHEMA_DIRECTORY, journal_disk, schema_of};
+pub use data_directory::{
+    CLUSTER_SETTINGS, JOURNAL_DIRECTORY, QUARANTINE_FILE, SCHEMA_DIRECTORY, journal_disk, schema_of,
+};
 pub use error::HistoryError;

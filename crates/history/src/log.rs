@@ -19,12 +19,13 @@ mod progress;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{CopyHead, DigestPoint, LogPosition, Lsn, StoreError};
+use store::{CopyHead, DigestPoint, HeldState, LogPosition, Lsn, NotHeld, StoreError};
 
 use crate::record::RECORD_LENGTH_MAX_BYTES;
 
@@ -36,6 +37,10 @@ pub use members::{
     OnlySelf, VOTERS_MAX,
 };
 pub use progress::LogProgress;
+pub use verification::{
+    DIFFERENCES_NAMED_MAX, EntryDifference, OddMember, Oddity, Verification, VerificationState,
+    VerifiedMember,
+};
 
 /// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
 /// that was decided in one reign never takes effect in another.
@@ -210,6 +215,15 @@ pub trait StateMachine: Send + Sync {
     /// now. What was told of a record once stays so. Empty where none is kept.
     fn digests(&self) -> Vec<DigestPoint> {
         Vec::new()
+    }
+
+    /// Holds the state after exactly the change `lsn`, for which it waits for `limit` at most: to
+    /// be compared with that of other machines. Whoever applies is not kept.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn hold(&self, _lsn: Lsn, _limit: Duration) -> Result<HeldState, NotHeld> {
+        Err(NotHeld::Refused("this state cannot be compared".to_owned()))
     }
 
     /// Makes a copy of the whole state, as it is durable without the log, for another machine. It

@@ -7,6 +7,7 @@
 mod accept;
 mod check;
 mod common;
+mod leave;
 pub mod loss;
 mod machine;
 mod replay;
@@ -31,7 +32,8 @@ use replay::{Outcome, Replay};
 
 pub use accept::{AcceptedLoss, accept_loss};
 pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
-pub use common::{is_of_cluster, replay_committed};
+pub use common::{CommittedRecords, is_of_cluster, replay_committed};
+pub use leave::{Holdings, holdings, leave_cluster};
 pub use machine::{Follower, StoreMachine};
 
 /// What opening the journal found.

@@ -215,7 +215,7 @@ impl SimDisk {
             let is_synced = state.synced_names.get(name) == Some(file);
             let _ = writeln!(
                 report,
-                "  {name} is file {file} (durably: {is_synced}), {len} bytes, dirty blocks {dirty:?}"
+                "  {name} is file {file} (durably: {is_synced}), {len} bytes, dirty {dirty:?}"
             );
         }
         let _ = writeln!(report, "  pending {:?}", state.pending);

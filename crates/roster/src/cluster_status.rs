@@ -193,6 +193,11 @@ impl ClusterView {
         self.members.iter().find(|member| member.role == "leader").map(|member| member.member)
     }
 
+    /// Whether a member counts towards a majority.
+    pub(crate) fn has_voter(&self, id: u64) -> bool {
+        self.members.iter().any(|member| member.member == id && member.voter)
+    }
+
     /// What a member is.
     pub(crate) fn role_of(&self, id: u64) -> Option<&str> {
         let member = self.members.iter().find(|member| member.member == id);

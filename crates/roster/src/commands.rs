@@ -7,6 +7,8 @@ pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod cluster_join;
 pub(crate) mod cluster_members;
+pub(crate) mod cluster_recover;
+pub(crate) mod cluster_verify;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod export;

@@ -1,107 +1,79 @@
-//! Connecting to a running server: the options every such subcommand has, with the letters of
+//! Connecting to running servers: the options every such subcommand has, with the letters of
 //! OpenLDAP's tools.
+//!
+//! `uris` reads lists of servers, `srv` finds those of a domain, `login` connects to the first that
+//! answers.
 
-use std::fmt;
+mod login;
+mod srv;
+mod uris;
+
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use clap::Args;
-use client::{CertificateCheck, ClientError, ConnectOptions, Connection, TlsOptions};
+use client::{CertificateCheck, ClientError, Connection, TlsOptions};
 use ldap::result::ResultCode;
-use serde::{Deserialize, Serialize};
 
+use self::login::Bind;
+pub(crate) use self::login::{Login, LoginText, PATIENCE, note_passed_over};
+pub(crate) use self::uris::SERVERS_MAX;
+use self::uris::ServerUris;
 use crate::commands::init::ADMINISTRATOR;
 use crate::failure::Failure;
-use crate::output;
 
-/// Which server, and as whom.
+/// Which servers, and as whom.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerOptions {
-    /// The server: ldap://, ldaps:// or ldapi://
+    /// A server: ldap://, ldaps:// or ldapi://; several may be given, separated by spaces or
+    /// commas. ldap:///dc=example,dc=com finds those of a domain in the DNS
     #[arg(
         short = 'H',
         long,
         value_name = "URI",
         env = "LDAPURI",
         default_value = "ldap://127.0.0.1:1389",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = ServerUris::parse
     )]
-    uri: String,
+    uri: Vec<ServerUris>,
 
     #[command(flatten)]
     login: LoginOptions,
 }
 
 impl ServerOptions {
-    /// Connects and binds.
+    /// Connects to the first server that answers, and binds.
     pub(crate) fn connect(&self) -> Result<Connection, Failure> {
         self.login()?.connect()
     }
 
-    /// Which server.
-    pub(crate) fn uri(&self) -> &str {
-        &self.uri
+    /// How the first of the servers that answers is connected to, as often as there is need.
+    pub(crate) fn login(&self) -> Result<Login, Failure> {
+        self.login.on(&srv::located(ServerUris::all(&self.uri)?)?)
     }
 
-    /// How the server is connected to, as often as there is need.
-    pub(crate) fn login(&self) -> Result<Login, Failure> {
-        self.login.on(&self.uri)
+    /// How each of the servers is connected to. The password is asked for once.
+    pub(crate) fn logins(&self) -> Result<Vec<Login>, Failure> {
+        Ok(self.login()?.each())
     }
 
     /// Connects for requests that the server works on as long as it takes, as when it compares an
     /// index with millions of entries.
     pub(crate) fn connect_patiently(&self) -> Result<Connection, Failure> {
-        let mut login = self.login.on(&self.uri)?;
-        login.options.answer_timeout = PATIENCE;
-        login.connect()
+        self.login()?.patient().connect()
     }
 }
 
-/// Several servers of which any will do, and as whom.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Server")]
-pub(crate) struct ManyServers {
-    /// A server: ldap://, ldaps:// or ldapi://; several can be given
-    #[arg(
-        short = 'H',
-        long = "uri",
-        value_name = "URI",
-        env = "LDAPURI",
-        value_delimiter = ' ',
-        default_value = "ldap://127.0.0.1:1389",
-        hide_env_values = true
-    )]
-    uris: Vec<String>,
-
-    #[command(flatten)]
-    login: LoginOptions,
-}
-
-impl ManyServers {
-    /// How each is connected to. The password is asked for once.
-    pub(crate) fn logins(&self) -> Result<Vec<Login>, Failure> {
-        let mut logins = Vec::new();
-        let mut password = None;
-        for uri in &self.uris {
-            if password.is_none() {
-                password = Some(self.login.password()?);
-            }
-            logins.push(self.login.with(uri, password.clone().flatten())?);
-        }
-        Ok(logins)
-    }
-}
-
-/// Which server, and as whom, for subcommands that can do without a server.
+/// Which servers, and as whom, for subcommands that can do without a server.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct OnlineOptions {
-    /// A running server: ldap://, ldaps:// or ldapi://
-    #[arg(short = 'H', long, value_name = "URI")]
-    uri: Option<String>,
+    /// A running server: ldap://, ldaps:// or ldapi://; several may be given, separated by spaces
+    /// or commas: the first that answers is used
+    #[arg(short = 'H', long, value_name = "URI", value_parser = ServerUris::parse)]
+    uri: Vec<ServerUris>,
 
     #[command(flatten)]
     login: LoginOptions,
@@ -110,7 +82,10 @@ pub(crate) struct OnlineOptions {
 impl OnlineOptions {
     /// How the server is connected to, if one was named.
     pub(crate) fn login(&self) -> Result<Option<Login>, Failure> {
-        self.uri.as_deref().map(|uri| self.login.on(uri)).transpose()
+        if self.uri.is_empty() {
+            return Ok(None);
+        }
+        self.login.on(&srv::located(ServerUris::all(&self.uri)?)?).map(Some)
     }
 }
 
@@ -153,28 +128,22 @@ struct LoginOptions {
 }
 
 impl LoginOptions {
-    /// How the server at `uri` is connected to. The password is asked for once.
-    fn on(&self, uri: &str) -> Result<Login, Failure> {
-        self.with(uri, self.password()?)
-    }
-
-    fn with(&self, uri: &str, password: Option<Vec<u8>>) -> Result<Login, Failure> {
-        let mut options = ConnectOptions::new(uri);
-        options.tls = TlsOptions::new(self.reqcert, self.cacert.clone());
-        let bind = match (password, &self.bind_dn) {
+    /// How these servers are connected to. The password is asked for once.
+    fn on(&self, uris: &[String]) -> Result<Login, Failure> {
+        let password = self.password()?;
+        let bind = match (&password, &self.bind_dn) {
             (Some(password), dn) => {
                 let dn = dn.as_deref().unwrap_or(ADMINISTRATOR);
-                Bind::Simple(dn.to_owned(), password)
+                Some(Bind::Simple(dn.to_owned(), password.clone()))
             }
             (None, Some(dn)) => {
                 return Err(Failure::local(format!("'{dn}' needs a password to bind"))
                     .hint("-W asks for it, -y FILE reads it"));
             }
-            (None, None) if uri.starts_with("ldapi:") => Bind::External,
-            (None, None) => Bind::Anonymous,
+            (None, None) => None,
         };
-        let start_tls = self.start_tls;
-        Ok(Login { options, start_tls, bind, is_noted: AtomicBool::new(false) })
+        let tls = TlsOptions::new(self.reqcert, self.cacert.clone());
+        Ok(Login::new(uris, &tls, self.start_tls, bind.as_ref()))
     }
 
     fn password(&self) -> Result<Option<Vec<u8>>, Failure> {
@@ -202,116 +171,6 @@ impl LoginOptions {
             }
         }
         Ok(Some(password))
-    }
-}
-
-/// How a server is connected to, as often as there is need.
-pub(crate) struct Login {
-    options: ConnectOptions,
-    start_tls: u8,
-    bind: Bind,
-    /// That there is no TLS was told.
-    is_noted: AtomicBool,
-}
-
-/// As whom.
-#[derive(Clone, Deserialize, Serialize)]
-enum Bind {
-    Anonymous,
-    External,
-    Simple(String, Vec<u8>),
-}
-
-/// How a server is connected to, for another process to do it.
-#[derive(Clone, Deserialize, Serialize)]
-pub(crate) struct LoginText {
-    url: String,
-    checks_certificate: bool,
-    /// A file on the machine of that process.
-    trusted: Option<PathBuf>,
-    start_tls: u8,
-    bind: Bind,
-}
-
-/// What it holds besides the address is a secret.
-impl fmt::Debug for LoginText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoginText").field("url", &self.url).finish_non_exhaustive()
-    }
-}
-
-impl Login {
-    /// This login, for answers of up to this size.
-    pub(crate) fn for_answers(mut self, message_size_max_bytes: usize) -> Self {
-        self.options.message_size_max_bytes = message_size_max_bytes;
-        self
-    }
-
-    /// For another process.
-    pub(crate) fn text(&self) -> LoginText {
-        LoginText {
-            url: self.options.url.clone(),
-            checks_certificate: self.options.tls.check == CertificateCheck::Demand,
-            trusted: self.options.tls.trusted.clone(),
-            start_tls: self.start_tls,
-            bind: self.bind.clone(),
-        }
-    }
-
-    /// What another process was told.
-    pub(crate) fn of(text: LoginText) -> Self {
-        let check = match text.checks_certificate {
-            true => CertificateCheck::Demand,
-            false => CertificateCheck::Never,
-        };
-        let mut options = ConnectOptions::new(text.url);
-        options.tls = TlsOptions::new(check, text.trusted);
-        let (start_tls, bind) = (text.start_tls, text.bind);
-        Self { options, start_tls, bind, is_noted: AtomicBool::new(false) }
-    }
-
-    /// Which server.
-    pub(crate) fn uri(&self) -> &str {
-        &self.options.url
-    }
-
-    /// Connects and binds.
-    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
-        let mut connection = self.connect_unbound()?;
-        match &self.bind {
-            Bind::Anonymous => {}
-            Bind::External => connection.bind_external()?,
-            Bind::Simple(dn, password) => connection.bind(dn, password)?,
-        }
-        Ok(connection)
-    }
-
-    /// Connects, with TLS where that is asked for, and stays anonymous.
-    pub(crate) fn connect_unbound(&self) -> Result<Connection, Failure> {
-        let mut connection = Connection::open(self.options.clone())?;
-        if self.start_tls > 0 && !connection.is_secure() {
-            match connection.start_tls() {
-                Ok(()) => {}
-                // Refused, the connection is as it was before.
-                Err(ClientError::Refused { outcome, .. }) if self.start_tls == 1 => {
-                    if !self.is_noted.swap(true, Ordering::Relaxed) {
-                        let text = format_args!("roster: note: without TLS, as {outcome}");
-                        output::note(text);
-                    }
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(connection)
-    }
-
-    /// How connections are protected: `none`, `starttls` or `ldaps`.
-    pub(crate) fn protection(&self) -> &'static str {
-        match (self.options.url.starts_with("ldaps:"), self.start_tls) {
-            (true, _) => "ldaps",
-            (false, 0) => "none",
-            (false, _) => "starttls",
-        }
     }
 }
 
@@ -377,6 +236,3 @@ pub(crate) const ADMINISTRATOR_HINT: &str = "run it as the administrator: -D 'cn
 
 const CERTIFICATE_HINT: &str = "trust a self-signed certificate with --cacert DATA/tls/cert.pem, \
                                 or skip the verification with --reqcert never";
-
-/// The longest wait for the answer to what is known to take long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(86_400);

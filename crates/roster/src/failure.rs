@@ -125,6 +125,7 @@ impl From<HistoryError> for Failure {
                 "serve it with the settings of the cluster; change data with 'roster' over LDAP, \
                  on any server",
             ),
+            HistoryError::NotOfCluster => Self::local(&error),
             HistoryError::Journal(_) | HistoryError::Schema(_) | HistoryError::Io { .. } => {
                 Self::local(without_os_error(&error))
             }

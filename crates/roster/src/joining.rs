@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use crate::progress;
+use crate::rejoining;
 use crate::serving::environment;
 
 /// Whether the data directory `data` waits for its copy.
@@ -35,7 +36,9 @@ pub(crate) fn is_waiting(data: &Path) -> bool {
 /// Refuses a directory that is more than what an interrupted join has left.
 pub(crate) fn check_free(data: &Path) -> Result<(), Failure> {
     // What a join makes before it marks the directory, and what file systems have.
-    let is_of_nobody = |name: &OsStr| name == "lost+found" || name == FOLDER;
+    let is_of_nobody = |name: &OsStr| {
+        name == "lost+found" || name == FOLDER || rejoining::number_of(name).is_some()
+    };
     let is_free = match fs::read_dir(data) {
         Ok(mut found) => {
             found.all(|entry| entry.is_ok_and(|entry| is_of_nobody(&entry.file_name())))

@@ -46,15 +46,17 @@ enum Event {
 
 /// Reads and shows until the user has enough.
 pub(crate) fn run(login: Login, options: &Options) -> Result<Exit, Failure> {
-    let server = login.uri().to_owned();
+    let is_page = !options.is_json && !options.is_once && std::io::stdout().is_terminal();
+    // Notes would be written over the page.
+    let login = Arc::new(if is_page { login.silent() } else { login });
     let (sender, events) = sync_channel(EVENTS_MAX);
     let is_paused = Arc::new(AtomicBool::new(false));
-    spawn(Watch::new(login), options.every, sender.clone(), &is_paused);
+    spawn(Watch::new(Arc::clone(&login)), options.every, sender.clone(), &is_paused);
     let first = first(&events)?;
-    if options.is_json || options.is_once || !std::io::stdout().is_terminal() {
-        return lines(&events, first, &server, options);
+    if !is_page {
+        return lines(&events, first, &login, options);
     }
-    page(&Screen::open(sender, events)?, first, &server, &is_paused)
+    page(&Screen::open(sender, events)?, first, &login, &is_paused)
 }
 
 /// Asks the server on a thread of its own, which ends with the process: keys are heard, and the
@@ -97,7 +99,7 @@ fn first(events: &Receiver<Event>) -> Result<Reading, Failure> {
 fn page(
     screen: &Screen,
     first: Reading,
-    server: &str,
+    login: &Login,
     is_paused: &AtomicBool,
 ) -> Result<Exit, Failure> {
     let mut page = Page::new(first);
@@ -117,7 +119,7 @@ fn page(
             None => {}
         }
         let style = Style { has_colour: output::may_colour(), width: screen.width() };
-        screen.show(&page.text(server, style), is_paused.load(Ordering::Relaxed))?;
+        screen.show(&page.text(login.uri(), style), is_paused.load(Ordering::Relaxed))?;
     }
 }
 
@@ -125,11 +127,12 @@ fn page(
 fn lines(
     events: &Receiver<Event>,
     mut before: Reading,
-    server: &str,
+    login: &Login,
     options: &Options,
 ) -> Result<Exit, Failure> {
     let interrupted = interrupt::flag()?;
     let (mut number, mut is_away) = (0, false);
+    let mut server = login.uri();
     let mut silence = Silence::default();
     while !interrupted.load(Ordering::Relaxed) {
         let look = match events.recv_timeout(LOOK_EVERY) {
@@ -161,7 +164,12 @@ fn lines(
             }
             Look::Back(now, away) => {
                 let seconds = away.seconds();
-                output::note(format_args!("roster: note: the server is back after {seconds} s"));
+                let is_other = std::mem::replace(&mut server, login.uri()) != login.uri();
+                let back = match is_other {
+                    true => format!("{server} answers"),
+                    false => "the server is back".to_owned(),
+                };
+                output::note(format_args!("roster: note: {back} after {seconds} s"));
                 (before, is_away) = (now, false);
                 continue;
             }
@@ -174,7 +182,7 @@ fn lines(
             writeln!(out, "{}", output::json_shown(&text))?;
         } else if options.is_once {
             let style = Style { has_colour: false, width: usize::MAX };
-            write!(out, "{}", draw::block(&frame, server, Shown::default(), style))?;
+            write!(out, "{}", draw::block(&frame, login.uri(), Shown::default(), style))?;
         } else {
             if number % HEAD_EVERY == 0 {
                 writeln!(out, "{}", draw::line_head())?;

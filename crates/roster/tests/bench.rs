@@ -8,10 +8,10 @@
 
 mod common;
 mod demo;
+mod load;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Barrier};
@@ -25,6 +25,7 @@ use ldap::message::{
     Attributes, Controls, DecodeLimits, LdapResult, Message, MessageId, Request, Response,
 };
 use ldap::result::ResultCode;
+use load::{Agent, Watched};
 use roster::bench::record::BenchRecord;
 use rustix::process::{Pid, Signal, kill_process};
 use testing::crash::server::pause;
@@ -210,30 +211,6 @@ fn connections_are_protected_as_asked() {
     assert!(run.code == 2 && run.errors.contains("--reqcert never"), "{run:?}");
 }
 
-/// An agent of its own, on a free port.
-struct Agent {
-    child: Child,
-    address: String,
-}
-
-impl Agent {
-    fn start(arguments: &[&str]) -> Self {
-        let all = [&["bench", "agent", "--listen", "127.0.0.1:0"], arguments].concat();
-        let mut child = command(&all).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("listening on ").unwrap().to_owned();
-        Self { child, address }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn agents_share_a_load_without_doing_anything_twice() {
     let demo = Demo::start(PEOPLE);
@@ -299,45 +276,6 @@ fn agents_work_for_those_only_who_know_their_secret() {
     let short = file("short", "123\n");
     check(&["agent", "--secret-file", &short], "has fewer than 16 bytes");
     check(&["search", "--agents", "127.0.0.1:1"], "is 'roster bench agent --listen");
-}
-
-/// A run that is at work: its lines of a second are read from its errors.
-struct Watched {
-    child: Child,
-    errors: BufReader<std::process::ChildStderr>,
-}
-
-impl Watched {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = command(&[arguments, &["--live", "--json"]].concat()).spawn().unwrap();
-        let errors = BufReader::new(child.stderr.take().unwrap());
-        Self { child, errors }
-    }
-
-    /// Waits until so many seconds were measured in which something was answered.
-    fn seconds(&mut self, count: usize) {
-        let mut line = String::new();
-        let mut seconds = 0;
-        while seconds < count {
-            line.clear();
-            assert!(self.errors.read_line(&mut line).unwrap() > 0, "it ended");
-            // The number of the second, and the operations in it.
-            let mut words = line.split_ascii_whitespace().map(|word| word.parse::<u64>());
-            let is_second = matches!((words.next(), words.next()), (Some(Ok(_)), Some(Ok(1..))));
-            seconds += usize::from(is_second);
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn end(mut self) -> Run {
-        let (mut output, mut errors) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-        self.errors.read_to_string(&mut errors).unwrap();
-        Run { code: self.child.wait().unwrap().code().unwrap(), output, errors }
-    }
 }
 
 #[test]

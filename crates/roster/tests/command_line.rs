@@ -19,6 +19,7 @@ fn every_subcommand_explains_itself() {
         "bench",
         "bench search",
         "bench add",
+        "bench replay",
         "explain",
         "why",
         "account",

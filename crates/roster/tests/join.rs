@@ -6,185 +6,20 @@
 )]
 
 mod common;
+mod machine;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
-use client::{ConnectOptions, Connection, SearchFor};
-use common::{Run, command, roster};
+use client::SearchFor;
+use common::{command, roster};
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
-use rustix::process::{Pid, Signal, kill_process};
+use machine::{Machine, first, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
-use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, now, pause};
-
-/// How long anything may take before the test fails.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
-const PERSON: &str = "uid=anna,ou=people,dc=example,dc=com";
-
-#[track_caller]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = now();
-    while begin.elapsed() < PATIENCE {
-        if let Some(found) = look() {
-            return found;
-        }
-        pause(LOOK_EVERY);
-    }
-    panic!("waited in vain: {what}");
-}
-
-/// A machine: its data directory, and where it is found.
-struct Machine {
-    data: PathBuf,
-    password: PathBuf,
-    ldap: String,
-    address: String,
-    server: Option<Child>,
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-impl Machine {
-    fn new(folder: &Path, name: &str) -> Self {
-        // Taken until both are known: no other gets them.
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [ldap, address] = ports.map(|port| port.local_addr().unwrap().to_string());
-        let password = folder.join("password");
-        fs::write(&password, ADMIN_PASSWORD).unwrap();
-        Self { data: folder.join(name), password, ldap, address, server: None }
-    }
-
-    fn data(&self) -> &str {
-        self.data.to_str().unwrap()
-    }
-
-    fn url(&self) -> String {
-        format!("ldap://{}", self.ldap)
-    }
-
-    fn serve(&mut self) {
-        let ready = self.data.with_extension("ready");
-        let _ = fs::remove_file(&ready);
-        let log = fs::File::create(self.data.with_extension("log")).unwrap();
-        let server = Command::new(env!("CARGO_BIN_EXE_roster"))
-            .args(["serve", "--data", self.data(), "--ldap", &self.ldap])
-            .args(["--admin", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
-            .arg("--ready-file")
-            .arg(&ready)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.server = Some(server);
-        wait_for("a server that serves", || ready.exists().then_some(()));
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(self.server.as_ref().unwrap()), signal).unwrap();
-    }
-
-    fn kill(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            let _ = server.kill();
-            let _ = server.wait();
-        }
-    }
-
-    /// Asks this one, as the administrator.
-    fn ask(&self, command: &[&str]) -> Run {
-        let url = self.url();
-        let login =
-            ["-H", &url, "-ZZ", "--reqcert", "never", "-y", self.password.to_str().unwrap()];
-        roster(&[&["cluster"], command, &login].concat())
-    }
-
-    fn token(&self, more: &[&str]) -> String {
-        let run = self.ask(&[&["token"], more].concat());
-        assert_eq!(run.code, 0, "{run:?}");
-        run.output.trim().to_owned()
-    }
-
-    fn join_command(&self, token: &str) -> Vec<String> {
-        let url = self.url();
-        let words = ["cluster", "join", token, "--data", self.data(), "--address", &self.address];
-        words.into_iter().chain(["--url", &url]).map(str::to_owned).collect()
-    }
-
-    fn join(&self, token: &str) -> Run {
-        let words = self.join_command(token);
-        roster(&words.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    fn connect(&self) -> Option<Connection> {
-        let mut connection = Connection::open(ConnectOptions::new(self.url())).ok()?;
-        connection.bind(ADMIN_DN, ADMIN_PASSWORD.as_bytes()).ok()?;
-        Some(connection)
-    }
-
-    fn title(&self) -> Option<String> {
-        let asked = SearchFor {
-            scope: Scope::Base,
-            attributes: &["title"],
-            ..SearchFor::below(PERSON, Filter::Present("objectClass"))
-        };
-        let found = self.connect()?.search(&asked).ok()?;
-        found.entries.first()?.text("title").map(str::to_owned)
-    }
-
-    fn set_title(&self, title: &str) {
-        let change = [(ModifyOperation::Replace, "title", &[title][..])];
-        wait_for("a change that is made", || {
-            let outcome = self.connect()?.modify(PERSON, &change).ok()?;
-            outcome.is_success().then_some(())
-        });
-    }
-
-    /// The roles of all members, by number, as this one tells.
-    fn roles(&self) -> Vec<(u64, String, bool)> {
-        let run = self.ask(&["status", "--json"]);
-        let Ok(told) = serde_json::from_str::<Value>(&run.output) else { return Vec::new() };
-        let members = told["cluster"]["members"].as_array().cloned().unwrap_or_default();
-        let role = |member: &Value| {
-            let text = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
-            (member["member"].as_u64().unwrap(), text("role"), member["voter"].as_bool().unwrap())
-        };
-        members.iter().map(role).collect()
-    }
-}
-
-/// The first machine, whose data directory is that of the only member.
-fn first(folder: &Path) -> Machine {
-    let mut machine = Machine::new(folder, "one");
-    let (password, data) = (machine.password.display().to_string(), machine.data().to_owned());
-    let suffix = "dc=example,dc=com";
-    for words in [
-        vec!["init", "--data", &data, "--suffix", suffix, "--admin-password-file", &password],
-        vec!["import", "--data", &data, &common::example("people.ldif")],
-        vec![
-            "cluster",
-            "init",
-            "--data",
-            &data,
-            "--member",
-            &format!("1 {} {}", machine.address, machine.url()),
-        ],
-    ] {
-        let run = roster(&words);
-        assert_eq!(run.code, 0, "{words:?}: {run:?}");
-    }
-    machine.serve();
-    machine
-}
+use testing::crash::server::ADMIN_PASSWORD;
 
 #[test]
 fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
@@ -295,10 +130,94 @@ fn one_server_becomes_three() {
         let all = [&one, &two, &three].map(Machine::title);
         all.iter().all(|title| title.as_deref() == Some("through the third")).then_some(())
     });
+    // Under the names that scripts for OpenDJ ask for.
+    let asked = SearchFor {
+        scope: Scope::One,
+        attributes: &["ds-mon-status", "missing-changes", "ds-mon-current-delay"],
+        ..SearchFor::below("cn=replication,cn=monitor", Filter::Present("objectClass"))
+    };
+    wait_for("all are as they should be", || {
+        let found = three.connect()?.search(&asked).ok()?;
+        let is_well = |entry: &client::FoundEntry| {
+            entry.text("ds-mon-status") == Some("Normal")
+                && entry.text("missing-changes") == Some("0")
+                && entry.text("ds-mon-current-delay") == Some("0")
+        };
+        (found.entries.len() == 3 && found.entries.iter().all(is_well)).then_some(())
+    });
     // The one that was alone is not needed any more.
     one.kill();
     two.set_title("without the first");
     wait_for("the other has it", || (three.title()? == "without the first").then_some(()));
     one.serve();
     wait_for("it comes back", || (one.title()? == "without the first").then_some(()));
+}
+
+#[test]
+fn a_member_with_a_lost_disk_rejoins_in_its_own_place_and_another_one_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, mut two, mut three] = machine::three(folder.path());
+    let voters = || {
+        let roles = one.roles();
+        let voters = roles.iter().filter(|(_, _, is_voter)| *is_voter);
+        voters.map(|(id, _, _)| *id).collect::<Vec<_>>()
+    };
+    let [_, id_of_two, id_of_three] = voters()[..] else { panic!("{:?}", voters()) };
+    let run = one.ask(&["token", "--replaces", "77"]);
+    assert!(run.code != 0 && run.errors.contains("no voter has the number 77"), "{run:?}");
+    let token = one.token(&["--replaces", &id_of_three.to_string()]);
+    // While it is served nothing happens to it.
+    let url = three.url();
+    let rejoin = |data: &str, address: &str| {
+        let words = ["cluster", "rejoin", &token, "--data", data, "--address", address];
+        roster(&[&words[..], &["--url", &url]].concat())
+    };
+    let run = rejoin(three.data(), &three.address);
+    assert!(run.code != 0 && run.errors.contains("stop the process"), "{run:?}");
+    three.kill();
+    let settings = three.data.join("roster.toml");
+    let text =
+        fs::read_to_string(&settings).unwrap() + "\n[limits]\nsize_limit_entries = 4321 # ours\n";
+    fs::write(&settings, text).unwrap();
+    fs::write(three.data.join("data.mdb"), "no data any more").unwrap();
+    one.set_title("without the third");
+    let run = rejoin(three.data(), &three.address);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.output.contains(&format!("the place of member {id_of_three}")), "{run:?}");
+    let old = fs::read_to_string(three.data.join("old-1/data.mdb")).unwrap();
+    assert_eq!(old, "no data any more");
+    let text = fs::read_to_string(&settings).unwrap();
+    assert!(text.contains("size_limit_entries = 4321 # ours"), "{text}");
+    // Once more is refused: it is a member.
+    three.serve();
+    wait_for("it has its place", || {
+        let roles = one.roles();
+        let is_gone = roles.len() == 3 && !roles.iter().any(|(id, _, _)| *id == id_of_three);
+        (is_gone && voters().len() == 3).then_some(())
+    });
+    assert_eq!(three.title().as_deref(), Some("without the third"));
+    // Another one moves: it listens elsewhere first, and then the others know.
+    two.kill();
+    let elsewhere = Machine::new(folder.path(), "elsewhere");
+    let settings = two.data.join("roster.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    assert!(text.contains(&two.address), "{text}");
+    fs::write(&settings, text.replace(&two.address, &elsewhere.address)).unwrap();
+    two.serve();
+    let number = id_of_two.to_string();
+    let run = one.ask(&["rename", &number, "--address", &three.address]);
+    assert!(run.code != 0 && run.errors.contains("has the address"), "{run:?}");
+    let words = ["rename", &number, "--address", &elsewhere.address, "--url", "ldap://b.example"];
+    let run = one.ask(&words);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(one.ask(&words).output.contains("already"));
+    one.set_title("after the move");
+    wait_for("it is reached", || (two.title()? == "after the move").then_some(()));
+    let told = one.ask(&["status"]).output;
+    assert!(told.contains("ldap://b.example") && told.contains(&elsewhere.address), "{told}");
+    three.set_title("all is well");
+    wait_for("all have it", || {
+        let all = [&one, &two, &three].map(Machine::title);
+        all.iter().all(|title| title.as_deref() == Some("all is well")).then_some(())
+    });
 }

@@ -20,10 +20,10 @@ use ::cluster::{
 use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone, PROTOCOL_VERSION};
 use directory::{
-    CHANGE_WAIT_MAX, ClusterTeller, Directory, DirectoryError, DirectoryOptions, LogParts, MakeLog,
-    promote_joined,
+    CHANGE_WAIT_MAX, ClusterState, ClusterTeller, Directory, DirectoryError, DirectoryOptions,
+    LogParts, MakeLog, VerifyAsked, promote_joined,
 };
-use history::log::{CommitLog, MembersError};
+use history::log::{CommitLog, MembersError, Verification};
 use zeroize::Zeroizing;
 
 use self::admission::Admission;
@@ -74,7 +74,7 @@ impl ClusterMember {
             service: OnceLock::new(),
             pool: OnceLock::new(),
             directory: OnceLock::new(),
-            silence_max: SILENCES * settings.failover_after,
+            silence_max: SILENCES * settings.silence_max(),
             disk_free_bytes: AtomicU64::new(0),
             certificate_ends_s: AtomicU64::new(0),
         });
@@ -104,14 +104,17 @@ impl ClusterMember {
             let _ = self.way.pool.set(pool);
         }
         let (way, kept) = (Arc::clone(&self.way), Arc::clone(&self.way));
-        let changing = Arc::clone(&self.way);
+        let (changing, verifying) = (Arc::clone(&self.way), Arc::clone(&self.way));
         let (admission, admitting) = (Arc::clone(&self.admission), Arc::clone(&self.admission));
         let (store, clock) = (directory.store_id(), Arc::clone(directory.clock()));
+        let told_clock = Arc::clone(&clock);
+        let now = move || told_clock.now();
         let reports = Reports::new(Arc::clone(directory.clock()), self.way.silence_max);
         directory.show_cluster(ClusterTeller {
             own: Box::new(move || {
                 let service = way.service.get()?;
-                Some(monitor::own(service.status(), way.silence_max))
+                let verified = service.verification().map(|told| monitor::verified(&told, now()));
+                Some(ClusterState { verified, ..monitor::own(service.status(), way.silence_max) })
             }),
             members: Box::new(move || {
                 kept.service.get().map(|service| reports.members(service)).unwrap_or_default()
@@ -119,6 +122,10 @@ impl ClusterMember {
             change: Box::new(move |change, done| match changing.service.get() {
                 Some(service) => service.change_members(change, CHANGE_WAIT_MAX, done),
                 None => done(Err(MembersError::NotDeciding)),
+            }),
+            verify: Box::new(move |asked| match verifying.service.get() {
+                Some(service) => verify(service, asked),
+                None => Err("the server is starting".to_owned()),
             }),
             can_admit: Box::new(move |key| admission.check(key)),
             admit: Box::new(move |member, key| admitting.admit(store, member, key, clock.now())),
@@ -159,6 +166,21 @@ impl ClusterMember {
     }
 }
 
+/// Begins to compare the data of the members, tells how far that is, or ends it.
+fn verify(service: &Service, asked: VerifyAsked) -> Result<Option<Verification>, String> {
+    Ok(match asked {
+        VerifyAsked::Start => {
+            let run = service.verify()?;
+            service.ask_after_verification(run)
+        }
+        VerifyAsked::Look(run) => service.ask_after_verification(run),
+        VerifyAsked::Stop(run) => {
+            service.stop_verification(run);
+            service.ask_after_verification(run)
+        }
+    })
+}
+
 /// Starts the engine over the parts of a directory.
 fn start(
     settings: &ClusterSettings,
@@ -170,11 +192,12 @@ fn start(
     (parts.chance)().fill(&mut seed);
     let members = settings.members_by_number()?;
     let mut options = Options::new(settings.id, members, u64::from_le_bytes(seed));
-    options.failover_after = settings.failover_after;
+    options.silence_max = settings.silence_max();
     options.outcome_wait = settings.write_wait;
     options.preferred = settings.preferred.clone();
     options.log_keep_bytes = settings.log_keep_bytes;
     options.copy_rate_bytes = settings.copy_rate_bytes;
+    options.verify_rate_bytes = settings.verify_rate_bytes;
     #[cfg(feature = "planted-faults")]
     {
         options.restores_leader = std::env::var_os(RESTORES_LEADER).is_some();

@@ -49,6 +49,7 @@ pub use index::{
     IndexState,
 };
 pub use overlay::flush::{FlushOptions, Flusher, OnFlush, OverlayStatus, SyncLog};
+pub use read::held::{HeldEntry, HeldState, NotHeld, Slice};
 pub use read::plan::{
     Ask, CandidateIds, CandidateSource, Candidates, Explanation, Indexable, Operator, Plan,
     ScopeReport, TermReport, Whole, Work,
@@ -64,6 +65,7 @@ pub use rows::entry::StoredEntry;
 pub use rows::record::RECORD_LENGTH_MAX_BYTES;
 pub use rows::varint;
 pub use upkeep::check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
+pub use upkeep::leave::renew_identity;
 pub use upkeep::preload::{PreloadProgress, Preloaded};
 pub use write::batch::{Applied, Batch};
 pub use write::digest::{DIGEST_INTERVAL_RECORDS, DIGESTS_KEPT_MAX};

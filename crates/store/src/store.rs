@@ -45,6 +45,8 @@ pub struct Store {
     pub(crate) log_sync: LogSync,
     pub(crate) pace: Pace,
     pub(crate) holds: Holds,
+    /// Held by whoever waits for one state.
+    pub(crate) holding: Mutex<()>,
     /// Indexes that others took the place of, and the last change that may have written to them.
     replaced: Mutex<FxHashMap<u16, Lsn>>,
     pub(crate) digests: KeptDigests,
@@ -169,6 +171,7 @@ impl Store {
             log_sync: LogSync::default(),
             pace: Pace::default(),
             holds: Holds::default(),
+            holding: Mutex::default(),
             replaced: Mutex::default(),
             digests: KeptDigests::default(),
         }

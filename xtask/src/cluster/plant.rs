@@ -38,7 +38,7 @@ pub(super) const PLANTS: [Plant; 2] = [
         // A leader that is started again leads before the others elect one.
         environment: &[
             ("PLANTED_RESTORES_LEADER", "1"),
-            ("ROSTER_CLUSTER__FAILOVER_AFTER_MS", "10000"),
+            ("ROSTER_CLUSTER__FAILOVER_AFTER_MS", "20000"),
         ],
         is_built: true,
         syncs_lie: false,

@@ -129,6 +129,7 @@ const TITLES: &[(u32, &str)] = &[
     (2307, "LDAP as a network information service"),
     (2589, "Dynamic directory services"),
     (2696, "Simple paged results"),
+    (2782, "DNS SRV records"),
     (2798, "inetOrgPerson"),
     (2849, "LDIF"),
     (2891, "Server side sorting"),

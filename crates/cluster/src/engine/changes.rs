@@ -43,6 +43,8 @@ pub(super) enum Plan {
         voters: BTreeSet<u64>,
         removed: BTreeSet<u64>,
     },
+    /// A member has another address or URL.
+    Rename(u64, Node),
     Transfer(u64),
 }
 
@@ -55,7 +57,10 @@ pub(super) fn plan(known: &Known<'_>, change: MemberChange) -> Result<Plan, Memb
         return refused(UNDER_WAY);
     }
     match change {
-        MemberChange::Join { address, url, key } => known.join(Node { address, url, key }),
+        MemberChange::Join { address, url, key, replaces } => {
+            known.join(Node { address, url, key }, replaces)
+        }
+        MemberChange::Rename { id, address, url } => known.rename(id, address, url),
         MemberChange::Promote { ids } => {
             known.all_listed(&ids)?;
             let new: BTreeSet<u64> = ids.difference(&known.voters()).copied().collect();
@@ -110,7 +115,7 @@ impl Known<'_> {
         }
     }
 
-    fn join(&self, node: Node) -> Result<Plan, MembersError> {
+    fn join(&self, node: Node, replaces: Option<u64>) -> Result<Plan, MembersError> {
         if node.address.is_empty() {
             return refused("a member without an address cannot be reached");
         }
@@ -125,16 +130,49 @@ impl Known<'_> {
                 )),
             };
         }
-        let mut nodes = self.membership.nodes();
-        if let Some((id, _)) = nodes.find(|(_, one)| one.address == node.address) {
-            let address = node.address;
-            return refused(format!("member {id} has the address {address}: remove it first"));
+        if let Some(id) = replaces {
+            self.all_listed(&BTreeSet::from([id]))?;
         }
+        self.check_address(&node.address, replaces)?;
+        self.check_with(u64::MAX, &node)?;
+        Ok(Plan::Join(node))
+    }
+
+    /// Whether nobody but `own` has an address.
+    fn check_address(&self, address: &str, own: Option<u64>) -> Result<(), MembersError> {
+        let mut nodes = self.membership.nodes().filter(|(id, _)| Some(**id) != own);
+        match nodes.find(|(_, one)| one.address == address) {
+            Some((id, _)) => {
+                refused(format!("member {id} has the address {address}: remove it first"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether all could be written if `node` had the number `id`.
+    fn check_with(&self, id: u64, node: &Node) -> Result<(), MembersError> {
         let mut all: BTreeMap<u64, Node> =
             self.membership.nodes().map(|(id, node)| (*id, node.clone())).collect();
-        all.insert(u64::MAX, node.clone());
-        check_members(all.iter()).map_err(MembersError::Refused)?;
-        Ok(Plan::Join(node))
+        all.insert(id, node.clone());
+        check_members(all.iter()).map_err(MembersError::Refused)
+    }
+
+    fn rename(&self, id: u64, address: String, url: String) -> Result<Plan, MembersError> {
+        self.all_listed(&BTreeSet::from([id]))?;
+        let before = self.membership.get_node(&id).cloned().unwrap_or_default();
+        let mut after = before.clone();
+        if !address.is_empty() {
+            self.check_address(&address, Some(id))?;
+            after.address = address;
+        }
+        if !url.is_empty() {
+            after.url = url;
+        }
+        if after == before {
+            return Ok(Plan::AlreadySo);
+        }
+        self.check_with(id, &after)?;
+        Ok(Plan::Rename(id, after))
     }
 
     fn replace(&self, old: u64, new: u64) -> Result<Plan, MembersError> {
@@ -233,6 +271,10 @@ pub(super) async fn carry_out(
             let added = BTreeMap::from([(id, node)]);
             change(raft, Some(made), ChangeMembers::AddNodes(added)).await?;
             Ok(MembersChanged::Joined(id))
+        }
+        Plan::Rename(id, node) => {
+            change(raft, at, ChangeMembers::SetNodes(BTreeMap::from([(id, node)]))).await?;
+            Ok(MembersChanged::Done)
         }
         Plan::Members { voters, removed } => {
             let mut at = at;
@@ -383,7 +425,7 @@ mod tests {
     fn a_member_joins_from_an_address_of_its_own() {
         let join_with = |key: &str, address: &str| {
             let (address, url, key) = (address.to_owned(), String::new(), key.to_owned());
-            planned(MemberChange::Join { address, url, key })
+            planned(MemberChange::Join { address, url, key, replaces: None })
         };
         let join = |address: &str| join_with("", address);
         assert_eq!(join_with("five", "5.example:7636"), Ok(Plan::Joined(5)));
@@ -392,8 +434,35 @@ mod tests {
         assert!(matches!(join_with("six", "6.example:7636"), Ok(Plan::Join(_))));
         assert!(matches!(join("6.example:7636"), Ok(Plan::Join(_))));
         assert!(join("3.example:7636").unwrap_err().contains("remove it first"));
+        // Where the one was whose place it takes.
+        let in_place_of = |old: u64, address: &str| {
+            let (address, key) = (address.to_owned(), "six".to_owned());
+            planned(MemberChange::Join { address, url: String::new(), key, replaces: Some(old) })
+        };
+        assert!(matches!(in_place_of(3, "3.example:7636"), Ok(Plan::Join(_))));
+        assert!(in_place_of(3, "2.example:7636").unwrap_err().contains("remove it first"));
+        assert!(in_place_of(9, "9.example:7636").unwrap_err().contains("no member"));
         assert!(join("").unwrap_err().contains("cannot be reached"));
         assert!(join(&"x".repeat(1025)).unwrap_err().contains("1025 bytes"));
+    }
+
+    #[test]
+    fn a_member_is_found_where_nobody_else_is() {
+        let rename = |id, address: &str, url: &str| {
+            let (address, url) = (address.to_owned(), url.to_owned());
+            planned(MemberChange::Rename { id, address, url })
+        };
+        let node = |address: &str, url: &str, key: &str| {
+            let [address, url, key] = [address, url, key].map(str::to_owned);
+            Node { address, url, key }
+        };
+        assert_eq!(rename(5, "x:1", ""), Ok(Plan::Rename(5, node("x:1", "", "five"))));
+        let both = node("3.example:7636", "ldap://c", "");
+        assert_eq!(rename(3, "", "ldap://c"), Ok(Plan::Rename(3, both)));
+        assert_eq!(rename(3, "3.example:7636", ""), Ok(Plan::AlreadySo));
+        assert!(rename(3, "2.example:7636", "").unwrap_err().contains("member 2 has the address"));
+        assert!(rename(9, "x:1", "").unwrap_err().contains("no member has the number 9"));
+        assert!(rename(3, &"x".repeat(1025), "").unwrap_err().contains("1025 bytes"));
     }
 
     #[test]

@@ -237,8 +237,8 @@ impl Driver {
     /// A leader that is heard again after it gave up a batch hands the lead over: in the next term
     /// that batch is either committed or gone.
     async fn renew(&mut self, metrics: &RaftMetrics<Types>) {
-        let is_led = quorum_age(metrics).is_some_and(|age| age <= self.options.failover_after);
-        let is_due = self.renewed.is_none_or(|at| at.elapsed() > self.options.failover_after);
+        let is_led = quorum_age(metrics).is_some_and(|age| age <= self.options.silence_max);
+        let is_due = self.renewed.is_none_or(|at| at.elapsed() > self.options.silence_max);
         if metrics.state == ServerState::Leader
             && is_led
             && is_due
@@ -256,7 +256,7 @@ impl Driver {
     /// Whoever is to lead when this server must not; none where there is no other voter.
     fn successor(&self, metrics: &RaftMetrics<Types>) -> Option<u64> {
         let watched = self.shared.watched();
-        let others = voters(metrics, watched.fit.as_ref(), self.options.failover_after);
+        let others = voters(metrics, watched.fit.as_ref(), self.options.silence_max);
         self.watchdog.next(&others)
     }
 
@@ -267,7 +267,7 @@ impl Driver {
         allowed: &BTreeSet<u64>,
     ) -> Option<u64> {
         let watched = self.shared.watched();
-        let mut others = voters(metrics, watched.fit.as_ref(), self.options.failover_after);
+        let mut others = voters(metrics, watched.fit.as_ref(), self.options.silence_max);
         others.retain(|other| allowed.contains(&other.id));
         self.watchdog.next(&others)
     }
@@ -275,7 +275,7 @@ impl Driver {
     /// Whether this server should lead, and what follows.
     async fn judge(&mut self) {
         let metrics = &self.metrics.borrow_watched().clone();
-        let failover_after = self.options.failover_after;
+        let silence_max = self.options.silence_max;
         let is_leader = metrics.state == ServerState::Leader;
         let heard = match is_leader {
             true => quorum_age(metrics),
@@ -284,7 +284,7 @@ impl Driver {
         let watched = self.shared.watched();
         self.look_for_room();
         self.look_at_learners(metrics);
-        let others = voters(metrics, watched.fit.as_ref(), failover_after);
+        let others = voters(metrics, watched.fit.as_ref(), silence_max);
         let verdict = self.watchdog.look(&Sight {
             now: Instant::now(),
             slowest_sync: self.log.take_slowest_sync(),
@@ -293,7 +293,7 @@ impl Driver {
             // One that gave a batch up hands over anyway.
             is_leader: is_leader && !self.shared.has_given_up(metrics.current_term),
             leader: metrics.current_leader,
-            is_led: heard.is_some_and(|age| age <= failover_after),
+            is_led: heard.is_some_and(|age| age <= silence_max),
             last_index: metrics.last_log_index.unwrap_or(0),
             others: &others,
         });
@@ -342,7 +342,7 @@ impl Driver {
                 }
                 let applied = metrics.last_applied.map(|id| **id.committed_leader_id());
                 let is_current = applied == Some(metrics.current_term);
-                let is_led = heard.is_some_and(|age| age <= self.options.failover_after);
+                let is_led = heard.is_some_and(|age| age <= self.options.silence_max);
                 let is_over = self.shared.has_given_up(metrics.current_term);
                 match is_current && is_led && !is_over {
                     true => Role::Deciding(Reign(metrics.current_term)),

@@ -99,7 +99,7 @@ impl Driver {
             return Err(MembersError::NotDeciding);
         }
         let mut known = self.known(metrics);
-        if self.stands.borrow().since.elapsed() <= self.options.failover_after {
+        if self.stands.borrow().since.elapsed() <= self.options.silence_max {
             // It has not had the time to hear all.
             match change {
                 MemberChange::Transfer { id } => drop(known.heard.insert(*id)),
@@ -123,6 +123,7 @@ impl Driver {
             | Plan::AlreadySo
             | Plan::Joined(_)
             | Plan::Join(_)
+            | Plan::Rename(..)
             | Plan::Transfer(_) => None,
         }
     }
@@ -142,7 +143,7 @@ impl Driver {
 
     /// Who answered the leader lately, itself included.
     fn heard(&self, metrics: &RaftMetrics<Types>) -> BTreeSet<u64> {
-        let silence_max = self.options.failover_after;
+        let silence_max = self.options.silence_max;
         let all = metrics.heartbeat.iter().flatten();
         let heard = all.filter(|(_, at)| at.is_some_and(|at| at.elapsed() <= silence_max));
         heard.map(|(id, _)| *id).chain([metrics.id]).collect()

@@ -44,7 +44,7 @@ pub(super) struct Watchdog {
     id: u64,
     /// Empty: all are.
     preferred: BTreeSet<u64>,
-    failover_after: Duration,
+    silence_max: Duration,
     slow: Option<Slow>,
     /// What spoke against this server last, and when.
     impeded: Option<(String, Instant)>,
@@ -107,13 +107,13 @@ impl Watchdog {
     pub(super) fn new(
         id: u64,
         preferred: BTreeSet<u64>,
-        failover_after: Duration,
+        silence_max: Duration,
         now: Instant,
     ) -> Self {
         Self {
             id,
             preferred,
-            failover_after,
+            silence_max,
             slow: None,
             impeded: None,
             led_until: now,
@@ -153,8 +153,8 @@ impl Watchdog {
         };
         let silent_for = now.saturating_duration_since(self.led_until);
         let stands =
-            !self.is_retiring && !sight.has_no_room && silent_for >= silences * self.failover_after;
-        let is_due = self.handed_over.is_none_or(|at| now - at > 2 * self.failover_after);
+            !self.is_retiring && !sight.has_no_room && silent_for >= silences * self.silence_max;
+        let is_due = self.handed_over.is_none_or(|at| now - at > 2 * self.silence_max);
         let mut successor = None;
         if sight.is_leader && is_due && silences > 0 {
             successor = self.successor(sight, unfit.is_some());

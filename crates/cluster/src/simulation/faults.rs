@@ -74,7 +74,7 @@ fn change(world: &World, leader: u64) {
         (6, Some(id), _) => MemberChange::Transfer { id },
         _ if learners.len() < 3 => {
             let address = format!("joined{}", world.dice.below(u64::MAX));
-            MemberChange::Join { address, url: String::new(), key: String::new() }
+            MemberChange::Join { address, url: String::new(), key: String::new(), replaces: None }
         }
         _ => MemberChange::Promote { ids: two(&learners) },
     };

@@ -157,6 +157,7 @@ pub(crate) fn leader(services: &BTreeMap<u64, Arc<Service>>) -> (u64, Reign) {
     deciding(&logs.iter().map(|(id, log)| (*id, log)).collect::<Vec<_>>())
 }
 
+#[allow(dead_code, reason = "some tests commit batches")]
 pub(crate) fn commit(
     log: &dyn CommitLog,
     reign: Reign,

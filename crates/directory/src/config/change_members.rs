@@ -18,6 +18,7 @@ use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
+use super::join;
 use super::promotion;
 use crate::bind::recheck;
 use crate::directory::Directory;
@@ -68,6 +69,17 @@ pub enum MembersRequest {
         /// The number of the learner.
         by: u64,
     },
+    /// A member is found elsewhere from now on.
+    Rename {
+        /// Its number.
+        member: u64,
+        /// Where the members reach it, `HOST:PORT`; empty or missing: where it was.
+        #[serde(default)]
+        address: String,
+        /// Where clients reach it, an LDAP URL; empty or missing: where it was.
+        #[serde(default)]
+        url: String,
+    },
     /// Another voter leads.
     Transfer {
         /// Its number.
@@ -97,6 +109,11 @@ impl MembersRequest {
             Self::Demote { members: ids } => MemberChange::Demote { ids },
             Self::Remove { members: ids } => MemberChange::Remove { ids },
             Self::Replace { member, by } => MemberChange::Replace { old: member, new: by },
+            Self::Rename { member, address, url } => {
+                let address_to_check = if address.is_empty() { "a:1" } else { &address };
+                join::check_places(address_to_check, &url).map_err(malformed)?;
+                MemberChange::Rename { id: member, address, url }
+            }
             Self::Transfer { to } => MemberChange::Transfer { id: to },
         };
         match &change {
@@ -182,7 +199,7 @@ fn changed(
 }
 
 /// The keys with which those have joined that a change makes learners, or has leave.
-fn keys_of_leaving(directory: &Directory, change: &MemberChange) -> BTreeSet<String> {
+pub(super) fn keys_of_leaving(directory: &Directory, change: &MemberChange) -> BTreeSet<String> {
     let old;
     let ids = match change {
         MemberChange::Demote { ids } | MemberChange::Remove { ids } => ids,
@@ -192,6 +209,7 @@ fn keys_of_leaving(directory: &Directory, change: &MemberChange) -> BTreeSet<Str
         }
         MemberChange::Join { .. }
         | MemberChange::Promote { .. }
+        | MemberChange::Rename { .. }
         | MemberChange::Transfer { .. } => {
             return BTreeSet::new();
         }
@@ -283,6 +301,18 @@ mod tests {
         assert_eq!(
             read(r#"{"change": "transfer", "to": 2}"#),
             Some(MemberChange::Transfer { id: 2 })
+        );
+        assert_eq!(
+            read(r#"{"change": "rename", "member": 3, "address": "192.0.2.9:7636"}"#),
+            Some(MemberChange::Rename {
+                id: 3,
+                address: "192.0.2.9:7636".to_owned(),
+                url: String::new()
+            })
+        );
+        check_refused(
+            r#"{"change": "rename", "member": 3, "address": "192.0.2.9"}"#,
+            "is not HOST:PORT",
         );
         check_refused("", "the value is not a change");
         check_refused(r#"{"change": "join"}"#, "the value is not a change");

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::change_members::{self, WAIT_MAX, WAIT_MORE};
-use super::join_tokens::{self, HASH_BYTES, JoinToken, hex, octets};
+use super::join_tokens::{self, HASH_BYTES, JoinPart, JoinToken, hex, octets};
 use super::monitor_sources::{Admitted, ClusterTeller};
 use crate::directory::Directory;
 use crate::read::virtual_tree::names::JOIN_TOKENS_DN;
@@ -81,6 +81,9 @@ pub struct JoinAnswer {
     pub files: BTreeMap<String, String>,
     /// Whether it is to be a voter when it has caught up.
     pub is_for_voter: bool,
+    /// In whose place, if that is a voter now.
+    #[serde(default)]
+    pub replaces: Option<u64>,
 }
 
 /// A request that was read.
@@ -139,7 +142,7 @@ fn used() -> Refusal {
 }
 
 /// Whether members and clients could find the machine there.
-fn check_places(address: &str, url: &str) -> Result<(), String> {
+pub(super) fn check_places(address: &str, url: &str) -> Result<(), String> {
     let is_host = |host: &str| match host.strip_prefix('[') {
         Some(six) => six.strip_suffix(']').is_some_and(|six| six.parse::<Ipv6Addr>().is_ok()),
         None => !host.is_empty() && !host.contains([':', ']', '/', '@']),
@@ -221,6 +224,7 @@ fn join(worker: &mut Worker, asked: &Asked) -> Result<JoinAnswer, Refusal> {
         address: asked.address.clone(),
         url: asked.url.clone(),
         key: hex(&asked.key_hash),
+        replaces: token.part.replaces(),
     };
     let MembersChanged::Joined(member) = change_members::ask(&directory, change)? else {
         return Err(Refusal::new(ResultCode::Other, "the cluster gave the machine no number"));
@@ -228,7 +232,8 @@ fn join(worker: &mut Worker, asked: &Asked) -> Result<JoinAnswer, Refusal> {
     let Admitted { cluster, certificate, authority, authority_key, files } =
         (teller.admit)(member, &asked.key).map_err(no_authority)?;
     tracing::info!(member, address = asked.address, "a machine joined with a token");
-    let is_for_voter = token.is_for_voter;
+    let is_for_voter = token.part != JoinPart::Learner;
+    let replaces = token.part.replaces();
     Ok(JoinAnswer {
         member,
         cluster: hex(&cluster),
@@ -237,6 +242,7 @@ fn join(worker: &mut Worker, asked: &Asked) -> Result<JoinAnswer, Refusal> {
         authority_key,
         files,
         is_for_voter,
+        replaces,
     })
 }
 

@@ -1,8 +1,9 @@
 //! `cn=Join Tokens,cn=config`: the tokens with which machines may join the cluster, a value each.
 //!
 //! A value says, with blanks between: the name of the token, 32 hexadecimal digits; the SHA-256 of
-//! its secret, 64; the second of its end, since 1970-01-01T00:00:00Z; `voter` or `learner`, what
-//! the machine is to be; and the SHA-256 of the key of the machine that has used it, 64, or `-`.
+//! its secret, 64; the second of its end, since 1970-01-01T00:00:00Z; `voter`, `learner`, or
+//! `replaces-N`, what the machine is to be: with the last, a voter in the place of member N; and
+//! the SHA-256 of the key of the machine that has used it, 64, or `-`.
 //!
 //! Invariant: the first machine that a token lets in is the only one: taking a token is one change,
 //! of a value that says that nobody has it to one that says who has.
@@ -25,7 +26,7 @@ use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 
 /// The setting.
-pub(super) const JOIN_TOKENS: &str = "join-tokens";
+pub(super) const JOIN_TOKENS: &str = history::CLUSTER_SETTINGS[0];
 /// The attribute.
 pub const ATTRIBUTE: &str = "roster-join-token";
 /// The most tokens at a time.
@@ -48,11 +49,60 @@ pub struct JoinToken {
     pub secret: [u8; HASH_BYTES],
     /// Its end, in seconds since 1970.
     pub ends_s: u64,
-    /// Whether the machine is to be a voter when it has caught up.
-    pub is_for_voter: bool,
+    /// What the machine is to be when it has caught up.
+    pub part: JoinPart,
     /// The SHA-256 of the key of the machine that has used it.
     pub key: Option<[u8; HASH_BYTES]>,
 }
+
+/// What a machine that joins is to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum JoinPart {
+    /// A learner.
+    Learner,
+    /// A voter, as soon as their number stays odd.
+    Voter,
+    /// A voter in the place of this one, which leaves for ever.
+    InPlaceOf(u64),
+}
+
+impl JoinPart {
+    /// Whose place the machine is to take.
+    pub(super) const fn replaces(self) -> Option<u64> {
+        match self {
+            Self::InPlaceOf(member) => Some(member),
+            Self::Learner | Self::Voter => None,
+        }
+    }
+}
+
+impl FromStr for JoinPart {
+    type Err = NoToken;
+
+    fn from_str(text: &str) -> Result<Self, NoToken> {
+        match text {
+            "voter" => Ok(Self::Voter),
+            "learner" => Ok(Self::Learner),
+            _ => {
+                let member = text.strip_prefix(REPLACES).and_then(|text| text.parse().ok());
+                member.filter(|member| *member > 0).map(Self::InPlaceOf).ok_or(NoToken)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for JoinPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Learner => f.write_str("learner"),
+            Self::Voter => f.write_str("voter"),
+            Self::InPlaceOf(member) => write!(f, "{REPLACES}{member}"),
+        }
+    }
+}
+
+/// What stands before the number of the member that is replaced.
+const REPLACES: &str = "replaces-";
 
 impl JoinToken {
     /// Whether this is its secret.
@@ -76,15 +126,10 @@ impl FromStr for JoinToken {
     fn from_str(text: &str) -> Result<Self, NoToken> {
         let parts: Vec<&str> = text.split(' ').collect();
         let [name, secret, ends_s, part, key] = parts[..] else { return Err(NoToken) };
-        let is_for_voter = match part {
-            "voter" => true,
-            "learner" => false,
-            _ => return Err(NoToken),
-        };
+        let part = part.parse()?;
         let key = if key == "-" { None } else { Some(octets(key)?) };
         let ends_s = ends_s.parse().map_err(|_| NoToken)?;
-        let token =
-            Self { name: octets(name)?, secret: octets(secret)?, ends_s, is_for_voter, key };
+        let token = Self { name: octets(name)?, secret: octets(secret)?, ends_s, part, key };
         // One text for each.
         if token.to_string() == text { Ok(token) } else { Err(NoToken) }
     }
@@ -92,8 +137,7 @@ impl FromStr for JoinToken {
 
 impl std::fmt::Display for JoinToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { name, secret, ends_s, is_for_voter, key } = self;
-        let part = if *is_for_voter { "voter" } else { "learner" };
+        let Self { name, secret, ends_s, part, key } = self;
         let key = key.map_or_else(|| "-".to_owned(), |key| hex(&key));
         write!(f, "{} {} {ends_s} {part} {key}", hex(name), hex(secret))
     }
@@ -141,7 +185,7 @@ pub(super) fn put(
     let now = decide.stamp.moment.time;
     let token = text.parse::<JoinToken>().map_err(|NoToken| {
         let why = "a value of a token is its name, the SHA-256 of its secret, its end in seconds \
-                   since 1970, 'voter' or 'learner', and '-'";
+                   since 1970, 'voter', 'learner' or 'replaces-N', and '-'";
         Refusal::new(ResultCode::InvalidAttributeSyntax, why)
     })?;
     if token.is_over(now) || token.ends_s > now.seconds() + VALID_MAX_S + SKEW_S {
@@ -149,7 +193,7 @@ pub(super) fn put(
         return Err(Refusal::new(ResultCode::ConstraintViolation, why));
     }
     beside.retain(|text| {
-        let waits = |token: &JoinToken| token.is_for_voter && token.key.is_some();
+        let waits = |token: &JoinToken| token.part != JoinPart::Learner && token.key.is_some();
         text.parse().is_ok_and(|token: JoinToken| !token.is_over(now) || waits(&token))
     });
     if beside.len() >= TOKENS_MAX {
@@ -177,7 +221,7 @@ mod tests {
                 name: [1; 16],
                 secret: Sha256::digest(b"secret").into(),
                 ends_s: 1_700_000_000,
-                is_for_voter: key.is_some(),
+                part: if key.is_some() { JoinPart::InPlaceOf(7) } else { JoinPart::Learner },
                 key,
             };
             assert_eq!(token.to_string().parse(), Ok(token.clone()));

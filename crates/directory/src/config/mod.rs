@@ -18,3 +18,4 @@ pub(crate) mod schema_times;
 pub(crate) mod session_monitor;
 pub(crate) mod setting_config;
 pub(crate) mod tls_monitor;
+pub(crate) mod verify;

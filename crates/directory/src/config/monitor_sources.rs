@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use environment::Timestamp;
-use history::log::{MemberChange, MembersDone};
+use history::log::{MemberChange, MembersDone, Verification};
 
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
@@ -184,6 +184,23 @@ pub struct ClusterState {
     pub receives: Option<ClusterCopyState>,
     /// The members that it sends one.
     pub sends: Vec<ClusterCopyState>,
+    /// The last comparison of the data that was begun here.
+    pub verified: Option<ClusterVerified>,
+}
+
+/// The last comparison of what the members have stored.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ClusterVerified {
+    /// Whether it goes on.
+    pub is_running: bool,
+    /// So many entries were compared.
+    pub entries: u64,
+    /// So many entries and other rows differ.
+    pub differing: u64,
+    /// So many members were not compared, or not to the end.
+    pub not_compared: u64,
+    /// How long ago it was done, in microseconds; none if it is not, or was ended before its end.
+    pub age_us: Option<u64>,
 }
 
 /// How far a copy of the data is.
@@ -248,6 +265,9 @@ pub struct ClusterTeller {
     pub members: Box<dyn Fn() -> Vec<ClusterMemberState> + Send + Sync>,
     /// Has whoever leads change who takes part. It never waits.
     pub change: Box<dyn Fn(MemberChange, MembersDone) + Send + Sync>,
+    /// Begins to compare the data of the members, tells how far that is, or ends it. It never
+    /// waits.
+    pub verify: Verifier,
     /// Whether this server can make a certificate for such a key, as [`Self::admit`] does; else why
     /// not, in a sentence.
     pub can_admit: AdmissionCheck,
@@ -255,6 +275,21 @@ pub struct ClusterTeller {
     /// in DER); or says why not.
     pub admit: Admitter,
 }
+
+/// What is asked of a comparison.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum VerifyAsked {
+    /// To begin one.
+    Start,
+    /// How far the one with this number is; whoever asks wants it to go on.
+    Look(u64),
+    /// To end the one with this number.
+    Stop(u64),
+}
+
+/// Says how far a comparison is, see [`ClusterTeller::verify`]; none when there is none with that
+/// number. Else why none can begin, in a sentence.
+pub type Verifier = Box<dyn Fn(VerifyAsked) -> Result<Option<Verification>, String> + Send + Sync>;
 
 /// Says whether a member can join, see [`ClusterTeller::can_admit`].
 pub type AdmissionCheck = Box<dyn Fn(&[u8]) -> Result<(), String> + Send + Sync>;

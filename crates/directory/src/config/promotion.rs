@@ -12,7 +12,7 @@ use ldap::message::ModifyOperation;
 
 use super::change_members;
 use super::join;
-use super::join_tokens::{self, JoinToken, hex};
+use super::join_tokens::{self, JoinPart, JoinToken, hex};
 use super::monitor_sources::ClusterMemberState;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
@@ -38,12 +38,14 @@ fn promote(worker: &mut Worker) -> Result<(), Refusal> {
         return Ok(());
     }
     let members = (teller.members)();
-    let Plan { ids, settled } = plan(&tokens, &members, directory.clock.now());
-    let promoted = match ids.is_empty() {
-        true => Ok(()),
-        false => {
-            let change = MemberChange::Promote { ids: ids.clone() };
-            change_members::carry_out(&directory, change).map(|_| ())
+    let Plan { change, ids, settled } = plan(&tokens, &members, directory.clock.now());
+    let promoted = match change {
+        None => Ok(()),
+        Some(change) => {
+            // A machine that was replaced must not come back with its token.
+            let leaving = change_members::keys_of_leaving(&directory, &change);
+            let done = change_members::carry_out(&directory, change);
+            done.and_then(|_| forget_keys(worker, &leaving))
         }
     };
     // At once, or an administrator who makes a learner of one would be overruled.
@@ -85,6 +87,8 @@ fn read(worker: &mut Worker) -> Result<Vec<JoinToken>, Refusal> {
 /// What is to be done.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Plan {
+    /// How.
+    change: Option<MemberChange>,
     /// They become voters.
     ids: BTreeSet<u64>,
     /// Tokens that have nothing to say any more.
@@ -94,16 +98,23 @@ struct Plan {
 fn plan(tokens: &[JoinToken], members: &[ClusterMemberState], now: Timestamp) -> Plan {
     let voters = members.iter().filter(|one| one.is_voter).count();
     let mut plan = Plan::default();
-    let mut ready = Vec::new();
+    let (mut ready, mut replacing) = (Vec::new(), None);
     for token in tokens {
         let key = token.key.map(|key| hex(&key));
         let member = key.and_then(|key| members.iter().find(|one| one.key == key));
         match member {
             Some(member) if member.is_voter => plan.settled.push(token.clone()),
-            Some(member) if token.is_for_voter => {
+            Some(member) if token.part != JoinPart::Learner => {
                 // Others that lag keep nobody from becoming one.
-                if member.lag.is_some_and(|lag| lag <= LAG_MAX) && !member.has_failed {
-                    ready.push(member.member);
+                if member.lag.is_none_or(|lag| lag > LAG_MAX) || member.has_failed {
+                    continue;
+                }
+                let old = token.part.replaces();
+                match old.filter(|old| members.iter().any(|one| one.member == *old && one.is_voter))
+                {
+                    Some(old) => replacing = replacing.or(Some((old, member.member))),
+                    // There is no place of another.
+                    None => ready.push(member.member),
                 }
             }
             _ if token.is_over(now) => plan.settled.push(token.clone()),
@@ -116,6 +127,13 @@ fn plan(tokens: &[JoinToken], members: &[ClusterMemberState], now: Timestamp) ->
     let room = VOTERS_MAX.saturating_sub(voters);
     let count = if voters % 2 == 1 { even.min(room) } else { odd.min(room) };
     plan.ids = ready.into_iter().take(count).collect();
+    // One after the other.
+    if let Some((old, new)) = replacing {
+        plan.ids = BTreeSet::from([new]);
+        plan.change = Some(MemberChange::Replace { old, new });
+    } else if !plan.ids.is_empty() {
+        plan.change = Some(MemberChange::Promote { ids: plan.ids.clone() });
+    }
     plan
 }
 
@@ -129,8 +147,9 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000_000);
 
     fn token(key: u8, is_for_voter: bool, ends_s: u64) -> JoinToken {
+        let part = if is_for_voter { JoinPart::Voter } else { JoinPart::Learner };
         let key = (key > 0).then_some([key; 32]);
-        JoinToken { name: [1; 16], secret: [2; 32], ends_s, is_for_voter, key }
+        JoinToken { name: [1; 16], secret: [2; 32], ends_s, part, key }
     }
 
     fn member(id: u64, is_voter: bool, key: u8) -> ClusterMemberState {
@@ -139,7 +158,8 @@ mod tests {
     }
 
     fn planned(tokens: &[JoinToken], members: &[ClusterMemberState]) -> (Vec<u64>, usize) {
-        let Plan { ids, settled } = plan(tokens, members, NOW);
+        let Plan { change, ids, settled } = plan(tokens, members, NOW);
+        assert_eq!(change.is_none(), ids.is_empty());
         (ids.into_iter().collect(), settled.len())
     }
 
@@ -164,6 +184,31 @@ mod tests {
         assert_eq!(planned(&wishes, &eight).0.len(), 6);
         let late = ClusterMemberState { lag: Some(LAG_MAX + 1), ..two };
         assert_eq!(planned(&[wish(1), wish(2)], &[first, one, late]), (vec![], 0));
+    }
+
+    #[test]
+    fn one_takes_the_place_that_its_token_names() {
+        let wish =
+            |key, old| JoinToken { part: JoinPart::InPlaceOf(old), ..token(key, true, 2_000) };
+        let voters = [1, 2, 3].map(|id| member(id, true, 0));
+        let new = [member(70_001, false, 1), member(70_002, false, 2)];
+        let all = [&voters[..], &new].concat();
+        let change = |tokens: &[JoinToken], members: &[ClusterMemberState]| {
+            plan(tokens, members, NOW).change
+        };
+        assert_eq!(
+            change(&[wish(1, 3), wish(2, 2)], &all),
+            Some(MemberChange::Replace { old: 3, new: 70_001 })
+        );
+        // The place is gone: it is a voter like others.
+        assert_eq!(change(&[wish(1, 9)], &all), None);
+        let ids = BTreeSet::from([70_001, 70_002]);
+        assert_eq!(
+            change(&[wish(1, 9), token(2, true, 2_000)], &all),
+            Some(MemberChange::Promote { ids })
+        );
+        let late = ClusterMemberState { lag: None, ..new[0].clone() };
+        assert_eq!(change(&[wish(1, 3)], &[&voters[..], &[late]].concat()), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use schema::{DnKey, Entry, Schema, Selection};
 use self::branch::{Branch, BranchSource, EntryMaker, always, never};
 use self::names::{
     ACCESS_CONFIG_DN, CLUSTER_MONITOR_DN, FILTER_MONITOR_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN,
-    JOIN_TOKENS_DN, LOG_MONITOR_DN, SESSIONS_DN, TLS_MONITOR_DN, TreeKeys,
+    JOIN_TOKENS_DN, LOG_MONITOR_DN, REPLICATION_MONITOR_DN, SESSIONS_DN, TLS_MONITOR_DN, TreeKeys,
 };
 use crate::access::guard::Guard;
 use crate::config::{
@@ -31,7 +31,7 @@ use crate::read::analyser;
 use crate::request::refusal::Refusal;
 
 /// Every branch but those of `figure_monitor`.
-const BRANCHES: [Branch; 9] = [
+const BRANCHES: [Branch; 10] = [
     Branch { name: INDEX_CONFIG_DN, is_slow: never, entries: index_config::entries },
     Branch { name: ACCESS_CONFIG_DN, is_slow: never, entries: access_config::entries },
     Branch { name: JOIN_TOKENS_DN, is_slow: never, entries: join_tokens::entries },
@@ -43,6 +43,11 @@ const BRANCHES: [Branch; 9] = [
         name: CLUSTER_MONITOR_DN,
         is_slow: cluster_monitor::is_slow,
         entries: cluster_monitor::entries,
+    },
+    Branch {
+        name: REPLICATION_MONITOR_DN,
+        is_slow: cluster_monitor::is_slow_replication,
+        entries: cluster_monitor::replication,
     },
     Branch {
         name: SESSIONS_DN,

@@ -25,6 +25,7 @@ fn served(outcome: Result<MembersChanged, MembersError>) -> (Served, Seen) {
             noted.lock().unwrap().push(change);
             done(outcome.clone());
         }),
+        verify: Box::new(|_| Err("no comparison".to_owned())),
         can_admit: Box::new(|_| Err("no key".to_owned())),
         admit: Box::new(|_, _| Err("no key".to_owned())),
     });

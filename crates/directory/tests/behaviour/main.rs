@@ -53,6 +53,7 @@ mod support;
 mod through_a_follower;
 mod transactions;
 mod unindexed;
+mod verify;
 mod virtual_trees;
 mod write_turns;
 mod writes;

@@ -41,6 +41,17 @@ pub enum MemberChange {
         /// Which key it has, so that who joins again with it is the one that did; empty where
         /// nobody knows.
         key: String,
+        /// Whose place it is to take, and whose address it may have.
+        replaces: Option<u64>,
+    },
+    /// It is found elsewhere from now on.
+    Rename {
+        /// Which one.
+        id: u64,
+        /// Where the others reach it; empty: where it was.
+        address: String,
+        /// Where clients reach it; empty: where it was.
+        url: String,
     },
     /// Learners become voters, all at once.
     Promote {

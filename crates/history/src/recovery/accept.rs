@@ -87,7 +87,7 @@ fn refusal(data: &Path, directory: &Path) -> Result<Option<String>, HistoryError
 }
 
 /// Gives the journal another name, durably.
-fn put_aside(data: &Path, directory: &Path) -> Result<PathBuf, HistoryError> {
+pub(super) fn put_aside(data: &Path, directory: &Path) -> Result<PathBuf, HistoryError> {
     let names =
         (1..=ASIDE_MAX).map(|number| data.join(format!("{JOURNAL_DIRECTORY}-lost-{number}")));
     let io = |path: &Path, source| HistoryError::Io { path: path.to_owned(), source };

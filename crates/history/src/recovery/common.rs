@@ -6,14 +6,18 @@
 //! Invariant: what is applied is committed, and is what every server of the cluster applies.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
+
+use std::cmp::Ordering;
 
 use journal::copy::JournalSnapshot;
-use journal::{Journal, JournalError, LogEntry};
-use store::{LogPosition, Mark, Store};
+use journal::{Entries, Journal, JournalError, LogEntry};
+use store::{LogPosition, Lsn, Mark, Store};
 
 use super::{ADVICE_LOST_ENTRIES, AfterBatch, behind, replay_batch};
 use crate::HistoryError;
+use crate::log::is_record;
+use crate::record::RecordHead;
 
 /// Whether the journal is that of a log of several machines: they have voted, or it is known who
 /// they are.
@@ -71,6 +75,68 @@ pub(super) fn refuse_end(base: &Mark, last: u64) -> Result<(), HistoryError> {
         return Err(HistoryError::Mismatch { reason, advice: ADVICE_LOST_ENTRIES });
     }
     Ok(())
+}
+
+/// The records that the journal of a member has after one of them, as far as they are known to be
+/// committed: without those that are void, and the entries of the log's own.
+#[derive(Debug)]
+pub struct CommittedRecords {
+    entries: Entries,
+    until: u64,
+    next: u64,
+    /// Where the journal begins, if the first record may be gone with what was before.
+    begins_at: Option<u64>,
+}
+
+impl CommittedRecords {
+    /// The records of `journal` after `last`; `base` is of the same data directory.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn after(last: Lsn, base: &Mark, journal: &JournalSnapshot) -> Result<Self, JournalError> {
+        // An index of the log is never less than the number of the record that has it.
+        let (next, first) = (last.0 + 1, journal.first());
+        Ok(Self {
+            entries: journal.read(next.max(first))?,
+            until: last_committed(base, journal),
+            next,
+            begins_at: (first > next).then_some(first),
+        })
+    }
+}
+
+impl Iterator for CommittedRecords {
+    type Item = Result<LogEntry, JournalError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let entry = match self.entries.next()? {
+                Ok(entry) if entry.place.index > self.until => return None,
+                Ok(entry) if !is_record(&entry.payload) => continue,
+                read => read,
+            };
+            // Whoever reads them says what is wrong with one that cannot be read.
+            let Ok(Ok(head)) = entry.as_ref().map(|entry| RecordHead::read(&entry.payload)) else {
+                return Some(entry);
+            };
+            if entry.as_ref().is_ok_and(|entry| entry.place.term != head.reign.0) {
+                continue;
+            }
+            match head.lsn.0.cmp(&self.next) {
+                Ordering::Less => self.begins_at = None,
+                Ordering::Equal => {
+                    self.begins_at = None;
+                    self.next += 1;
+                    return Some(entry);
+                }
+                Ordering::Greater => {
+                    if let Some(first) = self.begins_at.take() {
+                        return Some(Err(JournalError::Gone { first }));
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Applies what is committed and the base lacks, and publishes it; returns how many records.

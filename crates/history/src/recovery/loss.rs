@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use super::common::refuse_lost;
 use crate::HistoryError;
 use crate::data_directory::JOURNAL_DIRECTORY;
 use journal::{FileDisk, JournalError, copy};
@@ -67,6 +68,7 @@ pub fn refuse_beside(data: &Path, options: &StoreOptions) -> Result<(), HistoryE
         return refuse_missing(has_journal, &base);
     }
     match copy::open(&FileDisk::new(directory), store::identity(data)?) {
+        Ok(journal) if journal.has_vote() => refuse_lost(&base, &journal),
         Ok(journal) => refuse_source(has_journal, &base, &journal),
         Err(JournalError::Missing) => refuse_missing(has_journal, &base),
         Err(error) => Err(error.into()),

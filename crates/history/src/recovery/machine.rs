@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{CopyHead, DigestPoint, LogPosition, Lsn, Mark, Store, View};
+use store::{CopyHead, DigestPoint, HeldState, LogPosition, Lsn, Mark, NotHeld, Store, View};
 
 use self::copies::Received;
 use super::BATCH_ROWS_MAX_BYTES;
@@ -142,6 +142,10 @@ impl StoreMachine {
                 && let Some(kept) = records.next()
             {
                 done = self.apply_one(&mut replay, kept)?;
+                // The state after it is compared with that of others.
+                if self.store.is_awaited(replay.last().lsn) {
+                    break;
+                }
             }
             // What could be applied stays, also before one that could not.
             replay.publish();
@@ -249,6 +253,10 @@ impl StateMachine for StoreMachine {
 
     fn digests(&self) -> Vec<DigestPoint> {
         self.store.digests()
+    }
+
+    fn hold(&self, lsn: Lsn, limit: Duration) -> Result<HeldState, NotHeld> {
+        self.store.hold_at(lsn, limit)
     }
 
     fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {

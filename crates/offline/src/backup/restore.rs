@@ -4,16 +4,16 @@
 //! only when everything in it is durable; it is a store with an id of its own, so that its history
 //! is never taken for that of the store it came from.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
+use history::log::Reign;
 use history::record::RecordHead;
-use history::{JOURNAL_DIRECTORY, recovery, schema_of};
-use journal::{Appended, Durability, FileDisk, Journal, JournalOptions, JournalPosition};
-use store::{Adoption, Lsn, Store, StoreOptions};
+use history::{CLUSTER_SETTINGS, JOURNAL_DIRECTORY, journal_disk, recovery, schema_of};
+use journal::{Journal, JournalError, JournalOptions, JournalPosition, LogEntry};
+use store::{Adoption, Lsn, StoreOptions};
 
 use super::error::BackupError;
 use super::file::{self, CopyError};
@@ -59,6 +59,8 @@ pub struct RestoreReport {
     pub records: u64,
     /// The last record in the backup.
     pub last_of_backup: Point,
+    /// Whether the backup is that of a member of a cluster.
+    pub was_member: bool,
 }
 
 /// Makes a data directory of a backup.
@@ -75,8 +77,8 @@ pub fn restore(
     options.until.check(&verify::read_manifest(options.from)?)?;
     let manifest = verify_backup(options.from, progress)?.manifest;
     let adoption = Adoption::begin(options.data)?;
-    let id = adoption.id();
-    let mut copy = Copy { options, progress, bytes: 0, total_bytes: manifest.bytes() };
+    let total_bytes = manifest.bytes();
+    let mut copy = Copy { options, progress, bytes: 0, total_bytes, parts: Vec::new() };
     copy.file(&manifest.base.part.name, &adoption.base_file(), 0o600)?;
     for part in &manifest.files {
         let to = options.data.join(&part.path);
@@ -92,45 +94,14 @@ pub fn restore(
             file::sync_names(folder).map_err(|source| BackupError::io(folder, source))
         })?;
     }
-    let last = copy.records(&manifest, id)?;
-    let entries = recover(options, adoption, last, copy.progress)?;
+    copy.parts = manifest.journal.iter().map(|part| part.part.name.clone()).collect();
+    copy.parts.reverse();
+    let restored = copy.replay(adoption, manifest.base.mark)?;
     Ok(RestoreReport {
-        entries,
-        last,
-        records: last.lsn - manifest.base.mark.lsn,
+        records: restored.last.lsn - manifest.base.mark.lsn,
         last_of_backup: manifest.last(),
+        ..restored
     })
-}
-
-/// Opens the new store as a server would, and makes the records part of its base; returns how many
-/// entries there are.
-fn recover(
-    options: &RestoreOptions<'_>,
-    adoption: Adoption,
-    last: Point,
-    progress: OnBackupProgress<'_>,
-) -> Result<u64, BackupError> {
-    progress(BackupProgress { phase: "replaying", bytes: 0, total_bytes: None });
-    let journal = JournalOptions::new(adoption.id());
-    let disk = FileDisk::new(options.data.join(JOURNAL_DIRECTORY));
-    let store = adoption.open(&options.store, schema_of(options.data)?)?;
-    let flush = &mut |store: &Store| {
-        if store.overlay_bytes() > OVERLAY_MAX_BYTES {
-            store.flush()?;
-        }
-        Ok(())
-    };
-    let (journal, _) = recovery::open(&store, Arc::new(disk), journal, flush)?;
-    let mark = store.flush()?;
-    journal.close();
-    if (mark.lsn, mark.hash) != (Lsn(last.lsn), last.hash) {
-        let (found, wanted) = (mark.lsn.0, last.lsn);
-        let reason = format!("the restored directory is at record {found} instead of {wanted}");
-        return Err(BackupError::asked(reason, "take a new backup with --full"));
-    }
-    let entries = store.statistics()?.entries;
-    store.adopted()?;
-    Ok(entries)
 }
 
 impl Until {
@@ -169,6 +140,8 @@ struct Copy<'a> {
     progress: OnBackupProgress<'a>,
     bytes: u64,
     total_bytes: u64,
+    /// The parts with records that are still to be read, the next one last.
+    parts: Vec<String>,
 }
 
 impl Copy<'_> {
@@ -192,46 +165,47 @@ impl Copy<'_> {
         }
     }
 
-    /// Makes a journal of the records up to the point that is asked for; returns its last.
-    fn records(&mut self, manifest: &Manifest, id: [u8; 16]) -> Result<Point, BackupError> {
-        let directory = self.options.data.join(JOURNAL_DIRECTORY);
-        let io = |source| BackupError::io(&directory, source);
+    /// Opens the new store as it is in the base, and makes the records up to the point that is
+    /// asked for part of it.
+    fn replay(&mut self, adoption: Adoption, base: Point) -> Result<RestoreReport, BackupError> {
+        let data = self.options.data;
+        let store = adoption.open(&self.options.store, schema_of(data)?)?;
+        let mut records = Records { copy: self, part: None, last: base, failed: None };
+        let replayed = recovery::replay(&store, &mut records, &mut |store| {
+            if store.overlay_bytes() > OVERLAY_MAX_BYTES {
+                store.flush()?;
+            }
+            Ok(())
+        });
+        let Records { last, failed, .. } = records;
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        replayed?;
+        let mark = store.flush()?;
+        if (mark.lsn, mark.hash) != (Lsn(last.lsn), last.hash) {
+            let (found, wanted) = (mark.lsn.0, last.lsn);
+            let reason = format!("the restored directory is at record {found} instead of {wanted}");
+            return Err(BackupError::asked(reason, "take a new backup with --full"));
+        }
+        let was_member = !store.membership()?.is_empty();
+        if was_member {
+            store.leave_cluster(Reign::ETERNAL.0, &CLUSTER_SETTINGS)?;
+        }
+        let entries = store.statistics()?.entries;
+        // What an earlier try has left.
+        let directory = data.join(JOURNAL_DIRECTORY);
         match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(BackupError::io(&directory, error));
+            }
             Ok(()) | Err(_) => {}
         }
-        DirBuilder::new().mode(0o700).create(&directory).map_err(io)?;
-        let disk = Arc::new(FileDisk::new(&directory));
-        let mut last = manifest.base.mark;
-        let journal = Journal::create(disk, JournalOptions::new(id), last.lsn + 1)?;
-        let mut batch = Batch::default();
-        'parts: for part in &manifest.journal {
-            let path = self.options.from.join(&part.part.name);
-            let damaged = |reason| BackupError::Damaged { part: path.clone(), reason };
-            let source = BufReader::with_capacity(file::BUFFER_BYTES, verify::open(&path)?);
-            let mut reader = PartReader::new(source).map_err(damaged)?;
-            while let Some(entry) = reader.next_entry().map_err(damaged)? {
-                let head = RecordHead::read(&entry.payload)
-                    .map_err(|error| damaged(format!("has a damaged record: {error}")))?;
-                if self.options.until.ends_before(&head) {
-                    break 'parts;
-                }
-                let time = Moment::from_micros(head.csn.time.0);
-                last = Point { lsn: head.lsn.0, hash: head.hash, time };
-                let place = JournalPosition { term: entry.term, index: entry.index };
-                let bytes = entry.payload.len();
-                let payload = entry.payload.as_slice().into();
-                batch.bytes += bytes;
-                batch.entries.push(Appended { place, payload });
-                if batch.bytes >= BATCH_BYTES {
-                    batch.append(&journal)?;
-                }
-                self.advance(bytes as u64);
-            }
-        }
-        batch.append(&journal)?;
-        journal.close();
-        Ok(last)
+        let journal = JournalOptions::new(store.id());
+        Journal::create(journal_disk(data)?, journal, mark.lsn.0 + 1)?.close();
+        store.note_journal()?;
+        store.adopted()?;
+        Ok(RestoreReport { entries, last, records: 0, last_of_backup: last, was_member })
     }
 
     fn advance(&mut self, bytes: u64) {
@@ -241,25 +215,61 @@ impl Copy<'_> {
     }
 }
 
-/// Entries that are appended together.
-#[derive(Default)]
-struct Batch {
-    entries: Vec<Appended>,
-    bytes: usize,
+/// The records of a backup, up to the point that is asked for.
+struct Records<'c, 'a> {
+    copy: &'c mut Copy<'a>,
+    part: Option<(PathBuf, PartReader<BufReader<File>>)>,
+    last: Point,
+    /// Why there are no more.
+    failed: Option<BackupError>,
 }
 
-impl Batch {
-    fn append(&mut self, journal: &Journal) -> Result<(), BackupError> {
-        if !self.entries.is_empty() {
-            // Closing the journal syncs it.
-            journal.append_wait(std::mem::take(&mut self.entries), Durability::Written)?;
+impl Records<'_, '_> {
+    fn next_record(&mut self) -> Result<Option<LogEntry>, BackupError> {
+        loop {
+            let Some((path, reader)) = &mut self.part else {
+                let Some(name) = self.copy.parts.pop() else { return Ok(None) };
+                let path = self.copy.options.from.join(name);
+                let source = BufReader::with_capacity(file::BUFFER_BYTES, verify::open(&path)?);
+                let reader = PartReader::new(source)
+                    .map_err(|reason| BackupError::Damaged { part: path.clone(), reason })?;
+                self.part = Some((path, reader));
+                continue;
+            };
+            let damaged = |reason| BackupError::Damaged { part: path.clone(), reason };
+            let Some(entry) = reader.next_entry().map_err(damaged)? else {
+                self.part = None;
+                continue;
+            };
+            let head = RecordHead::read(&entry.payload)
+                .map_err(|error| damaged(format!("has a damaged record: {error}")))?;
+            if self.copy.options.until.ends_before(&head) {
+                self.copy.parts.clear();
+                return Ok(None);
+            }
+            let time = Moment::from_micros(head.csn.time.0);
+            self.last = Point { lsn: head.lsn.0, hash: head.hash, time };
+            let place = JournalPosition { term: entry.term, index: entry.index };
+            let entry = LogEntry { place, payload: entry.payload.clone() };
+            self.copy.advance(entry.payload.len() as u64);
+            return Ok(Some(entry));
         }
-        self.bytes = 0;
-        Ok(())
+    }
+}
+
+impl Iterator for Records<'_, '_> {
+    type Item = Result<LogEntry, JournalError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.next_record() {
+            Ok(entry) => entry.map(Ok),
+            Err(failed) => {
+                self.failed = Some(failed);
+                None
+            }
+        }
     }
 }
 
 /// Memory for records that are not in the base yet, in bytes; then they are written to it.
 const OVERLAY_MAX_BYTES: usize = 128 << 20;
-/// Octets that are appended to the new journal at a time.
-const BATCH_BYTES: usize = 1 << 20;

@@ -6,15 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::recovery::{self, loss};
+use history::recovery::{self, CommittedRecords, loss};
 use history::{HistoryError, JOURNAL_DIRECTORY, schema_of};
 use journal::copy::Hold;
-use journal::{Entries, FileDisk, JournalError};
-use store::{Store, StoreOptions};
+use journal::{FileDisk, JournalError, LogEntry};
+use store::{Lsn, Store, StoreOptions};
+
+/// Entries of a journal that are records.
+pub(super) type Records = Box<dyn Iterator<Item = Result<LogEntry, JournalError>>>;
 
 /// The journal of a data directory that a server may be writing.
 #[derive(Debug)]
 pub(super) struct Source {
+    data: PathBuf,
     directory: PathBuf,
     disk: FileDisk,
     id: [u8; 16],
@@ -24,7 +28,7 @@ impl Source {
     /// The journal of the data directory `data`, whose store has the id `id`.
     pub(super) fn new(data: &Path, id: [u8; 16]) -> Self {
         let directory = data.join(JOURNAL_DIRECTORY);
-        Self { disk: FileDisk::new(&directory), directory, id }
+        Self { data: data.to_owned(), disk: FileDisk::new(&directory), directory, id }
     }
 
     /// Keeps the server from giving up records; `None` when there are none.
@@ -48,12 +52,28 @@ impl Source {
         &self.directory
     }
 
-    /// The entries from `first` on, as far as they are written; `None` when there is no journal.
+    /// Whether it is that of a member of a cluster.
+    pub(super) fn is_of_cluster(&self) -> Result<bool, JournalError> {
+        Ok(self.open()?.is_some_and(|journal| journal.has_vote()))
+    }
+
+    /// The records after `last`, as far as they are written, and of a member as far as it knows
+    /// them to be committed; `None` when there is no journal.
     ///
     /// # Errors
-    /// `Gone` when the journal begins later.
-    pub(super) fn entries(&self, first: u64) -> Result<Option<Entries>, JournalError> {
-        self.open()?.map(|journal| journal.read(first)).transpose()
+    /// `Gone`, here or as the first of them, when the journal begins later.
+    pub(super) fn records_after(
+        &self,
+        last: Lsn,
+        options: &StoreOptions,
+    ) -> Result<Option<Records>, HistoryError> {
+        let Some(journal) = self.open()? else { return Ok(None) };
+        if !journal.has_vote() {
+            return Ok(Some(Box::new(journal.read(last.0 + 1)?)));
+        }
+        // What it has was committed; the journal is not older than what it says.
+        let base = store::base_mark(&self.data, options)?;
+        Ok(Some(Box::new(CommittedRecords::after(last, &base, &journal)?)))
     }
 
     /// The journal as far as it is written; `None` when there is none.

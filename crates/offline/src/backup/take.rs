@@ -9,9 +9,10 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use environment::Clock;
+use history::HistoryError;
 use history::recovery::loss;
 use journal::{JournalError, LockedFile};
-use store::{BaseReader, StoreOptions};
+use store::{BaseReader, Lsn, StoreOptions};
 
 use super::chain::{Break, Chain};
 use super::error::BackupError;
@@ -62,7 +63,8 @@ pub enum WhyFull {
 }
 
 /// Takes a backup. The first run into a directory copies the base and the records after it, later
-/// runs add the records since, as long as the journal holds them.
+/// runs add the records since, as long as the journal holds them. Of a member of a cluster it has
+/// what that member knows to be committed.
 ///
 /// # Errors
 /// When data or journal cannot be read, the backup cannot be written, or it belongs to another
@@ -73,7 +75,6 @@ pub fn backup(
     progress: OnBackupProgress<'_>,
 ) -> Result<BackupReport, BackupError> {
     let id = store::identity(options.data)?;
-    refuse_cluster(options.data, id)?;
     let store: String = id.iter().map(|octet| format!("{octet:02x}")).collect();
     refuse_place(options)?;
     let target = Target::open(options.to)?;
@@ -113,16 +114,14 @@ pub fn backup(
     }
 }
 
-/// Refuses the data directory of a server of a cluster: a backup has the records of one that is
-/// alone.
-fn refuse_cluster(data: &Path, id: [u8; 16]) -> Result<(), BackupError> {
-    if Source::new(data, id).open()?.is_none_or(|journal| !journal.has_vote()) {
+/// Refuses what a member has that has other data than the rest of its cluster.
+fn refuse_quarantined(data: &Path) -> Result<(), BackupError> {
+    if !data.join(history::QUARANTINE_FILE).exists() {
         return Ok(());
     }
-    let reason = format!("'{}' is the data directory of a server of a cluster", data.display());
-    let hint =
-        "a backup of it cannot be taken yet: 'roster export --data' writes what is committed";
-    Err(BackupError::asked(reason, hint))
+    let reason =
+        format!("'{}' is in quarantine: its data are not those of the cluster", data.display());
+    Err(BackupError::asked(reason, "take the backup of another member, and make this one anew"))
 }
 
 /// Refuses to mix the histories of two stores.
@@ -225,6 +224,7 @@ impl Run<'_> {
         let _hold = self.source.hold()?;
         // A backup that lacks what was acknowledged must not take the place of one that has it.
         loss::refuse_beside(self.options.data, &self.options.store)?;
+        refuse_quarantined(self.options.data)?;
         let (mut manifest, full) = self.base_and_records(old, store)?;
         // Records that came while it read are there, too, and none before them is missing.
         manifest.complete_until = manifest.complete_until.max(manifest.last().time);
@@ -251,8 +251,8 @@ impl Run<'_> {
             },
         };
         let base = self.base()?;
-        let complete_until = self.now();
-        let journal = match self.records(base.mark)? {
+        let (complete_until, records) = self.complete(base.mark)?;
+        let journal = match records {
             Copied::Records(part) => part.into_iter().collect(),
             Copied::Gone | Copied::Fork => {
                 let next = base.mark.lsn + 1;
@@ -276,15 +276,16 @@ impl Run<'_> {
     /// The backup with the records since its last, or why that cannot be.
     fn since(&mut self, old: &Manifest) -> Result<Result<Manifest, WhyFull>, BackupError> {
         let last = old.last();
-        let complete_until = self.now();
         let base = store::base_mark(self.options.data, &self.options.store)?;
-        let part = match self.records(last)? {
+        let (complete_until, records) = self.complete(last)?;
+        let part = match records {
             Copied::Fork => return Ok(Err(WhyFull::Forked)),
             Copied::Gone => return Ok(Err(WhyFull::Purged)),
             Copied::Records(None) if base.lsn.0 > last.lsn => return Ok(Err(WhyFull::Purged)),
             Copied::Records(None) if !self.has(last, base)? => return Ok(Err(WhyFull::Forked)),
             Copied::Records(part) => part,
         };
+        let complete_until = complete_until.max(old.complete_until);
         let mut manifest = Manifest { complete_until, ..old.clone() };
         manifest.journal.extend(part);
         Ok(Ok(manifest))
@@ -296,13 +297,17 @@ impl Run<'_> {
         if base.lsn.0 == last.lsn {
             return Ok(base.hash == last.hash);
         }
-        let mut entries = match self.source.entries(last.lsn) {
+        let before = Lsn(last.lsn.saturating_sub(1));
+        let mut entries = match self.source.records_after(before, &self.options.store) {
             Ok(Some(entries)) => entries,
-            Ok(None) | Err(JournalError::Gone { .. }) => return Ok(false),
+            Ok(None) | Err(HistoryError::Journal(JournalError::Gone { .. })) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let Some(entry) = entries.next() else { return Ok(false) };
-        let head = history::record::RecordHead::read(&entry?.payload);
+        let entry = match entries.next() {
+            None | Some(Err(JournalError::Gone { .. })) => return Ok(false),
+            Some(entry) => entry?,
+        };
+        let head = history::record::RecordHead::read(&entry.payload);
         Ok(head.is_ok_and(|head| head.hash == last.hash))
     }
 
@@ -330,15 +335,27 @@ impl Run<'_> {
         Ok(BasePart { part, mark, entries: summary.entries })
     }
 
+    /// Copies the records after `last`, and up to when nothing is missing before them. Of a cluster
+    /// others may have acknowledged more: its last record says when.
+    fn complete(&mut self, last: Point) -> Result<(Moment, Copied), BackupError> {
+        let now = self.now();
+        let records = self.records(last)?;
+        let until = if self.source.is_of_cluster()? { last.time } else { now };
+        Ok((until, records))
+    }
+
     /// Copies the records after `last`.
     fn records(&mut self, last: Point) -> Result<Copied, BackupError> {
-        let mut entries = match self.source.entries(last.lsn + 1) {
-            Ok(entries) => entries.into_iter().flatten().peekable(),
-            Err(JournalError::Gone { .. }) => return Ok(Copied::Gone),
+        let entries = match self.source.records_after(Lsn(last.lsn), &self.options.store) {
+            Ok(entries) => entries.into_iter().flatten(),
+            Err(HistoryError::Journal(JournalError::Gone { .. })) => return Ok(Copied::Gone),
             Err(error) => return Err(error.into()),
         };
-        if entries.peek().is_none() {
-            return Ok(Copied::Records(None));
+        let mut entries = entries.peekable();
+        match entries.peek() {
+            None => return Ok(Copied::Records(None)),
+            Some(Err(JournalError::Gone { .. })) => return Ok(Copied::Gone),
+            Some(_) => {}
         }
         let failed = |source| BackupError::io(self.options.to, source);
         let name = format!("{}{}", manifest::JOURNAL_PREFIX, self.number);

@@ -19,11 +19,12 @@ use std::time::{Duration, Instant};
 
 use self::line::{Hear, Line, Secret, Side, Talk};
 use self::message::{FromAgent, Said, ToAgent};
-use super::crew::{Crew, Report};
+use super::crew::{Crew, End, Loss, Report, connections_of};
 use super::lane::ANSWER_WAIT;
 use super::own::Account;
 use super::plan::{Part, Plan};
-use crate::connect::{Login, LoginText};
+use super::tally::Place;
+use crate::connect::{Login, LoginText, SERVERS_MAX};
 use crate::failure::{Failure, plain};
 use crate::interrupt::Ending;
 
@@ -68,14 +69,17 @@ impl Agent {
 
     fn serve(&self, stream: TcpStream) -> Result<String, Failure> {
         let mut line = Line::open(stream, &self.secret, Side::Agent)?;
-        let ToAgent::Prepare { plan, part, login } = line.receive()? else {
+        let ToAgent::Prepare { plan, part, logins } = line.receive()? else {
             return Err(Failure::refused("the coordinator sent no plan"));
         };
         let plan = Arc::new(*plan);
         let name = plan.name.clone();
         let crew = part.check().and_then(|()| {
-            let login = Login::of(login);
-            Crew::here(&plan, part, &login)
+            if logins.is_empty() || logins.len() > SERVERS_MAX {
+                return Err(Failure::local(format!("a load has from 1 to {SERVERS_MAX} servers")));
+            }
+            let logins: Vec<Login> = logins.into_iter().map(Login::of).collect();
+            Crew::here(&plan, part, &logins)
         });
         let crew = match crew {
             Ok(crew) => crew,
@@ -106,18 +110,25 @@ fn forward(plan: &Plan, crew: Crew, line: Line) -> Result<(), Failure> {
         let _ = hear.receive::<ToAgent>();
         asked.ask();
     });
+    let servers = crew.connections.len();
     let mut crew = crew.begin(plan, ending);
-    let (mut failure, mut last_us) = (None, None);
+    let mut ended = End::default();
+    let mut lost: Vec<Option<Loss>> = (0..servers).map(|_| None).collect();
     let mut pass_on = |report| match report {
         Report::Second { second, deltas } => {
-            let named =
-                |(kind, delta): (usize, _)| kinds.get(kind).map(|name| ((*name).to_owned(), delta));
+            let named = |(place, delta): (Place, _)| {
+                let name = kinds.get(place.kind)?;
+                Some((place.server, (*name).to_owned(), delta))
+            };
             let deltas = deltas.into_iter().filter_map(named).collect();
             talk.send(&FromAgent::Second { second, deltas })
         }
-        Report::End { failure: why, last_us: last, .. } => {
-            failure = failure.take().or(why);
-            last_us = last_us.max(last);
+        Report::End(end) => {
+            ended.failure = ended.failure.take().or(end.failure);
+            ended.last_us = ended.last_us.max(end.last_us);
+            for (server, more) in end.lost {
+                lost.get_mut(server).into_iter().for_each(|lost| Loss::add(lost, more.clone()));
+            }
             Ok(())
         }
     };
@@ -134,8 +145,13 @@ fn forward(plan: &Plan, crew: Crew, line: Line) -> Result<(), Failure> {
     while let Some(report) = crew.rest() {
         pass_on(report)?;
     }
-    let failure = failure.as_ref().map(Said::of);
-    let told = talk.send(&FromAgent::End { failure, last_us, toll });
+    let (failure, last_us) = (ended.failure.as_ref().map(Said::of), ended.last_us);
+    let told = |(server, lost): (usize, Option<Loss>)| {
+        let lost = lost?;
+        Some((server, lost.connections, Said::of(&lost.failure)))
+    };
+    let lost = lost.into_iter().enumerate().filter_map(told).collect();
+    let told = talk.send(&FromAgent::End { failure, lost, last_us, toll });
     // Wakes the thread that hears.
     talk.close();
     told
@@ -146,7 +162,7 @@ pub(crate) fn crew(
     plan: &Plan,
     agents: &[String],
     secret: &Secret,
-    login: &LoginText,
+    logins: &[LoginText],
 ) -> Result<Crew, Failure> {
     plan.check()?;
     let (sender, reports) = channel();
@@ -154,7 +170,7 @@ pub(crate) fn crew(
     for (index, address) in (0..).zip(agents) {
         let part = Part { index, of: agents.len() as u64 };
         let prepare =
-            ToAgent::Prepare { plan: Box::new(plan.share(part)), part, login: login.clone() };
+            ToAgent::Prepare { plan: Box::new(plan.share(part)), part, logins: logins.to_vec() };
         let (secret, address) = (secret.clone(), address.clone());
         waiting.push(std::thread::spawn(move || {
             let about = |failure: Failure| Failure {
@@ -164,7 +180,13 @@ pub(crate) fn crew(
             ready(&address, &secret, &prepare).map_err(about)
         }));
     }
-    let mut crew = Crew { go: Vec::new(), stop: Vec::new(), reports };
+    let mut connections = vec![0; logins.len()];
+    for index in 0..agents.len() as u64 {
+        let part = Part { index, of: agents.len() as u64 };
+        let own = connections_of(&plan.share(part), part, logins.len());
+        connections.iter_mut().zip(own).for_each(|(all, own)| *all += own);
+    }
+    let mut crew = Crew { connections, go: Vec::new(), stop: Vec::new(), reports };
     for (thread, address) in waiting.into_iter().zip(agents) {
         let line = thread.join().map_err(|_| Failure::local("a thread panicked"))??;
         line.patience(plan.warmup() + ANSWER_WAIT + ANSWER_WAIT)?;
@@ -236,8 +258,7 @@ impl Follower {
         }
         let end = self.try_follow().unwrap_or_else(|failure| {
             let message = format!("agent {}: {}", self.address, failure.message);
-            let failure = Some(Failure { message, ..failure });
-            Report::End { failure, last_us: None, toll: None }
+            Report::End(End::failed(Failure { message, ..failure }))
         });
         let _ = self.reports.send(end);
     }
@@ -249,16 +270,21 @@ impl Follower {
                 FromAgent::Ready { .. } => {}
                 FromAgent::Second { second, deltas } => {
                     self.hear.patience(SECOND_WAIT)?;
-                    let place = |name: &str| self.kinds.iter().position(|kind| *kind == name);
-                    let deltas = deltas.into_iter();
-                    let deltas =
-                        deltas.filter_map(|(name, delta)| Some((place(&name)?, delta))).collect();
+                    let placed = |(server, name, delta): (usize, String, _)| {
+                        let kind = self.kinds.iter().position(|kind| *kind == name)?;
+                        Some((Place { server, kind }, delta))
+                    };
+                    let deltas = deltas.into_iter().filter_map(placed).collect();
                     // Nobody listens only when the run has failed.
                     let _ = self.reports.send(Report::Second { second, deltas });
                 }
-                FromAgent::End { failure, last_us, toll } => {
+                FromAgent::End { failure, lost, last_us, toll } => {
                     let failure = failure.map(Said::into_failure);
-                    return Ok(Report::End { failure, last_us, toll: Some(toll) });
+                    let loss = |(server, connections, said): (usize, u64, Said)| {
+                        (server, Loss { connections, failure: said.into_failure() })
+                    };
+                    let lost = lost.into_iter().map(loss).collect();
+                    return Ok(Report::End(End { failure, lost, last_us, toll: Some(toll) }));
                 }
             }
         }

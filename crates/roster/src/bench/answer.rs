@@ -16,6 +16,9 @@ pub(crate) enum Expected {
     /// Success after as many entries as the first answer to the same request brought: who judges a
     /// single answer cannot tell how many.
     Same,
+    /// One of the codes with which a server carries an operation out, however much it finds: of a
+    /// request that was made of another, nobody knows what is right.
+    Replayed(#[serde(with = "by_name")] OperationKind),
     /// This code in the answer to the operation.
     Code(#[serde(with = "by_name")] OperationKind, u32),
 }
@@ -89,6 +92,11 @@ impl<'a> Head<'a> {
         fields.octets(Tag::OCTET_STRING)
     }
 
+    /// Whether it is the answer to such an operation.
+    fn answers(&self, operation: OperationKind) -> bool {
+        operation.answered_by().is_some_and(|kind| kind.tag() == self.tag)
+    }
+
     /// Why the server sends what nobody asked for.
     pub(crate) fn notice(&self) -> Option<String> {
         let message = Message::<Response<'_>>::decode(self.whole, &DecodeLimits::default()).ok()?;
@@ -124,31 +132,36 @@ impl Expected {
     /// Judges one response; `entries` came before it.
     pub(crate) fn judge(&self, head: &Head<'_>, entries: u64) -> Result<Verdict, DecodeError> {
         let wanted = match self {
-            Self::Entries(..) | Self::Same if head.tag == SEARCH_ENTRY => {
-                return Ok(Verdict::Entry);
-            }
-            Self::Entries(..) | Self::Same if head.tag == SEARCH_REFERENCE => {
-                return Ok(Verdict::More);
-            }
+            _ if head.tag == SEARCH_ENTRY && self.is_of_search() => return Ok(Verdict::Entry),
+            _ if head.tag == SEARCH_REFERENCE && self.is_of_search() => return Ok(Verdict::More),
             _ if head.tag == INTERMEDIATE => return Ok(Verdict::More),
-            Self::Entries(..) | Self::Same if head.tag == SEARCH_DONE => 0,
-            Self::Code(operation, code)
-                if operation.answered_by().is_some_and(|kind| kind.tag() == head.tag) =>
-            {
-                *code
+            Self::Entries(..) | Self::Same if head.tag == SEARCH_DONE => &[0][..],
+            Self::Code(operation, code) if head.answers(*operation) => std::slice::from_ref(code),
+            Self::Replayed(operation) if head.answers(*operation) => &CARRIED_OUT,
+            Self::Entries(..) | Self::Same | Self::Code(..) | Self::Replayed(_) => {
+                return Ok(Verdict::Misplaced);
             }
-            Self::Entries(..) | Self::Same | Self::Code(..) => return Ok(Verdict::Misplaced),
         };
         let mut fields = head.fields;
         let code = fields.enumerated(Tag::ENUMERATED)?;
-        if code != wanted {
+        if !wanted.contains(&code) {
             return Ok(Verdict::Wrong(code, head.fault(code)));
         }
         match self {
             Self::Entries(low, high) if !(low..=high).contains(&&entries) => {
                 Ok(Verdict::Wrong(code, Fault::Entries(entries)))
             }
-            Self::Entries(..) | Self::Same | Self::Code(..) => Ok(Verdict::Right(code)),
+            Self::Entries(..) | Self::Same | Self::Code(..) | Self::Replayed(_) => {
+                Ok(Verdict::Right(code))
+            }
+        }
+    }
+
+    const fn is_of_search(&self) -> bool {
+        match self {
+            Self::Entries(..) | Self::Same => true,
+            Self::Replayed(operation) => matches!(operation, OperationKind::Search),
+            Self::Code(..) => false,
         }
     }
 }
@@ -174,6 +187,10 @@ mod by_name {
             .ok_or_else(|| D::Error::custom("no operation has this name"))
     }
 }
+
+/// Success, limits of time and size, compareFalse and compareTrue, a referral, a limit of the
+/// administrator, noSuchObject (RFC 4511 §4.1.9).
+const CARRIED_OUT: [u32; 8] = [0, 3, 4, 5, 6, 10, 11, 32];
 
 const SEARCH_ENTRY: Tag = Tag::application(4, true);
 const SEARCH_DONE: Tag = Tag::application(5, true);

@@ -43,6 +43,8 @@ pub(crate) struct Bill {
     teller: Teller,
     first: Reading,
     last: Reading,
+    /// It told nothing the last time, and is not asked again.
+    is_over: bool,
 }
 
 impl Source {
@@ -66,15 +68,25 @@ impl Bill {
             Source::Monitor(connection) => Teller::Monitor(connection),
         };
         let first = teller.tell()?;
-        Ok(Self { teller, first, last: first })
+        Ok(Self { teller, first, last: first, is_over: false })
     }
 
-    /// CPU time in µs since the last call, and the memory now that no file backs.
-    pub(crate) fn second(&mut self) -> Result<(u64, Option<u64>), Failure> {
-        let now = self.teller.tell()?;
+    /// CPU time in µs since the last call, and the memory now that no file backs; nothing any more
+    /// after a failure.
+    pub(crate) fn second(&mut self) -> Option<Result<(u64, Option<u64>), Failure>> {
+        if self.is_over {
+            return None;
+        }
+        let now = match self.teller.tell() {
+            Ok(now) => now,
+            Err(failure) => {
+                self.is_over = true;
+                return Some(Err(failure));
+            }
+        };
         let cpu_us = now.cpu_us.saturating_sub(self.last.cpu_us);
         self.last = now;
-        Ok((cpu_us, now.anonymous_bytes))
+        Some(Ok((cpu_us, now.anonymous_bytes)))
     }
 
     /// What was spent until the last [`Bill::second`], for so many operations in so much time.
@@ -232,7 +244,7 @@ mod tests {
             ..Reading::default()
         };
         let process = Watched::begin(Process::with_id(std::process::id())).unwrap();
-        let bill = Bill { teller: Teller::Process(process), first, last };
+        let bill = Bill { teller: Teller::Process(process), first, last, is_over: false };
         let spent = bill.spent(100, 0.004);
         assert_eq!((spent.user_us, spent.system_us, spent.source.as_str()), (1_200, 800, "pid"));
         assert_eq!((spent.cpu_us_per_operation, spent.cores), (20.0, 0.5));
@@ -255,7 +267,7 @@ mod tests {
     #[test]
     fn this_process_has_a_bill() {
         let mut bill = Bill::open(Source::Process(Process::with_id(std::process::id()))).unwrap();
-        let (_, anonymous_bytes) = bill.second().unwrap();
+        let (_, anonymous_bytes) = bill.second().unwrap().unwrap();
         assert!(anonymous_bytes > Some(0));
         assert!(bill.spent(0, 0.0).resident_bytes > Some(0));
     }

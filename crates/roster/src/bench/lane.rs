@@ -22,13 +22,14 @@ use rustix::time::Timespec;
 
 pub(crate) use self::exchange::Client;
 use self::exchange::{Waiting, ask, token};
-use super::crew::Report;
+use super::crew::{End, Loss, Report};
 use super::halt::Halt;
+use super::pace::Pace;
 use super::plan::{LatencyLimit, Plan};
 use super::request::FIRST_ID;
 use super::run::now;
 use super::schedule::Schedule;
-use super::tally::Tally;
+use super::tally::{Place, Tallies};
 use super::work::Work;
 use crate::chance::{Chance, mix};
 use crate::failure::Failure;
@@ -41,7 +42,7 @@ pub(crate) struct Lane {
     halt: Option<Arc<Halt>>,
     clients: Vec<Client>,
     streams: Vec<Flow>,
-    tallies: Vec<Tally>,
+    tallies: Tallies,
     reports: Sender<Report>,
     window: Window,
     /// Seconds of the measured time that were reported.
@@ -58,6 +59,8 @@ pub(crate) struct Lane {
     open: usize,
     is_ending: bool,
     failure: Option<Failure>,
+    /// Of each server: connections that were lost.
+    lost: Vec<Option<Loss>>,
     /// Read into, and written from.
     incoming: Vec<u8>,
     outgoing: [Vec<u8>; 2],
@@ -69,6 +72,8 @@ pub(crate) struct Flow {
     pub(crate) outstanding: usize,
     /// Jobs a second of this thread.
     pub(crate) rate: Option<f64>,
+    /// How that changes over time.
+    pub(crate) pace: Option<Arc<Pace>>,
     pub(crate) latency_limit: LatencyLimit,
     /// Made when the run begins.
     schedule: Option<Schedule>,
@@ -100,7 +105,21 @@ impl Flow {
         rate: Option<f64>,
         latency_limit: LatencyLimit,
     ) -> Self {
-        Self { work, outstanding, rate, latency_limit, schedule: None, is_over: false, open: 0 }
+        Self {
+            work,
+            outstanding,
+            rate,
+            pace: None,
+            latency_limit,
+            schedule: None,
+            is_over: false,
+            open: 0,
+        }
+    }
+
+    /// This flow, with a rate that changes.
+    pub(crate) fn paced(self, pace: Option<Arc<Pace>>) -> Self {
+        Self { pace, ..self }
     }
 }
 
@@ -108,6 +127,7 @@ impl Lane {
     pub(crate) fn new(
         plan: &Plan,
         number: u64,
+        servers: usize,
         streams: Vec<Flow>,
         clients: Vec<Client>,
         reports: Sender<Report>,
@@ -116,7 +136,7 @@ impl Lane {
         for client in &clients {
             streams.get_mut(client.stream).into_iter().for_each(|flow| flow.open += 1);
         }
-        let tallies = plan.kinds().iter().map(|_| Tally::new()).collect::<Result<_, _>>()?;
+        let tallies = Tallies::new(servers, plan.kinds().len())?;
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|error| broken("epoll", error))?;
         let never = now();
         let lane = Self {
@@ -136,6 +156,7 @@ impl Lane {
             under_way: 0,
             is_ending: false,
             failure: None,
+            lost: (0..servers).map(|_| None).collect(),
             incoming: vec![0; READ_BYTES],
             outgoing: [Vec::new(), Vec::new()],
         };
@@ -181,14 +202,23 @@ impl Lane {
         self.report(since_start(now()).as_secs() + 1);
         self.part();
         let last_us = self.last.map(|last| since_start(last).as_micros() as u64);
-        let _ = self.reports.send(Report::End { failure: self.failure, last_us, toll: None });
+        let lost = self.lost.into_iter().enumerate();
+        let lost = lost.filter_map(|(server, lost)| Some((server, lost?))).collect();
+        let end = End { failure: self.failure, lost, last_us, toll: None };
+        let _ = self.reports.send(Report::End(end));
     }
 
     /// The schedules, and the first requests of all connections.
     fn begin(&mut self, seed: u64, begin: Instant) {
         for (number, flow) in (0..).zip(&mut self.streams) {
             let chance = Chance::new(seed ^ mix(number), self.number);
-            flow.schedule = flow.rate.map(|rate| Schedule::new(rate, chance, begin));
+            flow.schedule = match (&flow.pace, flow.rate) {
+                (Some(pace), _) => {
+                    let pace = Arc::clone(pace);
+                    Some(Schedule::paced(pace, chance, begin, self.window.start))
+                }
+                (None, rate) => rate.map(|rate| Schedule::new(rate, chance, begin)),
+            };
         }
         for client in 0..self.clients.len() {
             let outstanding = self.flow_of(client).map_or(0, |flow| flow.outstanding);
@@ -214,11 +244,8 @@ impl Lane {
                 return Ok(());
             }
             if at >= last {
-                let seconds = self.answer_wait.as_secs();
                 self.give_up();
-                return Err(Failure::refused(format!(
-                    "the server left requests unanswered for {seconds} s"
-                )));
+                return Ok(());
             }
             let pause = self.next_moment(at, last).saturating_duration_since(at);
             events.clear();
@@ -241,6 +268,8 @@ impl Lane {
         }
         let is_over = |flow: &Flow| match &flow.schedule {
             _ if flow.is_over => true,
+            // The quiet end of a recorded day is a part of it.
+            Some(_) if flow.pace.is_some() => at >= self.window.end,
             Some(schedule) => schedule.due >= self.window.end,
             None => at >= self.window.end,
         };
@@ -310,15 +339,16 @@ impl Lane {
     fn try_go_on(&mut self, number: usize, at: Instant) -> Result<(), Failure> {
         let Some(client) = self.clients.get_mut(number) else { return Ok(()) };
         let Some(flow) = self.streams.get_mut(client.stream) else { return Ok(()) };
-        let end = self.window.end;
+        let (end, server) = (self.window.end, client.server);
         let mut begun = at;
         let mut is_over = flow.is_over || (at >= end && flow.schedule.is_none());
         if let Some(schedule) = &mut flow.schedule
             && !is_over
         {
             skip(schedule, flow.latency_limit, at, end, |count| {
-                let kind = flow.work.kind_of(0).and_then(|kind| self.tallies.get_mut(kind));
-                kind.into_iter().for_each(|tally| tally.counts.skipped += count);
+                let kind = flow.work.kind_of(0);
+                let tally = kind.and_then(|kind| self.tallies.at(Place { server, kind }));
+                tally.into_iter().for_each(|tally| tally.counts.skipped += count);
             });
             if schedule.due >= end {
                 is_over = true;
@@ -330,7 +360,8 @@ impl Lane {
                 schedule.pass();
             }
         }
-        let turn = if is_over { None } else { flow.work.next() };
+        let since = begun.saturating_duration_since(self.window.start);
+        let turn = if is_over { None } else { flow.work.next(since) };
         flow.is_over |= !is_over && turn.is_none();
         let turn = match turn {
             Some(turn) => turn,
@@ -348,13 +379,14 @@ impl Lane {
 
     /// What was not answered in time will not be.
     fn give_up(&mut self) {
-        let late = || Failure::refused("the server left requests unanswered");
+        let seconds = self.answer_wait.as_secs();
+        let late =
+            || Failure::refused(format!("the server left requests unanswered for {seconds} s"));
         for client in 0..self.clients.len() {
             if self.clients.get(client).is_some_and(|client| !client.waiting.is_empty()) {
                 self.lose(client, late());
             }
         }
-        self.failure = None;
     }
 
     /// Hands over each second that is over.
@@ -367,8 +399,7 @@ impl Lane {
 
     /// Hands over what was counted until this second.
     fn report(&mut self, until: u64) {
-        let deltas = (0..).zip(self.tallies.iter_mut().map(Tally::take));
-        let deltas = deltas.filter(|(_, delta)| !delta.is_empty()).collect();
+        let deltas = self.tallies.take();
         let report = Report::Second { second: until.saturating_sub(1), deltas };
         if self.reports.send(report).is_err() {
             // Nobody listens any more: the run was called off.
@@ -504,12 +535,13 @@ mod tests {
         };
         let (near, far) = UnixStream::pair().unwrap();
         std::thread::spawn(|| serve(far, Duration::from_millis(60)));
-        let client = Client::new(0, Socket::new(client::ClientStream::Unix(near)).unwrap(), None);
+        let client =
+            Client::new(0, 0, Socket::new(client::ClientStream::Unix(near)).unwrap(), None);
         let stream = &plan.streams[0];
         let work = Work::new(&plan, stream, Arc::new(Turns::new(stream)), Part::WHOLE).unwrap();
         let flow = Flow::new(work, 1, None, stream.latency_limit);
         let (sender, reports) = channel();
-        let mut lane = Lane::new(&plan, 0, vec![flow], vec![client], sender).unwrap();
+        let mut lane = Lane::new(&plan, 0, 1, vec![flow], vec![client], sender).unwrap();
         // Half as long as the deletes take together.
         lane.answer_wait = Duration::from_millis(600);
         let (go, word) = channel();
@@ -522,7 +554,9 @@ mod tests {
                     made += deltas.iter().map(|(_, delta)| delta.counts.made).sum::<u64>();
                     errors += deltas.iter().map(|(_, delta)| delta.counts.errors).sum::<u64>();
                 }
-                Report::End { failure, .. } => assert!(failure.is_none(), "{failure:?}"),
+                Report::End(end) => {
+                    assert!(end.failure.is_none() && end.lost.is_empty(), "{end:?}");
+                }
             }
         }
         assert_eq!((made, errors), (40, 0));

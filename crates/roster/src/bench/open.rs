@@ -14,8 +14,14 @@ use crate::output;
 /// Opens so many connections, bound as `login` says if `binds`. Who watches is told how far it is:
 /// where passwords are hashed slowly, thousands of binds take minutes.
 pub(crate) fn open(login: &Login, count: usize, binds: bool) -> Result<Vec<Socket>, Failure> {
-    let opened = Mutex::new((Vec::with_capacity(count), None));
-    let next = AtomicUsize::new(0);
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut opened = Vec::with_capacity(count);
+    // A password that is wrong is sent once, not by all that connect at the same time.
+    opened.push(one(login, binds)?);
+    let opened = Mutex::new((opened, None));
+    let next = AtomicUsize::new(1);
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME.min(count) {
             scope.spawn(|| {

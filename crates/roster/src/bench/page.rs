@@ -1,8 +1,8 @@
 //! Runs as a page: one HTML file that holds all it needs, without a script.
 //!
 //! Start at [`page`]. `html!` escapes all text and closes every tag, `plot` draws, `number` writes
-//! numbers; `charts`, `results`, `setting`, `beside` are the parts of the page, and `style.css` is
-//! how it looks.
+//! numbers; `charts`, `results`, `parts`, `setting`, `beside` are the parts of the page, and
+//! `style.css` is how it looks.
 //!
 //! Invariant: the page is the same for the same records, loads nothing, and runs nothing.
 
@@ -10,6 +10,7 @@ mod beside;
 mod charts;
 mod figure;
 mod number;
+mod parts;
 mod plot;
 mod points;
 mod published;
@@ -82,6 +83,8 @@ fn job(group: &Group<'_>, number: usize) -> Markup {
             h2 id=(id) { (group.name) }
             @if let Some(about) = words::about(group.name) { p { (about) } }
             (results::table(group))
+            (parts::servers(group))
+            (parts::steps(group))
             (setting::differences(group))
             div class="charts" { (charts::draw(group, number)) }
         }

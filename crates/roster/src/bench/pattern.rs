@@ -26,7 +26,7 @@ use crate::chance::{Chance, mix};
 use crate::failure::Failure;
 
 /// One text; the values it refers to stand in `Variables`.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Pattern(Vec<Part>);
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -95,6 +95,16 @@ impl Pattern {
         Ok(Self(parts))
     }
 
+    /// Puts text behind it, which is as it is.
+    pub(crate) fn push_text(&mut self, text: &str) {
+        self.0.push(Part::Text(text.to_owned()));
+    }
+
+    /// Puts the value with this number behind it.
+    pub(crate) fn push_value(&mut self, index: usize) {
+        self.0.push(Part::Value(index));
+    }
+
     /// The text with these in the place of its values.
     pub(crate) fn fill(&self, values: &[String]) -> String {
         let part = |part: &Part| match part {
@@ -136,6 +146,11 @@ impl Variables {
         };
         let index = values.map(|values| self.add(values.into())).transpose()?;
         Ok(index.map(|index| (index, after)))
+    }
+
+    /// Adds one of these values, of which there is at least one; none is empty.
+    pub(crate) fn push_list(&mut self, values: Vec<String>) -> Result<usize, Failure> {
+        self.add(Values::List(values).into()).map_err(|wrong| wrong.failure)
     }
 
     fn add(&mut self, variable: Variable) -> Result<usize, Wrong> {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::Expected;
 use super::keys::Order;
+use super::pace::Pace;
 use super::pattern::{Pattern, VARIABLES_MAX, Variable, Variables};
 use super::request::Blueprint;
 use crate::commands::generate;
@@ -40,6 +41,9 @@ pub(crate) struct Stream {
     pub(crate) outstanding: usize,
     /// Jobs a second of all connections together; without, as fast as responses arrive.
     pub(crate) rate: Option<f64>,
+    /// How that changes over time, and which jobs are done when; the rate is the average then.
+    #[serde(default)]
+    pub(crate) pace: Option<Pace>,
     /// Jobs in all, those of the warm-up too; without, until the time is over.
     pub(crate) count: Option<u64>,
     pub(crate) latency_limit: LatencyLimit,
@@ -166,6 +170,28 @@ impl Plan {
         Ok(())
     }
 
+    /// What of it only reads, for so long; nothing if all of it writes.
+    pub(crate) fn reading(&self, time: Duration) -> Option<Self> {
+        let mut plan = Self {
+            warmup_ms: 0,
+            duration_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            ..self.clone()
+        };
+        for stream in &mut plan.streams {
+            stream.jobs.retain(|(_, job)| !job.steps.iter().any(Step::writes));
+            stream.count = None;
+            stream.removes = false;
+            // Not at its times: those are of the step that is measured.
+            if stream.pace.take().is_some() {
+                stream.rate = None;
+            }
+        }
+        plan.streams.retain(|stream| !stream.jobs.is_empty());
+        let connections: usize = plan.streams.iter().map(|stream| stream.connections).sum();
+        plan.threads = plan.threads.min(connections);
+        (connections > 0).then_some(plan)
+    }
+
     /// The share of one of several processes: connections, rates and counts.
     pub(crate) fn share(&self, part: Part) -> Self {
         let mut plan = self.clone();
@@ -174,6 +200,7 @@ impl Plan {
             stream.connections = part.of_count(all as u64) as usize;
             let share = stream.connections as f64 / all.max(1) as f64;
             stream.rate = stream.rate.map(|rate| rate * share);
+            stream.pace.iter_mut().for_each(|pace| pace.share *= share);
             stream.count = stream.count.map(|count| part.of_count(count));
         }
         plan.streams.retain(|stream| stream.connections > 0);
@@ -188,6 +215,7 @@ impl Stream {
             connections,
             outstanding: 1,
             rate: None,
+            pace: None,
             count: None,
             latency_limit: LatencyLimit::default(),
             removes: false,
@@ -223,7 +251,15 @@ impl Stream {
         }
         let weights: u64 = self.jobs.iter().map(|(weight, _)| u64::from(*weight)).sum();
         if weights == 0 || self.jobs.len() > JOBS_MAX {
-            return Err(Failure::local("a stream has from 1 to 16 jobs with weights above 0"));
+            return Err(Failure::local(format!(
+                "a stream has from 1 to {JOBS_MAX} jobs with weights above 0"
+            )));
+        }
+        if let Some(pace) = &self.pace {
+            pace.check(self.jobs.len(), RATE_MAX)?;
+            if self.rate.is_none() {
+                return Err(Failure::local("a load with times has a rate"));
+            }
         }
         if !(1..=OUTSTANDING_MAX).contains(&self.outstanding) {
             return Err(Failure::local(format!("--outstanding is from 1 to {OUTSTANDING_MAX}")));
@@ -342,7 +378,8 @@ const THREADS_MAX: usize = 256;
 const OUTSTANDING_MAX: usize = 1_000;
 /// Jobs a second.
 const RATE_MAX: f64 = 10_000_000.0;
-const JOBS_MAX: usize = 16;
+/// Jobs of a stream.
+pub(crate) const JOBS_MAX: usize = 256;
 const STEPS_MAX: usize = 2;
 /// Entries an endless template is given.
 const ENTRIES_MAX: u64 = 1 << 62;

@@ -7,6 +7,8 @@
 //! Invariant: what [`BenchRecord::parse`] returns is small enough to draw, and its numbers are
 //! finite and not negative: a record may come from anybody.
 
+mod parts;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -15,7 +17,9 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+pub use self::parts::{MEASURED, NULL, PRIME, ReplayedLog, ServerShare, Step};
 use super::process::number;
+use crate::connect::SERVERS_MAX;
 use crate::failure::Failure;
 use crate::whole_file::WholeFile;
 
@@ -49,14 +53,24 @@ pub struct BenchRecord {
     /// What it cost.
     #[serde(default)]
     pub cost: Cost,
+    /// What each server did, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerShare>,
+    /// The steps of the run, if there were others than the one that was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// The log whose load was repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayedLog>,
 }
 
 /// The server that was measured.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct MeasuredServer {
-    /// Where it is.
+    /// Where it is; of several servers all, with spaces between.
     pub uri: String,
-    /// What it calls itself: `vendorName` and `vendorVersion` of the root DSE.
+    /// What it calls itself: `vendorName` and `vendorVersion` of the root DSE. Of several servers
+    /// what all of them do.
     #[serde(default)]
     pub vendor: Option<String>,
     /// Its process, when that is on this machine and was named.
@@ -352,6 +366,9 @@ impl BenchRecord {
             ("settings", self.server.settings.len(), SETTINGS_MAX),
             ("streams", self.streams.len(), STREAMS_MAX),
             ("seconds", self.seconds.len(), SECONDS_MAX),
+            ("servers", self.servers.len(), SERVERS_MAX),
+            ("steps", self.steps.len(), STEPS_MAX),
+            ("reasons", self.replay.as_ref().map_or(0, ReplayedLog::rows), REASONS_MAX),
         ];
         at_most(&limits)?;
         let texts = [&self.name, &self.label, &self.started, &self.server.uri, &self.load.tls]
@@ -361,7 +378,10 @@ impl BenchRecord {
             .chain(&self.command)
             .chain(self.server.settings.iter().flat_map(|(name, value)| [name, value]))
             .chain(self.streams.iter().map(|stream| &stream.name))
-            .chain(self.cost.server.iter().map(|spent| &spent.source));
+            .chain(self.cost.server.iter().map(|spent| &spent.source))
+            .chain(self.servers.iter().flat_map(ServerShare::texts))
+            .chain(self.steps.iter().flat_map(Step::texts))
+            .chain(self.replay.iter().flat_map(ReplayedLog::texts));
         for text in texts {
             at_most(&[("bytes of one text", text.len(), TEXT_BYTES_MAX)])?;
         }
@@ -385,6 +405,9 @@ impl BenchRecord {
             }
             before = at_s;
         }
+        self.servers.iter().try_for_each(ServerShare::check)?;
+        self.steps.iter().try_for_each(Step::check)?;
+        numbers("replay", &[self.replay.as_ref().map_or(0.0, |replay| replay.speed)])?;
         self.streams.iter().try_for_each(Stream::check)
     }
 }
@@ -536,6 +559,8 @@ const RECORD_BYTES_MAX: usize = 64 << 20;
 const COMMAND_WORDS_MAX: usize = 1_000;
 const SETTINGS_MAX: usize = 200;
 const STREAMS_MAX: usize = 32;
+const STEPS_MAX: usize = 16;
+const REASONS_MAX: usize = 100;
 /// A day and some.
 const SECONDS_MAX: usize = 100_000;
 const RESULT_CODES_MAX: usize = 200;

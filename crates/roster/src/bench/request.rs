@@ -54,7 +54,7 @@ pub(crate) enum Blueprint {
 }
 
 /// How far a search goes.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ScopeName {
     /// The base entry

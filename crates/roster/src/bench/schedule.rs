@@ -7,33 +7,58 @@
 //! skipped; it is never left out in silence.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::keys::unit;
+use super::pace::Pace;
 use crate::chance::Chance;
 
 /// The schedule of one stream in one thread.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     chance: Chance,
-    per_s: f64,
+    tempo: Tempo,
     /// When the next request is due.
     pub(crate) due: Instant,
     /// Connections that could take it, once for each request they may have outstanding.
     pub(crate) idle: VecDeque<usize>,
 }
 
+/// How many requests there are a second.
+#[derive(Debug)]
+enum Tempo {
+    /// Always as many.
+    Even(f64),
+    /// As many as there were at that time, which began here.
+    Paced(Arc<Pace>, Instant),
+}
+
 impl Schedule {
     pub(crate) fn new(per_s: f64, chance: Chance, start: Instant) -> Self {
-        let mut schedule = Self { chance, per_s, due: start, idle: VecDeque::new() };
+        Self::of(Tempo::Even(per_s), chance, start)
+    }
+
+    /// That of a recorded day, which begins with the measured time.
+    pub(crate) fn paced(pace: Arc<Pace>, chance: Chance, start: Instant, day: Instant) -> Self {
+        Self::of(Tempo::Paced(pace, day), chance, start)
+    }
+
+    fn of(tempo: Tempo, chance: Chance, start: Instant) -> Self {
+        let mut schedule = Self { chance, tempo, due: start, idle: VecDeque::new() };
         schedule.pass();
         schedule
     }
 
     /// Goes on to the next request.
     pub(crate) fn pass(&mut self) {
-        let gap = -(1.0 - unit(&mut self.chance)).ln() / self.per_s;
-        self.due += Duration::from_secs_f64(gap.min(GAP_MAX_S));
+        let gap = -(1.0 - unit(&mut self.chance)).ln();
+        match &self.tempo {
+            Tempo::Even(per_s) => {
+                self.due += Duration::from_secs_f64((gap / per_s).min(GAP_MAX_S));
+            }
+            Tempo::Paced(pace, day) => self.due = pace.after(self.due, *day, gap),
+        }
     }
 }
 

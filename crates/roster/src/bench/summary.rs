@@ -5,7 +5,7 @@ use std::fmt;
 
 use ldap::result::ResultCode;
 
-use super::record::{BenchRecord, Compared, Latency};
+use super::record::{BenchRecord, Compared, Latency, NULL, ServerShare, Step};
 use super::same::REQUESTS_REMEMBERED_MAX;
 
 /// Shows a record.
@@ -30,6 +30,9 @@ impl fmt::Display for Summary<'_> {
         if load.cut_short {
             let asked_s = load.duration_s;
             writeln!(f, "  CUT SHORT   the requested duration was {asked_s:.0} s")?;
+        }
+        if let Some(replay) = &record.replay {
+            writeln!(f, "  log         {replay}")?;
         }
         let per_s = record.operations() as f64 / load.measured_s.max(1e-6);
         let all = record.operations();
@@ -56,6 +59,15 @@ impl fmt::Display for Summary<'_> {
         if let Some(spent) = &record.cost.server {
             writeln!(f, "{spent}")?;
         }
+        for (number, step) in record.steps.iter().enumerate() {
+            let name = if number == 0 { "steps" } else { "" };
+            writeln!(f, "  {name:<10}  {}", step_line(step))?;
+        }
+        let width = record.servers.iter().map(|share| share.server.uri.len()).max().unwrap_or(0);
+        for (number, share) in record.servers.iter().enumerate() {
+            let name = if number == 0 { "servers" } else { "" };
+            writeln!(f, "  {name:<10}  {:<width$}  {}", share.server.uri, line(share))?;
+        }
         let client = record.cost.client_cpu_us_per_operation;
         writeln!(f, "  client CPU  {client:.1} µs an operation")?;
         let entries: u64 = record.streams.iter().map(|stream| stream.entries).sum();
@@ -67,6 +79,45 @@ impl fmt::Display for Summary<'_> {
         }
         answers(record, f)
     }
+}
+
+/// A step and what came of it.
+fn step_line(step: &Step) -> String {
+    let Step { name, seconds, operations, operations_per_s, .. } = step;
+    let mut line = format!("{name:<8}  {seconds:.1} s, ");
+    line.push_str(&match &**name {
+        NULL => "nothing asked".to_owned(),
+        _ => format!(
+            "{operations} operations ({operations_per_s:.0}/s), {}",
+            percentiles(&step.latency)
+        ),
+    });
+    if let Some(spent) = &step.spent {
+        line.push_str(&format!(", {:.3} cores busy", spent.cores));
+    }
+    line
+}
+
+/// What one of several servers did.
+fn line(share: &ServerShare) -> String {
+    let ServerShare { operations, operations_per_s, errors, wrong, connections, .. } = share;
+    let mut line = format!(
+        "{connections} connections, {operations} operations ({operations_per_s:.0}/s), errors \
+         {errors}, {}",
+        percentiles(&share.latency)
+    );
+    if let Some(spent) = &share.spent {
+        let (cpu_us, cores) = (spent.cpu_us_per_operation, spent.cores);
+        line.push_str(&format!(", CPU {cpu_us:.1} µs an operation, {cores:.2} cores"));
+    }
+    if *wrong > 0 {
+        line.push_str(&format!("; WRONG: {wrong}"));
+    }
+    if let Some(reason) = &share.lost {
+        let lost = share.lost_connections;
+        line.push_str(&format!("; LOST: {lost} connections: {reason}"));
+    }
+    line
 }
 
 /// How far it was seen that a request finds as many entries every time.

@@ -43,6 +43,21 @@ pub(crate) struct Delta {
     pub(crate) latencies_ns: Vec<(u64, u64)>,
 }
 
+/// What is counted apart: the operations of one kind on one server, by their numbers.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Place {
+    pub(crate) server: usize,
+    pub(crate) kind: usize,
+}
+
+/// All tallies of a thread.
+#[derive(Debug)]
+pub(crate) struct Tallies {
+    kinds: usize,
+    /// Those of the first server, then those of the second, and so on.
+    all: Vec<Tally>,
+}
+
 /// Counts and latencies of one kind of operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
@@ -69,6 +84,27 @@ impl Counts {
         [self.made, self.wrong, self.errors, self.skipped].iter().all(|count| *count == 0)
             && self.codes.is_empty()
             && self.compared.is_empty()
+    }
+}
+
+impl Tallies {
+    pub(crate) fn new(servers: usize, kinds: usize) -> Result<Self, Failure> {
+        let all = (0..servers * kinds).map(|_| Tally::new()).collect::<Result<_, _>>()?;
+        Ok(Self { kinds, all })
+    }
+
+    /// The tally of this place.
+    pub(crate) fn at(&mut self, Place { server, kind }: Place) -> Option<&mut Tally> {
+        self.all.get_mut(server * self.kinds + kind).filter(|_| kind < self.kinds)
+    }
+
+    /// Hands over what was counted since the last time, without the places where nothing was.
+    pub(crate) fn take(&mut self) -> Vec<(Place, Delta)> {
+        let kinds = self.kinds.max(1);
+        let deltas = (0..).zip(self.all.iter_mut().map(Tally::take));
+        let deltas = deltas.filter(|(_, delta)| !delta.is_empty());
+        let place = |number: usize| Place { server: number / kinds, kind: number % kinds };
+        deltas.map(|(number, delta)| (place(number), delta)).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ldap::message::{
     AddRequest, AttributesBuf, Authentication, BindRequest, Controls, DeleteRequest, Message,
@@ -10,6 +11,7 @@ use ldap::message::{
 
 use super::answer::Expected;
 use super::keys::{Keys, Order};
+use super::pace::Pace;
 use super::pattern::{Pattern, Variables};
 use super::plan::{Ask, CYCLE, Job, Part, Plan, Step, Stream};
 use super::request::Prepared;
@@ -27,12 +29,15 @@ pub(crate) struct Turns {
     of_jobs: Vec<AtomicU64>,
     /// How many entries requests have found, where that is to stay.
     remembered: OnceLock<Remembered>,
+    /// Which jobs are done when.
+    pace: Option<Pace>,
 }
 
 impl Turns {
     pub(crate) fn new(stream: &Stream) -> Self {
         let of_jobs = stream.jobs.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { begun: AtomicU64::new(0), of_jobs, remembered: OnceLock::new() }
+        let pace = stream.pace.clone();
+        Self { begun: AtomicU64::new(0), of_jobs, remembered: OnceLock::new(), pace }
     }
 }
 
@@ -44,7 +49,6 @@ pub(crate) struct Work {
     seed: u64,
     count: Option<u64>,
     weights: Vec<u32>,
-    weight: u64,
     jobs: Vec<Doing>,
     /// Where in `jobs` the one is that removes what was added at the end.
     pub(crate) remover: Option<usize>,
@@ -148,7 +152,6 @@ impl Work {
             part,
             seed: plan.seed,
             count: stream.count,
-            weight: weights.iter().copied().map(u64::from).sum(),
             weights,
             jobs,
             remover,
@@ -157,13 +160,13 @@ impl Work {
         })
     }
 
-    /// The next job; `None` when there are no more.
-    pub(crate) fn next(&mut self) -> Option<Turn> {
+    /// The next job, so long after the measured time began; `None` when there are no more.
+    pub(crate) fn next(&mut self, since: Duration) -> Option<Turn> {
         let begun = self.turns.begun.fetch_add(1, Ordering::Relaxed);
         if self.count.is_some_and(|count| begun >= count) {
             return None;
         }
-        let job = if self.weights.len() == 1 { 0 } else { self.draw(begun) };
+        let job = if self.weights.len() == 1 { 0 } else { self.draw(begun, since) };
         let deletes = |doing: &Doing| {
             doing.steps.first().is_some_and(|stage| matches!(stage.make, Make::Delete(_)))
         };
@@ -193,10 +196,13 @@ impl Work {
     }
 
     /// One of the jobs by weight.
-    fn draw(&self, begun: u64) -> usize {
+    fn draw(&self, begun: u64, since: Duration) -> usize {
+        let mix = self.turns.pace.as_ref().and_then(|pace| pace.mix_at(since));
+        let weights = mix.unwrap_or(&self.weights);
+        let all = weights.iter().copied().map(u64::from).sum();
         let number = begun.wrapping_mul(self.part.of).wrapping_add(self.part.index);
-        let mut place = Chance::new(self.seed ^ WEIGHTS, number).below(self.weight);
-        for (job, weight) in self.weights.iter().enumerate() {
+        let mut place = Chance::new(self.seed ^ WEIGHTS, number).below(all);
+        for (job, weight) in weights.iter().enumerate() {
             match place.checked_sub(u64::from(*weight)) {
                 None => return job,
                 Some(rest) => place = rest,

@@ -9,7 +9,9 @@ mod mixed;
 mod options;
 mod profile;
 mod record;
+mod replay;
 mod report;
+mod running;
 
 use clap::{Args, Subcommand};
 
@@ -19,7 +21,8 @@ use crate::failure::{Exit, Failure};
 ///
 /// Every connection sends a request, waits for the response, and sends the next; or, with --rate,
 /// requests are sent when they are due. Every response is checked: its result code and, for a
-/// search, the number of entries. A run with a wrong response ends with exit code 1.
+/// search, the number of entries. A run with a wrong response ends with exit code 1. Several
+/// servers (-H 'ldap://a ldap://b') share the connections.
 ///
 /// In DNs, filters and values, brackets stand for values: [a-b] for a number from a to b (with as
 /// many digits as a, if a starts with 0), [digits:n] for n digits, [a,b,c] for one of these,
@@ -49,6 +52,7 @@ Examples:
   roster bench modify -D 'cn=Directory Manager' -w secret --attribute description
   roster bench add -D 'cn=Directory Manager' -w secret --first 200000
   roster bench mixed --mix search=65,bind=30,modify=5 -D 'cn=Directory Manager' -w secret
+  roster bench replay access.log --speed 10 -H 'ldap://10.0.0.1 ldap://10.0.0.2'
   roster bench run oid-mixed -c 100 -t 60 -D 'cn=Directory Manager' -w secret --output run.json
   roster bench search -H ldap://10.0.0.1 --agents 10.0.0.2:1390,10.0.0.3:1390 --secret-file s
   roster bench search --rate 20000 --with modify -D 'cn=Directory Manager' -w secret";
@@ -65,6 +69,7 @@ enum Load {
     Delete(Box<jobs::Delete>),
     Mixed(Box<mixed::Mixed>),
     Run(Box<profile::Run>),
+    Replay(Box<replay::Replay>),
     Report(report::Options),
     Agent(agent::Agent),
 }
@@ -85,6 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Load::Delete(load) => load.run(),
         Load::Mixed(load) => load.run(),
         Load::Run(load) => load.run(),
+        Load::Replay(load) => load.run(),
         Load::Report(options) => report::run(options),
         Load::Agent(agent) => agent.run(),
     }

@@ -1,5 +1,5 @@
-//! `roster cluster`: making a cluster out of a data directory, how a running one is doing, and
-//! changing who takes part in it.
+//! `roster cluster`: making a cluster out of a data directory, how a running one is doing,
+//! changing who takes part in it, and comparing what its members have stored.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,11 @@ use clap::{Args, Subcommand};
 
 use crate::cluster_setup::{self, NewMember, listen_address};
 use crate::cluster_status::ClusterView;
-use crate::commands::cluster_join::{self, Join, Token};
-use crate::commands::cluster_members::{self, Demote, Promote, Remove, Replace, Transfer};
-use crate::connect::{Login, ManyServers};
+use crate::commands::cluster_join::{self, Join, Rejoin, Token};
+use crate::commands::cluster_members::{self, Demote, Promote, Remove, Rename, Replace, Transfer};
+use crate::commands::cluster_recover::{self, Recover};
+use crate::commands::cluster_verify::{self, Verify};
+use crate::connect::{Login, ServerOptions, note_passed_over};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output;
@@ -39,7 +41,9 @@ Examples:
   roster cluster status -H ldap://192.0.2.1 -H ldap://192.0.2.2 -W
   roster cluster status --json -H ldapi://%2Fvar%2Flib%2Froster%2Fldapi
   roster cluster transfer -H ldap://192.0.2.1 -W 2
-  roster cluster replace -H ldap://192.0.2.1 -W 3 65612";
+  roster cluster replace -H ldap://192.0.2.1 -W 3 65612
+  roster cluster recover --data ./data
+  roster cluster verify -H ldap://192.0.2.1 -W";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -52,6 +56,10 @@ enum Action {
     Remove(Remove),
     Replace(Replace),
     Transfer(Transfer),
+    Rename(Rename),
+    Rejoin(Rejoin),
+    Recover(Recover),
+    Verify(Verify),
 }
 
 /// Show the members of a cluster: role, term, and how far each is behind the leader.
@@ -70,7 +78,7 @@ struct Status {
     watch: bool,
 
     #[command(flatten)]
-    servers: ManyServers,
+    servers: ServerOptions,
 }
 
 /// Make a data directory that of the first member of a cluster, or of several.
@@ -108,15 +116,21 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::Remove(options) => cluster_members::remove(options),
         Action::Replace(options) => cluster_members::replace(options),
         Action::Transfer(options) => cluster_members::transfer(options),
+        Action::Rename(options) => cluster_members::rename(options),
+        Action::Rejoin(options) => cluster_join::rejoin(options),
+        Action::Recover(options) => cluster_recover::recover(options),
+        Action::Verify(options) => cluster_verify::verify(options),
     }
 }
 
 fn status(options: &Status) -> Result<Exit, Failure> {
-    let logins = options.servers.logins()?;
+    let logins = options.servers.logins()?.into_iter().map(Login::among_others);
+    let logins: Vec<Login> = logins.collect();
     if options.watch {
         return watch(options, &logins);
     }
-    let (mut connection, first) = ask(&logins)?;
+    let noted = |login: &Login, failure: &Failure| note_passed_over(login.uri(), failure);
+    let (mut connection, first) = ask(&logins, &noted).map_err(|(failure, _)| failure)?;
     // Whether a lag grows takes two looks.
     let (view, before) = if first.has_lag() {
         thread::park_timeout(SECOND_LOOK_AFTER);
@@ -143,7 +157,12 @@ fn watch(options: &Status, logins: &[Login]) -> Result<Exit, Failure> {
     let begin = if io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     let mut before = None;
     while !interrupted.load(Ordering::Relaxed) {
-        let seen = ask(logins).map(|(_, view)| view);
+        let seen = match ask(logins, &|_, _| {}) {
+            // A login that is refused once is not tried every two seconds.
+            Err((failure, Asking::IsOver)) => return Err(failure),
+            Err((failure, Asking::GoesOn)) => Err(failure),
+            Ok((_, view)) => Ok(view),
+        };
         if options.json {
             let line = match &seen {
                 Ok(view) => {
@@ -167,22 +186,41 @@ fn watch(options: &Status, logins: &[Login]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The first server that knows who leads; else the first that answers.
-fn ask(logins: &[Login]) -> Result<(client::Connection, ClusterView), Failure> {
+/// Whether who watches asks again after a failure.
+enum Asking {
+    GoesOn,
+    IsOver,
+}
+
+/// The first server that knows who leads; else the first that answers. One that refuses the login
+/// ends it: all members would refuse it, and count it.
+fn ask(
+    logins: &[Login],
+    pass_over: &dyn Fn(&Login, &Failure),
+) -> Result<(client::Connection, ClusterView), (Failure, Asking)> {
     let mut best = None;
     let mut failed = None;
     for login in logins {
-        let asked = login.connect().and_then(|mut connection| {
-            let view = ClusterView::read(&mut connection)?;
-            Ok((connection, view))
-        });
-        match asked {
-            Ok(found) if found.1.leader().is_some() => return Ok(found),
-            Ok(found) => best = best.or(Some(found)),
+        let mut connection = match login.connect() {
+            Ok(connection) => connection,
+            Err(failure) if failure.is_passing => {
+                if logins.len() > 1 {
+                    pass_over(login, &failure);
+                }
+                failed = failed.or(Some(failure));
+                continue;
+            }
+            Err(failure) => return Err((failure, Asking::IsOver)),
+        };
+        match ClusterView::read(&mut connection) {
+            Ok(view) if view.leader().is_some() => return Ok((connection, view)),
+            Ok(view) => best = best.or(Some((connection, view))),
             Err(failure) => failed = failed.or(Some(failure)),
         }
     }
-    best.ok_or_else(|| failed.unwrap_or_else(|| Failure::local("no server is named")))
+    best.ok_or_else(|| {
+        (failed.unwrap_or_else(|| Failure::local("no server is named")), Asking::GoesOn)
+    })
 }
 
 fn init(options: &Init) -> Result<Exit, Failure> {

@@ -16,7 +16,7 @@ use clap::Args;
 use client::{CertificateCheck, ConnectOptions, Connection, SearchFor, TlsOptions};
 use cluster::transport::NodeKey;
 use directory::{
-    JOIN, JOIN_TOKEN_ATTRIBUTE, JoinAnswer, JoinRequest, JoinToken, hex, octets_of_hex,
+    JOIN, JOIN_TOKEN_ATTRIBUTE, JoinAnswer, JoinPart, JoinRequest, JoinToken, hex, octets_of_hex,
 };
 use environment::{Clock as _, SystemClock};
 use ldap::filter::Filter;
@@ -33,7 +33,9 @@ use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
 use crate::joining;
 use crate::output;
+use crate::rejoining;
 use crate::serving::write_whole;
+use crate::settings_file;
 
 /// Print a token with which one machine can join the cluster.
 ///
@@ -51,6 +53,11 @@ pub(super) struct Token {
     /// towards a majority
     #[arg(long)]
     learner: bool,
+
+    /// The machine is to take the place of this voter, which may be dead and leaves for ever, as
+    /// soon as it has caught up
+    #[arg(long, value_name = "NUMBER", conflicts_with = "learner")]
+    replaces: Option<u64>,
 
     /// The URL at which the machine is to ask for a place, if not that of -H
     #[arg(long, value_name = "URL")]
@@ -123,10 +130,15 @@ impl TokenText {
 }
 
 pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
-    let mut connection = options.server.connect()?;
+    let login = options.server.login()?;
+    let mut connection = login.connect()?;
     // Of a server that is no member it says so.
-    ClusterView::read(&mut connection)?;
-    let own = own_url(options)?;
+    let view = ClusterView::read(&mut connection)?;
+    if let Some(replaced) = options.replaces.filter(|id| !view.has_voter(*id)) {
+        return Err(Failure::local(format!("no voter has the number {replaced}"))
+            .hint("'roster cluster status' shows the members; of a learner there is no place"));
+    }
+    let own = own_url(options, login.uri())?;
     let certificate = certificate(&mut connection)?;
     let (mut name, mut secret) = ([0; 16], [0; 32]);
     for octets in [&mut name[..], &mut secret[..]] {
@@ -139,13 +151,17 @@ pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
         name,
         secret: Sha256::digest(&secret).into(),
         ends_s: now_s + options.valid * 60,
-        is_for_voter: !options.learner,
+        part: match (options.replaces, options.learner) {
+            (Some(member), _) => JoinPart::InPlaceOf(member),
+            (None, true) => JoinPart::Learner,
+            (None, false) => JoinPart::Voter,
+        },
         key: None,
     };
     put(&mut connection, &token.to_string())?;
     let text = TokenText { u: own, c: certificate, n: hex(&name), s: secret }.encode();
     if options.json {
-        let part = if options.learner { "learner" } else { "voter" };
+        let part = token.part.to_string();
         let shown = serde_json::json!({ "token": text, "ends_s": token.ends_s, "part": part });
         output::json(&shown)?;
         return Ok(Exit::Done);
@@ -160,8 +176,8 @@ pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
 }
 
 /// Where the machine is to ask: over the network.
-fn own_url(options: &Token) -> Result<String, Failure> {
-    let url = options.url.as_deref().unwrap_or(options.server.uri());
+fn own_url(options: &Token, asked: &str) -> Result<String, Failure> {
+    let url = options.url.as_deref().unwrap_or(asked);
     if url.starts_with("ldap://") || url.starts_with("ldaps://") {
         return Ok(url.to_owned());
     }
@@ -198,12 +214,46 @@ fn put(connection: &mut Connection, token: &str) -> Result<(), Failure> {
     })
 }
 
+/// Make a machine a member anew that was one, under another number.
+///
+/// For a member whose disk was damaged or is an old image, that is in quarantine, or was removed:
+/// it has forgotten what it has promised, and must not vote under its old number. What is in its
+/// data directory is moved to DIR/old-N, but for its settings and its certificate for clients; then
+/// it joins as any other machine. Make the token with --replaces and its old number, if that is a
+/// voter still. What was interrupted is done again with the same command.
+#[derive(Args, Debug)]
+pub(super) struct Rejoin {
+    #[command(flatten)]
+    join: Join,
+}
+
+pub(super) fn rejoin(options: &Rejoin) -> Result<Exit, Failure> {
+    let token = read_token(&options.join)?;
+    rejoining::put_aside(&options.join.data)?;
+    join_with(&options.join, &token)?;
+    if let Some(old) = rejoining::newest(&options.join.data)? {
+        output::note(format_args!(
+            "roster: what was there is in {}: delete it when you need it no more",
+            old.display()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
 pub(super) fn join(options: &Join) -> Result<Exit, Failure> {
+    let token = read_token(options)?;
+    join_with(options, &token)
+}
+
+fn read_token(options: &Join) -> Result<TokenText, Failure> {
     let text = match options.token.as_str() {
         "-" => io::read_to_string(io::stdin().lock())?,
         text => text.to_owned(),
     };
-    let token = TokenText::decode(&text)?;
+    TokenText::decode(&text)
+}
+
+fn join_with(options: &Join, token: &TokenText) -> Result<Exit, Failure> {
     let checked = member(&format!("1 {} {}", options.address, options.url), Path::new(""))
         .map_err(|_| {
             Failure::local("the address or the URL is not one")
@@ -230,7 +280,7 @@ pub(super) fn join(options: &Join) -> Result<Exit, Failure> {
         address: options.address.clone(),
         url: options.url.clone(),
     };
-    let answer = ask(&token, &request)?;
+    let answer = ask(token, &request)?;
     output::note(format_args!("roster: this machine is member {}", answer.member));
     keep(options, &checked, &answer)?;
     joining::copy(&options.data, &answer, &options.address)?;
@@ -310,14 +360,20 @@ fn keep(options: &Join, checked: &NewMember, answer: &JoinAnswer) -> Result<(), 
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         Ok(()) | Err(_) => {}
     }
+    if rejoining::take_over(&options.data)? {
+        return settings_file::be_another_member(&options.data, &own);
+    }
     write_settings(&own, "")
 }
 
 fn tell(options: &Join, answer: &JoinAnswer) -> Result<(), Failure> {
     let (member, data) = (answer.member, options.data.display());
-    let part = match answer.is_for_voter {
-        true => "a learner, which becomes a voter as soon as the number of voters stays odd",
-        false => "a learner",
+    let part = match (answer.replaces, answer.is_for_voter) {
+        (Some(old), _) => &*format!("which takes the place of member {old} in a moment"),
+        (None, true) => {
+            "a learner, which becomes a voter as soon as the number of voters stays odd"
+        }
+        (None, false) => "a learner",
     };
     output::line(format_args!("member {member}  {data}, {part}"))?;
     output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;

@@ -14,7 +14,7 @@ use directory::{CHANGE_MEMBERS, MembersRequest};
 use ldap::result::ResultCode;
 use serde::Deserialize;
 
-use crate::connect::{ADMINISTRATOR_HINT, Login, ManyServers};
+use crate::connect::{ADMINISTRATOR_HINT, Login, ServerOptions, note_passed_over};
 use crate::failure::{Exit, Failure};
 use crate::{output, progress};
 
@@ -26,7 +26,7 @@ struct Common {
     json: bool,
 
     #[command(flatten)]
-    servers: ManyServers,
+    servers: ServerOptions,
 }
 
 /// Make learners voters, all that are named at once.
@@ -94,6 +94,28 @@ pub(super) struct Replace {
     common: Common,
 }
 
+/// Have a member be found elsewhere: by the other members, by clients, or both.
+///
+/// What it listens on is in its own roster.toml: change that, and restart it, just before or just
+/// after. Meanwhile the others do not reach it.
+#[derive(Args, Debug)]
+pub(super) struct Rename {
+    /// The number of the member
+    #[arg(value_name = "NUMBER")]
+    member: u64,
+
+    /// Where the other members reach it from now on
+    #[arg(short, long, value_name = "HOST:PORT", required_unless_present = "url")]
+    address: Option<String>,
+
+    /// Where clients reach it from now on
+    #[arg(short, long, value_name = "URL")]
+    url: Option<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
 /// Have another voter lead.
 #[derive(Args, Debug)]
 pub(super) struct Transfer {
@@ -135,6 +157,12 @@ pub(super) fn replace(options: &Replace) -> Result<Exit, Failure> {
     change(&options.common, &MembersRequest::Replace { member: *member, by: *by })
 }
 
+pub(super) fn rename(options: &Rename) -> Result<Exit, Failure> {
+    let Rename { member, address, url, common } = options;
+    let [address, url] = [address, url].map(|text| text.clone().unwrap_or_default());
+    change(common, &MembersRequest::Rename { member: *member, address, url })
+}
+
 pub(super) fn transfer(options: &Transfer) -> Result<Exit, Failure> {
     change(&options.common, &MembersRequest::Transfer { to: options.to })
 }
@@ -174,16 +202,32 @@ fn told(asked: &MembersRequest, is_done_before: bool) -> String {
         MembersRequest::Replace { member, by } => {
             format!("member {by} has the place of member {member}{already}")
         }
+        MembersRequest::Rename { member, address, url } => {
+            let places: Vec<&str> = [address, url]
+                .into_iter()
+                .map(String::as_str)
+                .filter(|it| !it.is_empty())
+                .collect();
+            format!("member {member} is at {}{already}", places.join(" and "))
+        }
         MembersRequest::Transfer { to } => format!("member {to} leads{already}"),
     }
 }
 
 /// Asks the servers, one after the other, until one can answer.
-fn ask_any(servers: &ManyServers, value: &[u8]) -> Result<Answer, Failure> {
+fn ask_any(servers: &ServerOptions, value: &[u8]) -> Result<Answer, Failure> {
     let mut failed = None;
-    for login in servers.logins()? {
+    let logins = servers.logins()?;
+    let is_one = logins.len() == 1;
+    for login in logins {
+        let login = if is_one { login } else { login.among_others() };
         match ask(&login, value) {
-            Err(failure) if failure.is_passing => failed = failed.or(Some(failure)),
+            Err(failure) if failure.is_passing => {
+                if !is_one {
+                    note_passed_over(login.uri(), &failure);
+                }
+                failed = failed.or(Some(failure));
+            }
             answered => return answered,
         }
     }

@@ -9,6 +9,7 @@ use store::StoreOptions;
 use super::backup::Bar;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::settings_file;
 
 /// Create a data directory from a backup.
 ///
@@ -56,6 +57,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let bar = Bar::new();
     let report = restore(&asked, &mut |now| bar.show(now))?;
     bar.end();
+    if report.was_member {
+        settings_file::leave_cluster(&options.data)?;
+    }
     let data = options.data.display();
     output::line(format_args!("{} entries restored into {data}", report.entries))?;
     // A base that no record led to has no time.
@@ -68,6 +72,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         "the last record is {}{time}; {} were replayed after the base, {left_out} left out",
         report.last.lsn, report.records
     ))?;
+    if report.was_member {
+        output::note(format_args!(
+            "roster: the backup is that of a member of a cluster, and what it was restored to is a \
+             server alone: make it the first member of a new one with 'roster cluster init'"
+        ));
+    }
     output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;
     Ok(Exit::Done)
 }

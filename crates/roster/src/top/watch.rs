@@ -4,6 +4,7 @@
 //! now, is asked again: a password that is wrong by now must not be tried every second, which would
 //! lock the account.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::Connection;
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 
 /// Who asks the server, and connects anew when it has to.
 pub(super) struct Watch {
-    login: Login,
+    login: Arc<Login>,
     connection: Option<Connection>,
     away: Option<Away>,
     has_read: bool,
@@ -36,7 +37,7 @@ pub(super) struct Away {
 }
 
 impl Watch {
-    pub(super) const fn new(login: Login) -> Self {
+    pub(super) const fn new(login: Arc<Login>) -> Self {
         Self { login, connection: None, away: None, has_read: false }
     }
 

@@ -10,7 +10,9 @@ pub(crate) struct Demo {
     child: Child,
     scratch: tempfile::TempDir,
     ready: Vec<(String, String)>,
+    #[allow(dead_code, reason = "not every test binds as the administrator")]
     pub(crate) admin_dn: String,
+    #[allow(dead_code, reason = "not every test binds as the administrator")]
     pub(crate) admin_password: String,
 }
 

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::cluster::{CopyProgress, MemberReport, MemberStatus, Service, Status};
-use directory::{ClusterCopyState, ClusterMemberState, ClusterState};
+use directory::{ClusterCopyState, ClusterMemberState, ClusterState, ClusterVerified};
 use environment::{Clock, Timestamp};
-use history::log::{MemberState, Role};
+use history::log::{MemberState, Role, Verification, VerificationState};
 
 /// How long another member may take to say how it is doing.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
@@ -124,6 +124,20 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         error,
         receives: status.receives.map(copy),
         sends: status.sends.into_iter().map(copy).collect(),
+        verified: None,
+    }
+}
+
+/// What is told of a comparison of the data.
+pub(super) fn verified(told: &Verification, now: Timestamp) -> ClusterVerified {
+    let is_done = told.state == VerificationState::Done;
+    let not_compared = told.members.iter().filter(|member| member.not_compared.is_some());
+    ClusterVerified {
+        is_running: told.state == VerificationState::Running,
+        entries: told.entries,
+        differing: told.differing,
+        not_compared: not_compared.count() as u64,
+        age_us: is_done.then(|| now.0.saturating_sub(told.times_us.1)),
     }
 }
 

@@ -22,12 +22,16 @@ pub struct ClusterSettings {
     pub preferred: BTreeSet<u64>,
     /// Directory with `ca.pem`, `node.pem` and `node.key`; relative to the data directory.
     pub certificates: PathBuf,
-    /// How long the others wait for a leader that is silent before they elect another.
+    /// How long nobody decides, about, when the leader is lost; 0: as the sites say.
     pub failover_after: Duration,
+    /// Whether the members are at several sites, with slow networks between them.
+    pub has_several_sites: bool,
     /// How much of the log is kept for members that fall behind, in bytes.
     pub log_keep_bytes: u64,
     /// The most octets in a second of copies for members that fell behind further.
     pub copy_rate_bytes: u64,
+    /// The most octets in a second that a comparison of the data reads on each member.
+    pub verify_rate_bytes: u64,
     /// How long an update waits for whoever decides.
     pub write_wait: Duration,
     /// Whether clients are referred to whoever decides, instead of handing on what they ask for.
@@ -41,6 +45,18 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
+    /// How long the others wait for a leader that is silent before they elect another, which takes
+    /// them as long again at the most, but for bad luck.
+    #[must_use]
+    pub fn silence_max(&self) -> Duration {
+        let failover_after = match (self.failover_after, self.has_several_sites) {
+            (Duration::ZERO, false) => FAILOVER_AFTER_ONE_SITE,
+            (Duration::ZERO, true) => FAILOVER_AFTER_SEVERAL_SITES,
+            (set, _) => set,
+        };
+        failover_after / 2
+    }
+
     /// Who takes part, by number.
     ///
     /// # Errors
@@ -60,6 +76,11 @@ impl ClusterSettings {
         Ok(members)
     }
 }
+
+/// After so long another leader decides, about, where the members are at one site.
+const FAILOVER_AFTER_ONE_SITE: Duration = Duration::from_secs(2);
+/// And so where they are at several.
+const FAILOVER_AFTER_SEVERAL_SITES: Duration = Duration::from_secs(8);
 
 /// What a member is written as.
 pub(super) const FORM: &str = "members like \"1 192.0.2.1:7636 ldap://192.0.2.1:1389\": a number \
@@ -106,6 +127,19 @@ pub(super) const JOINED_MAX: u64 = 1 << 52;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_times_of_elections_follow_from_one() {
+        let silence_ms = |failover_after_ms, has_several_sites| {
+            let failover_after = Duration::from_millis(failover_after_ms);
+            let settings =
+                ClusterSettings { failover_after, has_several_sites, ..Default::default() };
+            settings.silence_max().as_millis()
+        };
+        assert_eq!([silence_ms(0, false), silence_ms(0, true)], [1_000, 4_000]);
+        assert_eq!([silence_ms(5_000, false), silence_ms(5_000, true)], [2_500; 2]);
+        assert_eq!(::cluster::SILENCE_MAX.as_millis(), 1_000, "the default of the engine");
+    }
 
     #[test]
     fn no_number_and_no_address_of_a_member_is_there_twice() {

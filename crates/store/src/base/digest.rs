@@ -84,6 +84,13 @@ pub struct DigestPoint {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct RowHash(u128);
 
+impl RowHash {
+    /// The digest of this row alone.
+    pub(crate) const fn alone(self) -> Digest {
+        Digest::from_number(self.0)
+    }
+}
+
 /// What of an entry is hashed: its record, not compressed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DigestedEntry<'a> {
@@ -147,6 +154,21 @@ impl DigestKey {
         self.hash(OF_META, &[&(key.len() as u64).to_be_bytes(), key, value])
     }
 
+    /// A row of `entries` that cannot be read, for comparing it; it adds to no digest of a state.
+    pub(crate) fn unreadable(&self, row_key: &[u8], row: &[u8]) -> RowHash {
+        self.hash(OF_UNREADABLE, &[&(row_key.len() as u64).to_be_bytes(), row_key, row])
+    }
+
+    /// The values of one attribute of an entry, for comparing them alone.
+    pub(crate) fn values(&self, attribute: u32, octets: &[u8]) -> RowHash {
+        self.hash(OF_VALUES, &[&attribute.to_be_bytes(), octets])
+    }
+
+    /// Where an entry is, for comparing it alone.
+    pub(crate) fn name(&self, parent: u64, rdn: &str) -> RowHash {
+        self.hash(OF_NAME, &[&parent.to_be_bytes(), rdn.as_bytes()])
+    }
+
     /// Of parts that can only be read in one way.
     fn hash(&self, table: u8, parts: &[&[u8]]) -> RowHash {
         let mut hasher = self.0.clone();
@@ -174,10 +196,13 @@ const BLOCK_BYTES: usize = 64;
 /// The row of the key.
 pub(crate) const DIGEST_KEY: &str = "digest-key";
 
-/// Which table a row is of.
+/// Which table a row is of, or which part of one.
 const OF_ENTRY: u8 = 1;
 const OF_ATTRIBUTE: u8 = 2;
 const OF_META: u8 = 3;
+const OF_UNREADABLE: u8 = 4;
+const OF_VALUES: u8 = 5;
+const OF_NAME: u8 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -213,6 +238,9 @@ mod tests {
             key.attribute(2, b"cn"),
             key.meta(b"ab", b"c"),
             key.meta(b"a", b"bc"),
+            key.unreadable(b"a", b"bc"),
+            key.values(1, b"cn"),
+            key.name(1, "cn"),
             DigestKey::new(&[8; KEY_BYTES]).meta(b"a", b"bc"),
         ];
         let count = all.len();

@@ -136,6 +136,13 @@ impl DataDirectory {
         self.write_format()
     }
 
+    /// The same files as another store, once its format is written.
+    pub(crate) fn renewed(mut self) -> Result<Self, StoreError> {
+        self.id = by_chance(&self.path)?;
+        self.has_journal = AtomicBool::new(false);
+        Ok(self)
+    }
+
     /// Makes the directory one that opens.
     pub(crate) fn write_format(&self) -> Result<(), StoreError> {
         let path = self.path.join(NEW_FORMAT_FILE);

@@ -159,6 +159,12 @@ pub(crate) fn write_membership(
     Ok(meta.put(txn, MEMBERSHIP.as_bytes(), membership)?)
 }
 
+/// Nobody takes part any more.
+pub(crate) fn remove_membership(meta: Table, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
+    meta.delete(txn, MEMBERSHIP.as_bytes())?;
+    Ok(())
+}
+
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
     [COUNTERS, MEMBERSHIP, INDEX_EPOCH, DIGEST_KEY].iter().any(|name| key == name.as_bytes())

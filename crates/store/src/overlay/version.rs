@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
@@ -17,6 +18,7 @@ use crate::base::lmdb::Environment;
 use crate::base::meta::{Counters, Mark};
 use crate::base::position::{LogPosition, Lsn};
 use crate::error::StoreError;
+use crate::overlay::awaited::{Awaited, Catch};
 use crate::overlay::layer::Layer;
 use crate::overlay::stack::Ground;
 use crate::rows::dictionary::Dictionary;
@@ -68,6 +70,17 @@ impl Version {
             && ground.lsn.0 <= self.counters.lsn
     }
 
+    /// The state after this change; none when a layer goes over it, or it is all in the base.
+    pub(crate) fn as_of(&self, lsn: Lsn) -> Option<Self> {
+        if self.counters.lsn == lsn.0 {
+            return Some(self.clone());
+        }
+        let last = self.layers.iter().position(|layer| layer.last() == lsn)?;
+        let layers: Arc<[Arc<Layer>]> = self.layers.iter().take(last + 1).cloned().collect();
+        let counters = layers.last()?.counters();
+        Some(Self { layers, counters, ..self.clone() })
+    }
+
     /// What names of the state with these counters may be remembered for.
     pub(crate) const fn naming(&self, counters: &Counters) -> Naming {
         Naming { base: self.number, moved: counters.names_moved }
@@ -93,6 +106,7 @@ pub(crate) struct Versions {
     /// Counts the exchanges: a reader looks only at this to know that nothing has changed.
     exchanges: AtomicU64,
     line: Mutex<Line>,
+    pub(crate) awaited: Awaited,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +129,7 @@ impl Versions {
             current: ArcSwap::from_pointee(version),
             exchanges: AtomicU64::new(0),
             line: Mutex::default(),
+            awaited: Awaited::default(),
         }
     }
 
@@ -310,8 +325,25 @@ impl Versions {
         Ok(())
     }
 
+    /// Catches the state after exactly `lsn`: now, if that is the last change, or else when it is
+    /// published, within `limit`. None when it is not, or somebody else waits already.
+    pub(crate) fn catch(&self, lsn: Lsn, limit: Duration) -> Option<Catch> {
+        {
+            let _line = self.line();
+            let now = self.load();
+            if now.counters.lsn >= lsn.0 {
+                return Some(Catch::of(&now, lsn));
+            }
+            if !self.awaited.begin(lsn) {
+                return None;
+            }
+        }
+        self.awaited.wait(limit)
+    }
+
     /// Only with the line locked, so that no exchange is lost.
     fn exchange(&self, version: Version) {
+        self.awaited.note(&version);
         self.current.store(Arc::new(version));
         self.exchanges.fetch_add(1, Ordering::Release);
     }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::overlay::awaited::Caught;
 use crate::overlay::flush::now;
 use crate::overlay::stack::Ground;
 use crate::read::row_cache::Remembered;
@@ -177,6 +178,24 @@ impl Store {
         }
     }
 }
+
+impl Store {
+    /// A view of a state that was caught, for as long as the hold is kept.
+    pub(crate) fn view_caught(&self, caught: Caught) -> (View<'static>, HeldPages) {
+        let Caught { ground, version } = caught;
+        let hold = self.holds.add();
+        let (contexts, uses) = (self.shared_contexts(), Arc::clone(&hold.uses));
+        let view = View::of_reader(ground, &version, contexts, Memories::default(), uses);
+        hold.since_us.store(self.holds.elapsed_us(), Ordering::Relaxed);
+        hold.commit.store(view.commit(), Ordering::Relaxed);
+        (view, HeldPages(hold))
+    }
+}
+
+/// Says that pages are held, as long as it is there.
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is there until it goes")]
+pub(crate) struct HeldPages(Arc<Hold>);
 
 impl StoreReader {
     /// The view of what is published.

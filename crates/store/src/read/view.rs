@@ -25,7 +25,7 @@ use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, IndexKind};
 use crate::overlay::layer::Layer;
 use crate::overlay::memtable::Memory;
-use crate::overlay::stack::{Ground, Stack};
+use crate::overlay::stack::{Ground, MergedRows, Stack};
 use crate::overlay::version::Version;
 use crate::read::row_cache::{Remembered, SlotKey};
 use crate::read::uses::Uses;
@@ -527,6 +527,16 @@ impl<'t> View<'t> {
                 id.ok_or_else(|| StoreError::corrupt(ENTRIES, key::display(key), "is no id"))?;
             self.stored(id, row)
         }))
+    }
+
+    /// The rows of a table from the key `from` on that begin with `prefix`, as they are stored.
+    pub(crate) fn rows(
+        &self,
+        table: PlainTable,
+        from: &[u8],
+        prefix: &[u8],
+    ) -> Result<MergedRows<'_>, StoreError> {
+        self.stack().rows(table, from, prefix)
     }
 
     #[inline]

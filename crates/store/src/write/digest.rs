@@ -178,10 +178,35 @@ impl Store {
     /// When the change does not fit, or LMDB fails.
     #[cfg(any(test, feature = "test-support"))]
     pub fn plant(&self, change: &schema::Change) -> Result<(), StoreError> {
+        self.plant_as(change, |_, after| after)
+    }
+
+    /// As [`Self::plant`], and the digest that is kept stays what it was, as does the number of the
+    /// next entry: as if a disk had changed the rows.
+    ///
+    /// # Errors
+    /// When the change does not fit, or LMDB fails.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn plant_unnoticed(&self, change: &schema::Change) -> Result<(), StoreError> {
+        self.plant_as(change, |before, after| Counters {
+            digest: before.digest,
+            next_entry_id: before.next_entry_id,
+            ..after
+        })
+    }
+
+    #[cfg(any(test, feature = "test-support"))]
+    fn plant_as(
+        &self,
+        change: &schema::Change,
+        counters: impl Fn(Counters, Counters) -> Counters,
+    ) -> Result<(), StoreError> {
         self.flush()?;
         let mut batch = self.begin_on_published()?;
+        let before = batch.counters;
         batch.make(change)?;
-        let (counters, dictionary) = (batch.counters, Arc::clone(&batch.dictionary));
+        let counters = counters(before, batch.counters);
+        let dictionary = Arc::clone(&batch.dictionary);
         let first = Lsn(counters.lsn);
         let layer = Arc::new(batch.memory.seal(first, counters));
         let _flushing = self.flushing();

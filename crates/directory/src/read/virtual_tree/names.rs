@@ -28,6 +28,9 @@ pub(crate) const TLS_MONITOR_DN: &str = "cn=tls,cn=monitor";
 /// The entry above those of the members of the cluster.
 pub(crate) const CLUSTER_MONITOR_DN: &str = "cn=cluster,cn=monitor";
 
+/// The entry above those of the members, under the names that OpenDJ has for what they tell.
+pub(crate) const REPLICATION_MONITOR_DN: &str = "cn=replication,cn=monitor";
+
 /// The entry above those of the connections.
 pub(crate) const SESSIONS_DN: &str = "cn=Sessions,cn=monitor";
 
@@ -50,6 +53,7 @@ const TREES: [(&str, &[&str]); 2] = [
             LOG_MONITOR_DN,
             TLS_MONITOR_DN,
             CLUSTER_MONITOR_DN,
+            REPLICATION_MONITOR_DN,
             SESSIONS_DN,
             OPERATIONS_DN,
             CONNECTIONS_DN,

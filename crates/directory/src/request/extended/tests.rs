@@ -74,6 +74,15 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          members have in their data directories; later, that it is a voter. Request and response \
          are JSON.",
     ),
+    (
+        verify::OID,
+        "Verify",
+        "the privilege `config-write`",
+        "Used by `roster cluster verify`: begins to compare what all members of the \
+         [cluster](../how-to/cluster.md#compare-the-copies) have stored, tells how far it is, or \
+         ends it. It goes on as long as it is asked after every 15 s. Request and response are \
+         JSON.",
+    ),
 ];
 
 const HEAD: &str = "\

@@ -234,6 +234,7 @@ impl Pipeline {
         self.decide(directory, &mut open, first);
         // One step in each batch: a queue that is never empty must not stop a request in steps.
         if !open.changes_rules()
+            && !open.is_awaited(&self.store)
             && let Some(step) = self.unfinished.pop_front()
         {
             self.decide(directory, &mut open, step);
@@ -252,7 +253,7 @@ impl Pipeline {
             if is_idle && open.is_late(directory) {
                 break;
             }
-            let next = if open.is_full(&directory.limits) {
+            let next = if open.is_full(&directory.limits) || open.is_awaited(&self.store) {
                 if is_idle {
                     break;
                 }
@@ -628,6 +629,11 @@ impl<'s> Open<'s> {
     fn is_late(&self, directory: &Directory) -> bool {
         let taken = directory.clock.elapsed().saturating_sub(self.began);
         taken >= directory.limits.write_batch_max_time
+    }
+
+    /// Whether the state after its last change is compared with that of other members.
+    fn is_awaited(&self, store: &Store) -> bool {
+        store.is_awaited(self.batch.last().lsn)
     }
 
     fn is_full(&self, limits: &Limits) -> bool {

@@ -12,16 +12,16 @@ use crate::log::{Decided, EncodedRecord, Reign, StateMachine as _};
 use crate::test_support::{self, History};
 
 const TERM: u64 = 2;
-const MEMBERS: &[u8] = b"those who take part";
+pub(in crate::recovery) const MEMBERS: &[u8] = b"those who take part";
 
 /// A server that was alone until its record 20, and became one of a cluster.
-struct Server {
-    fixture: Fixture,
+pub(in crate::recovery) struct Server {
+    pub(in crate::recovery) fixture: Fixture,
     history: History,
 }
 
 impl Server {
-    fn new() -> Self {
+    pub(in crate::recovery) fn new() -> Self {
         let fixture = Fixture::new(1);
         let mut history = History::new(1);
         fixture.commit(&mut history, 20, 7);
@@ -37,7 +37,7 @@ impl Server {
 
     /// Commits `records` of the cluster; behind them are two that are not committed. The last
     /// `kept` are only in the journal.
-    fn serve(&mut self, records: usize, kept: usize) -> String {
+    pub(in crate::recovery) fn serve(&mut self, records: usize, kept: usize) -> String {
         let store = self.fixture.store();
         let machine = StoreMachine::new(Arc::clone(&store));
         let journal = self.journal(&store);

@@ -203,7 +203,7 @@ fn lost(error: std::io::Error) -> Failure {
     }
 }
 
-const PROTOCOL: &[u8] = b"roster bench agent 1\n";
+const PROTOCOL: &[u8] = b"roster bench agent 2\n";
 const NONCE_BYTES: usize = 32;
 const SEAL_BYTES: usize = 32;
 const SECRET_BYTES_MIN: usize = 16;

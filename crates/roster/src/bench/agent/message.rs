@@ -15,8 +15,8 @@ use crate::failure::{Exit, Failure};
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ToAgent {
-    /// Connect to the server and be ready for this part of a plan; it is shared out already.
-    Prepare { plan: Box<Plan>, part: Part, login: LoginText },
+    /// Connect to the servers and be ready for this part of a plan; it is shared out already.
+    Prepare { plan: Box<Plan>, part: Part, logins: Vec<LoginText> },
     /// Begin.
     Begin,
     /// End before the time is over, and report.
@@ -29,10 +29,12 @@ pub(crate) enum ToAgent {
 pub(crate) enum FromAgent {
     /// The connections are open, or why they are not.
     Ready { failure: Option<Said> },
-    /// What was counted in a second of the measured time, by kind of operation.
-    Second { second: u64, deltas: Vec<(String, Delta)> },
-    /// It is done.
-    End { failure: Option<Said>, last_us: Option<u64>, toll: Toll },
+    /// What was counted in a second of the measured time, by the number of the server and the kind
+    /// of operation.
+    Second { second: u64, deltas: Vec<(usize, String, Delta)> },
+    /// It is done: why it failed, and of each server that was lost its number, how many connections
+    /// were, and why.
+    End { failure: Option<Said>, lost: Vec<(usize, u64, Said)>, last_us: Option<u64>, toll: Toll },
 }
 
 /// A failure, told.

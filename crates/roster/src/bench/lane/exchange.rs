@@ -8,18 +8,20 @@ use ldap::ber::{DecodeError, Frame, frame};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::super::answer::{Expected, Fault, Head, Verdict};
+use super::super::crew::Loss;
 use super::super::request::FIRST_ID;
 use super::super::run::now;
 use super::super::same::Comparison;
-use super::super::tally::{LATENCY_MAX_NS, Tally};
+use super::super::tally::{LATENCY_MAX_NS, Place, Tallies, Tally};
 use super::super::wire::{Socket, Took};
 use super::super::work::Turn;
 use super::{Flow, Lane, broken};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// A client of the server: a connection, and a second one for binds if need be.
 pub(crate) struct Client {
     pub(super) stream: usize,
+    pub(super) server: usize,
     pub(super) sockets: [Option<Socket>; 2],
     is_watched_for_room: [bool; 2],
     next_id: i32,
@@ -51,9 +53,15 @@ impl Waiting {
 }
 
 impl Client {
-    pub(crate) const fn new(stream: usize, main: Socket, second: Option<Socket>) -> Self {
+    pub(crate) const fn new(
+        stream: usize,
+        server: usize,
+        main: Socket,
+        second: Option<Socket>,
+    ) -> Self {
         Self {
             stream,
+            server,
             sockets: [Some(main), second],
             is_watched_for_room: [false; 2],
             next_id: FIRST_ID.0,
@@ -195,6 +203,7 @@ impl Lane {
     fn response(&mut self, number: usize, head: &Head<'_>, at: Instant) -> Result<(), Failure> {
         let Some(client) = self.clients.get_mut(number) else { return Ok(()) };
         let Some(flow) = self.streams.get_mut(client.stream) else { return Ok(()) };
+        let server = client.server;
         let place = client.waiting.iter().position(|waiting| waiting.id == head.id);
         let Some((place, waiting)) =
             place.and_then(|place| Some((place, client.waiting.get_mut(place)?)))
@@ -236,7 +245,7 @@ impl Lane {
             self.last = Some(at);
         }
         let done = Done { at, code, counts, limit_ns };
-        if let Some(tally) = self.tallies.get_mut(kind) {
+        if let Some(tally) = self.tallies.at(Place { server, kind }) {
             compared.into_iter().for_each(|compared| tally.counts.compared.count(compared));
             done.count(tally, waited.asked, waited.entries, fault);
         }
@@ -250,7 +259,7 @@ impl Lane {
             let waiting = Waiting { id, step: next, asked: at, entries: 0, ..waited };
             return ask(client, flow, waiting, &mut self.outgoing, &mut self.tallies);
         }
-        if let Some(tally) = cycle.and_then(|cycle| self.tallies.get_mut(cycle)) {
+        if let Some(tally) = cycle.and_then(|kind| self.tallies.at(Place { server, kind })) {
             done.count(tally, waited.begun, 0, None);
             tally.counts.made += 1;
         }
@@ -265,11 +274,12 @@ impl Lane {
         if client.sockets.iter().all(Option::is_none) {
             return;
         }
+        let server = client.server;
         for waiting in client.waiting.drain(..) {
             self.under_way -= 1;
             let flow = self.streams.get(client.stream);
             let kind = flow.and_then(|flow| flow.work.kind_of(waiting.turn.job));
-            if let Some(tally) = kind.and_then(|kind| self.tallies.get_mut(kind)) {
+            if let Some(tally) = kind.and_then(|kind| self.tallies.at(Place { server, kind })) {
                 tally.counts.errors += 1;
             }
         }
@@ -283,7 +293,13 @@ impl Lane {
         }
         self.outgoing.iter_mut().for_each(Vec::clear);
         self.open -= 1;
-        self.failure.get_or_insert(failure);
+        match (failure.exit, self.lost.get_mut(server)) {
+            (Exit::Refused, Some(lost)) => Loss::add(lost, Loss { connections: 1, failure }),
+            // Not the server's doing.
+            _ => {
+                self.failure.get_or_insert(failure);
+            }
+        }
     }
 }
 
@@ -319,13 +335,14 @@ pub(super) fn ask(
     flow: &mut Flow,
     waiting: Waiting,
     outgoing: &mut [Vec<u8>; 2],
-    tallies: &mut [Tally],
+    tallies: &mut Tallies,
 ) -> Result<(), Failure> {
     let stage = flow.work.stage(waiting.turn.job, waiting.step);
     let (side, kind) = stage.map_or((0, 0), |stage| (usize::from(stage.is_apart), stage.kind));
     let Some(out) = outgoing.get_mut(side) else { return Ok(()) };
     let request = flow.work.write(waiting.turn, waiting.step, waiting.id, &client.found, out)?;
-    tallies.get_mut(kind).into_iter().for_each(|tally| tally.counts.made += 1);
+    let tally = tallies.at(Place { server: client.server, kind });
+    tally.into_iter().for_each(|tally| tally.counts.made += 1);
     client.waiting.push(Waiting { request, ..waiting });
     Ok(())
 }

@@ -31,6 +31,18 @@ fn facts(record: &BenchRecord) -> Vec<Fact> {
     add("requests outstanding on each", count(load.outstanding), true);
     let rate = load.rate.map(|rate| format!("{} operations/s requested", trimmed(rate)));
     add("rate", rate.unwrap_or_else(|| "as fast as responses arrive".to_owned()), true);
+    if let Some(replay) = &record.replay {
+        let (requests, shapes) = (count(replay.requests), count(replay.shapes));
+        let speed = trimmed(replay.speed);
+        add(
+            "repeats a log",
+            format!("{requests} requests of {shapes} shapes, speed {speed}"),
+            true,
+        );
+        let left_out =
+            replay.left_out.iter().map(|(why, number)| format!("{} {why}", count(*number)));
+        add("left out of the log", left_out.collect::<Vec<_>>().join("; "), false);
+    }
     add("encryption", load.tls.clone(), true);
     add("measured", length((load.measured_s * 10.0).round() / 10.0), false);
     add("requested duration", length(load.duration_s), true);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::bench::record::{
-    CYCLE, Compared, Cost, FORMAT, Latency, Load, Machine, MeasuredServer, Second, Spent, Stream,
+    CYCLE, Compared, Cost, FORMAT, Latency, Load, Machine, MeasuredServer, NULL, Second,
+    ServerShare, Spent, Step, Stream,
 };
 
 /// A run of ten seconds.
@@ -72,6 +73,7 @@ fn run(name: &str, label: &str, cpu_us: f64) -> BenchRecord {
             }),
             client_cpu_us_per_operation: 3.0,
         },
+        ..BenchRecord::default()
     }
 }
 
@@ -386,4 +388,49 @@ fn nothing_on_a_page_is_invisible() {
     let page = page(&[run("search", "a\u{0}b\u{202e}c\u{200b}d\ne", 11.0)], None);
     assert!(page.contains("a\u{fffd}b\u{fffd}c\u{fffd}d\ne"));
     assert!(!page.contains(['\u{0}', '\u{202e}', '\u{200b}']));
+}
+
+#[test]
+fn several_servers_have_a_line_each() {
+    let share = |uri: &str, operations| ServerShare {
+        server: MeasuredServer { uri: uri.to_owned(), ..MeasuredServer::default() },
+        connections: 25,
+        operations,
+        ..ServerShare::default()
+    };
+    let lost = Some("the server closed a connection".to_owned());
+    let other = ServerShare { lost_connections: 3, lost, errors: 3, ..share("ldap://b", 70_002) };
+    let record =
+        BenchRecord { servers: vec![share("ldap://a", 130_001), other], ..run("search", "x", 9.0) };
+    let page = page(&[record], None);
+    for want in [
+        "Servers of x",
+        "<th scope=\"row\">ldap://a</th>",
+        "<td>130,001</td>",
+        "<td>70,002</td>",
+        "<td>3 connections: the server closed a connection</td>",
+    ] {
+        assert!(page.contains(want), "{want}");
+    }
+    tags(&page);
+}
+
+#[test]
+fn steps_are_there_beside_what_was_measured() {
+    let step = |name: &str, seconds, operations| Step {
+        name: name.to_owned(),
+        seconds,
+        operations,
+        ..Step::default()
+    };
+    let steps = vec![step("prime", 60.0, 120_007), step(NULL, 30.0, 0)];
+    let page = page(&[BenchRecord { steps, ..run("search", "x", 9.0) }], None);
+    for want in [
+        "Steps of x",
+        "<th scope=\"row\">prime</th><td>1 min</td><td>120,007</td>",
+        "<th scope=\"row\">null</th><td>30 s</td><td>0</td><td>–</td>",
+    ] {
+        assert!(page.contains(want), "{want}\n{page}");
+    }
+    tags(&page);
 }

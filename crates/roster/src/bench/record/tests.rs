@@ -9,6 +9,39 @@ pub(crate) fn full() -> BenchRecord {
         name: "search".to_owned(),
         label: "roster 0.1".to_owned(),
         started: "2026-11-22T18:00:00Z".to_owned(),
+        replay: Some(ReplayedLog {
+            lines: 9,
+            requests: 3,
+            shapes: 2,
+            length_s: 86_400.0,
+            speed: 2.0,
+            left_out: BTreeMap::from([("renames".to_owned(), 1)]),
+            bad_lines: 1,
+            first_bad: vec!["log, line 4: it is not UTF-8".to_owned()],
+            ..ReplayedLog::default()
+        }),
+        steps: vec![Step {
+            name: NULL.to_owned(),
+            seconds: 30.0,
+            spent: Some(Spent { source: "monitor".to_owned(), cores: 0.01, ..Spent::default() }),
+            ..Step::default()
+        }],
+        servers: vec![ServerShare {
+            server: MeasuredServer {
+                uri: "ldap://127.0.0.1:1389".to_owned(),
+                settings: BTreeMap::from([("role".to_owned(), "leader".to_owned())]),
+                ..MeasuredServer::default()
+            },
+            connections: 25,
+            operations: 2,
+            operations_per_s: 1.0,
+            errors: 1,
+            latency: Latency { p50: 10.0, ..Latency::default() },
+            spent: Some(Spent { source: "pid".to_owned(), cores: 0.5, ..Spent::default() }),
+            lost_connections: 1,
+            lost: Some("the server closed a connection".to_owned()),
+            ..ServerShare::default()
+        }],
         command: ["roster", "bench", "search", "-w", "***"].map(str::to_owned).to_vec(),
         server: MeasuredServer {
             uri: "ldap://127.0.0.1:1389".to_owned(),

@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::common::{Common, Defaults};
 use super::options::AddOptions;
+use super::running::StepsBefore;
 use crate::bench::plan::Stream;
 use crate::bench::profiles::{PROFILES, Profile, Setup};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Ending;
 use crate::output;
 
 /// Repeat a published benchmark.
@@ -27,14 +27,6 @@ pub(super) struct Run {
 
     #[command(flatten)]
     add: AddOptions,
-
-    /// For sun-updates: search this long first, in seconds
-    #[arg(long, value_name = "SECONDS")]
-    priming: Option<u32>,
-
-    /// For sun-updates: then do nothing this long, in seconds
-    #[arg(long, value_name = "SECONDS")]
-    null: Option<u32>,
 }
 
 impl Run {
@@ -64,13 +56,8 @@ impl Run {
         let streams: Vec<Stream> = streams.into_iter().map(apply).collect();
         let defaults = Defaults { duration_s: profile.duration_s, warmup_s: profile.warmup_s };
         let plan = common.plan(profile.name, streams, defaults);
-        let ending = Ending::by_signals()?;
-        if let Some((priming_s, null_s)) = profile.phases_s {
-            let (priming_s, null_s) =
-                (self.priming.unwrap_or(priming_s), self.null.unwrap_or(null_s));
-            common.prime(&plan, priming_s, null_s, &ending)?;
-        }
-        common.run_until(&plan, ending)
+        let (prime_s, null_s) = profile.phases_s.unwrap_or_default();
+        common.run_after(&plan, &StepsBefore { prime_s, null_s })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What every job of `roster bench` can leave behind: the record of its run, and its seconds.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,22 +41,22 @@ pub(super) struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// A record that says what is known before a run: the server, the machine, the time.
-    pub(super) fn begin(&self, name: &str, uri: &str, pid: Option<u32>) -> BenchRecord {
-        let host = LdapUrl::parse(uri).ok().and_then(|url| url.host).unwrap_or_default();
-        let is_here = pid.is_some() || is_local(uri, &host);
-        let vendor = vendor(uri);
-        let address = uri.split_once("://").map_or(uri, |(_, address)| address);
-        let label = self.label.clone().or_else(|| vendor.clone());
-        let settings = self.notes.iter().cloned().collect::<std::collections::BTreeMap<_, _>>();
+    /// A record that says what is known before a run: the servers, the machine, the time.
+    pub(super) fn begin(&self, name: &str, servers: &[MeasuredServer]) -> BenchRecord {
+        let is_here = servers.iter().all(|server| server.pid.is_some() || is_local(&server.uri));
+        let settings = self.notes.iter().cloned().collect::<BTreeMap<_, _>>();
         let entries = settings.get("entries").and_then(|count| count.parse().ok());
+        let server = MeasuredServer { settings, ..together(servers) };
+        let address = server.uri.split_once("://").map_or(&*server.uri, |(_, address)| address);
+        let address = address.trim_end_matches('/').to_owned();
+        let label = self.label.clone().or_else(|| server.vendor.clone());
         BenchRecord {
             format: FORMAT.to_owned(),
             name: name.to_owned(),
-            label: label.unwrap_or_else(|| address.trim_end_matches('/').to_owned()),
+            label: label.unwrap_or(address),
             started: moment(),
             command: command_without_passwords(std::env::args()),
-            server: MeasuredServer { uri: uri.to_owned(), vendor, pid, settings },
+            server,
             machine: Machine::here(is_here),
             load: Load { entries, agents: 1, tls: "none".to_owned(), ..Load::default() },
             ..BenchRecord::default()
@@ -82,15 +83,28 @@ pub(super) fn moment() -> String {
     Moment::from_micros(SystemClock::new().now().0).to_string()
 }
 
+/// Several servers as one.
+fn together(servers: &[MeasuredServer]) -> MeasuredServer {
+    if let [server] = servers {
+        return server.clone();
+    }
+    let uris: Vec<&str> = servers.iter().map(|server| server.uri.as_str()).collect();
+    let vendor = servers.first().and_then(|server| server.vendor.clone());
+    let vendor =
+        vendor.filter(|vendor| servers.iter().all(|server| server.vendor.as_ref() == Some(vendor)));
+    MeasuredServer { uri: uris.join(" "), vendor, ..MeasuredServer::default() }
+}
+
 /// Whether a server with this address runs on this machine, as far as the address tells.
-fn is_local(uri: &str, host: &str) -> bool {
+fn is_local(uri: &str) -> bool {
+    let host = LdapUrl::parse(uri).ok().and_then(|url| url.host).unwrap_or_default();
     let is_loopback =
         |host: &str| host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    uri.starts_with("ldapi:") || host.is_empty() || host == "localhost" || is_loopback(host)
+    uri.starts_with("ldapi:") || host.is_empty() || host == "localhost" || is_loopback(&host)
 }
 
 /// What the server calls itself; none when it does not say, or not without a bind.
-fn vendor(uri: &str) -> Option<String> {
+pub(super) fn vendor(uri: &str) -> Option<String> {
     let options = ConnectOptions {
         connect_timeout: VENDOR_WAIT,
         answer_timeout: VENDOR_WAIT,
@@ -151,10 +165,9 @@ mod tests {
 
     #[test]
     fn loopback_addresses_are_this_machine() {
-        for (uri, host) in [("ldap://127.0.0.1", "127.0.0.1"), ("ldap://[::1]", "::1")] {
-            assert!(is_local(uri, host), "{uri}");
+        for uri in ["ldap://127.0.0.1", "ldap://[::1]", "ldapi://%2frun%2fldapi"] {
+            assert!(is_local(uri), "{uri}");
         }
-        assert!(is_local("ldapi://%2frun%2fldapi", "/run/ldapi"));
-        assert!(!is_local("ldap://192.0.2.1", "192.0.2.1"));
+        assert!(!is_local("ldap://192.0.2.1"));
     }
 }

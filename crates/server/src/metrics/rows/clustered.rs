@@ -158,6 +158,41 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by(&["member"]),
     Metric::new(
+        "roster_cluster_verify_running",
+        "cn=cluster",
+        "roster-cluster-verify-running",
+        "1 if a comparison of the data that was begun here is under way.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(u64::from(state.verified?.is_running))),
+    ),
+    Metric::new(
+        "roster_cluster_verify_entries",
+        "cn=cluster",
+        "roster-cluster-verify-entries",
+        "Entries that the last comparison of the data which was begun here has compared.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.verified?.entries)),
+    ),
+    Metric::new(
+        "roster_cluster_verify_differing",
+        "cn=cluster",
+        "roster-cluster-verify-differing",
+        "Entries, settings and numbers of attributes that it found to differ.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.verified?.differing)),
+    ),
+    Metric::new(
+        "roster_cluster_verify_not_compared",
+        "cn=cluster",
+        "roster-cluster-verify-not-compared",
+        "Members that it did not compare, or not to the end.",
+        |scrape, out| of_cluster(scrape, out, |state| Some(state.verified?.not_compared)),
+    ),
+    Metric::new(
+        "roster_cluster_verify_age_seconds",
+        "cn=cluster",
+        "roster-cluster-verify-age-us",
+        "How long ago it was done; missing if it is not, or was ended before its end.",
+        |scrape, out| of_cluster(scrape, out, |state| state.verified?.age_us),
+    ),
+    Metric::new(
         "roster_cluster_failed",
         "cn=cluster",
         "roster-cluster-failed",

@@ -67,11 +67,24 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "failover_after_ms",
-        kind: Kind::number(200..=60_000, "milliseconds", |s, n| {
+        kind: Kind::number(0..=120_000, "milliseconds", |s, n| {
             s.cluster.failover_after = Duration::from_millis(n)
         }),
-        default: "1000",
-        sentence: "How long a leader may be silent before the others elect another one.",
+        default: "0",
+        sentence: "How long nobody decides, about, when the leader is lost; from 400. After half \
+                   of it without a sign of the leader the others elect another one, and all other \
+                   times follow from that. 0: as cluster.sites says. The same on every server.",
+    },
+    Row {
+        section: "cluster",
+        key: "sites",
+        kind: Kind::word(&["one", "several"], |s, word| {
+            s.cluster.has_several_sites = word == "several"
+        }),
+        default: "one",
+        sentence: "Whether the members are at one site, with less than 10 ms between them, or at \
+                   several, with up to 200 ms: another leader is elected within 2 seconds, or \
+                   within 8. The same on every server.",
     },
     Row {
         section: "cluster",
@@ -90,6 +103,16 @@ pub(super) const ROWS: &[Row] = &[
         default: "200",
         sentence: "The most that this server sends in a second of copies of all data to members \
                    that need one.",
+    },
+    Row {
+        section: "cluster",
+        key: "verify_mib_per_second",
+        kind: Kind::number(1..=100_000, "MiB per second", |s, n| {
+            s.cluster.verify_rate_bytes = n << 20
+        }),
+        default: "32",
+        sentence: "The most that a comparison of the members' data which is begun on this server \
+                   reads in a second on each of them.",
     },
     Row {
         section: "cluster",
