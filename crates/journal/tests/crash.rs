@@ -2,6 +2,7 @@
 //! and what is there is what some prefix of the calls would have left.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(clippy::print_stdout, reason = "a failure is explained")]
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use journal::simulated::{Fault, SimDisk};
 use journal::{
-    Appended, Disk, Durability, Journal, JournalError, JournalOptions, JournalPosition, copy,
+    Appended, Disk, Durability, Journal, JournalError, JournalOptions, JournalPosition,
+    LAZY_SYNC_DEFAULT, copy,
 };
 
 const ID: [u8; 16] = *b"a store of tests";
@@ -106,9 +108,26 @@ impl Found {
     }
 }
 
+/// How a round ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    /// With a power cut: what is synced is there.
+    Cut,
+    /// With the end of the process: what is written is there.
+    Kill,
+    /// With the end of the process, and a power cut while the next one opens the journal.
+    KillAndCut,
+}
+
+/// One journal through all that happens to it. When a test fails it tells all of that.
 struct Run {
+    seed: u64,
     chance: Chance,
     options: JournalOptions,
+    disk: SimDisk,
+    /// Threads are held up now and then, so that they meet in other orders.
+    is_restless: bool,
+    end: End,
     /// What is acknowledged, by the durability that survives what comes next.
     held: Model,
     /// What was done since, of which a prefix may be there.
@@ -118,9 +137,42 @@ struct Run {
     waits: bool,
     /// Torn tails met.
     torn: u64,
+    /// What was asked for, and what came of it.
+    story: Vec<String>,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("seed {}, restless: {}, {:?}", self.seed, self.is_restless, self.options);
+            self.story.iter().for_each(|line| println!("  {line}"));
+            println!("the disk:\n{}", self.disk.report());
+        }
+    }
 }
 
 impl Run {
+    /// What the journal holds if all is there.
+    fn now(&self) -> Model {
+        let mut now = self.held.clone();
+        self.open.iter().for_each(|step| now.apply(step));
+        now
+    }
+
+    fn tell(&mut self, step: &Step, outcome: &Result<(), JournalError>) {
+        let what = match step {
+            Step::Append(entries, durability) => {
+                let index = |entry: Option<&Appended>| entry.map_or(0, |entry| entry.place.index);
+                let bytes: usize = entries.iter().map(|entry| entry.payload.len()).sum();
+                let (first, last) = (index(entries.first()), index(entries.last()));
+                format!("{durability:?} append {first}..={last}, {bytes} bytes")
+            }
+            step => format!("{step:?}"),
+        };
+        let outcome = outcome.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());
+        self.story.push(format!("{what}: {outcome}"));
+    }
+
     fn step(&mut self, now: &Model) -> Step {
         match self.chance.below(40) {
             0 if now.next > now.purged + 1 => {
@@ -129,9 +181,14 @@ impl Run {
             }
             1 => Step::Vote(vec![self.chance.below(256) as u8; 20]),
             2 | 3 if now.next > now.purged + 1 => {
-                Step::Purge(now.purged + 1 + self.chance.below(now.next - now.purged - 1))
+                let count = now.next - now.purged - 1;
+                // Often all: recovery then needs nothing but the last segment.
+                let less = self.chance.below(count) * self.chance.below(4).min(1);
+                Step::Purge(now.purged + count - less)
             }
-            4 if self.chance.below(20) == 0 => Step::Reset(now.next + self.chance.below(50)),
+            // It gives up what an earlier one left.
+            5 => Step::Purge(self.chance.below(now.purged + 1)),
+            4 if self.chance.below(8) == 0 => Step::Reset(now.next + self.chance.below(50)),
             _ => {
                 let durability = match self.chance.below(4) {
                     0 => Durability::Written,
@@ -156,25 +213,16 @@ impl Run {
     }
 
     /// Does random steps until the journal is poisoned or the round is over.
-    fn steps(&mut self, journal: &Journal, disk: &SimDisk, is_kill: bool) {
+    fn steps(&mut self, journal: &Journal) {
         for _ in 0..self.chance.below(60) + 5 {
-            match self.chance.below(40) {
-                0 | 3 if self.waits => {
-                    let bytes = disk.used_bytes() + self.chance.below(4) * BLOCK;
-                    disk.limit_space_for(bytes, self.chance.below(12));
-                }
-                0 => disk.limit_space(Some(disk.used_bytes() + self.chance.below(4) * BLOCK)),
-                1 | 2 => disk.limit_space(None),
-                _ => {}
-            }
-            let mut now = self.held.clone();
-            self.open.iter().for_each(|step| now.apply(step));
-            let step = self.step(&now);
-            let outcome = match step {
+            self.limit_space();
+            self.rest();
+            let now = self.now();
+            let outcome = match self.step(&now) {
                 Step::Append(entries, durability) => {
-                    self.appends(journal, entries, durability, is_kill, now)
+                    self.appends(journal, entries, durability, now)
                 }
-                step => self.controls(journal, step),
+                step => self.controls(journal, step, &now),
             };
             match outcome {
                 Err(JournalError::Poisoned { .. }) => return,
@@ -183,15 +231,67 @@ impl Run {
                 Err(error) => panic!("{error}"),
             }
         }
+        self.rest();
+    }
+
+    fn limit_space(&mut self) {
+        let disk = &self.disk;
+        match self.chance.below(40) {
+            0 | 3 if self.waits => {
+                let bytes = disk.used_bytes() + self.chance.below(4) * BLOCK;
+                disk.limit_space_for(bytes, self.chance.below(12));
+            }
+            0 => disk.limit_space(Some(disk.used_bytes() + self.chance.below(4) * BLOCK)),
+            1 | 2 => disk.limit_space(None),
+            _ => {}
+        }
+    }
+
+    /// Now and then leaves the journal without work for a while.
+    fn rest(&mut self) {
+        if self.is_restless && self.chance.below(4) == 0 {
+            std::thread::park_timeout(Duration::from_micros(self.chance.below(2000)));
+        }
+    }
+
+    /// Plans what goes wrong in this round, and how it ends.
+    fn plan(&mut self) {
+        let skip = self.chance.below(60);
+        let fault = match self.chance.below(10) {
+            0 | 1 => {
+                self.disk.cut_power_after(self.chance.below(150));
+                None
+            }
+            2 | 3 => Some((Fault::Sync, ErrorKind::Other)),
+            4 => Some((Fault::Write, ErrorKind::Other)),
+            5 => Some((Fault::Write, ErrorKind::StorageFull)),
+            6 => Some((Fault::Names, ErrorKind::Other)),
+            7 => Some((Fault::Allocate, ErrorKind::Other)),
+            _ => None,
+        };
+        if let Some((fault, kind)) = fault {
+            self.disk.fail(fault, skip, 1, kind);
+        }
+        self.end = match self.chance.below(6) {
+            // After a failed sync not even the system's memory holds what was written.
+            0 if fault.is_none_or(|(fault, _)| fault != Fault::Sync) => End::Kill,
+            1 => End::KillAndCut,
+            _ => End::Cut,
+        };
+        self.story.push(format!("a round with {fault:?} after {skip}, ends with {:?}", self.end));
     }
 
     /// Does what is written and synced on its own.
-    fn controls(&mut self, journal: &Journal, step: Step) -> Result<(), JournalError> {
-        let mut before = self.held.clone();
-        self.open.iter().for_each(|step| before.apply(step));
+    fn controls(&mut self, journal: &Journal, step: Step, now: &Model) -> Result<(), JournalError> {
         let outcome = control(journal, &step);
-        // What voids nothing is neither written nor synced, and says nothing of what was before.
-        if matches!(step, Step::Truncate(after) if after + 1 == before.next) {
+        self.tell(&step, &outcome);
+        // Where nothing changes nothing is written or synced: it says nothing of what was before.
+        let is_nothing = match step {
+            Step::Truncate(after) => after + 1 == now.next,
+            Step::Purge(upto) => upto <= now.purged,
+            _ => false,
+        };
+        if is_nothing {
             return outcome;
         }
         self.open.push(step);
@@ -211,7 +311,6 @@ impl Run {
         journal: &Journal,
         entries: Vec<Appended>,
         durability: Durability,
-        is_kill: bool,
         mut now: Model,
     ) -> Result<(), JournalError> {
         let (sender, answers) = crossbeam_channel::unbounded();
@@ -238,9 +337,11 @@ impl Run {
         for (at, durability, answer) in answers {
             assert!(at > before, "callbacks out of order");
             before = at;
+            let step = self.open[at - 1].clone();
+            self.tell(&step, &answer.clone().map(|_| ()));
             match answer {
                 Ok(_) if outcome.is_err() => panic!("success after a failure"),
-                Ok(_) if durability == Durability::Synced || is_kill => durable = at,
+                Ok(_) if durability == Durability::Synced || self.end == End::Kill => durable = at,
                 Ok(_) => {}
                 Err(error) => {
                     if !matches!(error, JournalError::Poisoned { .. }) {
@@ -263,34 +364,81 @@ impl Run {
         }
     }
 
-    /// Opens what is left and finds the prefix of the steps that it holds.
-    fn reopen(&mut self, disk: &SimDisk, seed: u64) -> Journal {
-        let arc: Arc<dyn Disk> = Arc::new(disk.clone());
-        let verified = Journal::verify(disk, &self.options, &mut |_, _| ());
-        let source = copy::open(disk, ID).unwrap();
-        let opened = Journal::open(arc, self.options.clone());
-        let (journal, report) = opened.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        assert!(verified.is_sound(), "seed {seed}: {verified:?}");
-        assert_eq!(verified.torn, report.torn, "seed {seed}");
-        assert_eq!(source.last(), journal.last(), "seed {seed}");
+    /// What the round leaves on the disk.
+    fn end(&mut self) {
+        self.disk = match self.end {
+            End::Cut => {
+                // Another power cut at the same moment might have left something else.
+                let before = self.disk.clone();
+                for _ in 0..2 {
+                    self.disk = before.crash();
+                    self.check();
+                }
+                before.crash()
+            }
+            End::Kill | End::KillAndCut => self.disk.kill(),
+        };
+        // Power cuts during recovery, and during the recovery from that.
+        let mut is_cut = self.end == End::KillAndCut;
+        while is_cut || (self.end != End::Kill && self.chance.below(3) == 0) {
+            is_cut = false;
+            self.disturb();
+            let operations = self.chance.below(12);
+            self.disk.cut_power_after(operations);
+            let opened = Journal::open(self.arc(), self.options.clone());
+            self.story.push(format!("power for {operations} operations, opened: {opened:?}"));
+            drop(opened);
+            self.disk = self.disk.crash();
+        }
+    }
+
+    fn arc(&self) -> Arc<dyn Disk> {
+        Arc::new(self.disk.clone())
+    }
+
+    fn disturb(&mut self) {
+        if self.is_restless {
+            self.disk.disturb(self.chance.below(u64::MAX) | 1);
+        }
+    }
+
+    /// Opens what is left and goes on from there.
+    fn reopen(&mut self) -> Journal {
+        let (journal, model, is_torn) = self.check();
+        self.story.push(format!("opened: {journal:?}"));
+        self.torn += u64::from(is_torn);
+        self.held = model;
+        self.open.clear();
+        self.disturb();
+        journal
+    }
+
+    /// Opens what is left and finds the prefix of the steps that it holds; whether it was torn.
+    fn check(&self) -> (Journal, Model, bool) {
+        let verified = Journal::verify(&self.disk, &self.options, &mut |_, _| ());
+        let source = copy::open(&self.disk, ID);
+        let opened = Journal::open(self.arc(), self.options.clone());
+        let (Ok((journal, report)), Ok(source)) = (opened, source) else {
+            panic!("it cannot be opened: {verified:?}");
+        };
+        assert!(verified.is_sound(), "{verified:?}");
+        assert_eq!(verified.torn, report.torn);
+        assert_eq!(source.last(), journal.last());
         let mut model = self.held.clone();
         let mut steps = self.open.iter();
         let found = Found::new(&journal, report.entries);
-        self.torn += u64::from(report.torn.is_some());
         while !model.is_found(&found) {
             let Some(step) = steps.next() else {
                 let held = (self.held.next, self.held.purged, &self.held.vote);
                 let was = (found.first, found.last, found.needed, &found.vote);
                 panic!(
-                    "seed {seed}: after {held:?} no prefix of {:?} is {was:?}: {journal:?}",
+                    "after {held:?} no prefix of {:?} is {was:?}: {journal:?}, {report:?}",
                     self.open
                 );
             };
             model.apply(step);
         }
-        self.held = model;
-        self.open.clear();
-        journal
+        (journal, model, report.torn.is_some())
     }
 }
 
@@ -314,79 +462,87 @@ fn control(journal: &Journal, step: &Step) -> Result<(), JournalError> {
 }
 
 /// An empty journal on a disk of its own.
-fn begin(seed: u64) -> (Run, SimDisk, Journal) {
+fn begin(seed: u64, is_restless: bool) -> (Run, Journal) {
     let mut chance = Chance(seed);
+    let lazy_sync = Duration::from_micros(200 << (2 * chance.below(4)));
     let options = JournalOptions {
         segment_bytes: BLOCK * (6 + chance.below(20)),
         keep_bytes: chance.below(3) * 20 * BLOCK,
+        lazy_sync: if is_restless { lazy_sync } else { LAZY_SYNC_DEFAULT },
         ..JournalOptions::new(ID)
     };
     let disk = SimDisk::new(seed);
     let arc: Arc<dyn Disk> = Arc::new(disk.clone());
     let journal = Journal::create(arc, options.clone(), 1).unwrap();
-    let held = Model { next: 1, ..Model::default() };
-    let waits = seed % 2 == 1;
-    let run = Run { chance, options, held, open: Vec::new(), stamp: 0, waits, torn: 0 };
-    (run, disk, journal)
+    let mut run = Run {
+        seed,
+        chance,
+        options,
+        disk,
+        is_restless,
+        end: End::Cut,
+        held: Model { next: 1, ..Model::default() },
+        open: Vec::new(),
+        stamp: 0,
+        waits: seed % 2 == 1,
+        torn: 0,
+        story: Vec::new(),
+    };
+    run.disturb();
+    (run, journal)
 }
 
 /// Six rounds of steps and crashes; the number of torn tails.
-fn check_seed(seed: u64) -> u64 {
-    let (mut run, mut disk, mut journal) = begin(seed);
-    let waits = run.waits;
+fn check_seed(seed: u64, is_restless: bool) -> u64 {
+    let (mut run, mut journal) = begin(seed, is_restless);
     for _ in 0..6 {
-        journal.wait_for_room(waits.then_some(Duration::from_micros(100)));
-        let fault = run.chance.below(4);
-        match fault {
-            0 => disk.cut_power_after(run.chance.below(150)),
-            1 => disk.fail(Fault::Sync, run.chance.below(60), 1, ErrorKind::Other),
-            2 => disk.fail(Fault::Write, run.chance.below(60), 1, ErrorKind::Other),
-            _ => {}
-        }
-        // After a failed sync not even the system's memory holds what was written.
-        let is_kill = fault != 1 && run.chance.below(4) == 0;
-        run.steps(&journal, &disk, is_kill);
-        disk = if is_kill { disk.kill() } else { disk.crash() };
+        journal.wait_for_room(run.waits.then_some(Duration::from_micros(100)));
+        run.plan();
+        run.steps(&journal);
+        run.end();
+        // Not before: what it does when it is closed is not part of what the crash found.
         drop(journal);
-        // Power cuts during recovery, and during the recovery from that.
-        while !is_kill && run.chance.below(3) == 0 {
-            disk.cut_power_after(run.chance.below(12));
-            let arc: Arc<dyn Disk> = Arc::new(disk.clone());
-            drop(Journal::open(arc, run.options.clone()));
-            disk = disk.crash();
-        }
-        journal = run.reopen(&disk, seed);
+        journal = run.reopen();
     }
     run.torn
+}
+
+/// More with JOURNAL_SEEDS=5000, one alone with JOURNAL_SEED=17.
+fn check_seeds(count: u64, is_restless: bool) {
+    let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let one = number("JOURNAL_SEED");
+    let (from, to) =
+        one.map_or((0, number("JOURNAL_SEEDS").unwrap_or(count)), |seed| (seed, seed + 1));
+    let torn: u64 = (from..to).map(|seed| check_seed(seed, is_restless)).sum();
+    assert!(torn * 10 > to - from || one.is_some(), "only {torn} torn tails: too tame");
 }
 
 /// It writes nothing, so that what was only written before may still be lost.
 #[test]
 fn a_truncation_of_nothing_acknowledges_nothing() {
     for seed in 0..16 {
-        let (mut run, disk, journal) = begin(seed);
+        let (mut run, journal) = begin(seed, false);
         let entry = |index| Appended {
             place: JournalPosition { term: 1, index },
             payload: vec![7; 100].into(),
         };
-        let now = run.held.clone();
-        run.appends(&journal, (1..=6).map(entry).collect(), Durability::Written, false, now)
-            .unwrap();
-        let last = journal.last().unwrap().index;
-        run.controls(&journal, Step::Truncate(last)).unwrap();
-        let crashed = disk.crash();
+        let entries = (1..=6).map(entry).collect();
+        run.appends(&journal, entries, Durability::Written, run.now()).unwrap();
+        let now = run.now();
+        run.controls(&journal, Step::Truncate(now.next - 1), &now).unwrap();
+        run.end();
         drop(journal);
-        drop(run.reopen(&crashed, seed));
+        drop(run.reopen());
     }
 }
 
 #[test]
 fn what_was_acknowledged_survives_every_power_cut() {
-    // More with JOURNAL_SEEDS=5000, one alone with JOURNAL_SEED=17.
-    let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    let one = number("JOURNAL_SEED");
-    let (from, to) =
-        one.map_or((0, number("JOURNAL_SEEDS").unwrap_or(200)), |seed| (seed, seed + 1));
-    let torn: u64 = (from..to).map(check_seed).sum();
-    assert!(torn * 10 > to - from || one.is_some(), "only {torn} torn tails: too tame");
+    check_seeds(200, false);
+}
+
+/// Threads that are held up at the disk, and syncs and marks of a journal without work.
+#[test]
+fn what_was_acknowledged_survives_whatever_the_threads_do_first() {
+    check_seeds(60, true);
 }
