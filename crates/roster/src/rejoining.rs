@@ -14,6 +14,17 @@ use server::Settings;
 use crate::failure::Failure;
 use crate::joining;
 
+/// Whether no server uses the data directory `data`.
+///
+/// # Errors
+/// When one does.
+pub(crate) fn refuse_in_use(data: &Path) -> Result<(), Failure> {
+    if data.join(FORMAT).exists() {
+        store::refuse_in_use(data)?;
+    }
+    Ok(())
+}
+
 /// Puts what is in the data directory `data` aside, unless a machine begins to join there already.
 ///
 /// # Errors
@@ -23,9 +34,8 @@ pub(crate) fn put_aside(data: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     // Of an interrupted run the format is gone, and nothing serves what is left.
-    if data.join(FORMAT).exists() {
-        store::refuse_in_use(data)?;
-    } else if newest(data)?.is_none() {
+    refuse_in_use(data)?;
+    if !data.join(FORMAT).exists() && newest(data)?.is_none() {
         let what = format!("{} is no data directory", data.display());
         return Err(Failure::local(what).hint("join there with 'roster cluster join'"));
     }
@@ -40,6 +50,10 @@ pub(crate) fn put_aside(data: &Path) -> Result<(), Failure> {
     // Without it nothing else of it is served.
     for name in std::iter::once(FORMAT.into()).chain(names(data)?) {
         let from = data.join(&name);
+        // The next join has begun to make it.
+        if name == CERTIFICATES && to.join(&name).exists() {
+            continue;
+        }
         match fs::rename(&from, to.join(&name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             moved => moved.map_err(failed(&from))?,
@@ -57,6 +71,25 @@ pub(crate) fn newest(data: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(numbers(data)?.into_iter().max().map(|number| data.join(format!("{OLD}{number}"))))
 }
 
+/// Whether the machine has rejoined with the token of this name.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub(crate) fn has_rejoined(data: &Path, token: &str) -> Result<bool, Failure> {
+    let Some(old) = newest(data)? else { return Ok(false) };
+    Ok(fs::read_to_string(old.join(REJOINED)).is_ok_and(|with| with == token))
+}
+
+/// The machine has rejoined with the token of this name.
+///
+/// # Errors
+/// When that cannot be written.
+pub(crate) fn note_rejoined(data: &Path, token: &str) -> Result<(), Failure> {
+    let Some(old) = newest(data)? else { return Ok(()) };
+    let path = old.join(REJOINED);
+    fs::write(&path, token).map_err(|error| Failure::path("write", &path, &error))
+}
+
 /// Has the settings and the certificate for clients that were put aside count again; whether there
 /// were settings.
 ///
@@ -71,6 +104,9 @@ pub(crate) fn take_over(data: &Path) -> Result<bool, Failure> {
         made.map_err(|error| Failure::path("make", &to, &error))?;
         for entry in fs::read_dir(&tls).map_err(|error| Failure::path("read", &tls, &error))? {
             let entry = entry.map_err(|error| Failure::path("read", &tls, &error))?;
+            if !entry.path().is_file() {
+                continue;
+            }
             let to = to.join(entry.file_name());
             fs::copy(entry.path(), &to).map_err(|error| Failure::path("write", &to, &error))?;
         }
@@ -128,6 +164,9 @@ const OLD: &str = "old-";
 /// The file without which nothing is a data directory.
 const FORMAT: &str = "format";
 const TLS: &str = "tls";
+const CERTIFICATES: &str = "cluster";
+/// Names the token with which the machine has rejoined.
+const REJOINED: &str = "rejoined";
 const LOST: &str = "lost+found";
 
 #[cfg(test)]
@@ -145,7 +184,10 @@ mod tests {
         // An earlier run moved the format, and was ended.
         fs::create_dir(data.join("old-4")).unwrap();
         fs::write(data.join("old-4/format"), "format").unwrap();
-        fs::create_dir(data.join("tls")).unwrap();
+        // A join had begun, too.
+        fs::create_dir(data.join("old-4/cluster")).unwrap();
+        fs::create_dir(data.join("cluster")).unwrap();
+        fs::create_dir_all(data.join("tls/backup")).unwrap();
         fs::write(data.join("tls/key.pem"), "key").unwrap();
         fs::write(data.join("roster.toml"), "# ours\n").unwrap();
         put_aside(data).unwrap();

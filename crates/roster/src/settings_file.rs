@@ -54,6 +54,14 @@ pub(crate) fn be_another_member(data: &Path, member: &NewMember) -> Result<(), F
     })
 }
 
+/// Whether the settings in the data directory `data` can be changed.
+///
+/// # Errors
+/// When they cannot be read.
+pub(crate) fn check(data: &Path) -> Result<(), Failure> {
+    change(data, |_| {})
+}
+
 fn change(data: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Failure> {
     let file = data.join(Settings::DATA_FILE);
     let before = match fs::read_to_string(&file) {

@@ -18,6 +18,7 @@ use common::{Run, command, roster};
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use machine::{Machine, PERSON, three, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, pause};
 
@@ -74,6 +75,19 @@ fn what_is_left_of_a_lost_majority_goes_on_as_a_new_cluster() {
     two.serve();
     assert_eq!(two.roles().len(), 3);
     two.kill();
+    // Ended when it has put the journal aside: nothing starts on that, and nothing is lost.
+    let half = folder.path().join("half");
+    copy(&two.data, &half);
+    fs::rename(half.join("journal"), half.join("journal-lost-1")).unwrap();
+    let data = half.to_str().unwrap();
+    let run = roster(&["serve", "--data", data]);
+    assert!(run.code != 0 && run.errors.contains("journal is missing"), "{run:?}");
+    let again: Value = serde_json::from_str(&recover(&half, &["--json"]).output).unwrap();
+    assert_eq!((&again["last_lsn"], &again["damage"]), (&told["last_lsn"], &Value::Null));
+    let run = recover(&half, &["--force"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let run = roster(&["export", "--data", data, "uid=anna", "title"]);
+    assert!(run.output.contains("title: all have it"), "{run:?}");
     // It is ended at any moment, and done again.
     for round in 0..8 {
         let again = folder.path().join(format!("again-{round}"));
@@ -153,6 +167,23 @@ fn a_backup_of_any_member_is_restored_to_a_point_and_becomes_a_cluster() {
             (lsn >= applied).then_some(lsn)
         });
     }
+    // One that is behind does not put less in its place, also when all is asked for.
+    two.signal(Signal::STOP);
+    one.set_title("round 4");
+    wait_for("it is in the backup", || {
+        let told = backup(&one);
+        let words: Vec<&str> = told.split_whitespace().collect();
+        let at = words.iter().rposition(|word| *word == "record").unwrap();
+        let lsn: u64 = words[at + 1].trim_end_matches(',').parse().unwrap();
+        (lsn > last_lsn).then_some(())
+    });
+    for more in [&[][..], &["--full"]] {
+        let words = ["backup", "--data", two.data(), "--to", &path("backup")];
+        let run = roster(&[&words, more].concat());
+        assert!(run.code != 0 && run.errors.contains("is behind the others"), "{run:?}");
+    }
+    assert_eq!(roster(&["backup", "--verify", &path("backup")]).code, 0);
+    two.signal(Signal::CONT);
     // To the end, and to a point before.
     let restore = |name: &str, more: &[&str]| {
         let words = ["restore", "--from", &path("backup"), "--data", &path(name)];
@@ -188,7 +219,7 @@ fn a_backup_of_any_member_is_restored_to_a_point_and_becomes_a_cluster() {
     wait_for("it is back", || (entry("title")? == "round 2").then_some(()));
     assert_eq!(entry("entryUUID").unwrap(), id);
     drop([one, two, three]);
-    for (name, title) in [("whole", "round 3"), ("point", "round 2")] {
+    for (name, title) in [("whole", "round 4"), ("point", "round 2")] {
         let mut again = Machine::new(folder.path(), name);
         let member = format!("1 {} {}", again.address, again.url());
         let run = roster(&["cluster", "init", "--data", again.data(), "--member", &member]);

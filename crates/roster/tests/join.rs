@@ -188,7 +188,10 @@ fn a_member_with_a_lost_disk_rejoins_in_its_own_place_and_another_one_moves() {
     assert_eq!(old, "no data any more");
     let text = fs::read_to_string(&settings).unwrap();
     assert!(text.contains("size_limit_entries = 4321 # ours"), "{text}");
-    // Once more is refused: it is a member.
+    // Once more is refused: it is a member, whose data stay.
+    let run = rejoin(three.data(), &three.address);
+    assert!(run.code != 0 && run.errors.contains("has rejoined with this token"), "{run:?}");
+    assert!(!three.data.join("old-2").exists());
     three.serve();
     wait_for("it has its place", || {
         let roles = one.roles();

@@ -165,6 +165,9 @@ impl Known<'_> {
             self.check_address(&address, Some(id))?;
             after.address = address;
         }
+        if after.address != before.address {
+            self.check_reach_without(id)?;
+        }
         if !url.is_empty() {
             after.url = url;
         }
@@ -195,6 +198,21 @@ impl Known<'_> {
         after.remove(&old);
         after.insert(new);
         self.members(&after, BTreeSet::from([old]))
+    }
+
+    /// Whether the leader reaches a majority also if it does not find `id` any more.
+    fn check_reach_without(&self, id: u64) -> Result<(), MembersError> {
+        let voters = self.voters();
+        let reached = voters
+            .iter()
+            .filter(|one| **one == self.id || (**one != id && self.heard.contains(one)));
+        if 2 * reached.count() > voters.len() {
+            return Ok(());
+        }
+        refused(format!(
+            "if member {id} is not found there, too few of the voters would answer, and nothing \
+             could be changed any more: have the others answer first"
+        ))
     }
 
     fn transfer(&self, id: u64) -> Result<Plan, MembersError> {
@@ -461,6 +479,12 @@ mod tests {
         assert_eq!(rename(3, "", "ldap://c"), Ok(Plan::Rename(3, both)));
         assert_eq!(rename(3, "3.example:7636", ""), Ok(Plan::AlreadySo));
         assert!(rename(3, "2.example:7636", "").unwrap_err().contains("member 2 has the address"));
+        // One after the other: a wrong address must not cost the majority.
+        let change =
+            || MemberChange::Rename { id: 3, address: "x:1".to_owned(), url: String::new() };
+        assert!(planned_by(&[1, 2], &[], change()).is_ok(), "it is not heard, and is elsewhere");
+        let refused = planned_by(&[1, 3], &[], change()).unwrap_err();
+        assert!(refused.contains("too few of the voters would answer"), "{refused}");
         assert!(rename(9, "x:1", "").unwrap_err().contains("no member has the number 9"));
         assert!(rename(3, &"x".repeat(1025), "").unwrap_err().contains("1025 bytes"));
     }

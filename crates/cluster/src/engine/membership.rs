@@ -66,6 +66,7 @@ impl Driver {
         }
         let successor = self.successor_of_own(&metrics, &plan);
         let (raft, at) = (self.raft.clone(), *metrics.membership_config.log_id());
+        let silence_max = self.options.silence_max;
         let before = metrics.membership_config.membership().voter_ids().collect();
         Runtime::spawn(async move {
             let carried_out = match (plan, successor) {
@@ -75,6 +76,12 @@ impl Driver {
                     Err(MembersError::NotDeciding)
                 }
                 (Plan::Transfer(id), None) => hand_over(&raft, id).await,
+                (plan @ Plan::Rename(..), None) => {
+                    let changed = changes::carry_out(&raft, at, &before, plan).await;
+                    // Until it shows who answers: what comes next is judged by that.
+                    Runtime::sleep(2 * silence_max).await;
+                    changed
+                }
                 (plan, None) => {
                     let changed = changes::carry_out(&raft, at, &before, plan);
                     timeout(CHANGE_MAX, changed).await.unwrap_or_else(|_| Err(late()))

@@ -86,6 +86,13 @@ fn refusal(data: &Path, directory: &Path) -> Result<Option<String>, HistoryError
     }
 }
 
+/// The journal that was put aside last, if one was.
+pub(super) fn newest_aside(data: &Path) -> Option<PathBuf> {
+    let names =
+        (1..=ASIDE_MAX).map(|number| data.join(format!("{JOURNAL_DIRECTORY}-lost-{number}")));
+    names.take_while(|path| path.is_dir()).last()
+}
+
 /// Gives the journal another name, durably.
 pub(super) fn put_aside(data: &Path, directory: &Path) -> Result<PathBuf, HistoryError> {
     let names =

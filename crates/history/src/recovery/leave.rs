@@ -4,6 +4,7 @@
 //! committed: others may have acknowledged it. What of it was never acknowledged is kept, too.
 //! Invariant: broken off anywhere, it can be done again, and no server starts on what is half done.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use journal::{
@@ -11,7 +12,7 @@ use journal::{
 };
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::accept::put_aside;
+use super::accept::{newest_aside, put_aside};
 use super::common::{is_untold, last_committed, refuse_lost};
 use super::{flush_large, not_applied, replay_batch};
 use crate::HistoryError;
@@ -44,7 +45,7 @@ pub struct Holdings {
 /// When a server uses it, it is not that of a member, or it cannot be read.
 pub fn holdings(data: &Path) -> Result<Holdings, HistoryError> {
     let store = open(data)?;
-    look(&store, &disk_of(data))
+    look(&store, &disk_of(&store, data)?)
 }
 
 /// Makes the data directory `data` of a member that of a server alone, with all that is in its
@@ -59,13 +60,13 @@ pub fn leave_cluster<E: From<HistoryError>>(
 ) -> Result<(Mark, Option<PathBuf>), E> {
     let holdings = {
         let store = open(data)?;
-        let holdings = look(&store, &disk_of(data))?;
-        keep_all(&store, &disk_of(data), holdings.end.index)?;
+        let holdings = look(&store, &disk_of(&store, data)?)?;
+        // Without it no member starts: what is kept from here on may not be committed.
+        set_aside(&store, data)?;
+        keep_all(&store, &disk_of(&store, data)?, holdings.end.index)?;
         holdings
     };
-    let directory = data.join(JOURNAL_DIRECTORY);
-    // Without it no member starts on what names others as those who take part.
-    let aside = if directory.is_dir() { Some(put_aside(data, &directory)?) } else { None };
+    let aside = newest_aside(data);
     store::renew_identity(data).map_err(HistoryError::from)?;
     let store = open(data)?;
     let options = JournalOptions::new(store.id());
@@ -84,8 +85,40 @@ fn open(data: &Path) -> Result<Store, HistoryError> {
     Ok(Store::open(data, &StoreOptions::default(), schema_of(data)?)?)
 }
 
-fn disk_of(data: &Path) -> FileDisk {
-    FileDisk::new(data.join(JOURNAL_DIRECTORY))
+/// The journal of the member: where a run that was broken off has put it, or where it was.
+fn disk_of(store: &Store, data: &Path) -> Result<FileDisk, HistoryError> {
+    let own = data.join(JOURNAL_DIRECTORY);
+    match newest_aside(data) {
+        Some(aside) if !is_of_member(store, &own)? => Ok(FileDisk::new(aside)),
+        _ => Ok(FileDisk::new(own)),
+    }
+}
+
+/// Puts the journal of the member aside, unless that was done; what was made in its place goes.
+fn set_aside(store: &Store, data: &Path) -> Result<(), HistoryError> {
+    let directory = data.join(JOURNAL_DIRECTORY);
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    if newest_aside(data).is_none() || is_of_member(store, &directory)? {
+        return put_aside(data, &directory).map(drop);
+    }
+    fs::remove_dir_all(&directory)
+        .map_err(|source| HistoryError::Io { path: directory.clone(), source })
+}
+
+/// Whether a journal is not one that was made for a server alone: damaged, it counts as that of the
+/// member.
+fn is_of_member(store: &Store, directory: &Path) -> Result<bool, HistoryError> {
+    if !directory.is_dir() {
+        return Ok(false);
+    }
+    match copy::open(&FileDisk::new(directory), store.id()) {
+        Ok(journal) => Ok(journal.has_vote()),
+        Err(JournalError::Missing | JournalError::Foreign { .. }) => Ok(false),
+        Err(JournalError::Damaged(_)) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn look(store: &Store, disk: &dyn Disk) -> Result<Holdings, HistoryError> {
@@ -131,7 +164,10 @@ fn entries(
     base: &Mark,
 ) -> Result<(u64, EntriesLeft), HistoryError> {
     let journal = match copy::open(disk, store.id()) {
-        Err(JournalError::Missing) => return Ok((0, Box::new(std::iter::empty()))),
+        // Another id is that of a run that was broken off after the base had all.
+        Err(JournalError::Missing | JournalError::Foreign { .. }) => {
+            return Ok((0, Box::new(std::iter::empty())));
+        }
         opened => opened?,
     };
     if !journal.has_vote() || is_untold(base, store.copied()?, &journal) {

@@ -114,6 +114,14 @@ pub fn backup(
     }
 }
 
+fn behind(reached: u64, last: u64) -> BackupError {
+    let reason = format!(
+        "this member has come to record {reached}, and the backup to {last}: it is behind the others"
+    );
+    let hint = "back up another member, or this one when it has caught up";
+    BackupError::asked(reason, hint)
+}
+
 /// Refuses what a member has that has other data than the rest of its cluster.
 fn refuse_quarantined(data: &Path) -> Result<(), BackupError> {
     if !data.join(history::QUARANTINE_FILE).exists() {
@@ -226,6 +234,7 @@ impl Run<'_> {
         loss::refuse_beside(self.options.data, &self.options.store)?;
         refuse_quarantined(self.options.data)?;
         let (mut manifest, full) = self.base_and_records(old, store)?;
+        self.refuse_behind(old, &manifest)?;
         // Records that came while it read are there, too, and none before them is missing.
         manifest.complete_until = manifest.complete_until.max(manifest.last().time);
         manifest.files = self.files(old)?;
@@ -282,13 +291,37 @@ impl Run<'_> {
             Copied::Fork => return Ok(Err(WhyFull::Forked)),
             Copied::Gone => return Ok(Err(WhyFull::Purged)),
             Copied::Records(None) if base.lsn.0 > last.lsn => return Ok(Err(WhyFull::Purged)),
-            Copied::Records(None) if !self.has(last, base)? => return Ok(Err(WhyFull::Forked)),
+            Copied::Records(None) if !self.has(last, base)? => {
+                self.refuse_member_behind(last, base)?;
+                return Ok(Err(WhyFull::Forked));
+            }
             Copied::Records(part) => part,
         };
         let complete_until = complete_until.max(old.complete_until);
         let mut manifest = Manifest { complete_until, ..old.clone() };
         manifest.journal.extend(part);
         Ok(Ok(manifest))
+    }
+
+    /// Refuses a member that has not come to where the backup is, before anything is copied.
+    fn refuse_member_behind(&self, last: Point, base: store::Mark) -> Result<(), BackupError> {
+        if !self.source.is_of_cluster()? {
+            return Ok(());
+        }
+        let mut reached = base.lsn.0;
+        for entry in self.source.records_after(base.lsn, &self.options.store)?.into_iter().flatten()
+        {
+            let head = history::record::RecordHead::read(&entry?.payload);
+            reached = head.map_or(reached, |head| head.lsn.0);
+        }
+        if reached < last.lsn { Err(behind(reached, last.lsn)) } else { Ok(()) }
+    }
+
+    /// Refuses to put what has less in the place of a backup of the same cluster.
+    fn refuse_behind(&self, old: Option<&Manifest>, new: &Manifest) -> Result<(), BackupError> {
+        let (Some(old), true) = (old, self.source.is_of_cluster()?) else { return Ok(()) };
+        let (reached, last) = (new.last().lsn, old.last().lsn);
+        if old.store == new.store && reached < last { Err(behind(reached, last)) } else { Ok(()) }
     }
 
     /// Whether the directory, of which `base` is in the base, has come to `last`, and in the same

@@ -229,8 +229,19 @@ pub(super) struct Rejoin {
 
 pub(super) fn rejoin(options: &Rejoin) -> Result<Exit, Failure> {
     let token = read_token(&options.join)?;
-    rejoining::put_aside(&options.join.data)?;
+    let data = &options.join.data;
+    if rejoining::has_rejoined(data, &token.n)? {
+        let what = format!("{} has rejoined with this token already", data.display());
+        return Err(Failure::local(what).hint("start it with 'roster serve'"));
+    }
+    // What can be known to fail leaves the directory as it is.
+    rejoining::refuse_in_use(data)?;
+    check_places(&options.join)?;
+    check_listen(&options.join)?;
+    settings_file::check(data)?;
+    rejoining::put_aside(data)?;
     join_with(&options.join, &token)?;
+    rejoining::note_rejoined(data, &token.n)?;
     if let Some(old) = rejoining::newest(&options.join.data)? {
         output::note(format_args!(
             "roster: what was there is in {}: delete it when you need it no more",
@@ -253,25 +264,34 @@ fn read_token(options: &Join) -> Result<TokenText, Failure> {
     TokenText::decode(&text)
 }
 
+/// Reads where this machine is said to be.
+fn check_places(options: &Join) -> Result<NewMember, Failure> {
+    member(&format!("1 {} {}", options.address, options.url), Path::new("")).map_err(|_| {
+        Failure::local("the address or the URL is not one")
+            .hint("write them like --address 192.0.2.2:7636 --url ldap://192.0.2.2:389")
+    })
+}
+
+/// Whether it can listen there: else it would be a member that nobody could reach.
+fn check_listen(options: &Join) -> Result<(), Failure> {
+    let listen = listen_address(&options.address);
+    let bound = TcpListener::bind(listen).map_err(|error| {
+        let reason = crate::failure::plain(&error);
+        Failure::local(format!("this machine cannot listen on {listen}: {reason}"))
+            .hint("--address is where the others reach this machine, with a free port")
+    });
+    bound.map(drop)
+}
+
 fn join_with(options: &Join, token: &TokenText) -> Result<Exit, Failure> {
-    let checked = member(&format!("1 {} {}", options.address, options.url), Path::new(""))
-        .map_err(|_| {
-            Failure::local("the address or the URL is not one")
-                .hint("write them like --address 192.0.2.2:7636 --url ldap://192.0.2.2:389")
-        })?;
+    let checked = check_places(options)?;
     joining::check_free(&options.data)?;
     let folder = options.data.join(Settings::default().cluster.certificates);
     let mut make = fs::DirBuilder::new();
     make.recursive(true).mode(0o700);
     make.create(&folder).map_err(|error| Failure::path("make", &folder, &error))?;
     let _joining = joining::begin(&options.data)?;
-    // Before the machine is a member that nobody could reach.
-    let listen = listen_address(&options.address);
-    TcpListener::bind(listen).map_err(|error| {
-        let reason = crate::failure::plain(&error);
-        Failure::local(format!("this machine cannot listen on {listen}: {reason}"))
-            .hint("--address is where the others reach this machine, with a free port")
-    })?;
+    check_listen(options)?;
     let key = NodeKey::load_or_make(&folder)?;
     let request = JoinRequest {
         token: token.n.clone(),
