@@ -279,7 +279,7 @@ mod tests {
         let (less, enough) = (report(49, 7), report(50, 7));
         assert!(found(&leads, &leads, &[less.clone(), less.clone()]));
         assert!(found(&leads, &leads, &[report(49, 3), report(49, 3)]), "nor its vote");
-        assert!(!found(&leads, &leads, &[less.clone()]));
+        assert!(!found(&leads, &leads, std::slice::from_ref(&less)));
         assert!(!found(&leads, &leads, &[less.clone(), enough.clone(), less.clone()]));
         assert!(!found(&leads, &leads, &[enough.clone(), enough]));
         // It follows another leader by now, who may void what this one has had confirmed.

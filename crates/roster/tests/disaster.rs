@@ -131,6 +131,32 @@ fn what_is_left_of_a_lost_majority_goes_on_as_a_new_cluster() {
     assert!(three.roles().iter().all(|(_, role, _)| role != "leader"), "{:?}", three.roles());
 }
 
+/// Somebody deletes an entry; it comes back from what was restored to `point`, while the cluster
+/// runs.
+fn a_part_comes_back(one: &Machine, two: &Machine, three: &Machine, folder: &Path) {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let entry = |attribute: &str| {
+        let found = two.connect()?.search(&SearchFor {
+            scope: Scope::Base,
+            attributes: &["title", "entryUUID"],
+            ..SearchFor::below(PERSON, Filter::Present("objectClass"))
+        });
+        found.ok()?.entries.first()?.text(attribute).map(str::to_owned)
+    };
+    let id = entry("entryUUID").unwrap();
+    assert!(one.connect().unwrap().delete(PERSON).unwrap().is_success());
+    wait_for("it is gone everywhere", || entry("title").is_none().then_some(()));
+    let (part, there) = (path("people.ldif"), path("there.ldif"));
+    let words = ["export", "--data", &path("point"), "-b", "ou=people,dc=example,dc=com"];
+    assert_eq!(roster(&[&words[..], &["-o", &part]].concat()).code, 0);
+    let login = ["-Z", "--reqcert", "never", "-D", ADMIN_DN, "-w", ADMIN_PASSWORD];
+    let words = ["import", "-H", &three.url(), "--reject-file", &there, &part];
+    let run = roster(&[&words[..], &login].concat());
+    assert!(run.output.contains("1 entr") || run.errors.contains("1 entr"), "{run:?}");
+    wait_for("it is back", || (entry("title")? == "round 2").then_some(()));
+    assert_eq!(entry("entryUUID").unwrap(), id);
+}
+
 #[test]
 fn a_backup_of_any_member_is_restored_to_a_point_and_becomes_a_cluster() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,27 +223,7 @@ fn a_backup_of_any_member_is_restored_to_a_point_and_becomes_a_cluster() {
     };
     restore("whole", &[]);
     restore("point", &["--to-lsn", &(last_lsn - 1).to_string()]);
-    // A part of it comes back while the cluster runs.
-    let entry = |attribute: &str| {
-        let found = two.connect()?.search(&SearchFor {
-            scope: Scope::Base,
-            attributes: &["title", "entryUUID"],
-            ..SearchFor::below(PERSON, Filter::Present("objectClass"))
-        });
-        found.ok()?.entries.first()?.text(attribute).map(str::to_owned)
-    };
-    let id = entry("entryUUID").unwrap();
-    assert!(one.connect().unwrap().delete(PERSON).unwrap().is_success());
-    wait_for("it is gone everywhere", || entry("title").is_none().then_some(()));
-    let (part, there) = (path("people.ldif"), path("there.ldif"));
-    let words = ["export", "--data", &path("point"), "-b", "ou=people,dc=example,dc=com"];
-    assert_eq!(roster(&[&words[..], &["-o", &part]].concat()).code, 0);
-    let login = ["-Z", "--reqcert", "never", "-D", ADMIN_DN, "-w", ADMIN_PASSWORD];
-    let words = ["import", "-H", &three.url(), "--reject-file", &there, &part];
-    let run = roster(&[&words[..], &login].concat());
-    assert!(run.output.contains("1 entr") || run.errors.contains("1 entr"), "{run:?}");
-    wait_for("it is back", || (entry("title")? == "round 2").then_some(()));
-    assert_eq!(entry("entryUUID").unwrap(), id);
+    a_part_comes_back(&one, &two, &three, folder.path());
     drop([one, two, three]);
     for (name, title) in [("whole", "round 4"), ("point", "round 2")] {
         let mut again = Machine::new(folder.path(), name);

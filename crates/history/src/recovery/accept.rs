@@ -93,6 +93,12 @@ pub(super) fn newest_aside(data: &Path) -> Option<PathBuf> {
     names.take_while(|path| path.is_dir()).last()
 }
 
+/// Removes a journal that nobody has written to.
+pub(super) fn remove(directory: &Path) -> Result<(), HistoryError> {
+    fs::remove_dir_all(directory)
+        .map_err(|source| HistoryError::Io { path: directory.to_owned(), source })
+}
+
 /// Gives the journal another name, durably.
 pub(super) fn put_aside(data: &Path, directory: &Path) -> Result<PathBuf, HistoryError> {
     let names =

@@ -4,7 +4,6 @@
 //! committed: others may have acknowledged it. What of it was never acknowledged is kept, too.
 //! Invariant: broken off anywhere, it can be done again, and no server starts on what is half done.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use journal::{
@@ -12,7 +11,7 @@ use journal::{
 };
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::accept::{newest_aside, put_aside};
+use super::accept::{newest_aside, put_aside, remove};
 use super::common::{is_untold, last_committed, refuse_lost};
 use super::{flush_large, not_applied, replay_batch};
 use crate::HistoryError;
@@ -103,8 +102,7 @@ fn set_aside(store: &Store, data: &Path) -> Result<(), HistoryError> {
     if newest_aside(data).is_none() || is_of_member(store, &directory)? {
         return put_aside(data, &directory).map(drop);
     }
-    fs::remove_dir_all(&directory)
-        .map_err(|source| HistoryError::Io { path: directory.clone(), source })
+    remove(&directory)
 }
 
 /// Whether a journal is not one that was made for a server alone: damaged, it counts as that of the

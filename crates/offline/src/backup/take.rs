@@ -116,7 +116,8 @@ pub fn backup(
 
 fn behind(reached: u64, last: u64) -> BackupError {
     let reason = format!(
-        "this member has come to record {reached}, and the backup to {last}: it is behind the others"
+        "this member has come to record {reached}, and the backup to {last}: it is behind the \
+         others"
     );
     let hint = "back up another member, or this one when it has caught up";
     BackupError::asked(reason, hint)
