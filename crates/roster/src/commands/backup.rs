@@ -79,12 +79,13 @@ fn take(data: &Path, to: &Path, full: bool) -> Result<Exit, Failure> {
     } else {
         output::line(format_args!("{} records added: {speed}", report.records))?;
     }
-    output::line(format_args!(
-        "{} now reaches record {}, complete up to {}",
-        to.display(),
-        last.lsn,
-        report.manifest.complete_until
-    ))?;
+    // A member knows no more than when its last record was made, and there may be none.
+    let until = report.manifest.complete_until;
+    let until = match until.micros() {
+        0 => String::new(),
+        _ => format!(", complete up to {until}"),
+    };
+    output::line(format_args!("{} now reaches record {}{until}", to.display(), last.lsn))?;
     Ok(Exit::Done)
 }
 
