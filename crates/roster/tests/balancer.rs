@@ -6,6 +6,9 @@
     reason = "the helpers of a test are a test"
 )]
 
+mod common;
+mod machine;
+
 use std::fs;
 use std::io::BufReader;
 use std::net::TcpListener;
@@ -16,28 +19,13 @@ use std::time::Duration;
 use client::{ConnectOptions, Connection, SearchFor};
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
+use machine::wait_for;
 use rustix::process::{Pid, Signal, kill_process};
-use testing::crash::server::{now, pause};
 
-/// How long anything may take before the test fails.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PERSON: &str = "uid=user.42,ou=people,dc=example,dc=com";
 /// The page that has the configuration.
 const PAGE: &str = include_str!("../../../docs/how-to/clients.md");
 const HAPROXY: &str = "/usr/sbin/haproxy";
-
-#[track_caller]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = now();
-    while begin.elapsed() < PATIENCE {
-        if let Some(found) = look() {
-            return found;
-        }
-        pause(LOOK_EVERY);
-    }
-    panic!("waited in vain: {what}");
-}
 
 /// A child that ends with the test.
 struct Running(Child);

@@ -7,6 +7,7 @@
 )]
 
 mod common;
+mod machine;
 
 use std::fs;
 use std::net::TcpListener;
@@ -21,32 +22,18 @@ use directory::VerifyAnswer;
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
+use machine::wait_for;
 use rustix::process::{Pid, Signal, kill_process};
 use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange, Schema,
 };
 use serde_json::Value;
 use store::{Resolved, Store, StoreOptions};
-use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, now, pause};
+use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD};
 
-/// How long anything may take before the test fails.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 const SUFFIX: &str = "dc=example,dc=com";
 /// More than one slice.
 const PEOPLE: u64 = 6000;
-
-#[track_caller]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = now();
-    while begin.elapsed() < PATIENCE {
-        if let Some(found) = look() {
-            return found;
-        }
-        pause(LOOK_EVERY);
-    }
-    panic!("waited in vain: {what}");
-}
 
 fn person(number: u64) -> String {
     format!("uid=user.{number},ou=people,{SUFFIX}")
