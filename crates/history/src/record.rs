@@ -55,8 +55,6 @@ pub struct Record {
     pub origin: Origin,
     /// What it did, in order. All of it, or nothing, is applied.
     pub changes: Vec<Change>,
-    /// What it says about the records themselves.
-    pub notices: Vec<Notice>,
 }
 
 /// A record that is about to be written, borrowed from those who decided it.
@@ -82,8 +80,6 @@ pub struct RecordDraft<'a> {
     pub origin: &'a Origin,
     /// See [`Record::changes`]. Only what was permitted becomes a record.
     pub changes: &'a [Permitted<Change>],
-    /// See [`Record::notices`].
-    pub notices: &'a [Notice],
 }
 
 /// What can be read of a record without a schema.
@@ -167,20 +163,13 @@ pub enum OpKind {
     Internal,
 }
 
-/// Something about the records themselves.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Notice {
-    /// Records of this level may follow.
-    Level(u16),
-}
-
 impl Record {
     /// Appends the record to `out`, as it was read; returns the running hash after it.
     ///
     /// # Errors
     /// When the record would be longer than [`RECORD_LENGTH_MAX_BYTES`].
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
-        let Self { lsn, prev_hash, reign, csn, origin, changes, notices } = self;
+        let Self { lsn, prev_hash, reign, csn, origin, changes } = self;
         let parts = encode::Parts {
             lsn: *lsn,
             prev_hash: *prev_hash,
@@ -188,7 +177,6 @@ impl Record {
             csn: *csn,
             origin,
             changes: changes.iter(),
-            notices,
         };
         parts.encode(out)
     }
@@ -240,7 +228,8 @@ const fn level(change: &Change) -> u16 {
         | Change::Modify(_)
         | Change::Rename(_)
         | Change::Delete(_)
-        | Change::Schema(_) => 1,
+        | Change::Schema(_)
+        | Change::Level(_) => 1,
         Change::Index(_) => 2,
         Change::Setting(_) => 3,
     }

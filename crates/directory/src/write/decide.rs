@@ -350,9 +350,13 @@ impl Attempt<'_, '_> {
             Some(Change::Add(change)) => Some(change.id),
             Some(Change::Modify(change)) => Some(change.id),
             Some(Change::Rename(change)) => Some(change.id),
-            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_)) => {
-                None
-            }
+            Some(
+                Change::Delete(_)
+                | Change::Schema(_)
+                | Change::Index(_)
+                | Change::Setting(_)
+                | Change::Level(_),
+            ) => None,
             // It is as it was.
             None => match op.target() {
                 Some((_, key)) if *key == state.subschema_key => {

@@ -12,7 +12,7 @@ use store::{Lsn, varint};
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
-    CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL, Notice,
+    CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL,
     ORIGIN_LENGTH_OFFSET, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError,
     hash, level,
 };
@@ -25,9 +25,9 @@ impl RecordDraft<'_> {
     /// # Errors
     /// When the record would be longer than [`RECORD_LENGTH_MAX_BYTES`]; `out` is as it was.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
-        let Self { lsn, prev_hash, reign, csn, origin, changes, notices } = *self;
+        let Self { lsn, prev_hash, reign, csn, origin, changes } = *self;
         let changes = changes.iter().map(Permitted::get);
-        Parts { lsn, prev_hash, reign, csn, origin, changes, notices }.encode(out)
+        Parts { lsn, prev_hash, reign, csn, origin, changes }.encode(out)
     }
 }
 
@@ -39,7 +39,6 @@ pub(super) struct Parts<'a, C> {
     pub(super) csn: Csn,
     pub(super) origin: &'a Origin,
     pub(super) changes: C,
-    pub(super) notices: &'a [Notice],
 }
 
 impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
@@ -61,10 +60,7 @@ impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
         write_origin(self.origin, out);
         let covered = out.len();
         out.extend_from_slice(&self.prev_hash.to_be_bytes());
-        count(self.notices.len() + self.changes.len(), out);
-        for notice in self.notices {
-            write_notice(*notice, out);
-        }
+        count(self.changes.len(), out);
         let mut room_bytes = DELETED_ATTRIBUTES_MAX_BYTES;
         for change in self.changes {
             write_change(change, &mut room_bytes, out);
@@ -95,16 +91,6 @@ fn write_origin(origin: &Origin, out: &mut Vec<u8>) {
     let length = (out.len() - length_at - 4) as u32;
     if let Some(place) = out.get_mut(length_at..length_at + 4) {
         place.copy_from_slice(&length.to_be_bytes());
-    }
-}
-
-fn write_notice(notice: Notice, out: &mut Vec<u8>) {
-    out.push(CHANGE_NOTICE);
-    match notice {
-        Notice::Level(level) => {
-            out.push(NOTICE_LEVEL);
-            out.extend_from_slice(&level.to_be_bytes());
-        }
     }
 }
 
@@ -156,6 +142,10 @@ fn write_change(change: &Change, room_bytes: &mut usize, out: &mut Vec<u8>) {
             out.push(CHANGE_SETTING);
             octets(name.as_bytes(), out);
             write_lines([values], out);
+        }
+        Change::Level(level) => {
+            out.extend_from_slice(&[CHANGE_NOTICE, NOTICE_LEVEL]);
+            out.extend_from_slice(&level.to_be_bytes());
         }
     }
 }

@@ -372,6 +372,9 @@ fn rows(
     Ok(rows)
 }
 
+/// What records may say stands among the settings under this name.
+pub(crate) const LEVEL: &str = "record-level";
+
 /// The longest name of a setting.
 const SETTING_NAME_MAX_BYTES: usize = 64;
 

@@ -440,6 +440,14 @@ impl<'t> View<'t> {
         }
     }
 
+    /// What records may say, as the last of them that told it has it; none before the first.
+    pub fn record_level(&self) -> Result<Option<u16>, StoreError> {
+        let values = self.setting(meta::LEVEL)?;
+        let Some(text) = values.first() else { return Ok(None) };
+        let damaged = |_| StoreError::corrupt(META, meta::LEVEL, "is no number");
+        text.parse().map(Some).map_err(damaged)
+    }
+
     /// The definitions that were added online, as lines.
     pub(crate) fn schema_definitions(&self) -> Result<Vec<String>, StoreError> {
         let prefix = meta::SCHEMA.as_bytes();

@@ -422,7 +422,6 @@ impl Pipeline {
             csn,
             origin: &request.origin(),
             changes: &outcome.changes,
-            notices: &[],
         };
         self.scratch.clear();
         let hash = draft.encode(&mut self.scratch).map_err(|error| Refusal::from(&error))?;
