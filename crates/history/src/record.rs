@@ -33,6 +33,10 @@ pub const RECORD_FORMAT: u16 = 1;
 /// record is of the lowest level that has all its changes: see [`RecordHead::level`].
 pub const RECORD_LEVEL: u16 = 3;
 
+/// What every release reads that can be a member of a cluster. The members of one whose log has no
+/// [`Change::Level`] write no more.
+pub const RECORD_LEVEL_FIRST: u16 = 3;
+
 /// The longest record, in octets.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 16 << 20;
 

@@ -76,7 +76,7 @@ fn read_head(bytes: &[u8]) -> Result<(RecordHead, Reader<'_>), RecordError> {
     }
     let level = reader.u16()?;
     if level > RECORD_LEVEL {
-        return Err(RecordError::UnknownKind { what: "record level", number: level.into() });
+        return Err(unknown_level(level));
     }
     let (lsn, reign) = (Lsn(reader.u64()?), Reign(reader.u64()?));
     let csn = Csn {
@@ -112,10 +112,17 @@ fn read_origin(reader: &mut Reader<'_>, request: [u8; 16]) -> Result<Origin, Rec
     Ok(Origin { request, who: Arc::new(who), message, op, controls })
 }
 
+fn unknown_level(level: u16) -> RecordError {
+    RecordError::UnknownKind { what: "record level", number: level.into() }
+}
+
 /// Something about the records themselves.
 fn read_notice(reader: &mut Reader<'_>) -> Result<Change, RecordError> {
     match reader.u8()? {
-        NOTICE_LEVEL => Ok(Change::Level(reader.u16()?)),
+        NOTICE_LEVEL => match reader.u16()? {
+            level if level > RECORD_LEVEL => Err(unknown_level(level)),
+            level => Ok(Change::Level(level)),
+        },
         number => Err(RecordError::UnknownKind { what: "notice kind", number: number.into() }),
     }
 }

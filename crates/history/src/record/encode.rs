@@ -20,6 +20,12 @@ use crate::Csn;
 use crate::log::Reign;
 
 impl RecordDraft<'_> {
+    /// The level that a reader of the record needs, see [`RecordHead::level`].
+    #[must_use]
+    pub fn level(&self) -> u16 {
+        needed(self.changes.iter().map(Permitted::get))
+    }
+
     /// Appends the record to `out`; returns the running hash after it.
     ///
     /// # Errors
@@ -47,8 +53,7 @@ impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
         let start = out.len();
         out.extend_from_slice(&RECORD_FORMAT.to_be_bytes());
         // Who knows less can still read what says nothing new.
-        let needed = self.changes.clone().map(level).max().unwrap_or(1);
-        out.extend_from_slice(&needed.to_be_bytes());
+        out.extend_from_slice(&needed(self.changes.clone()).to_be_bytes());
         out.extend_from_slice(&self.lsn.0.to_be_bytes());
         out.extend_from_slice(&self.reign.0.to_be_bytes());
         out.extend_from_slice(&self.csn.time.0.to_be_bytes());
@@ -72,6 +77,11 @@ impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
         }
         Ok(hash(out.get(covered..).unwrap_or_default()))
     }
+}
+
+/// The level that all of these changes need.
+fn needed<'a>(changes: impl Iterator<Item = &'a Change>) -> u16 {
+    changes.map(level).max().unwrap_or(1)
 }
 
 fn write_origin(origin: &Origin, out: &mut Vec<u8>) {

@@ -178,7 +178,7 @@ fn changes() -> impl Strategy<Value = Change> {
             .prop_map(|(added, removed)| Change::Index(IndexChange { added, removed })),
         ("[a-z-]{1,9}", lines())
             .prop_map(|(name, values)| Change::Setting(SettingChange { name, values })),
-        any::<u16>().prop_map(Change::Level),
+        (0..=RECORD_LEVEL).prop_map(Change::Level),
     ]
 }
 

@@ -442,10 +442,7 @@ impl<'t> View<'t> {
 
     /// What records may say, as the last of them that told it has it; none before the first.
     pub fn record_level(&self) -> Result<Option<u16>, StoreError> {
-        let values = self.setting(meta::LEVEL)?;
-        let Some(text) = values.first() else { return Ok(None) };
-        let damaged = |_| StoreError::corrupt(META, meta::LEVEL, "is no number");
-        text.parse().map(Some).map_err(damaged)
+        meta::record_level(&self.setting(meta::LEVEL)?)
     }
 
     /// The definitions that were added online, as lines.
