@@ -24,7 +24,6 @@ use directory::{
     LogParts, MakeLog, VerifyAsked, promote_joined, raise_record_level,
 };
 use history::log::{CommitLog, MembersError, Verification};
-use history::record::RECORD_LEVEL;
 use zeroize::Zeroizing;
 
 use self::admission::Admission;
@@ -243,10 +242,10 @@ impl Way {
         let directory = self.directory.get().and_then(Weak::upgrade);
         MemberFacts {
             release: env!("CARGO_PKG_VERSION").to_owned(),
-            record_level: RECORD_LEVEL,
             disk_free_bytes: self.disk_free_bytes.load(Ordering::Relaxed),
             certificate_ends_s: self.certificate_ends_s.load(Ordering::Relaxed),
             applied_us: directory.map_or(0, |directory| directory.store().published().time_us),
+            ..MemberFacts::default()
         }
     }
 
