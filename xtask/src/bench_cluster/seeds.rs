@@ -186,8 +186,8 @@ fn consumer(run: &mut Run<'_>) -> Result<String, String> {
     run.next += ADDED_STEP;
     let updates = UPDATES_PER_S.to_string();
     let mut text = format!(
-        "| consumer, {}/s exact searches | updates a second of the supplier | p99 · p99.9 · most ms \
-         in the consumer's access log | p99.9 ms at the client |\n|---|---:|---:|---:|\n",
+        "| consumer, {}/s exact searches | updates a second of the supplier | p99 · p99.9 · most \
+         ms in the consumer's access log | p99.9 ms at the client |\n|---|---:|---:|---:|\n",
         thousands(rate as f64)
     );
     for is_fed in [false, true] {
