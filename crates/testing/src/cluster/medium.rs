@@ -95,10 +95,16 @@ impl Media {
         let medium = self.node(which)?;
         let failed = |error| format!("node {}: what was not synced: {error}", which + 1);
         let lost = loss::lose(&medium.data, &medium.undo, loss, chance).map_err(failed)?;
-        fs::remove_dir_all(&medium.undo)
-            .and_then(|()| fs::create_dir(&medium.undo))
-            .map_err(failed)?;
+        self.settle(which)?;
         Ok(lost)
+    }
+
+    /// Has all that is on the medium of a node that does not run stay there.
+    pub(super) fn settle(&self, which: usize) -> Result<(), String> {
+        let undo = &self.node(which)?.undo;
+        fs::remove_dir_all(undo)
+            .and_then(|()| fs::create_dir(undo))
+            .map_err(|error| format!("{}: {error}", undo.display()))
     }
 
     fn node(&self, which: usize) -> Result<&Medium, String> {
