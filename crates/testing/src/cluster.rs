@@ -34,6 +34,7 @@ use std::time::Duration;
 use self::fault::Order;
 pub use self::fault::{Fault, Flip, KINDS, Kind, Members, Part, Partition, Rest, Upgrade, Victim};
 use self::load::{Account, BUSY, Fate, Gap, Load, NO_ROOM, OTHER, Shared, UNAVAILABLE};
+pub use self::medium::{Loss, Lost, Media};
 use self::nodes::{Cluster, View, Wanted};
 pub use self::report::Totals;
 use self::rounds::Programs;

@@ -39,6 +39,11 @@ impl Said {
         self.status.success()
     }
 
+    /// Whether there was nothing left to do: it was killed in the moment before it ended.
+    pub(super) fn is_done_before(&self) -> bool {
+        DONE_BEFORE.iter().any(|text| self.errors.contains(text))
+    }
+
     /// Why it failed, in one line without numbers.
     pub(super) fn reason(&self) -> String {
         let line = self.errors.lines().find_map(|line| line.strip_prefix("roster: error: "));
@@ -82,6 +87,8 @@ impl Drop for Tool {
     }
 }
 
+/// What a machine says that has joined, or rejoined, already.
+const DONE_BEFORE: [&str; 2] = ["has it joined? Start it", "has rejoined with this token already"];
 /// Where a command writes what it prints, and what it says of errors.
 const FILES: [&str; 2] = ["said.output", "said.errors"];
 
