@@ -172,10 +172,12 @@ impl Access {
             Change::Index(_) => &[Privilege::ConfigWrite],
             // All settings there are decide about access.
             Change::Setting(_) => &[Privilege::ConfigWrite, Privilege::ModifyAcl],
-            // Those are decided on by the rights on the entry.
-            Change::Add(_) | Change::Modify(_) | Change::Rename(_) | Change::Delete(_) => {
-                return Err(Denied);
-            }
+            // Those are decided on by the rights on the entry, and the last by the server alone.
+            Change::Add(_)
+            | Change::Modify(_)
+            | Change::Rename(_)
+            | Change::Delete(_)
+            | Change::Level(_) => return Err(Denied),
         };
         let is_allowed = needed.iter().all(|one| self.has(*one));
         if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }

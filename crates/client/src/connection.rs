@@ -3,9 +3,10 @@
 //! Invariant: a message id is used once; a response under another id is an error, except the notice
 //! of disconnection (RFC 4511 §4.4.1).
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::time::Duration;
 
+use environment::{Clock, SystemClock};
 use ldap::ber::{Frame, Reader, Tag, Writer, frame};
 use ldap::filter::Filter;
 use ldap::message::{
@@ -30,7 +31,7 @@ pub struct ConnectOptions {
     pub tls: TlsOptions,
     /// The longest wait for a connection.
     pub connect_timeout: Duration,
-    /// The longest wait for the next octets of an answer.
+    /// The longest wait for an answer, or for the next entry of a search.
     pub answer_timeout: Duration,
     /// The largest response that is taken.
     pub message_size_max_bytes: usize,
@@ -116,6 +117,9 @@ pub struct Page {
 pub struct Connection {
     /// `None` only while StartTLS changes it.
     stream: Option<ClientStream>,
+    clock: SystemClock,
+    /// The time-out of the socket is what was left of an answer's.
+    is_shortened: bool,
     host: String,
     options: ConnectOptions,
     incoming: Vec<u8>,
@@ -131,15 +135,28 @@ impl Connection {
         let url = LdapUrl::parse(&options.url).map_err(|error| bad(error.to_string()))?;
         let stream = ClientStream::open(&url, options.connect_timeout)?;
         stream.set_timeout(options.answer_timeout).map_err(ClientError::Lost)?;
+        let clock = SystemClock::new();
         let host = url.host.clone().unwrap_or_else(|| HOST_DEFAULT.to_owned());
         let stream = match url.scheme {
-            UrlScheme::Ldaps => stream.secure(&host, tls::config(&options.tls)?)?,
+            UrlScheme::Ldaps => {
+                let limit = (&clock as &dyn Clock, options.answer_timeout);
+                stream.secure(&host, tls::config(&options.tls)?, limit)?
+            }
             UrlScheme::Ldap | UrlScheme::Ldapi => stream,
         };
-        Ok(Self { stream: Some(stream), host, options, incoming: Vec::new(), taken: 0, next_id: 1 })
+        Ok(Self {
+            stream: Some(stream),
+            clock,
+            is_shortened: false,
+            host,
+            options,
+            incoming: Vec::new(),
+            taken: 0,
+            next_id: 1,
+        })
     }
 
-    /// Changes the longest wait for the next octets of an answer.
+    /// Changes the longest wait for an answer, or for the next entry of a search.
     pub fn set_answer_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
         let stream = self.stream.as_ref().ok_or(ClientError::Closed(None))?;
         stream.set_timeout(timeout).map_err(ClientError::Lost)?;
@@ -166,7 +183,8 @@ impl Connection {
         self.incoming.clear();
         self.taken = 0;
         let stream = self.stream.take().ok_or(ClientError::Closed(None))?;
-        self.stream = Some(stream.secure(&self.host, config)?);
+        let limit = (&self.clock as &dyn Clock, self.options.answer_timeout);
+        self.stream = Some(stream.secure(&self.host, config, limit)?);
         Ok(())
     }
 
@@ -408,11 +426,16 @@ impl Connection {
     ) -> Result<T, E> {
         let malformed = |error: &dyn std::fmt::Display| ClientError::Malformed(error.to_string());
         let size_max = self.options.message_size_max_bytes;
+        let (begin, mut reads) = (self.clock.elapsed(), 0);
         let length = loop {
             let rest = self.incoming.get(self.taken..).unwrap_or_default();
             match frame(rest, size_max).map_err(|error| malformed(&error))? {
                 Frame::Complete(length) => break length,
-                Frame::Incomplete { .. } => self.read()?,
+                Frame::Incomplete { .. } => {
+                    self.limit(begin, reads)?;
+                    self.read()?;
+                    reads += 1;
+                }
             }
         };
         let begin = self.taken;
@@ -428,6 +451,23 @@ impl Connection {
         }
     }
 
+    /// Has a read end in time: the first of an answer has all the time there is, others what is left
+    /// of it.
+    fn limit(&mut self, begin: Duration, reads: u64) -> Result<(), ClientError> {
+        let all = self.options.answer_timeout;
+        if reads == 0 && !self.is_shortened {
+            return Ok(());
+        }
+        let spent = self.clock.elapsed().saturating_sub(begin);
+        let left = all.saturating_sub(spent);
+        if left.is_zero() {
+            return Err(ClientError::TimedOut(all.as_secs()));
+        }
+        self.is_shortened = reads > 0;
+        let stream = self.stream.as_ref().ok_or(ClientError::Closed(None))?;
+        stream.set_timeout(if reads > 0 { left } else { all }).map_err(ClientError::Lost)
+    }
+
     fn read(&mut self) -> Result<(), ClientError> {
         self.incoming.drain(..self.taken);
         self.taken = 0;
@@ -436,9 +476,10 @@ impl Connection {
         }
         let mut buffer = [0; READ_BYTES];
         let stream = self.stream.as_mut().ok_or(ClientError::Closed(None))?;
-        match stream.read(&mut buffer) {
-            Ok(0) => Err(ClientError::Closed(None)),
-            Ok(read) => {
+        match stream.read_once(&mut buffer) {
+            Ok(None) => Ok(()),
+            Ok(Some(0)) => Err(ClientError::Closed(None)),
+            Ok(Some(read)) => {
                 self.incoming.extend_from_slice(buffer.get(..read).unwrap_or_default());
                 Ok(())
             }

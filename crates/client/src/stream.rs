@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use environment::Clock;
 use ldap::url::{LdapUrl, UrlScheme};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -50,16 +51,28 @@ impl ClientStream {
         Err(failed(last))
     }
 
-    /// Puts TLS over it, for this host.
-    pub(crate) fn secure(self, host: &str, config: Arc<ClientConfig>) -> Result<Self, ClientError> {
+    /// Puts TLS over it, for this host, which may take so long by this clock.
+    pub(crate) fn secure(
+        self,
+        host: &str,
+        config: Arc<ClientConfig>,
+        (clock, most): (&dyn Clock, Duration),
+    ) -> Result<Self, ClientError> {
         let failed = |error: &dyn std::fmt::Display| ClientError::Tls(error.to_string());
         let Self::Tcp(mut socket) = self else {
             return Err(failed(&"it is for TCP connections, once"));
         };
         let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;
         let mut session = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
+        let begin = clock.elapsed();
         while session.is_handshaking() {
-            session.complete_io(&mut socket).map_err(|error| failed(&error))?;
+            if clock.elapsed().saturating_sub(begin) > most {
+                return Err(failed(&format!("no handshake within {} s", most.as_secs())));
+            }
+            step(&mut session, &mut socket).map_err(|error| failed(&error))?;
+        }
+        while session.wants_write() {
+            session.write_tls(&mut socket).map_err(|error| failed(&error))?;
         }
         Ok(Self::Tls(Box::new(StreamOwned::new(session, socket))))
     }
@@ -81,10 +94,43 @@ impl ClientStream {
         }
     }
 
+    /// Reads once from the socket: how many octets came, or none if those are of TLS alone. So
+    /// whoever sends octet after octet does not keep the reader from looking at the time.
+    pub(crate) fn read_once(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let Self::Tls(tls) = self else { return self.read(buffer).map(Some) };
+        let StreamOwned { conn, sock } = &mut **tls;
+        for is_read in [false, true] {
+            if is_read {
+                step(conn, sock)?;
+            }
+            match conn.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether nobody else can listen.
     pub(crate) fn is_secure(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
+}
+
+/// One step of TLS: what it has to say, or else what the socket has now.
+fn step(session: &mut ClientConnection, socket: &mut TcpStream) -> io::Result<()> {
+    if session.wants_write() {
+        return session.write_tls(socket).map(drop);
+    }
+    if session.read_tls(socket)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let processed = session.process_new_packets();
+    processed.map(drop).map_err(|error| {
+        // Why it ends, for the other side.
+        let _ = session.write_tls(socket);
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    })
 }
 
 impl Read for ClientStream {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use environment::Clock;
 use history::log::{StateMachine, Verification};
+use history::record::{RECORD_LEVEL, RECORD_LEVEL_FIRST};
 use journal::Journal;
 use store::Lsn;
 use tokio::runtime::Handle;
@@ -86,6 +87,8 @@ pub struct ServiceParts {
 pub struct MemberFacts {
     /// Which release it runs; the others are told 64 bytes of it at the most.
     pub release: String,
+    /// Change records up to this level it can read.
+    pub record_level: u16,
     /// What its disk has left, in bytes.
     pub disk_free_bytes: u64,
     /// When its certificate ends, in seconds since 1970.
@@ -197,7 +200,7 @@ impl Service {
             runtime: runtime.clone(),
         });
         let watcher = Watcher {
-            own: Versions { id, asks: asks_version },
+            own: Versions { id, asks: asks_version, level: RECORD_LEVEL },
             log: log.0.clone(),
             peers: peers.clone(),
             credentials: credentials.clone(),
@@ -496,17 +499,21 @@ impl MemberFacts {
         for number in [self.disk_free_bytes, self.certificate_ends_s, self.applied_us] {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        out.extend_from_slice(&self.record_level.to_le_bytes());
     }
 
+    /// Earlier releases do not say which records they read: as few as any.
     fn decode(octets: &[u8]) -> Option<Self> {
         let (length, rest) = octets.split_first()?;
         let length = usize::from(*length);
         let (release, rest) = rest.split_at_checked(length)?;
         let release = std::str::from_utf8(release).ok().filter(|_| length <= RELEASE_MAX_BYTES)?;
-        let (numbers, _) = first_numbers(rest, 3)?;
+        let (numbers, rest) = first_numbers(rest, 3)?;
         let [disk_free_bytes, certificate_ends_s, applied_us] = numbers[..] else { return None };
         let release = release.to_owned();
-        Some(Self { release, disk_free_bytes, certificate_ends_s, applied_us })
+        let level = rest.first_chunk().map(|octets| u16::from_le_bytes(*octets));
+        let record_level = level.unwrap_or(RECORD_LEVEL_FIRST);
+        Some(Self { release, record_level, disk_free_bytes, certificate_ends_s, applied_us })
     }
 }
 
@@ -619,6 +626,7 @@ mod tests {
             copy: Some((4, 5)),
             facts: Some(MemberFacts {
                 release: "1.2".to_owned(),
+                record_level: 7,
                 disk_free_bytes: 8,
                 certificate_ends_s: 9,
                 applied_us: 10,
@@ -627,6 +635,11 @@ mod tests {
         let mut octets = report.encode();
         let decode = MemberReport::decode;
         assert_eq!(decode(&octets).as_ref(), Some(&report));
+        // A release that does not say which records it reads reads as few as any.
+        let facts = MemberFacts { record_level: 3, ..report.facts.clone().unwrap() };
+        let first = MemberReport { facts: Some(facts), ..report.clone() };
+        assert_eq!(decode(&octets[..octets.len() - 2]).as_ref(), Some(&first));
+        octets.truncate(octets.len() - 2);
         // What is said of itself is said as a whole.
         let report = MemberReport { facts: None, ..report };
         assert_eq!(decode(&octets[..octets.len() - 1]).as_ref(), Some(&report));

@@ -16,6 +16,8 @@ pub(crate) struct Versions {
     pub(crate) id: u64,
     /// The form in which updates are handed on.
     pub(crate) asks: u16,
+    /// Up to which level change records can be read.
+    pub(crate) level: u16,
 }
 
 /// What others were found to speak, by their numbers.
@@ -24,6 +26,8 @@ pub(crate) struct Heard {
     pub(crate) protocols: BTreeMap<u64, u16>,
     /// The form in which updates are handed on.
     pub(crate) asks: BTreeMap<u64, u16>,
+    /// Up to which level they can read change records.
+    pub(crate) levels: BTreeMap<u64, u16>,
 }
 
 impl Versions {
@@ -39,11 +43,19 @@ impl Versions {
             version: self.asks,
             follows: "updates that one would hand to the other are refused",
         };
-        let protocols = heard.protocols.iter();
-        let protocols =
-            protocols.filter_map(|(id, theirs)| protocol.against(self.id, *id, *theirs));
-        let all = heard.asks.iter().filter_map(|(id, theirs)| asks.against(self.id, *id, *theirs));
-        protocols.chain(all).collect()
+        let level = Spoken {
+            what: "change records",
+            version: self.level,
+            follows: "no change is made that takes records which only one of them can read",
+        };
+        let all = [(protocol, &heard.protocols), (asks, &heard.asks), (level, &heard.levels)];
+        let against = |(spoken, others): &(Spoken, &BTreeMap<u64, u16>)| {
+            let others = others.iter();
+            others
+                .filter_map(|(id, theirs)| spoken.against(self.id, *id, *theirs))
+                .collect::<Vec<_>>()
+        };
+        all.iter().flat_map(against).collect()
     }
 }
 
@@ -83,8 +95,12 @@ mod tests {
 
     #[test]
     fn whoever_speaks_the_older_version_is_to_be_upgraded() {
-        let own = Versions { id: 2, asks: 3 };
-        let heard = Heard { protocols: [(1, PROTOCOL + 1)].into(), asks: [(3, 1), (4, 3)].into() };
+        let own = Versions { id: 2, asks: 3, level: 4 };
+        let heard = Heard {
+            protocols: [(1, PROTOCOL + 1)].into(),
+            asks: [(3, 1), (4, 3)].into(),
+            levels: [(3, 3), (4, 4)].into(),
+        };
         assert_eq!(
             own.differing(&heard),
             [
@@ -93,6 +109,8 @@ mod tests {
                 "member 3 speaks version 1 of the form in which updates are handed on, and member \
                  2 version 3: updates that one would hand to the other are refused; upgrade \
                  member 3",
+                "member 3 speaks version 3 of change records, and member 2 version 4: no change is \
+                 made that takes records which only one of them can read; upgrade member 3",
             ]
         );
     }

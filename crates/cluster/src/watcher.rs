@@ -106,8 +106,12 @@ impl Watcher {
     /// Who speaks other versions; the log is told what is new since `before`.
     fn versions(&self, others: &[(u64, MemberReport, i64)], before: &[String]) -> Vec<String> {
         let asks = others.iter().map(|(id, report, _)| (*id, report.asks_version)).collect();
+        let level = |(id, report, _): &(u64, MemberReport, i64)| {
+            Some((*id, report.facts.as_ref()?.record_level))
+        };
+        let levels = others.iter().filter_map(level).collect();
         let protocols = self.peers.other_protocols();
-        let now = self.own.differing(&Heard { protocols, asks });
+        let now = self.own.differing(&Heard { protocols, asks, levels });
         versions::tell(before, &now);
         now
     }

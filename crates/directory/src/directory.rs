@@ -64,6 +64,8 @@ pub struct Directory {
     pub(crate) position_key: PositionKey,
     /// Reads that must be fresh; none in a server that is alone.
     pub(crate) fresh_reads: Option<FreshReads>,
+    /// See [`DirectoryOptions::record_level_first`].
+    pub(crate) record_level_first: u16,
     pub(crate) offers_tls: bool,
     pub(crate) quarantine: Arc<Quarantine>,
 }

@@ -46,6 +46,7 @@ pub use config::monitor_sources::{
     FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller, Verifier, VerifyAsked,
 };
 pub use config::promotion::promote_joined;
+pub use config::record_level::raise_record_level;
 pub use config::verify::{
     OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
 };

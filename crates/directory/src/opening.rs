@@ -203,6 +203,7 @@ impl Directory {
             cookie_key: CookieKey::new(&mut *(options.chance)()),
             position_key,
             fresh_reads,
+            record_level_first: options.record_level_first,
             offers_tls: options.offers_tls,
             quarantine,
         });

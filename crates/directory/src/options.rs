@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use auth::password::PasswordStorage;
 use environment::{Clock, MakeChance, os_chance};
 use history::log::{CommitLog, StateMachine};
+use history::record::RECORD_LEVEL_FIRST;
 use journal::{Disk, Journal, JournalOptions};
 use store::{FlushOptions, StoreOptions};
 
@@ -66,6 +67,9 @@ pub struct DirectoryOptions {
     /// How fresh reads are in naming contexts, or parts of them, where their requests do not say;
     /// of no account where the log is that of one server.
     pub read_levels: Vec<(String, DefaultReadLevel)>,
+    /// What the records of a cluster may say whose log does not say it: what all releases read that
+    /// can be its members.
+    pub record_level_first: u16,
     /// Whether clients are told by a referral who decides, instead of handing on what they ask for.
     pub refers_writes: bool,
     /// Where salts, keys and identifiers come from.
@@ -142,6 +146,7 @@ impl DirectoryOptions {
             forwarder: None,
             member: 0,
             read_levels: Vec::new(),
+            record_level_first: RECORD_LEVEL_FIRST,
             refers_writes: false,
             chance: os_chance,
             log: None,

@@ -33,6 +33,10 @@ pub const RECORD_FORMAT: u16 = 1;
 /// record is of the lowest level that has all its changes: see [`RecordHead::level`].
 pub const RECORD_LEVEL: u16 = 3;
 
+/// What every release reads that can be a member of a cluster. The members of one whose log has no
+/// [`Change::Level`] write no more.
+pub const RECORD_LEVEL_FIRST: u16 = 3;
+
 /// The longest record, in octets.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 16 << 20;
 
@@ -55,8 +59,6 @@ pub struct Record {
     pub origin: Origin,
     /// What it did, in order. All of it, or nothing, is applied.
     pub changes: Vec<Change>,
-    /// What it says about the records themselves.
-    pub notices: Vec<Notice>,
 }
 
 /// A record that is about to be written, borrowed from those who decided it.
@@ -82,8 +84,6 @@ pub struct RecordDraft<'a> {
     pub origin: &'a Origin,
     /// See [`Record::changes`]. Only what was permitted becomes a record.
     pub changes: &'a [Permitted<Change>],
-    /// See [`Record::notices`].
-    pub notices: &'a [Notice],
 }
 
 /// What can be read of a record without a schema.
@@ -167,20 +167,13 @@ pub enum OpKind {
     Internal,
 }
 
-/// Something about the records themselves.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Notice {
-    /// Records of this level may follow.
-    Level(u16),
-}
-
 impl Record {
     /// Appends the record to `out`, as it was read; returns the running hash after it.
     ///
     /// # Errors
     /// When the record would be longer than [`RECORD_LENGTH_MAX_BYTES`].
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
-        let Self { lsn, prev_hash, reign, csn, origin, changes, notices } = self;
+        let Self { lsn, prev_hash, reign, csn, origin, changes } = self;
         let parts = encode::Parts {
             lsn: *lsn,
             prev_hash: *prev_hash,
@@ -188,7 +181,6 @@ impl Record {
             csn: *csn,
             origin,
             changes: changes.iter(),
-            notices,
         };
         parts.encode(out)
     }
@@ -240,7 +232,8 @@ const fn level(change: &Change) -> u16 {
         | Change::Modify(_)
         | Change::Rename(_)
         | Change::Delete(_)
-        | Change::Schema(_) => 1,
+        | Change::Schema(_)
+        | Change::Level(_) => 1,
         Change::Index(_) => 2,
         Change::Setting(_) => 3,
     }

@@ -26,7 +26,7 @@ use store::{LogPosition, Mark, Store};
 
 use crate::data_directory::JOURNAL_DIRECTORY;
 use crate::log::{ApplyError, is_record};
-use crate::record::RecordHead;
+use crate::record::{RECORD_LEVEL, RECORD_LEVEL_FIRST, RecordHead};
 use common::is_of_several;
 use replay::{Outcome, Replay};
 
@@ -63,6 +63,7 @@ pub fn open(
     options: JournalOptions,
     after: AfterBatch<'_>,
 ) -> Result<(Journal, Recovered), HistoryError> {
+    refuse_newer(store.base_record_level()?)?;
     let base = store.base();
     let next = base.lsn.0 + 1;
     let (journal, report) = match Journal::open(Arc::clone(&disk), options.clone()) {
@@ -121,6 +122,7 @@ pub fn open_unapplied(
     disk: Arc<dyn Disk>,
     options: JournalOptions,
 ) -> Result<Journal, HistoryError> {
+    refuse_newer(store.base_record_level()?)?;
     let base = store.base();
     match Journal::open(Arc::clone(&disk), options.clone()) {
         Ok((journal, report)) if is_of_several(store, &journal)? => {
@@ -294,6 +296,22 @@ fn not_applied(index: u64, error: &ApplyError) -> HistoryError {
     let reason = format!("entry {index} of the journal: {error}");
     HistoryError::Mismatch { reason, advice: ADVICE_DAMAGED }
 }
+
+/// Refuses data of a cluster whose records may say what this release does not read: it could be left
+/// behind by any of them.
+fn refuse_newer(level: Option<u16>) -> Result<(), HistoryError> {
+    let level = level.unwrap_or(RECORD_LEVEL_FIRST);
+    if level <= RECORD_LEVEL {
+        return Ok(());
+    }
+    let reason = format!(
+        "the data are of a cluster with change records of level {level}, and this release reads \
+         those up to {RECORD_LEVEL}"
+    );
+    Err(HistoryError::Mismatch { reason, advice: ADVICE_NEWER })
+}
+
+const ADVICE_NEWER: &str = "install the release that the other members run";
 
 const ADVICE_FOREIGN: &str = "put back the journal and the data that belong together, or restore \
                               both from a backup; 'roster check --accept-loss' continues with \

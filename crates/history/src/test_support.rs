@@ -209,7 +209,6 @@ impl History {
             csn: Csn::at(Timestamp(1_000_000 * self.decided)),
             origin: Origin::of_server(request),
             changes,
-            notices: Vec::new(),
         })
     }
 

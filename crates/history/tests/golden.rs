@@ -16,9 +16,7 @@ use std::sync::Arc;
 use environment::Timestamp;
 use history::Csn;
 use history::log::Reign;
-use history::record::{
-    Notice, OpKind, Origin, RECORD_FORMAT, RECORD_LEVEL, Record, RecordHead, Who,
-};
+use history::record::{OpKind, Origin, RECORD_FORMAT, RECORD_LEVEL, Record, RecordHead, Who};
 use ldap::dn::Dn;
 use offline::{ExportOptions, export};
 use schema::{
@@ -177,7 +175,6 @@ fn written(operations: Vec<(OpKind, Vec<Change>)>) -> Vec<u8> {
                 controls: controls(number),
             },
             changes,
-            notices: if number == 5 { vec![Notice::Level(1)] } else { Vec::new() },
         };
         let mut bytes = Vec::new();
         prev_hash = record.encode(&mut bytes).unwrap();
@@ -230,16 +227,19 @@ fn corpus_changes() -> Vec<(OpKind, Vec<Change>)> {
         (OpKind::Add, vec![add(4, 2, mary, &["objectClass: person", "cn: M", "sn: x"])]),
         (
             OpKind::Modify,
-            vec![modify(
-                3,
-                anna,
-                &[
-                    ("mail", &["anna@example.com"], &["a@example.com", "b@example.com"]),
-                    ("description", &[], &["", "two  spaces", "\u{0}\u{1f600}"]),
-                    ("jpegPhoto", &["\u{1}\u{2}"], &[]),
-                    ("cn;lang-de;x-test", &[], &["Änna"]),
-                ],
-            )],
+            vec![
+                Change::Level(1),
+                modify(
+                    3,
+                    anna,
+                    &[
+                        ("mail", &["anna@example.com"], &["a@example.com", "b@example.com"]),
+                        ("description", &[], &["", "two  spaces", "\u{0}\u{1f600}"]),
+                        ("jpegPhoto", &["\u{1}\u{2}"], &[]),
+                        ("cn;lang-de;x-test", &[], &["Änna"]),
+                    ],
+                ),
+            ],
         ),
         (
             OpKind::Modify,

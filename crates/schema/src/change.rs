@@ -37,6 +37,8 @@ pub enum Change {
     Index(IndexChange),
     /// Another value of a setting.
     Setting(SettingChange),
+    /// Records of this level may follow: whoever reads less stops at them.
+    Level(u16),
 }
 
 /// Adds an entry.

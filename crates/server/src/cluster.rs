@@ -21,9 +21,10 @@ use directory::forward::answer::ForwardedAnswer;
 use directory::forward::{ForwardError, Forwarder, ForwarderDone, PROTOCOL_VERSION};
 use directory::{
     CHANGE_WAIT_MAX, ClusterState, ClusterTeller, Directory, DirectoryError, DirectoryOptions,
-    LogParts, MakeLog, VerifyAsked, promote_joined,
+    LogParts, MakeLog, VerifyAsked, promote_joined, raise_record_level,
 };
 use history::log::{CommitLog, MembersError, Verification};
+use history::record::RECORD_LEVEL;
 use zeroize::Zeroizing;
 
 use self::admission::Admission;
@@ -152,6 +153,10 @@ impl ClusterMember {
                     tracing::info!(reason, "a machine that joined is no voter yet");
                 }
                 told = outcome;
+                // It is tried again: nobody waits for it.
+                if let Err(reason) = raise_record_level(&mut directory.worker()) {
+                    tracing::debug!(reason, "the level of records is as it was");
+                }
             }
         };
         if let Err(error) = thread::Builder::new().name("cluster".to_owned()).spawn(look) {
@@ -238,6 +243,7 @@ impl Way {
         let directory = self.directory.get().and_then(Weak::upgrade);
         MemberFacts {
             release: env!("CARGO_PKG_VERSION").to_owned(),
+            record_level: RECORD_LEVEL,
             disk_free_bytes: self.disk_free_bytes.load(Ordering::Relaxed),
             certificate_ends_s: self.certificate_ends_s.load(Ordering::Relaxed),
             applied_us: directory.map_or(0, |directory| directory.store().published().time_us),

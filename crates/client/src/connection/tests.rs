@@ -1,5 +1,6 @@
 //! A connection against servers that answer what a test wants.
 
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::thread;
 
@@ -109,6 +110,28 @@ fn what_is_no_answer_is_an_error() {
 fn who_does_not_answer_in_time_is_not_waited_for() {
     let error = search_within(Duration::from_millis(50), Vec::new(), false).unwrap_err();
     assert!(error.to_string().contains("did not answer within 0 s"), "{error}");
+}
+
+/// A wait for each octet alone held a command for ever.
+#[test]
+fn who_sends_octet_after_octet_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ldap://{}", listener.local_addr().unwrap());
+    let server = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        // A message of 4,096 octets begins.
+        let mut next: &[u8] = &[0x30, 0x84, 0, 0, 0x10, 0];
+        while socket.write_all(next).is_ok() {
+            next = &[2];
+            thread::park_timeout(Duration::from_millis(20));
+        }
+    });
+    let filter = Filter::parse("(cn=*)").unwrap();
+    let mut connection = open(&url, Duration::from_millis(200));
+    let error = connection.search(&SearchFor::below("o=x", filter)).unwrap_err();
+    assert!(matches!(error, ClientError::TimedOut(_)), "{error}");
+    drop(connection);
+    server.join().unwrap();
 }
 
 #[test]

@@ -84,7 +84,6 @@ pub(super) fn decide(batch: &mut Batch<'_>, request: &Request, desk: Desk) -> De
         csn: Csn::at(Timestamp(time_us)),
         origin: Origin::of_server(number),
         changes,
-        notices: Vec::new(),
     };
     let mut bytes = Vec::new();
     let hash = record.encode(&mut bytes).unwrap();

@@ -159,7 +159,11 @@ fn touched(set: &AciSet, change: &Change, view: &View<'_>) -> Result<Option<Hold
         Change::Setting(setting) if setting.name == GLOBAL_ACI => {
             Some(vec![(DnKey::root(), global(view, schema)?)])
         }
-        Change::Modify(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_) => None,
+        Change::Modify(_)
+        | Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Level(_) => None,
     })
 }
 

@@ -141,6 +141,7 @@ fn member(source: &BranchSource<'_>, state: ClusterMemberState) -> Entry {
         .values("roster-cluster-lag-us", known(state.lag_us))
         .values("roster-cluster-heard-us", known(state.heard_age_us))
         .values("roster-cluster-release", state.release)
+        .values("roster-cluster-record-level", known(state.record_level.map(u64::from)))
         .values("roster-cluster-disk-free-bytes", known(state.disk_free_bytes))
         .values(
             "roster-cluster-certificate-days",

@@ -245,6 +245,8 @@ pub struct ClusterMemberState {
     pub heard_age_us: Option<u64>,
     /// Which release it runs; none while it does not say.
     pub release: Option<String>,
+    /// Change records up to this level it can read; none while it does not say.
+    pub record_level: Option<u16>,
     /// What its disk has left, in bytes.
     pub disk_free_bytes: Option<u64>,
     /// Whole days until its certificate ends; negative when it has.

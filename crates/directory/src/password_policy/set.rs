@@ -413,7 +413,7 @@ fn touched(
                 all
             })
         }
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => None,
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => None,
     })
 }
 

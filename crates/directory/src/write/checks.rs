@@ -220,7 +220,7 @@ fn new_rdn(change: &Change) -> Option<&Rdn> {
         Change::Add(add) => add.entry.name().rdns().first(),
         Change::Rename(rename) => Some(&rename.new_rdn),
         Change::Modify(_) | Change::Delete(_) => None,
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => None,
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => None,
     }
 }
 
@@ -229,7 +229,7 @@ fn deltas(change: &Change) -> &[AttributeDelta] {
         Change::Modify(modify) => &modify.deltas,
         Change::Rename(rename) => &rename.deltas,
         Change::Add(_) | Change::Delete(_) => &[],
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => &[],
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => &[],
     }
 }
 
@@ -289,7 +289,7 @@ fn may_change_policies(decide: &Decide<'_>, checked: &Checked<'_>, change: &Chan
             policies.holds_within(checked.key) || set::is_policy(checked.after, schema)
         }
         Change::Delete(_) => policies.holds(checked.key),
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => false,
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => false,
     };
     !is_about_one
 }

@@ -18,7 +18,7 @@ use store::{Batch, Mark, Resolved, StoreError};
 use crate::access::acis;
 use crate::access::guard::{self, Viewer, guarded_by};
 use crate::bind::recheck;
-use crate::config::{index_config, setting_config};
+use crate::config::{index_config, record_level, setting_config};
 use crate::directory::{Directory, State};
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
@@ -327,6 +327,7 @@ impl Attempt<'_, '_> {
                 WriteOp::StateChange(op) => (account_state::decide(&mut decide, op)?, true),
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
                 WriteOp::SettingConfig(op) => (setting_config::decide(&decide, op)?, true),
+                WriteOp::Level(level) => (record_level::decide(&decide, *level)?, true),
                 // The updates of a transaction are decided on one by one.
                 WriteOp::Transaction(_) => (Decision::default(), true),
             };
@@ -350,9 +351,13 @@ impl Attempt<'_, '_> {
             Some(Change::Add(change)) => Some(change.id),
             Some(Change::Modify(change)) => Some(change.id),
             Some(Change::Rename(change)) => Some(change.id),
-            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_)) => {
-                None
-            }
+            Some(
+                Change::Delete(_)
+                | Change::Schema(_)
+                | Change::Index(_)
+                | Change::Setting(_)
+                | Change::Level(_),
+            ) => None,
             // It is as it was.
             None => match op.target() {
                 Some((_, key)) if *key == state.subschema_key => {

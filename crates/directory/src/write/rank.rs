@@ -82,7 +82,8 @@ pub(crate) fn check_change(decide: &Decide<'_>, change: &Change) -> Result<(), R
         | Change::Delete(_)
         | Change::Schema(_)
         | Change::Index(_)
-        | Change::Setting(_) => Ok(()),
+        | Change::Setting(_)
+        | Change::Level(_) => Ok(()),
     }
 }
 

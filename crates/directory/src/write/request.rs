@@ -66,7 +66,9 @@ impl WriteRequest {
             WriteOp::Modify(_) => (OpKind::Modify, None),
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
-            WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => (OpKind::Internal, None),
+            WriteOp::Rehash(_) | WriteOp::AccountEvents(_) | WriteOp::Level(_) => {
+                (OpKind::Internal, None)
+            }
             WriteOp::StateChange(_) => (OpKind::Modify, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
             WriteOp::SettingConfig(_) => (OpKind::Modify, None),
@@ -96,6 +98,8 @@ pub(crate) enum WriteOp {
     StateChange(StateChange),
     IndexConfig(IndexConfig),
     SettingConfig(SettingConfig),
+    /// What records may say from now on.
+    Level(u16),
     Transaction(Transaction),
 }
 
@@ -114,6 +118,7 @@ impl WriteOp {
             | Self::AccountEvents(_)
             | Self::IndexConfig(_)
             | Self::SettingConfig(_)
+            | Self::Level(_)
             | Self::Transaction(_) => return None,
         })
     }
@@ -132,6 +137,7 @@ impl WriteOp {
             | Self::StateChange(_)
             | Self::IndexConfig(_)
             | Self::SettingConfig(_)
+            | Self::Level(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -160,6 +166,7 @@ impl WriteOp {
             | Self::ModifyDn(_)
             | Self::IndexConfig(_)
             | Self::SettingConfig(_)
+            | Self::Level(_)
             | Self::Rehash(_)
             | Self::AccountEvents(_)
             | Self::StateChange(_)

@@ -37,6 +37,7 @@ mod powers;
 mod read_entry;
 mod read_levels;
 mod readers;
+mod record_level;
 mod referrals;
 mod rules_within;
 mod schema_online;

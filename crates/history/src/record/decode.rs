@@ -17,7 +17,7 @@ use store::{Lsn, varint};
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
-    CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, Notice, OpKind, Origin, RECORD_FORMAT,
+    CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, OpKind, Origin, RECORD_FORMAT,
     RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
 };
 use crate::Csn;
@@ -39,13 +39,10 @@ impl Record {
             csn: head.csn,
             origin,
             changes: Vec::new(),
-            notices: Vec::new(),
         };
         for _ in 0..reader.count(CHANGE_LENGTH_MIN_BYTES)? {
-            match reader.u8()? {
-                CHANGE_NOTICE => record.notices.push(read_notice(&mut reader)?),
-                kind => record.changes.push(read_change(kind, &mut reader, schema)?),
-            }
+            let kind = reader.u8()?;
+            record.changes.push(read_change(kind, &mut reader, schema)?);
         }
         if reader.rest.is_empty() { Ok(record) } else { Err(reader.error("more than a record")) }
     }
@@ -79,7 +76,7 @@ fn read_head(bytes: &[u8]) -> Result<(RecordHead, Reader<'_>), RecordError> {
     }
     let level = reader.u16()?;
     if level > RECORD_LEVEL {
-        return Err(RecordError::UnknownKind { what: "record level", number: level.into() });
+        return Err(unknown_level(level));
     }
     let (lsn, reign) = (Lsn(reader.u64()?), Reign(reader.u64()?));
     let csn = Csn {
@@ -115,9 +112,17 @@ fn read_origin(reader: &mut Reader<'_>, request: [u8; 16]) -> Result<Origin, Rec
     Ok(Origin { request, who: Arc::new(who), message, op, controls })
 }
 
-fn read_notice(reader: &mut Reader<'_>) -> Result<Notice, RecordError> {
+fn unknown_level(level: u16) -> RecordError {
+    RecordError::UnknownKind { what: "record level", number: level.into() }
+}
+
+/// Something about the records themselves.
+fn read_notice(reader: &mut Reader<'_>) -> Result<Change, RecordError> {
     match reader.u8()? {
-        NOTICE_LEVEL => Ok(Notice::Level(reader.u16()?)),
+        NOTICE_LEVEL => match reader.u16()? {
+            level if level > RECORD_LEVEL => Err(unknown_level(level)),
+            level => Ok(Change::Level(level)),
+        },
         number => Err(RecordError::UnknownKind { what: "notice kind", number: number.into() }),
     }
 }
@@ -164,6 +169,7 @@ fn read_change(kind: u8, reader: &mut Reader<'_>, schema: &Schema) -> Result<Cha
             let (name, values) = (reader.text()?.to_owned(), read_lines(reader)?);
             Ok(Change::Setting(SettingChange { name, values }))
         }
+        CHANGE_NOTICE => read_notice(reader),
         number => Err(RecordError::UnknownKind { what: "change kind", number: number.into() }),
     }
 }

@@ -12,7 +12,7 @@ use store::{Lsn, varint};
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
-    CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL, Notice,
+    CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL,
     ORIGIN_LENGTH_OFFSET, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError,
     hash, level,
 };
@@ -20,14 +20,20 @@ use crate::Csn;
 use crate::log::Reign;
 
 impl RecordDraft<'_> {
+    /// The level that a reader of the record needs, see [`RecordHead::level`].
+    #[must_use]
+    pub fn level(&self) -> u16 {
+        needed(self.changes.iter().map(Permitted::get))
+    }
+
     /// Appends the record to `out`; returns the running hash after it.
     ///
     /// # Errors
     /// When the record would be longer than [`RECORD_LENGTH_MAX_BYTES`]; `out` is as it was.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
-        let Self { lsn, prev_hash, reign, csn, origin, changes, notices } = *self;
+        let Self { lsn, prev_hash, reign, csn, origin, changes } = *self;
         let changes = changes.iter().map(Permitted::get);
-        Parts { lsn, prev_hash, reign, csn, origin, changes, notices }.encode(out)
+        Parts { lsn, prev_hash, reign, csn, origin, changes }.encode(out)
     }
 }
 
@@ -39,7 +45,6 @@ pub(super) struct Parts<'a, C> {
     pub(super) csn: Csn,
     pub(super) origin: &'a Origin,
     pub(super) changes: C,
-    pub(super) notices: &'a [Notice],
 }
 
 impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
@@ -48,8 +53,7 @@ impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
         let start = out.len();
         out.extend_from_slice(&RECORD_FORMAT.to_be_bytes());
         // Who knows less can still read what says nothing new.
-        let needed = self.changes.clone().map(level).max().unwrap_or(1);
-        out.extend_from_slice(&needed.to_be_bytes());
+        out.extend_from_slice(&needed(self.changes.clone()).to_be_bytes());
         out.extend_from_slice(&self.lsn.0.to_be_bytes());
         out.extend_from_slice(&self.reign.0.to_be_bytes());
         out.extend_from_slice(&self.csn.time.0.to_be_bytes());
@@ -61,10 +65,7 @@ impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
         write_origin(self.origin, out);
         let covered = out.len();
         out.extend_from_slice(&self.prev_hash.to_be_bytes());
-        count(self.notices.len() + self.changes.len(), out);
-        for notice in self.notices {
-            write_notice(*notice, out);
-        }
+        count(self.changes.len(), out);
         let mut room_bytes = DELETED_ATTRIBUTES_MAX_BYTES;
         for change in self.changes {
             write_change(change, &mut room_bytes, out);
@@ -76,6 +77,11 @@ impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
         }
         Ok(hash(out.get(covered..).unwrap_or_default()))
     }
+}
+
+/// The level that all of these changes need.
+fn needed<'a>(changes: impl Iterator<Item = &'a Change>) -> u16 {
+    changes.map(level).max().unwrap_or(1)
 }
 
 fn write_origin(origin: &Origin, out: &mut Vec<u8>) {
@@ -95,16 +101,6 @@ fn write_origin(origin: &Origin, out: &mut Vec<u8>) {
     let length = (out.len() - length_at - 4) as u32;
     if let Some(place) = out.get_mut(length_at..length_at + 4) {
         place.copy_from_slice(&length.to_be_bytes());
-    }
-}
-
-fn write_notice(notice: Notice, out: &mut Vec<u8>) {
-    out.push(CHANGE_NOTICE);
-    match notice {
-        Notice::Level(level) => {
-            out.push(NOTICE_LEVEL);
-            out.extend_from_slice(&level.to_be_bytes());
-        }
     }
 }
 
@@ -156,6 +152,10 @@ fn write_change(change: &Change, room_bytes: &mut usize, out: &mut Vec<u8>) {
             out.push(CHANGE_SETTING);
             octets(name.as_bytes(), out);
             write_lines([values], out);
+        }
+        Change::Level(level) => {
+            out.extend_from_slice(&[CHANGE_NOTICE, NOTICE_LEVEL]);
+            out.extend_from_slice(&level.to_be_bytes());
         }
     }
 }

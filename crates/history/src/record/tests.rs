@@ -41,7 +41,6 @@ fn record(changes: Vec<Change>) -> Record {
         csn: Csn::at(Timestamp(1_735_689_599_000_042)),
         origin: origin(),
         changes,
-        notices: Vec::new(),
     }
 }
 
@@ -179,6 +178,7 @@ fn changes() -> impl Strategy<Value = Change> {
             .prop_map(|(added, removed)| Change::Index(IndexChange { added, removed })),
         ("[a-z-]{1,9}", lines())
             .prop_map(|(name, values)| Change::Setting(SettingChange { name, values })),
+        (0..=RECORD_LEVEL).prop_map(Change::Level),
     ]
 }
 
@@ -196,17 +196,11 @@ fn records() -> impl Strategy<Value = Record> {
             let who = Arc::new(Who { dn, authz, address, mechanism, session });
             Origin { request: *b"0123456789abcdef", who, message, op, controls }
         });
-    let notices = prop::collection::vec(any::<u16>().prop_map(Notice::Level), 0..2);
-    (numbers, origin, prop::collection::vec(changes(), 0..4), notices).prop_map(
-        |(
-            (lsn, prev_hash, reign, time, count, replica, modification),
-            origin,
-            changes,
-            notices,
-        )| {
+    (numbers, origin, prop::collection::vec(changes(), 0..4)).prop_map(
+        |((lsn, prev_hash, reign, time, count, replica, modification), origin, changes)| {
             let csn = Csn { time: Timestamp(time), count, replica, modification };
             let (lsn, reign) = (Lsn(lsn), Reign(reign));
-            Record { lsn, prev_hash, reign, csn, origin, changes, notices }
+            Record { lsn, prev_hash, reign, csn, origin, changes }
         },
     )
 }
@@ -360,7 +354,6 @@ fn encoding_costs() {
             csn: Csn::at(Timestamp(round as u64)),
             origin: &origin,
             changes: &changes[round % 64..=round % 64],
-            notices: &[],
         };
         out.clear();
         prev_hash = draft.encode(&mut out).unwrap();

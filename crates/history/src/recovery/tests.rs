@@ -8,7 +8,7 @@ use journal::simulated::SimDisk;
 use journal::{Appended, Durability, JournalPosition};
 use ldap::dn::Dn;
 use proptest::prelude::*;
-use schema::{EntryId, EntryRead as _, Schema};
+use schema::{Change, EntryId, EntryRead as _, Schema};
 use store::{Applied, IndexConfig, Lsn, StoreOptions};
 use tempfile::TempDir;
 
@@ -388,6 +388,27 @@ fn a_record_of_a_newer_release_ends_recovery() {
     assert!(refusal.contains("entry 6 of the journal"), "{refusal}");
     assert!(refusal.contains("record format 9 is not known to this release"), "{refusal}");
     assert!(fixture.findings()[0].contains("record format 9"));
+}
+
+#[test]
+fn data_with_records_of_a_later_level_are_not_opened() {
+    let fixture = Fixture::new(1);
+    let apply = |level: u16| {
+        let store = fixture.store();
+        let mut batch = store.begin().unwrap();
+        batch.apply(&Change::Level(level)).unwrap();
+        batch.commit().unwrap();
+        store.flush().unwrap();
+    };
+    apply(RECORD_LEVEL);
+    assert!(fixture.open(&fixture.store()).is_ok());
+    apply(RECORD_LEVEL + 1);
+    let refusal = fixture.refusal();
+    assert!(refusal.contains("install the release that the other members run"), "{refusal}");
+    let store = fixture.store();
+    let disk = Arc::new(fixture.disk.clone());
+    let refused = open_unapplied(&store, disk, Fixture::options(&store)).unwrap_err();
+    assert_eq!(refused.to_string(), refusal);
 }
 
 #[test]

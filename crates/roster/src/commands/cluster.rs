@@ -342,6 +342,8 @@ const SECOND_LOOK_AFTER: Duration = Duration::from_millis(1_500);
 const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -197,6 +197,7 @@ fn members(
             lag_us: report.zip(leader.as_ref()).and_then(|(report, leader)| lag_us(report, leader)),
             heard_age_us: ages.get(&member.id).map(|age| micros(*age)),
             release: facts.map(|facts| facts.release.clone()),
+            record_level: facts.map(|facts| facts.record_level),
             disk_free_bytes: facts.map(|facts| facts.disk_free_bytes),
             certificate_days: facts.map(|facts| days_until(facts.certificate_ends_s, now)),
             has_failed: report.is_some_and(|report| report.is_failed),
@@ -328,7 +329,13 @@ mod tests {
         // What members tell of themselves, and who says nothing.
         let of = |applied_lsn, applied_us| {
             let (release, certificate_ends_s) = ("1.2".to_owned(), 86_400 * 3 - 1);
-            let facts = MemberFacts { release, disk_free_bytes: 7, certificate_ends_s, applied_us };
+            let facts = MemberFacts {
+                release,
+                record_level: 3,
+                disk_free_bytes: 7,
+                certificate_ends_s,
+                applied_us,
+            };
             MemberReport { facts: Some(facts), ..report(applied_lsn) }
         };
         let seen = members(&[(2, Some(of(95, 5_000))), (3, Some(of(94, 4_000)))]);

@@ -348,6 +348,12 @@ pub(crate) fn setting_values(key: &str, row: &[u8]) -> Result<Vec<String>, Store
     Ok(values)
 }
 
+/// What records may say, as the values of the setting have it.
+pub(crate) fn record_level(values: &[String]) -> Result<Option<u16>, StoreError> {
+    let Some(text) = values.first() else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| StoreError::corrupt(META, LEVEL, "is no number"))
+}
+
 /// Why the row of a setting cannot be read; nothing when it can, or is that of something else.
 pub(crate) fn setting_fault(key: &[u8], row: &[u8]) -> Option<&'static str> {
     let is_read = !key.starts_with(SETTING.as_bytes()) || setting_values("", row).is_ok();
@@ -371,6 +377,9 @@ fn rows(
     }
     Ok(rows)
 }
+
+/// What records may say stands among the settings under this name.
+pub(crate) const LEVEL: &str = "record-level";
 
 /// The longest name of a setting.
 const SETTING_NAME_MAX_BYTES: usize = 64;

@@ -136,6 +136,19 @@ impl Store {
         self.pace.set_membership(membership);
     }
 
+    /// What records may say, as the base has it; see [`crate::View::record_level`].
+    ///
+    /// # Errors
+    /// When LMDB fails.
+    pub fn base_record_level(&self) -> Result<Option<u16>, StoreError> {
+        let environment = self.base_environment();
+        let snapshot = environment.snapshot()?;
+        let key = meta::setting_key(meta::LEVEL)?;
+        let row = environment.tables.meta.get(snapshot.txn(), key.as_bytes())?;
+        let values = row.map(|row| meta::setting_values(&key, row)).transpose()?;
+        meta::record_level(&values.unwrap_or_default())
+    }
+
     /// Who takes part in the log, as it was last set; empty when it never was.
     ///
     /// # Errors

@@ -440,6 +440,11 @@ impl<'t> View<'t> {
         }
     }
 
+    /// What records may say, as the last of them that told it has it; none before the first.
+    pub fn record_level(&self) -> Result<Option<u16>, StoreError> {
+        meta::record_level(&self.setting(meta::LEVEL)?)
+    }
+
     /// The definitions that were added online, as lines.
     pub(crate) fn schema_definitions(&self) -> Result<Vec<String>, StoreError> {
         let prefix = meta::SCHEMA.as_bytes();

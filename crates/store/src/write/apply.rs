@@ -35,6 +35,7 @@ impl Batch<'_> {
             Change::Schema(change) => self.schema(change),
             Change::Index(change) => self.indexes(change),
             Change::Setting(change) => self.setting(change),
+            Change::Level(level) => self.level(*level),
         }
     }
 
@@ -153,6 +154,12 @@ impl Batch<'_> {
         let row = meta::setting_row(values);
         let row = (!values.is_empty()).then_some(row.as_slice());
         self.put_digested(key.as_bytes(), row)
+    }
+
+    /// What records may say from now on. It stands among the settings, and is none of them.
+    fn level(&mut self, level: u16) -> Result<(), StoreError> {
+        let row = meta::setting_row(&[level.to_string()]);
+        self.put_digested(meta::setting_key(meta::LEVEL)?.as_bytes(), Some(&row))
     }
 
     /// Other indexes. What they hold is built and removed beside everything else, see

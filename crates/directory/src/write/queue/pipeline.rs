@@ -27,6 +27,7 @@ use super::carried_out::carried_out;
 use super::group_commit::{GroupCommit, Wait};
 use super::rules::{InForce, RulesOfBatch};
 use super::waiting::{Found, Queued, WaitingWrites};
+use crate::config::record_level;
 use crate::directory::{Directory, State};
 use crate::forward::outgoing::{Forwarding, Turn};
 use crate::password_policy::set::PasswordPolicies;
@@ -380,7 +381,7 @@ impl Pipeline {
             batch.rollback();
             return open.answer(directory, queued, keeps_too_much().into(), false);
         }
-        match self.record(open.reign, batch, &queued.request, &outcome) {
+        match self.record(directory, open.reign, batch, &queued.request, &outcome) {
             Ok(record) => {
                 batch.release();
                 outcome.keep(directory, &queued.request);
@@ -407,6 +408,7 @@ impl Pipeline {
     /// The record of what a request has changed in the batch.
     fn record(
         &mut self,
+        directory: &Directory,
         reign: Reign,
         batch: &mut Batch<'_>,
         request: &WriteRequest,
@@ -422,8 +424,8 @@ impl Pipeline {
             csn,
             origin: &request.origin(),
             changes: &outcome.changes,
-            notices: &[],
         };
+        record_level::check(directory, &batch.view(), draft.level())?;
         self.scratch.clear();
         let hash = draft.encode(&mut self.scratch).map_err(|error| Refusal::from(&error))?;
         let applied = batch.record(Mark { lsn, hash, time_us: csn.time.0, ..last })?;

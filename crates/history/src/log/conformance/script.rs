@@ -73,7 +73,6 @@ pub fn record_of(
         csn: Csn::at(Timestamp(lsn.0)),
         origin,
         changes: &[Permitted::internal(change)],
-        notices: &[],
     };
     let mut bytes = Vec::new();
     let hash = draft.encode(&mut bytes).expect("the record is small");

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use store::{BaseIntake, CopyHead, ReceivedBase, Store};
 
+use super::super::refuse_newer;
 use super::StoreMachine;
 use crate::data_directory::schema_of;
 use crate::log::{ApplyError, CopyIntake};
@@ -87,6 +88,8 @@ impl StoreMachine {
         // Whatever is here of a batch is in the copy, too.
         let mut kept = self.kept();
         let replaced = self.store.put_in_place(received, |published, view| {
+            refuse_newer(view.record_level()?)
+                .map_err(|error| ApplyError::Copy(error.to_string()))?;
             let Some(follower) = &self.follower else { return Ok(()) };
             follower.dropped(published);
             follower.replacing(&mark, view)

@@ -16,6 +16,9 @@ use schema::{Attribute, AttributeDelta, AttributeDescription, Change, RenameChan
 
 use super::super::line::{self, Line, TimeText, is_hidden, key, push_escaped};
 
+/// What the level of records is called among the settings.
+const LEVEL: &str = "record-level";
+
 /// How changes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
@@ -136,15 +139,8 @@ impl Renderer<'_> {
             Change::Index(index) => {
                 self.definitions("cn=index,cn=config", &index.added, &index.removed);
             }
-            Change::Setting(setting) => {
-                self.line("dn", b"cn=config");
-                self.line("changetype", b"modify");
-                self.line("replace", setting.name.as_bytes());
-                for value in &setting.values {
-                    self.line(&setting.name, value.as_bytes());
-                }
-                self.out.extend_from_slice(b"-\n");
-            }
+            Change::Setting(setting) => self.setting(&setting.name, &setting.values),
+            Change::Level(level) => self.setting(LEVEL, &[level.to_string()]),
         }
     }
 
@@ -206,6 +202,16 @@ impl Renderer<'_> {
         }
     }
 
+    fn setting(&mut self, name: &str, values: &[String]) {
+        self.line("dn", b"cn=config");
+        self.line("changetype", b"modify");
+        self.line("replace", name.as_bytes());
+        for value in values {
+            self.line(name, value.as_bytes());
+        }
+        self.out.extend_from_slice(b"-\n");
+    }
+
     /// Lines such as `attributeTypes: ( … )`.
     fn definitions(&mut self, dn: &str, added: &[String], removed: &[String]) {
         self.line("dn", dn.as_bytes());
@@ -232,6 +238,7 @@ impl Renderer<'_> {
             Change::Schema(_) => "schema",
             Change::Index(_) => "index",
             Change::Setting(_) => "setting",
+            Change::Level(_) => "level",
         };
         let mut time = TimeText::new();
         let time = time.of(record.csn.time);
@@ -262,7 +269,7 @@ impl Renderer<'_> {
             Change::Delete(delete) => delete.dn.to_string(),
             Change::Schema(_) => "cn=schema".to_owned(),
             Change::Index(_) => "cn=index,cn=config".to_owned(),
-            Change::Setting(_) => "cn=config".to_owned(),
+            Change::Setting(_) | Change::Level(_) => "cn=config".to_owned(),
         };
         line.text(key!("dn", ""), dn.as_bytes());
         if let Change::Rename(rename) = change {
@@ -281,6 +288,7 @@ impl Renderer<'_> {
             Change::Schema(schema) => self.json_definitions(&schema.added, &schema.removed),
             Change::Index(index) => self.json_definitions(&index.added, &index.removed),
             Change::Setting(setting) => self.json_setting(&setting.name, &setting.values),
+            Change::Level(level) => self.json_setting(LEVEL, &[level.to_string()]),
         }
     }
 

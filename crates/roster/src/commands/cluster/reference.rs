@@ -1,0 +1,126 @@
+//! `docs/reference/cluster.md`, made from the commands as they are and the attributes of the schema.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, Args as _, Command};
+use schema::Schema;
+
+use super::Options;
+use crate::connect::ServerOptions;
+
+#[test]
+fn the_reference_page_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cluster.md");
+    if std::env::var_os("ROSTER_WRITE_REFERENCE").is_some() {
+        std::fs::write(path, page()).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), page(), "see its head");
+}
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let cluster = Options::augment_args(Command::new("roster cluster"));
+    let login = ServerOptions::augment_args(Command::new("any"));
+    for command in cluster.get_subcommands() {
+        let what = command.get_long_about().or(command.get_about()).unwrap_or_default();
+        let _ = write!(page, "\n### roster cluster {}\n\n{what}\n\n", command.get_name());
+        page.push_str(OPTIONS);
+        let all: Vec<&Arg> = command.get_arguments().filter(|one| !one.is_hide_set()).collect();
+        let is_login =
+            |one: &&Arg| login.get_arguments().any(|other| other.get_id() == one.get_id());
+        all.iter().filter(|one| !is_login(one)).for_each(|one| option(&mut page, one));
+        if all.iter().any(is_login) {
+            page.push_str(
+                "| `-H` `URI` … | [the server, and who asks](#the-server-and-who-asks) |\n",
+            );
+        }
+    }
+    page.push_str("\n### The server, and who asks\n\n");
+    page.push_str(OPTIONS);
+    let shown = login.get_arguments().filter(|one| !one.is_hide_set());
+    shown.for_each(|one| option(&mut page, one));
+    page.push_str(MONITOR);
+    let schema = Schema::builtin();
+    let is_of_cluster = |name: &str| {
+        name.starts_with("roster-cluster-") || name.starts_with("ds-mon-") || OPENDJ.contains(&name)
+    };
+    let mut shown: Vec<(&str, &str)> = schema
+        .attribute_types()
+        .map(|one| (one.name(), one.description.as_deref().unwrap_or_default()))
+        .filter(|(name, _)| is_of_cluster(name))
+        .collect();
+    shown.sort_unstable();
+    for (name, what) in shown {
+        let _ = writeln!(page, "| `{name}` | {what} |");
+    }
+    page
+}
+
+fn option(page: &mut String, argument: &Arg) {
+    let mut name = Vec::new();
+    name.extend(argument.get_short().map(|short| format!("`-{short}`")));
+    name.extend(argument.get_long().map(|long| format!("`--{long}`")));
+    let value = argument.get_value_names().filter(|_| argument.get_action().takes_values());
+    let value = value.map(|names| names.join(" ")).unwrap_or_default();
+    if name.is_empty() {
+        name.push(format!("`{value}`"));
+    } else if !value.is_empty() {
+        name.push(format!("`{value}`"));
+    }
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let (name, help) = (name.join(" "), help.replace('\n', " ").replace('|', "\\|"));
+    let _ = writeln!(page, "| {name} | {help} |");
+}
+
+const OPTIONS: &str = "| option | |\n|---|---|\n";
+
+/// Names of OpenDJ that begin with nothing in common.
+const OPENDJ: [&str; 1] = ["missing-changes"];
+
+const HEAD: &str = "\
+# Clusters: commands and what is shown
+
+What to do with them is in [the how-to](../how-to/cluster.md), [replacing a server](../how-to/replace-a-server.md),
+[upgrading](../how-to/upgrade.md) and [disasters](../how-to/disaster.md). `ROSTER_WRITE_REFERENCE=1 cargo test -p roster --lib
+reference` regenerates this page.
+
+| more of it | where |
+|---|---|
+| settings | [`[cluster]`](settings.md#cluster) |
+| metrics | [`roster_cluster_…`](metrics.md) |
+| extended operations | [Change members, Join, Verify](extended-operations.md) |
+| the members' protocol | [cluster-protocol.md](../cluster-protocol.md) |
+
+| limit | |
+|---|---|
+| voters | 1, 3, 5 or 7: with an even number no more may fail than with one less |
+| learners | none |
+| a change of members | answered after 30 s at the latest |
+| an update while nobody leads | `cluster.write_wait_ms`, then `unavailable` |
+| the log for members that are away | `cluster.log_keep_mib`, then a copy of all data |
+
+## Files of a data directory
+
+| file | |
+|---|---|
+| `cluster/node.pem`, `cluster/node.key` | the member's certificate, renewed by hand or by joining anew |
+| `cluster/ca.pem` | the authority all members trust |
+| `cluster/ca.key` | its key, with which members are made; it may be kept elsewhere |
+| `quarantine.json` | why the member left and does not start; made by the server |
+| `rejoined` | the member is to begin with a copy; made by `rejoin` |
+| `old-N/` | what was there before `rejoin`; delete it when you are sure |
+
+## Commands
+
+All but `init`, `join`, `rejoin` and `recover` ask a running member, over LDAP. Exit codes are those of `roster --help`.
+";
+
+const MONITOR: &str = "
+## What cn=monitor shows
+
+`cn=cluster,cn=monitor` is the server that is asked; below it is an entry `cn=N` for each member, as that server sees it. The
+privilege `config-read` shows them. Names of OpenDJ are in `cn=replication,cn=monitor`.
+
+| attribute | |
+|---|---|
+";
