@@ -7,12 +7,12 @@ mod plant;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use testing::cluster::{Fault, KINDS, Kind, Options, clean, missing, run as run_rounds};
+use testing::cluster::{Fault, KINDS, Kind, Options, Until, clean, missing, run as run_rounds};
 use testing::crash::server::{Place, scratch};
 
 use self::plant::Plant;
 use crate::shell::{self, roster, roster_debug};
-use crate::{Error, options};
+use crate::{Error, options, release_before};
 
 /// Rounds unless told otherwise; about three seconds each.
 const DEFAULT_ROUNDS: u64 = 30;
@@ -34,6 +34,11 @@ const NODES: [u64; 2] = [3, 5];
 struct Asked {
     nodes: u64,
     rounds: Option<u64>,
+    /// How long, instead of rounds.
+    minutes: Option<u64>,
+    /// Members are compared after each round.
+    verifies: bool,
+    before: Before,
     seed: u64,
     clients: u64,
     pause_s: u64,
@@ -46,6 +51,16 @@ struct Asked {
     only: String,
     /// What loses acknowledged writes, which the run must see.
     plant: Option<&'static Plant>,
+}
+
+/// From what upgrades are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Before {
+    /// The same program: nodes are only restarted.
+    Same,
+    /// The release before, built from source.
+    Built,
+    At(PathBuf),
 }
 
 impl Asked {
@@ -68,7 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
         return Err(Error::Unable { reason, hint });
     }
     let options = asked.options(faults)?;
-    println!("xtask: cluster: seed {}, data in {}", asked.seed, asked.folder.display());
+    asked.tell(&options);
     let mut done = None;
     shell::timed("cluster", || {
         done = Some(run_rounds(&options, &mut |line| println!("{line}")));
@@ -98,6 +113,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
 }
 
 impl Asked {
+    fn tell(&self, options: &Options) {
+        println!("xtask: cluster: seed {}, data in {}", self.seed, self.folder.display());
+        let upgrades = options.faults.iter().any(|fault| matches!(fault, Fault::Upgrade(_)));
+        match &options.before {
+            Some(before) => println!("xtask: cluster: the release before: {}", before.display()),
+            None if upgrades => println!(
+                "xtask: cluster: no release before (--before): an upgrade restarts nodes with the \
+                 same program"
+            ),
+            None => {}
+        }
+    }
+
     /// Builds the program, if there is none; what the run is told.
     fn options(&self, faults: Vec<Fault>) -> Result<Options, Error> {
         let build = || match self.plant {
@@ -108,16 +136,24 @@ impl Asked {
         let roster = self.roster.clone().map_or_else(build, Ok)?;
         let environment = self.plant.map(Plant::environment).unwrap_or_default();
         let rounds = if self.plant.is_some() { PLANT_ROUNDS } else { DEFAULT_ROUNDS };
+        let rounds = Until::Rounds(self.rounds.unwrap_or(rounds));
+        let before = match &self.before {
+            Before::Same => None,
+            Before::Built => Some(release_before::build()?),
+            Before::At(path) => Some(path.clone()),
+        };
         Ok(Options {
             place: Place { roster, folder: self.folder.clone(), environment },
             nodes: self.nodes as usize,
-            rounds: self.rounds.unwrap_or(rounds),
+            until: self.minutes.map_or(rounds, |it| Until::Time(Duration::from_secs(60 * it))),
             seed: self.seed,
             clients: self.clients as usize,
             pause_max: Duration::from_secs(self.pause_s),
             faults,
             judges_each: self.plant.is_some(),
             syncs_lie: self.plant.is_some_and(|plant| plant.syncs_lie),
+            verifies: self.verifies || self.minutes.is_some(),
+            before,
         })
     }
 }
@@ -126,6 +162,9 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
     let mut asked = Asked {
         nodes: DEFAULT_NODES,
         rounds: None,
+        minutes: None,
+        verifies: false,
+        before: Before::Same,
         seed: u64::from(std::process::id()),
         clients: DEFAULT_CLIENTS,
         pause_s: DEFAULT_PAUSE_S,
@@ -147,6 +186,9 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
             "--faults" => asked.kinds = kinds(&value.text()?)?,
             "--only" => asked.only = value.text()?,
             "--rounds" => asked.rounds = Some(value.number()?),
+            "--minutes" => asked.minutes = Some(value.number()?),
+            "--verify" => asked.verifies = true,
+            "--before" => asked.before = value.path_if_any().map_or(Before::Built, Before::At),
             "--plant" => asked.plant = Some(Plant::named(&value.text()?)?),
             "--seed" => asked.seed = value.number()?,
             "--clients" => asked.clients = value.number()?,
@@ -158,7 +200,10 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
         }
         Ok(true)
     })?;
-    Ok(asked)
+    match (asked.rounds, asked.minutes) {
+        (Some(_), Some(_)) => Err(Error::usage("--rounds or --minutes, not both")),
+        _ => Ok(asked),
+    }
 }
 
 /// The kinds that a list names.
@@ -184,10 +229,23 @@ mod tests {
         assert_eq!(parse(&words("--faults partition,disk")).unwrap().faults().len(), 11);
         assert_eq!(parse(&words("--faults power,eio")).unwrap().faults().len(), 10);
         let planted = parse(&words("--plant lying-syncs --roster /r")).unwrap();
-        assert_eq!(planted.options(planted.faults()).unwrap().rounds, 20);
-        for wrong in
-            ["--plant none", "--nodes 4", "--rounds x", "--faults none", "--faults kill,", "more 1"]
-        {
+        let until = |asked: &Asked| asked.options(asked.faults()).unwrap().until;
+        assert_eq!(until(&planted), Until::Rounds(20));
+        let long = parse(&words("--minutes 90 --before --faults members --roster /r")).unwrap();
+        assert_eq!((long.before, long.minutes), (Before::Built, Some(90)));
+        let long = parse(&words("--minutes 90 --before /b --roster /r")).unwrap();
+        let options = long.options(long.faults()).unwrap();
+        assert_eq!((options.before, options.verifies), (Some("/b".into()), true));
+        assert_eq!(options.until, Until::Time(Duration::from_secs(5400)));
+        for wrong in [
+            "--plant none",
+            "--nodes 4",
+            "--rounds x",
+            "--faults none",
+            "--faults kill,",
+            "more 1",
+            "--rounds 1 --minutes 1",
+        ] {
             assert!(parse(&words(wrong)).is_err(), "{wrong}");
         }
     }

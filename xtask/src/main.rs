@@ -26,6 +26,7 @@ mod libraries;
 mod lines;
 mod load;
 mod options;
+mod release_before;
 mod scaling;
 mod servers;
 mod shell;
@@ -113,8 +114,10 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "cluster",
-        arguments: "[--nodes N] [--faults kill,pause,partition,disk,clock,flip,power,eio] \
-                    [--rounds N] [--seed S] [--only TEXT] [--plant FAULT] [--release]",
+        arguments: "[--nodes N] \
+                    [--faults kill,pause,partition,disk,clock,flip,power,eio,members,upgrade] \
+                    [--rounds N] [--minutes N] [--verify] [--before [PROGRAM]] [--seed S] \
+                    [--only TEXT] [--plant FAULT] [--release]",
         purpose: "have nodes, network, disks and clocks fail, see that all nodes hold the same",
         run: cluster::run,
     },
@@ -160,6 +163,12 @@ const VERBS: &[Verb] = &[
         arguments: "[FOLDER]",
         purpose: "lines of source without tests, crate by crate",
         run: lines::run,
+    },
+    Verb {
+        name: "release-before",
+        arguments: "",
+        purpose: "build the server of the release before, from which upgrades are tried",
+        run: release_before::run,
     },
     Verb {
         name: "scaling",

@@ -40,6 +40,13 @@ impl Value<'_> {
         number.filter(|number| *number > 0).ok_or_else(usage)
     }
 
+    /// A path, unless an option or nothing follows.
+    pub(crate) fn path_if_any(&mut self) -> Option<PathBuf> {
+        let is_value = |word: &&String| !word.starts_with("--");
+        self.rest.as_slice().first().filter(is_value)?;
+        self.rest.next().map(PathBuf::from)
+    }
+
     pub(crate) fn path(&mut self) -> Result<PathBuf, Error> {
         self.text().map(PathBuf::from)
     }
@@ -69,7 +76,7 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// Likewise, for a verb that takes nothing.
+/// Refuses all words: for a verb that takes nothing.
 pub(crate) fn none(arguments: &[String]) -> Result<(), Error> {
     read(arguments, |_, _| Ok(false))
 }

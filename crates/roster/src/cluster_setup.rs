@@ -21,7 +21,7 @@ use store::{Store, StoreOptions};
 
 use crate::failure::Failure;
 use crate::progress;
-use crate::serving::write_whole;
+use crate::serving::write_durably;
 
 /// A member that is to be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -121,7 +121,7 @@ pub(crate) fn write_settings(member: &NewMember, begins_with: &str) -> Result<()
             )
         }
     };
-    write_whole(&file, text.as_bytes()).map_err(|error| Failure::path("write", &file, &error))
+    write_durably(&file, text.as_bytes()).map_err(|error| Failure::path("write", &file, &error))
 }
 
 fn has_cluster(text: &str) -> bool {

@@ -26,7 +26,7 @@ use crate::interrupt;
 use crate::output;
 use crate::progress;
 use crate::rejoining;
-use crate::serving::environment;
+use crate::serving::{environment, sync_names};
 
 /// Whether the data directory `data` waits for its copy.
 pub(crate) fn is_waiting(data: &Path) -> bool {
@@ -100,8 +100,13 @@ pub(crate) fn copy(data: &Path, answer: &JoinAnswer, address: &str) -> Result<()
     let copied = wait(&member, address);
     directory.shutdown();
     copied?;
+    // What was written beside the store is there after a power cut, and the mark is gone then.
+    sync_names(data).map_err(|error| Failure::path("write", data, &error))?;
     let path = marker(data);
-    fs::remove_file(&path).map_err(|error| Failure::path("remove", &path, &error))
+    let removed = fs::remove_file(&path);
+    removed
+        .and_then(|()| path.parent().map_or(Ok(()), sync_names))
+        .map_err(|error| Failure::path("remove", &path, &error))
 }
 
 /// Waits until a member has what the others have.

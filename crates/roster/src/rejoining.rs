@@ -13,6 +13,7 @@ use server::Settings;
 
 use crate::failure::Failure;
 use crate::joining;
+use crate::serving::{sync_names, write_durably};
 
 /// Whether no server uses the data directory `data`.
 ///
@@ -59,7 +60,7 @@ pub(crate) fn put_aside(data: &Path) -> Result<(), Failure> {
             moved => moved.map_err(failed(&from))?,
         }
     }
-    let synced = File::open(data).and_then(|data| data.sync_all());
+    let synced = sync_names(&to).and_then(|()| sync_names(data));
     synced.map_err(|error| Failure::path("write", data, &error))
 }
 
@@ -77,17 +78,19 @@ pub(crate) fn newest(data: &Path) -> Result<Option<PathBuf>, Failure> {
 /// When the directory cannot be read.
 pub(crate) fn has_rejoined(data: &Path, token: &str) -> Result<bool, Failure> {
     let Some(old) = newest(data)? else { return Ok(false) };
-    Ok(fs::read_to_string(old.join(REJOINED)).is_ok_and(|with| with == token))
+    let has_begun = fs::read_to_string(old.join(REJOINED)).is_ok_and(|with| with == token);
+    Ok(has_begun && data.join(FORMAT).exists() && !joining::is_waiting(data))
 }
 
-/// The machine has rejoined with the token of this name.
+/// The machine rejoins with the token of this name. This is noted before it has got its data: who
+/// is interrupted in the moment after that must not put those aside.
 ///
 /// # Errors
 /// When that cannot be written.
-pub(crate) fn note_rejoined(data: &Path, token: &str) -> Result<(), Failure> {
+pub(crate) fn note_rejoins(data: &Path, token: &str) -> Result<(), Failure> {
     let Some(old) = newest(data)? else { return Ok(()) };
     let path = old.join(REJOINED);
-    fs::write(&path, token).map_err(|error| Failure::path("write", &path, &error))
+    write_durably(&path, token.as_bytes()).map_err(|error| Failure::path("write", &path, &error))
 }
 
 /// Has the settings and the certificate for clients that were put aside count again; whether there
@@ -107,17 +110,22 @@ pub(crate) fn take_over(data: &Path) -> Result<bool, Failure> {
             if !entry.path().is_file() {
                 continue;
             }
-            let to = to.join(entry.file_name());
-            fs::copy(entry.path(), &to).map_err(|error| Failure::path("write", &to, &error))?;
+            copy(&entry.path(), &to.join(entry.file_name()))?;
         }
+        sync_names(&to).map_err(|error| Failure::path("write", &to, &error))?;
     }
     let settings = old.join(Settings::DATA_FILE);
     if !settings.exists() {
         return Ok(false);
     }
-    let to = data.join(Settings::DATA_FILE);
-    fs::copy(&settings, &to).map_err(|error| Failure::path("write", &to, &error))?;
+    copy(&settings, &data.join(Settings::DATA_FILE))?;
     Ok(true)
+}
+
+/// Copies a file with its permissions; after a power cut what is in it is there.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let copied = fs::copy(from, to).and_then(|_| File::open(to)?.sync_all());
+    copied.map_err(|error| Failure::path("write", to, &error))
 }
 
 /// Whether there is anything in a directory that may be missing.
@@ -199,5 +207,10 @@ mod tests {
         assert!(take_over(data).unwrap());
         assert_eq!(fs::read_to_string(data.join("roster.toml")).unwrap(), "# ours\n");
         assert_eq!(fs::read_to_string(data.join("tls/key.pem")).unwrap(), "key");
+        // It has rejoined when it has its data, not before.
+        note_rejoins(data, "token").unwrap();
+        assert!(!has_rejoined(data, "token").unwrap());
+        fs::write(data.join("format"), "format").unwrap();
+        assert!(has_rejoined(data, "token").unwrap() && !has_rejoined(data, "other").unwrap());
     }
 }

@@ -211,6 +211,18 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     std::fs::rename(&name, path)
 }
 
+/// Writes a file as [`write_whole`] does; after a power cut it is there, too.
+pub(crate) fn write_durably(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    write_whole(path, text)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    sync_names(directory.unwrap_or_else(|| Path::new(".")))
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_names(directory: &Path) -> std::io::Result<()> {
+    std::fs::File::open(directory)?.sync_all()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {

@@ -9,7 +9,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::cluster_setup::{NewMember, listen_address};
 use crate::failure::Failure;
-use crate::serving::write_whole;
+use crate::serving::write_durably;
 
 /// Takes out what the settings in the data directory `data` say of a cluster, if they say anything.
 ///
@@ -78,7 +78,7 @@ fn change(data: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Fail
     if after == before {
         return Ok(());
     }
-    write_whole(&file, after.as_bytes()).map_err(|error| Failure::path("write", &file, &error))
+    write_durably(&file, after.as_bytes()).map_err(|error| Failure::path("write", &file, &error))
 }
 
 const SECTION: &str = "cluster";

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use testing::cluster::{Fault, Kind, Options, run};
+use testing::cluster::{Fault, Kind, Options, Until, run};
 use testing::crash::server::Place;
 
 /// Tells the order of the faults.
@@ -27,13 +27,15 @@ fn what_a_cluster_acknowledged_survives_faults() {
     let options = Options {
         place,
         nodes: NODES,
-        rounds: ROUNDS,
+        until: Until::Rounds(ROUNDS),
         seed: SEED,
         clients: 4,
         pause_max: PAUSE_MAX,
         faults,
         judges_each: false,
         syncs_lie: false,
+        verifies: false,
+        before: None,
     };
     let mut story = String::new();
     let mut told = |line: &str| story.extend([line, "\n"]);

@@ -19,6 +19,8 @@ use ldap::message::{ModifyOperation, Scope};
 use machine::{Machine, first, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
+use testing::chance::Chance;
+use testing::cluster::{Loss, Media};
 use testing::crash::server::ADMIN_PASSWORD;
 
 #[test]
@@ -151,6 +153,36 @@ fn one_server_becomes_three() {
     wait_for("the other has it", || (three.title()? == "without the first").then_some(()));
     one.serve();
     wait_for("it comes back", || (one.title()? == "without the first").then_some(()));
+}
+
+/// A machine had joined and lost its power: what marked its directory as one without data was there
+/// again, and it was not served.
+#[test]
+fn a_machine_that_loses_its_power_has_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = first(folder.path());
+    one.set_title("before");
+    let mut two = Machine::new(folder.path(), "two");
+    fs::create_dir(&two.data).unwrap();
+    let media = Media::set_up(folder.path(), std::slice::from_ref(&two.data), false).unwrap();
+    for verb in ["join", "rejoin"] {
+        for (id, _, _) in one.roles().iter().filter(|(_, _, is_voter)| !is_voter) {
+            let run = one.ask(&["remove", "--yes", &id.to_string()]);
+            assert_eq!(run.code, 0, "{run:?}");
+        }
+        let token = one.token(&["--learner"]);
+        let mut words = two.join_command(&token);
+        verb.clone_into(&mut words[1]);
+        let mut command = command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        media.give(0, &mut command);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let lost = media.lose(0, Loss::All, &mut Chance::new(1, 1)).unwrap();
+        two.serve();
+        wait_for("the data", || (two.title()? == "before").then_some(()));
+        two.kill();
+        assert_eq!(two.data.join("old-1").exists(), verb == "rejoin", "{lost:?}");
+    }
 }
 
 #[test]

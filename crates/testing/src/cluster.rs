@@ -5,7 +5,7 @@
 //! serve and follow one leader, and writes must be acknowledged again. No two nodes ever lead in
 //! one term, and no node and no connection shows less than it has shown. After the last round the
 //! trees of all nodes are compared with the answers and with each other, and `roster check` looks
-//! at the files of each.
+//! at the files of each. A long run has `roster cluster verify` compare them after each round.
 //! Start at [`run`]; the processes are in `nodes`, the clients in `load`, what is right in `judge`.
 //!
 //! Invariant: no wait is without a limit; a node that does not come back fails the run. What must
@@ -25,16 +25,19 @@ mod rounds;
 mod tools;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use self::fault::Order;
-pub use self::fault::{Fault, Flip, KINDS, Kind, Part, Partition, Rest, Victim};
+pub use self::fault::{Fault, Flip, KINDS, Kind, Members, Part, Partition, Rest, Upgrade, Victim};
 use self::load::{Account, BUSY, Fate, Gap, Load, NO_ROOM, OTHER, Shared, UNAVAILABLE};
+pub use self::medium::{Loss, Lost, Media};
 use self::nodes::{Cluster, View, Wanted};
 pub use self::report::Totals;
+use self::rounds::Programs;
 pub use self::tools::missing;
 use crate::chance::Chance;
 use crate::client::Tree;
@@ -48,8 +51,8 @@ pub struct Options {
     pub place: Place,
     /// How many nodes: 3 or 5.
     pub nodes: usize,
-    /// How many faults.
-    pub rounds: u64,
+    /// When it is over.
+    pub until: Until,
     /// Where chance starts. What happens depends on the machine too.
     pub seed: u64,
     /// Concurrent clients.
@@ -62,6 +65,19 @@ pub struct Options {
     pub judges_each: bool,
     /// Syncs do nothing and say that all is well, so that power losses take what was acknowledged.
     pub syncs_lie: bool,
+    /// The members are compared with each other by a command after each round, under load.
+    pub verifies: bool,
+    /// The program of the release before: the cluster begins with it, and upgrades are from it.
+    pub before: Option<PathBuf>,
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Until {
+    /// After so many faults.
+    Rounds(u64),
+    /// With the first round that ends after so long.
+    Time(Duration),
 }
 
 /// Runs all rounds; `progress` gets a line for each.
@@ -74,12 +90,14 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Totals, 
         story: story.to_owned(),
         faults: vec![error],
     };
-    let cluster = Cluster::start(&options.place, wanted(options));
+    let cluster = Cluster::start(&place(options), wanted(options));
     let mut run = Run::new(cluster.map_err(|error| failed(0, "at first", error))?, options);
     run.wait_healthy(false).map_err(|error| failed(0, "at first", error))?;
     let clients = run.start_clients(options);
     let mut order = Order::new(&options.faults, Chance::new(options.seed, ORDER_STREAM));
-    for round in 1..=options.rounds {
+    let (start, mut round) = (now(), 0);
+    while !options.until.is_over(round, start.elapsed()) {
+        round += 1;
         let fault = order.next();
         let (begin, before) = (now(), run.acknowledged());
         let done = run.round(fault);
@@ -90,21 +108,48 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Totals, 
                 return Err(Failure { round, story: fault.to_string(), faults: wrong });
             }
         }
-        run.totals.rounds += 1;
-        run.totals.gaps.entry(fault).or_default().push(gap);
-        *run.totals.written.entry(fault).or_default() += run.acknowledged() - before;
+        if options.verifies {
+            let verified = run.verify();
+            verified.map_err(|error| failed(round, &format!("{fault}, and after it"), error))?;
+        }
+        run.note_round(fault, gap, before);
         progress(&format!(
             "round {round}: {fault}: {} ms without a write, {} ms in all, {} acknowledged so far",
             gap.as_millis(),
             begin.elapsed().as_millis(),
             run.acknowledged()
         ));
+        if round.is_multiple_of(SUMS_EVERY) {
+            progress(&run.sums(start.elapsed()));
+        }
     }
     let wrong = run.finish(clients).unwrap_or_else(|error| vec![error]);
     if wrong.is_empty() {
         return Ok(std::mem::take(&mut run.totals));
     }
-    Err(Failure { round: options.rounds, story: "after the last".to_owned(), faults: wrong })
+    Err(Failure { round, story: "after the last".to_owned(), faults: wrong })
+}
+
+impl Until {
+    fn is_over(self, rounds: u64, time: Duration) -> bool {
+        match self {
+            Self::Rounds(count) => rounds >= count,
+            Self::Time(limit) => time >= limit,
+        }
+    }
+}
+
+/// The program that begins, and its settings.
+fn place(options: &Options) -> Place {
+    let mut place = options.place.clone();
+    if let Some(before) = &options.before {
+        place.roster.clone_from(before);
+    }
+    if options.faults.iter().any(|fault| matches!(fault, Fault::Members(_))) {
+        let small = SMALL_LOG.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        place.environment.extend(small);
+    }
+    place
 }
 
 /// What the faults take.
@@ -129,9 +174,10 @@ struct Run {
     totals: Totals,
     /// Asks single nodes for a write.
     probe: Load,
-    /// Who led in each term.
-    leaders: BTreeMap<u64, usize>,
+    /// Who led in each term, by number in the cluster.
+    leaders: BTreeMap<u64, u64>,
     pause_max: Duration,
+    programs: Programs,
 }
 
 impl Run {
@@ -149,7 +195,33 @@ impl Run {
             probe,
             leaders: BTreeMap::new(),
             pause_max: options.pause_max,
+            programs: Programs {
+                before: options.before.clone().unwrap_or_else(|| options.place.roster.clone()),
+                this: options.place.roster.clone(),
+            },
         }
+    }
+
+    fn note_round(&mut self, fault: Fault, gap: Duration, acknowledged_before: u64) {
+        let written = self.acknowledged() - acknowledged_before;
+        self.totals.rounds += 1;
+        self.totals.gaps.entry(fault).or_default().push(gap);
+        *self.totals.written.entry(fault).or_default() += written;
+    }
+
+    /// Sums so far, in a line.
+    fn sums(&self, time: Duration) -> String {
+        let longest = self
+            .totals
+            .gaps
+            .iter()
+            .flat_map(|(fault, gaps)| gaps.iter().map(move |gap| (*gap, *fault)));
+        let longest = longest.max().map_or_else(String::new, |(gap, fault)| {
+            format!("; the longest time without one: {} ms, {fault}", gap.as_millis())
+        });
+        let (rounds, acknowledged) = (self.totals.rounds, self.acknowledged());
+        let minutes = time.as_secs() / 60;
+        format!("{minutes} minutes, {rounds} rounds: {acknowledged} acknowledged{longest}")
     }
 
     fn start_clients(&self, options: &Options) -> Vec<JoinHandle<Account>> {
@@ -181,7 +253,38 @@ impl Run {
         self.strike(fault, &victims)?;
         self.wait_healthy(false)?;
         self.wait_writes()?;
+        if self.shared.is_wrong.load(Ordering::Relaxed) {
+            return Err(self.wrong_of_clients());
+        }
         Ok(self.gap().longest())
+    }
+
+    /// What the clients have seen that is not right.
+    fn wrong_of_clients(&self) -> String {
+        let wrong = self.shared.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        wrong.join("; ")
+    }
+
+    /// Has a node compare all members, under load, until it says that they are alike.
+    fn verify(&mut self) -> Result<(), String> {
+        let begin = now();
+        loop {
+            let which = self.chance.below(self.cluster.count() as u64) as usize;
+            let said = self.run_tool(self.cluster.command(&["verify"], &[which])?, &[])?;
+            let all = format!("{} members have stored the same", self.cluster.count());
+            if said.is_success() && said.output.contains(&all) {
+                self.totals
+                    .took("'verify' says that all members are alike, after", begin.elapsed());
+                return Ok(());
+            }
+            let is_other = said.output.contains("entries differ among");
+            if is_other || begin.elapsed() > HEALTHY_MAX {
+                return Err(format!("node {}: verify: {said:?}", which + 1));
+            }
+            // A member was not compared: it was behind, or the one that was asked was.
+            self.totals.count(format!("'verify' was given again: {}", said.reason()));
+            self.watch(VERIFY_AGAIN, &[])?;
+        }
     }
 
     fn victims(&mut self, victim: Victim) -> Result<Vec<usize>, String> {
@@ -219,6 +322,9 @@ impl Run {
             }
             let view = self.cluster.view(which)?;
             if let Some(view) = &view {
+                if view.member != self.cluster.id(which)? {
+                    return Err(format!("node {} says it is member {}", which + 1, view.member));
+                }
                 if let Some(error) = &view.error {
                     return Err(format!("node {} cannot go on: {error}", which + 1));
                 }
@@ -233,10 +339,11 @@ impl Run {
         if view.role != "leader" {
             return Ok(());
         }
-        match self.leaders.insert(view.term, which) {
-            Some(other) if other != which => {
-                let (term, one, other) = (view.term, other + 1, which + 1);
-                Err(format!("nodes {one} and {other} both lead in term {term}"))
+        let id = self.cluster.id(which)?;
+        match self.leaders.insert(view.term, id) {
+            Some(other) if other != id => {
+                let term = view.term;
+                Err(format!("members {other} and {id} both lead in term {term}"))
             }
             _ => Ok(()),
         }
@@ -336,6 +443,7 @@ impl Run {
             let with = |code: i64| account.codes.get(&code).copied().unwrap_or(0);
             let certain = account.codes.iter().filter(|(code, _)| !NOT_REFUSED.contains(code));
             totals.acknowledged += with(0);
+            totals.deleted += account.deleted;
             totals.unknown += with(OTHER) + account.unanswered;
             totals.unavailable += with(BUSY) + with(UNAVAILABLE) + with(NO_ROOM);
             if account.stale > 0 {
@@ -382,6 +490,18 @@ pub fn clean(place: &Place) {
     crate::crash::clean(&place.folder);
 }
 
+/// Sums are told after so many rounds.
+const SUMS_EVERY: u64 = 20;
+/// A comparison that did not have all members is begun again after so long.
+const VERIFY_AGAIN: Duration = Duration::from_secs(1);
+/// Where members come and go: little of the log is kept, so that copies are made, and of the log of
+/// accesses.
+const SMALL_LOG: [(&str, &str); 4] = [
+    ("ROSTER_CLUSTER__LOG_KEEP_MIB", "8"),
+    ("ROSTER_STORE__JOURNAL_KEEP_MIB", "8"),
+    ("ROSTER_ACCESS_LOG__ROTATE_SIZE_MIB", "16"),
+    ("ROSTER_ACCESS_LOG__KEEP_FILES", "1"),
+];
 /// How long it may take until a cluster works again, or is still.
 const HEALTHY_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked whether something has changed.
@@ -408,7 +528,8 @@ mod tests {
     fn view(role: &str, term: u64, applied_lsn: u64) -> Option<View> {
         let (committed_index, last_index) = (applied_lsn + 1, applied_lsn + 1);
         let role = role.to_owned();
-        Some(View { role, term, applied_lsn, committed_index, last_index, error: None })
+        let member = 1;
+        Some(View { member, role, term, applied_lsn, committed_index, last_index, error: None })
     }
 
     #[test]

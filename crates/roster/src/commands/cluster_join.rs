@@ -34,7 +34,7 @@ use crate::failure::{Exit, Failure};
 use crate::joining;
 use crate::output;
 use crate::rejoining;
-use crate::serving::write_whole;
+use crate::serving::write_durably;
 use crate::settings_file;
 
 /// Print a token with which one machine can join the cluster.
@@ -240,8 +240,8 @@ pub(super) fn rejoin(options: &Rejoin) -> Result<Exit, Failure> {
     check_listen(&options.join)?;
     settings_file::check(data)?;
     rejoining::put_aside(data)?;
+    rejoining::note_rejoins(data, &token.n)?;
     join_with(&options.join, &token)?;
-    rejoining::note_rejoined(data, &token.n)?;
     if let Some(old) = rejoining::newest(&options.join.data)? {
         output::note(format_args!(
             "roster: what was there is in {}: delete it when you need it no more",
@@ -356,7 +356,7 @@ fn not_that_server(error: client::ClientError) -> Failure {
 fn keep(options: &Join, checked: &NewMember, answer: &JoinAnswer) -> Result<(), Failure> {
     let folder = options.data.join(Settings::default().cluster.certificates);
     let write = |path: PathBuf, text: &str| {
-        write_whole(&path, text.as_bytes()).map_err(|error| Failure::path("write", &path, &error))
+        write_durably(&path, text.as_bytes()).map_err(|error| Failure::path("write", &path, &error))
     };
     for (name, text) in &answer.files {
         let path = Path::new(name);

@@ -26,6 +26,10 @@ pub enum Fault {
     Power(Victim, Rest),
     /// Syncs of a part of the files of a node fail, until it is started again.
     FailedSync(Part, Victim),
+    /// Who takes part, or who leads, is changed by commands.
+    Members(Members),
+    /// Nodes are stopped in order, and go on with the program of another release.
+    Upgrade(Upgrade),
 }
 
 /// To whom.
@@ -89,6 +93,37 @@ pub enum Part {
     Base,
 }
 
+/// How the members of a cluster change; in the end there are as many voters as before.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Members {
+    /// Another voter is made to lead.
+    Transfer,
+    /// Two followers become learners, and voters again.
+    Demote,
+    /// A killed node has lost its data, and rejoins in its own place.
+    RejoinEmpty,
+    /// A killed node has older data, and rejoins in its own place.
+    RejoinOlder,
+    /// A killed node is replaced by a machine that joins.
+    Replace,
+    /// A node is removed, and a machine joins.
+    Remove,
+    /// A node is down until the others have given up what it lacks of the log: it is sent a copy
+    /// of the data.
+    Away,
+}
+
+/// Which nodes get the program of which release.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Upgrade {
+    /// All of them that of this release, one after the other.
+    Forward,
+    /// All of them that of the release before.
+    Back,
+    /// One of them that of the other release, for some rounds.
+    Mixed,
+}
+
 /// A kind of fault, as the command line names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
@@ -101,7 +136,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 10] = [
     Kind {
         name: "kill",
         faults: &[
@@ -187,6 +222,28 @@ pub const KINDS: [Kind; 8] = [
         ],
         takes_root: false,
     },
+    Kind {
+        name: "members",
+        faults: &[
+            Fault::Members(Members::Transfer),
+            Fault::Members(Members::Demote),
+            Fault::Members(Members::RejoinEmpty),
+            Fault::Members(Members::RejoinOlder),
+            Fault::Members(Members::Replace),
+            Fault::Members(Members::Remove),
+            Fault::Members(Members::Away),
+        ],
+        takes_root: false,
+    },
+    Kind {
+        name: "upgrade",
+        faults: &[
+            Fault::Upgrade(Upgrade::Forward),
+            Fault::Upgrade(Upgrade::Back),
+            Fault::Upgrade(Upgrade::Mixed),
+        ],
+        takes_root: false,
+    },
 ];
 
 impl Kind {
@@ -213,7 +270,7 @@ impl Fault {
             | Self::FullDisk(victim)
             | Self::SlowDisk(victim)
             | Self::Clock(victim) => Some(victim),
-            Self::Partition(_) | Self::Flip(_) => None,
+            Self::Partition(_) | Self::Flip(_) | Self::Members(_) | Self::Upgrade(_) => None,
         }
     }
 }
@@ -245,6 +302,16 @@ impl fmt::Display for Fault {
             Self::FailedSync(Part::Base, victim) => {
                 write!(f, "syncs of the database fail, {victim}")
             }
+            Self::Members(Members::Transfer) => f.write_str("members: transfer"),
+            Self::Members(Members::Demote) => f.write_str("members: demote and promote"),
+            Self::Members(Members::RejoinEmpty) => f.write_str("members: rejoin, data lost"),
+            Self::Members(Members::RejoinOlder) => f.write_str("members: rejoin, older data"),
+            Self::Members(Members::Replace) => f.write_str("members: replace"),
+            Self::Members(Members::Remove) => f.write_str("members: remove and join"),
+            Self::Members(Members::Away) => f.write_str("members: away for long"),
+            Self::Upgrade(Upgrade::Forward) => f.write_str("upgrade: rolling"),
+            Self::Upgrade(Upgrade::Back) => f.write_str("upgrade: rolling back"),
+            Self::Upgrade(Upgrade::Mixed) => f.write_str("upgrade: mixed"),
         }
     }
 }

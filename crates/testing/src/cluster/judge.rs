@@ -57,11 +57,14 @@ fn judge_entry(dn: &str, written: &Written, tree: &Tree) -> Option<String> {
     Some(format!("{dn}: acknowledged {count}, without an answer {unknown:?}, found {text:?}"))
 }
 
-/// Entries of clients that no client wanted.
+/// Entries of clients that no client wanted, or that were deleted.
 fn unasked(accounts: &[Account], tree: &Tree) -> Vec<String> {
     let is_known = |dn: &String| accounts.iter().any(|account| account.written.contains_key(dn));
     let of_clients = tree.keys().filter(|dn| dn.starts_with("uid=client"));
-    of_clients.filter(|dn| !is_known(dn)).map(|dn| format!("nobody added it: {dn}")).collect()
+    of_clients
+        .filter(|dn| !is_known(dn))
+        .map(|dn| format!("nobody added it, or it was deleted: {dn}"))
+        .collect()
 }
 
 /// The names of entries that two nodes do not have alike, octet for octet, and how they differ.

@@ -4,9 +4,9 @@
 //! Invariant: one request is in flight at a time, and an entry of which a write has no certain
 //! outcome is not written again. So each entry has at most two states that are right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::nodes::Door;
@@ -17,9 +17,14 @@ use crate::crash::server::{SUFFIX, now, pause};
 /// What the clients share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) doors: Vec<Door>,
+    /// Where the nodes are: some come anew elsewhere.
+    doors: RwLock<Vec<Door>>,
     /// No more requests are to be sent.
     pub(super) stop: AtomicBool,
+    /// A client has seen something that is not right: the run need not go on.
+    pub(super) is_wrong: AtomicBool,
+    /// What that was.
+    pub(super) wrong: Mutex<Vec<String>>,
     /// No requests are to be sent for now.
     pub(super) hold: AtomicBool,
     /// How many octets more a modification has.
@@ -73,8 +78,10 @@ pub(super) struct Span {
 /// What came of one client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    /// By name.
+    /// By name; without those that are deleted again. What is not in here must not be there.
     pub(super) written: BTreeMap<String, Written>,
+    /// How many were deleted again.
+    pub(super) deleted: u64,
     /// Answers by result code.
     pub(super) codes: BTreeMap<i64, u64>,
     /// Requests whose connection was gone or that nobody answered.
@@ -113,8 +120,10 @@ impl Gap {
 impl Shared {
     pub(super) fn new(doors: Vec<Door>, may_be_full: bool) -> Self {
         Self {
-            doors,
+            doors: RwLock::new(doors),
             stop: AtomicBool::new(false),
+            is_wrong: AtomicBool::new(false),
+            wrong: Mutex::default(),
             hold: AtomicBool::new(false),
             padding: AtomicUsize::new(0),
             may_be_full,
@@ -133,6 +142,22 @@ impl Shared {
         self.hold.load(Ordering::SeqCst) && !self.is_over()
     }
 
+    /// Tells where the nodes are from now on.
+    pub(super) fn move_to(&self, doors: Vec<Door>) {
+        *self.doors.write().unwrap_or_else(PoisonError::into_inner) = doors;
+    }
+
+    /// Where the node is whose turn it is, and which one that is.
+    fn door(&self, turn: usize) -> Option<(usize, Door)> {
+        let doors = self.doors.read().unwrap_or_else(PoisonError::into_inner);
+        let which = turn.checked_rem(doors.len())?;
+        Some((which, doors.get(which)?.clone()))
+    }
+
+    fn is_home(&self, number: usize, door: usize) -> bool {
+        self.door(number).is_some_and(|(home, _)| home == door)
+    }
+
     /// The accounts of clients that are held.
     pub(super) fn shown(&self) -> MutexGuard<'_, BTreeMap<usize, Account>> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
@@ -145,12 +170,11 @@ pub(super) fn run(number: usize, shared: &Arc<Shared>, chance: Chance) -> Accoun
     let mut turn = number;
     while !shared.is_over() {
         load.wait_while_held();
-        let doors = shared.doors.len().max(1);
-        let Some(door) = shared.doors.get(turn % doors) else { break };
+        let Some((which, door)) = shared.door(turn) else { break };
         match door.enter() {
             Ok(mut client) => {
-                load.door = turn % doors;
-                let is_home = load.door == number % doors;
+                load.door = which;
+                let is_home = shared.is_home(number, which);
                 let requests = if is_home { HOME_REQUESTS } else { AWAY_REQUESTS };
                 if load.write(&mut client, requests) {
                     turn = number;
@@ -179,6 +203,8 @@ pub(super) struct Load {
     door: usize,
     /// The entry whose number is raised.
     counting: Option<String>,
+    /// Entries that it wanted to add and has not deleted, in that order.
+    kept: VecDeque<String>,
     /// What this connection has shown.
     seen: Option<Seen>,
 }
@@ -199,13 +225,23 @@ enum Step {
     AddAgain(String),
     Count(String),
     Read(String),
+    /// The oldest entry, so that a long run has no more of them than a short one.
+    Delete(String),
 }
 
 impl Load {
     pub(super) fn new(number: usize, shared: Arc<Shared>, chance: Chance) -> Self {
-        let account = Account::default();
-        let (counting, seen) = (None, None);
-        Self { number, shared, chance, account, serial: 0, door: NOBODY, counting, seen }
+        Self {
+            number,
+            shared,
+            chance,
+            account: Account::default(),
+            serial: 0,
+            door: NOBODY,
+            counting: None,
+            kept: VecDeque::new(),
+            seen: None,
+        }
     }
 
     /// Adds an entry; the code of the answer.
@@ -231,6 +267,7 @@ impl Load {
                 Step::AddIncomplete => self.add(client, false),
                 Step::AddAgain(dn) => self.add_again(client, dn),
                 Step::Count(dn) => self.count(client, dn),
+                Step::Delete(dn) => self.delete(client, dn),
                 Step::Read(dn) => {
                     match self.read(client, &dn) {
                         Ok(()) => continue,
@@ -272,6 +309,9 @@ impl Load {
     }
 
     fn next(&mut self) -> Step {
+        if let Some(dn) = self.oldest() {
+            return Step::Delete(dn);
+        }
         match (self.counting.clone(), self.chance.below(STEPS)) {
             (None, _) => Step::Add,
             (Some(dn), 0) => Step::AddAgain(dn),
@@ -282,6 +322,22 @@ impl Load {
         }
     }
 
+    /// What is to be deleted, if there are too many.
+    fn oldest(&mut self) -> Option<String> {
+        while self.kept.len() > KEPT_MAX {
+            let dn = self.kept.pop_front()?;
+            let written = self.account.written.get(&dn)?;
+            match written.fate {
+                Fate::Acknowledged if written.unknown.is_none() => return Some(dn),
+                // What nobody has added must not be there: that needs no note.
+                Fate::Refused => drop(self.account.written.remove(&dn)),
+                // It is not written again.
+                Fate::Acknowledged | Fate::Unknown => {}
+            }
+        }
+        None
+    }
+
     fn acknowledge(&self) {
         self.shared.acknowledged.fetch_add(1, Ordering::Relaxed);
         self.shared.gap.lock().unwrap_or_else(PoisonError::into_inner).acknowledged();
@@ -289,8 +345,12 @@ impl Load {
 
     fn fault(&mut self, what: String) {
         if self.account.faults.len() < FAULTS_MAX {
-            self.account.faults.push(format!("client {}: {what}", self.number));
+            let what = format!("client {}: {what}", self.number);
+            let wrong = self.shared.wrong.lock();
+            wrong.unwrap_or_else(PoisonError::into_inner).push(what.clone());
+            self.account.faults.push(what);
         }
+        self.shared.is_wrong.store(true, Ordering::Relaxed);
     }
 
     fn call(&mut self, client: &mut Client, request: &Request) -> Result<i64, ClientError> {
@@ -321,29 +381,36 @@ impl Load {
             Ok(code) => self.expect(code, "add", &dn),
             Err(_) => {}
         }
+        self.kept.push_back(dn.clone());
         self.account.written.insert(dn, Written { fate, count: 0, unknown: None, span });
         outcome
     }
 
     fn add_again(&mut self, client: &mut Client, dn: String) -> Result<i64, ClientError> {
-        let code = self.call(client, &addition(&dn, "again", true))?;
-        match code {
-            SUCCESS => self.fault(format!("an acknowledged entry was not there: {dn}")),
-            ALREADY_EXISTS => {}
-            _ => self.expect(code, "add again", &dn),
+        let outcome = self.call(client, &addition(&dn, "again", true));
+        match outcome {
+            Ok(SUCCESS) => self.fault(format!("an acknowledged entry was not there: {dn}")),
+            Ok(ALREADY_EXISTS) | Err(_) => {}
+            Ok(code) => self.expect(code, "add again", &dn),
         }
-        if code == OTHER {
+        if matches!(outcome, Ok(OTHER) | Err(_)) {
             self.counting = None;
+            // It may be decided much later: were the entry gone by then, it would be there again.
+            self.kept.retain(|kept| *kept != dn);
         }
-        Ok(code)
+        outcome
     }
 
     fn count(&mut self, client: &mut Client, dn: String) -> Result<i64, ClientError> {
         let count = self.account.written.get(&dn).map_or(0, |written| written.count) + 1;
-        let mut changes = vec![replacement(COUNTER, count.to_string())];
+        // Refused where the number that was acknowledged last is lost.
+        let mut changes = vec![
+            change(ChangeKind::Delete, COUNTER, (count - 1).to_string()),
+            change(ChangeKind::Add, COUNTER, count.to_string()),
+        ];
         let padding = self.shared.padding.load(Ordering::Relaxed);
         if padding > 0 {
-            changes.push(replacement("description", self.padding(padding)));
+            changes.push(change(ChangeKind::Replace, "description", self.padding(padding)));
         }
         let outcome = self.call(client, &Request::Modify { dn: dn.clone(), changes });
         if let Some(written) = self.account.written.get_mut(&dn) {
@@ -361,6 +428,38 @@ impl Load {
         }
         if let Ok(code) = outcome {
             self.expect(code, "modify", &dn);
+        }
+        outcome
+    }
+
+    /// Deletes an entry that was acknowledged: it must be there, with the number that it has.
+    fn delete(&mut self, client: &mut Client, dn: String) -> Result<i64, ClientError> {
+        if self.counting.as_ref() == Some(&dn) {
+            self.counting = None;
+        }
+        if self.account.written.get(&dn).is_some_and(|written| written.count > 0) {
+            let counted = self.count(client, dn.clone());
+            if !matches!(counted, Ok(SUCCESS)) {
+                self.kept.push_front(dn);
+                return counted;
+            }
+            self.acknowledge();
+        }
+        let outcome = self.call(client, &Request::Delete { dn: dn.clone() });
+        match outcome {
+            Ok(SUCCESS) => {
+                self.account.written.remove(&dn);
+                self.account.deleted += 1;
+            }
+            Ok(OTHER) | Err(_) => {
+                if let Some(written) = self.account.written.get_mut(&dn) {
+                    written.fate = Fate::Unknown;
+                }
+            }
+            Ok(_) => self.kept.push_front(dn.clone()),
+        }
+        if let Ok(code) = outcome {
+            self.expect(code, "delete", &dn);
         }
         outcome
     }
@@ -417,8 +516,8 @@ impl Load {
     }
 }
 
-fn replacement(attribute: &str, value: String) -> Change {
-    Change { kind: ChangeKind::Replace, attribute: attribute.to_owned(), values: vec![value] }
+fn change(kind: ChangeKind, attribute: &str, value: String) -> Change {
+    Change { kind, attribute: attribute.to_owned(), values: vec![value] }
 }
 
 fn addition(dn: &str, uid: &str, complete: bool) -> Request {
@@ -464,6 +563,8 @@ const AWAY_REQUESTS: u32 = 5;
 const STEPS: u64 = 20;
 /// One added entry in so many is the next to count in.
 const COUNTED_EVERY: u64 = 20;
+/// Entries that a client has at most, but for those of which nobody knows.
+const KEPT_MAX: usize = 500;
 /// A client that was not served waits so long.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 /// Faults told in full of one client.

@@ -10,14 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub(super) use self::loss::{Loss, Lost};
+pub use self::loss::{Loss, Lost};
 use super::fault::Part;
 use super::tools::{preload, run};
 use crate::chance::Chance;
 
 /// The media of all nodes.
 #[derive(Debug)]
-pub(super) struct Media {
+pub struct Media {
     library: PathBuf,
     nodes: Vec<Medium>,
     /// Syncs do nothing.
@@ -36,11 +36,10 @@ struct Medium {
 impl Media {
     /// Has what is written to these data directories from now on be forgotten until it is synced.
     /// The directories must be there, and no process may use them.
-    pub(super) fn set_up(
-        folder: &Path,
-        directories: &[PathBuf],
-        lies: bool,
-    ) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// When the library cannot be built, or the files cannot be written.
+    pub fn set_up(folder: &Path, directories: &[PathBuf], lies: bool) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         let (source, library) = (folder.join("medium.c"), folder.join("medium.so"));
         fs::write(&source, SOURCE).map_err(failed)?;
@@ -57,7 +56,7 @@ impl Media {
     }
 
     /// Has a node that is to be started use its own medium.
-    pub(super) fn give(&self, which: usize, command: &mut Command) {
+    pub fn give(&self, which: usize, command: &mut Command) {
         let Some(Medium { data, undo, fails }) = self.nodes.get(which) else { return };
         preload(command, &self.library);
         command.env("MEDIUM_DATA", data).env("MEDIUM_UNDO", undo).env("MEDIUM_FAILS", fails);
@@ -86,19 +85,23 @@ impl Media {
     }
 
     /// Has a node that was killed lose some of what it has not synced.
-    pub(super) fn lose(
-        &self,
-        which: usize,
-        loss: Loss,
-        chance: &mut Chance,
-    ) -> Result<Lost, String> {
+    ///
+    /// # Errors
+    /// When the files cannot be read or written.
+    pub fn lose(&self, which: usize, loss: Loss, chance: &mut Chance) -> Result<Lost, String> {
         let medium = self.node(which)?;
         let failed = |error| format!("node {}: what was not synced: {error}", which + 1);
         let lost = loss::lose(&medium.data, &medium.undo, loss, chance).map_err(failed)?;
-        fs::remove_dir_all(&medium.undo)
-            .and_then(|()| fs::create_dir(&medium.undo))
-            .map_err(failed)?;
+        self.settle(which)?;
         Ok(lost)
+    }
+
+    /// Has all that is on the medium of a node that does not run stay there.
+    pub(super) fn settle(&self, which: usize) -> Result<(), String> {
+        let undo = &self.node(which)?.undo;
+        fs::remove_dir_all(undo)
+            .and_then(|()| fs::create_dir(undo))
+            .map_err(|error| format!("{}: {error}", undo.display()))
     }
 
     fn node(&self, which: usize) -> Result<&Medium, String> {

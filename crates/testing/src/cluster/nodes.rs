@@ -4,6 +4,7 @@
 //! Invariant: signals go to processes that were started from here, or that the demo's ready file
 //! names and that still serve the data it names. Every wait has a limit.
 
+mod members;
 mod setup;
 
 use std::fs::{self, OpenOptions};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+pub(super) use self::members::Member;
 pub(super) use self::setup::Wanted;
 use super::clock::Clocks;
 use super::disks::Disks;
@@ -32,6 +34,8 @@ pub(super) struct Door {
 /// What a node says of itself.
 #[derive(Clone, Debug)]
 pub(super) struct View {
+    /// Its number in the cluster.
+    pub(super) member: u64,
     pub(super) role: String,
     pub(super) term: u64,
     pub(super) applied_lsn: u64,
@@ -45,6 +49,8 @@ pub(super) struct View {
 #[derive(Debug)]
 pub(super) struct Cluster {
     place: Place,
+    /// The password of the administrator.
+    password: PathBuf,
     /// What started them at first, where that is the demo.
     demo: Option<Child>,
     nodes: Vec<Node>,
@@ -60,6 +66,8 @@ struct Node {
     id: u64,
     door: Door,
     data: PathBuf,
+    /// The program that it runs from its next start on.
+    program: PathBuf,
     /// Settings of its own.
     environment: Vec<(String, String)>,
     process: Process,
@@ -90,19 +98,27 @@ impl Cluster {
         self.nodes.len()
     }
 
+    /// Where everything of this cluster is.
+    pub(super) fn folder(&self) -> &Path {
+        &self.place.folder
+    }
+
     pub(super) fn doors(&self) -> Vec<Door> {
         self.nodes.iter().map(|node| node.door.clone()).collect()
     }
 
     pub(super) fn door(&self, which: usize) -> Result<&Door, String> {
-        let node = self.nodes.get(which);
-        node.map(|node| &node.door).ok_or_else(|| format!("there is no node at {which}"))
+        self.get(which).map(|node| &node.door)
     }
 
     /// The data directory of a node.
     pub(super) fn data(&self, which: usize) -> Result<PathBuf, String> {
-        let node = self.nodes.get(which);
-        node.map(|node| node.data.clone()).ok_or_else(|| format!("there is no node at {which}"))
+        self.get(which).map(|node| node.data.clone())
+    }
+
+    /// The number of a node in the cluster: a machine that joins gets another one.
+    pub(super) fn id(&self, which: usize) -> Result<u64, String> {
+        self.get(which).map(|node| node.id)
     }
 
     pub(super) fn network(&self) -> Result<&Network, String> {
@@ -167,11 +183,12 @@ impl Cluster {
         nodes.iter().try_for_each(|which| self.node(*which)?.ended_by_signal())
     }
 
-    /// Starts a node that was killed, without waiting for it.
-    pub(super) fn start_again(&mut self, which: usize) -> Result<(), String> {
+    /// A command that runs a program on the machine of a node: in its network, on its medium, with
+    /// its clock and settings.
+    fn on_machine(&self, which: usize, program: &Path) -> Result<Command, String> {
         let mut command = match self.network {
-            Some(_) => Network::command(which, &self.place.roster),
-            None => Command::new(&self.place.roster),
+            Some(_) => Network::command(which, program),
+            None => Command::new(program),
         };
         command.envs(self.place.environment.iter().map(|(name, value)| (name, value)));
         if let Some(clocks) = &self.clocks {
@@ -180,13 +197,21 @@ impl Cluster {
         if let Some(media) = &self.media {
             media.give(which, &mut command);
         }
+        let node = self.get(which)?;
+        command.envs(node.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(log_file(&node.data.with_extension("log"))?);
+        Ok(command)
+    }
+
+    /// Starts a node that was killed, without waiting for it.
+    pub(super) fn start_again(&mut self, which: usize) -> Result<(), String> {
+        let program = self.get(which)?.program.clone();
+        let mut command = self.on_machine(which, &program)?;
         let node = self.node(which)?;
         let ready = node.data.with_extension("ready");
         command.args(["serve", "--end-with-parent", "--data"]).arg(&node.data);
         command.arg("--ready-file").arg(ready);
-        command.envs(node.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(log_file(&node.data.with_extension("log"))?);
         let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let pid = child.id();
         node.process = Process::Own(child);
@@ -264,7 +289,7 @@ impl Cluster {
     pub(super) fn check(&self) -> Result<(), String> {
         for node in &self.nodes {
             let log = node.data.with_extension("check");
-            let mut command = Command::new(&self.place.roster);
+            let mut command = Command::new(&node.program);
             command.args(["check", "--data"]).arg(&node.data).stdin(Stdio::null());
             command.stdout(log_file(&log)?).stderr(log_file(&log)?);
             let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -277,6 +302,10 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    fn get(&self, which: usize) -> Result<&Node, String> {
+        self.nodes.get(which).ok_or_else(|| format!("there is no node at {which}"))
     }
 
     fn node(&mut self, which: usize) -> Result<&mut Node, String> {
@@ -377,6 +406,7 @@ impl Node {
         let text = |name: &str| attributes.get(&format!("roster-cluster-{name}"))?.first().cloned();
         let number = |name: &str| text(name)?.parse().ok();
         Some(View {
+            member: number("member")?,
             role: text("role")?,
             term: number("term")?,
             applied_lsn: number("applied-lsn")?,

@@ -22,6 +22,8 @@ pub struct Totals {
     pub refused: u64,
     /// Entries that each node has of the clients.
     pub entries: u64,
+    /// Entries that the clients have deleted again.
+    pub deleted: u64,
     /// The longest times without an acknowledged write, one of each round.
     pub gaps: BTreeMap<Fault, Vec<Duration>>,
     /// Writes acknowledged in the rounds of each fault.
@@ -50,11 +52,13 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, acknowledged, unknown, unavailable, refused, entries, .. } = self;
+        let Self { rounds, acknowledged, unknown, unavailable, refused, entries, deleted, .. } =
+            self;
         writeln!(
             f,
             "{rounds} rounds: {acknowledged} writes acknowledged and all on every node, {unknown} \
-             unknown, {unavailable} unavailable or busy, {refused} refused, {entries} entries\n"
+             unknown, {unavailable} unavailable or busy, {refused} refused, {entries} \
+             entries, {deleted} deleted again\n"
         )?;
         writeln!(f, "| fault | rounds | acknowledged | lost | median | p99 | longest |")?;
         writeln!(f, "|---|---:|---:|---:|---:|---:|---:|")?;

@@ -5,10 +5,13 @@
 
 mod flips;
 mod media;
+mod members;
 mod splits;
+mod upgrades;
 
 use std::time::Duration;
 
+pub(super) use self::upgrades::Programs;
 use super::fault::{Fault, Rest};
 use super::load::{BUSY, NO_ROOM, OTHER, SUCCESS, UNAVAILABLE};
 use super::{HEALTHY_MAX, LOOK_EVERY, Run};
@@ -29,6 +32,8 @@ impl Run {
             Fault::Flip(flip) => self.flip(flip),
             Fault::Power(_, rest) => self.cut_power(victims, rest),
             Fault::FailedSync(part, _) => self.fail_syncs(part, first),
+            Fault::Members(change) => self.change_members(change),
+            Fault::Upgrade(upgrade) => self.upgrade(upgrade),
         }
     }
 

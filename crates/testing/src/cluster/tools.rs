@@ -1,7 +1,8 @@
 //! Programs of the system that the rounds call: what they say, and whether they are there.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::fault::Fault;
 
@@ -16,6 +17,80 @@ pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let said = String::from_utf8_lossy(&output.stderr);
     Err(format!("{}: {}: {}", told(), output.status, said.trim()))
 }
+
+/// A command that runs, and what it says.
+#[derive(Debug)]
+pub(super) struct Tool {
+    command: Command,
+    child: Child,
+    folder: PathBuf,
+}
+
+/// What a command has said that has ended.
+#[derive(Debug)]
+pub(super) struct Said {
+    status: ExitStatus,
+    pub(super) output: String,
+    pub(super) errors: String,
+}
+
+impl Said {
+    pub(super) fn is_success(&self) -> bool {
+        self.status.success()
+    }
+
+    /// Whether there was nothing left to do: it was killed in the moment before it ended.
+    pub(super) fn is_done_before(&self) -> bool {
+        DONE_BEFORE.iter().any(|text| self.errors.contains(text))
+    }
+
+    /// Why it failed, in one line without numbers.
+    pub(super) fn reason(&self) -> String {
+        let line = self.errors.lines().find_map(|line| line.strip_prefix("roster: error: "));
+        let line = line.or_else(|| self.errors.lines().next()).unwrap_or_default();
+        line.replace(|letter: char| letter.is_ascii_digit(), "#")
+    }
+}
+
+impl Tool {
+    /// Starts it; what it says goes to files in a folder.
+    pub(super) fn start(mut command: Command, folder: &Path) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+        let [output, errors] = FILES.map(|name| File::create(folder.join(name)));
+        command.stdin(Stdio::null());
+        command.stdout(output.map_err(failed)?).stderr(errors.map_err(failed)?);
+        let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        Ok(Self { command, child, folder: folder.to_owned() })
+    }
+
+    /// What it has said, if it has ended.
+    pub(super) fn ended(&mut self) -> Result<Option<Said>, String> {
+        let status = self.child.try_wait();
+        let status = status.map_err(|error| format!("{:?}: {error}", self.command))?;
+        let Some(status) = status else { return Ok(None) };
+        let [output, errors] =
+            FILES.map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default());
+        Ok(Some(Said { status, output, errors }))
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub(super) fn kill(&mut self) -> Result<(), String> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed.map(drop).map_err(|error| format!("{:?}: {error}", self.command))
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        // It has ended, but where the run fails meanwhile.
+        let _ = self.kill();
+    }
+}
+
+/// What a machine says that has joined, or rejoined, already.
+const DONE_BEFORE: [&str; 2] = ["has it joined? Start it", "has rejoined with this token already"];
+/// Where a command writes what it prints, and what it says of errors.
+const FILES: [&str; 2] = ["said.output", "said.errors"];
 
 /// Has the loader put a library before the system's, beside those that it is to put there already.
 pub(super) fn preload(command: &mut Command, library: &Path) {
@@ -45,8 +120,8 @@ pub fn missing(faults: &[Fault]) -> Option<String> {
                 &["ip", "nft", "nsenter", "mkfs.ext4", "mount", "umount", "fallocate", "df", "cp"]
             }
             Fault::Clock(_) | Fault::Power(..) | Fault::FailedSync(..) => &["cc"],
-            Fault::Flip(_) => &["cp"],
-            Fault::Kill(..) | Fault::Pause(_) => &[],
+            Fault::Flip(_) | Fault::Members(_) => &["cp"],
+            Fault::Kill(..) | Fault::Pause(_) | Fault::Upgrade(_) => &[],
         });
     }
     if let Some(program) = programs.into_iter().find(|program| !is_there(program)) {
@@ -72,12 +147,14 @@ pub(super) fn takes_root(fault: Fault) -> bool {
         | Fault::Clock(_)
         | Fault::Flip(_)
         | Fault::Power(..)
-        | Fault::FailedSync(..) => false,
+        | Fault::FailedSync(..)
+        | Fault::Members(_)
+        | Fault::Upgrade(_) => false,
     }
 }
 
 fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }

@@ -14,7 +14,7 @@ use crate::chance::Chance;
 
 /// How much of what was not synced is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::cluster) enum Loss {
+pub enum Loss {
     /// All.
     All,
     /// All from a moment on; the write of that moment is torn.
@@ -25,13 +25,13 @@ pub(in crate::cluster) enum Loss {
 
 /// What was lost.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::cluster) struct Lost {
+pub struct Lost {
     /// Writes that no sync covered.
-    pub(in crate::cluster) unsynced: u64,
+    pub unsynced: u64,
     /// Blocks of files that are as they were before a write.
-    pub(in crate::cluster) blocks: u64,
+    pub blocks: u64,
     /// Creations, renames and removals that did not happen.
-    pub(in crate::cluster) names: u64,
+    pub names: u64,
 }
 
 /// A write that may be undone.

@@ -39,6 +39,7 @@ impl Cluster {
             .map_err(|error| format!("{}: {error}", place.folder.display()))?;
         let mut cluster = Self {
             place: place.clone(),
+            password: place.folder.join("admin"),
             demo: None,
             nodes: Vec::new(),
             clocks: None,
@@ -51,15 +52,18 @@ impl Cluster {
         }
         if wanted.networks {
             cluster.start_in_namespaces(wanted)?;
-            return Ok(cluster);
+        } else {
+            cluster.start_demo(wanted.count)?;
+            if wanted.clocks || wanted.media {
+                // The demo gives its environment to all of them.
+                (0..wanted.count).try_for_each(|which| cluster.kill(which))?;
+                cluster.make_media(wanted)?;
+                (0..wanted.count).try_for_each(|which| cluster.start_again(which))?;
+            }
         }
-        cluster.start_demo(wanted.count)?;
-        if wanted.clocks || wanted.media {
-            // The demo gives its environment to all of them.
-            (0..wanted.count).try_for_each(|which| cluster.kill(which))?;
-            cluster.make_media(wanted)?;
-            (0..wanted.count).try_for_each(|which| cluster.start_again(which))?;
-        }
+        let password = &cluster.door(0)?.password;
+        fs::write(&cluster.password, password)
+            .map_err(|error| format!("{}: {error}", cluster.password.display()))?;
         Ok(cluster)
     }
 
@@ -93,7 +97,9 @@ impl Cluster {
         let demo = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         self.demo = Some(demo);
         let text = self.wait_ready(&ready)?;
-        self.nodes = nodes(&text).ok_or_else(|| format!("no nodes in the ready file: {text}"))?;
+        let program = &self.place.roster;
+        self.nodes =
+            nodes(&text, program).ok_or_else(|| format!("no nodes in the ready file: {text}"))?;
         match self.nodes.len() == count {
             true => Ok(()),
             false => Err(format!("not {count} nodes: {text}")),
@@ -123,7 +129,8 @@ impl Cluster {
         disks::tear_down()?;
         let folder = self.place.folder.join(disks::FOLDER);
         self.make_members(&folder, wanted.count)?;
-        self.nodes = (0..wanted.count).map(|which| member(&folder, which)).collect();
+        self.nodes =
+            (0..wanted.count).map(|which| member(&folder, &self.place.roster, which)).collect();
         if wanted.disks {
             self.disks = Some(Disks::set_up(&self.directories())?);
             for (node, limit) in self.nodes.iter_mut().zip(DISK_FULL_MIB.into_iter().cycle()) {
@@ -157,7 +164,7 @@ impl Cluster {
 }
 
 /// A member that was made there.
-fn member(folder: &Path, which: usize) -> Node {
+fn member(folder: &Path, program: &Path, which: usize) -> Node {
     let id = which as u64 + 1;
     let environment = vec![
         ("ROSTER_CLUSTER__WRITE_WAIT_MS".to_owned(), WRITE_WAIT_MS.to_string()),
@@ -170,6 +177,7 @@ fn member(folder: &Path, which: usize) -> Node {
         id,
         door: Door { address, dn, password },
         data: folder.join(format!("node{id}")),
+        program: program.to_owned(),
         environment,
         process: Process::Killed,
         client: None,
@@ -193,7 +201,7 @@ fn ldif() -> String {
 
 /// The nodes that a ready file names, in lines such as `node 2 ldap 127.0.0.1:1390 pid 4711 data
 /// PATH role follower`.
-fn nodes(text: &str) -> Option<Vec<Node>> {
+fn nodes(text: &str, program: &Path) -> Option<Vec<Node>> {
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     let (dn, password) = (value("admin_dn ")?, value("admin_password ")?);
     let mut found = Vec::new();
@@ -207,6 +215,7 @@ fn nodes(text: &str) -> Option<Vec<Node>> {
             id: id.parse().ok()?,
             door: Door { address, dn: dn.to_owned(), password: password.to_owned() },
             data: PathBuf::from(words.get("data")?),
+            program: program.to_owned(),
             environment: Vec::new(),
             process: Process::OfDemo(words.get("pid")?.parse().ok()?),
             client: None,
@@ -248,12 +257,13 @@ mod tests {
         let text = "ldap 127.0.0.1:1\nnode 1 ldap 127.0.0.1:1 pid 5 data /a/node1 role leader\n\
                     node 2 ldap 127.0.0.1:2 pid 6 data /a/node2 role follower\n\
                     admin_dn cn=Directory Manager\nadmin_password x y\n";
-        let found = nodes(text).unwrap();
+        let found = nodes(text, Path::new("roster")).unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!((found[1].id, found[1].pid()), (2, Some(6)));
         assert_eq!(found[1].data, Path::new("/a/node2"));
         assert_eq!(found[1].door.password, "x y");
-        assert!(nodes("node 1 ldap 127.0.0.1:1\nadmin_dn a\nadmin_password b\n").is_none());
+        let incomplete = "node 1 ldap 127.0.0.1:1\nadmin_dn a\nadmin_password b\n";
+        assert!(nodes(incomplete, Path::new("roster")).is_none());
         // This process serves nothing, whatever its number.
         assert!(!serves(std::process::id(), &found[0].data));
         assert!(is_gone(std::process::id(), &found[0].data));
