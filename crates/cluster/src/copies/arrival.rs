@@ -4,12 +4,12 @@
 //! Invariant: a piece is written only where the last one ended, and its sum is right; what is
 //! handed on is what was sent, octet by octet.
 
-use history::log::{CopyIntake, StateMachine};
+use history::log::{ApplyError, CopyIntake, StateMachine};
 use sha2::{Digest as _, Sha256};
-use store::CopyHead;
+use store::{CopyHead, StoreError};
 use tokio::time::Instant;
 
-use super::{ARRIVAL_KEPT_FOR, COPY_PIECE_BYTES, CopyProgress, Piece};
+use super::{ARRIVAL_KEPT_FOR, COPY_PIECE_BYTES, CopyProgress, NoCopy, Piece};
 use crate::memberships::Memberships;
 use crate::types::{SnapshotMeta, Vote};
 
@@ -66,11 +66,11 @@ impl Arriving {
         state: &dyn StateMachine,
         arrival: Arrival,
         now: Instant,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, NoCopy> {
         self.last = now;
         if let Some(open) = &mut self.now {
             if arrival.vote < open.arrival.vote {
-                return Err("a copy comes from whoever leads in a later term".to_owned());
+                return Err(other("a copy comes from whoever leads in a later term"));
             }
             if open.arrival.head == arrival.head && open.arrival.member == arrival.member {
                 open.arrival.vote = arrival.vote;
@@ -79,12 +79,12 @@ impl Arriving {
         }
         self.now = None;
         self.has_remains = true;
-        let mut intake = state.receive(&arrival.head).map_err(|error| error.to_string())?;
+        let mut intake = state.receive(&arrival.head).map_err(not_received)?;
         let written = intake.written();
         let hash = match hash_of(&*intake, written) {
             Ok(hash) => hash,
             Err(_) => {
-                intake.clear().map_err(|error| error.to_string())?;
+                intake.clear().map_err(not_received)?;
                 Sha256::new()
             }
         };
@@ -107,15 +107,16 @@ impl Arriving {
         id: &[u8; 16],
         offset: u64,
         piece: &Piece,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, NoCopy> {
         let open = self.open(member, id)?;
         if offset != open.written || piece.octets.len() > COPY_PIECE_BYTES {
-            return Err(format!("a piece does not follow: {} bytes are there", open.written));
+            let reason = format!("a piece does not follow: {} bytes are there", open.written);
+            return Err(NoCopy::Other(reason));
         }
         if crc32c::crc32c(&piece.octets) != piece.sum {
-            return Err("a piece was damaged on its way".to_owned());
+            return Err(other("a piece was damaged on its way"));
         }
-        open.intake.write(&piece.octets).map_err(|error| error.to_string())?;
+        open.intake.write(&piece.octets).map_err(not_received)?;
         open.hash.update(&piece.octets);
         open.written = open.intake.written();
         let written = open.written;
@@ -129,48 +130,63 @@ impl Arriving {
         vote: &Vote,
         id: &[u8; 16],
         digest: &[u8; 32],
-    ) -> Result<SnapshotMeta, String> {
+    ) -> Result<SnapshotMeta, NoCopy> {
         let open = self.open(member, id)?;
         if *vote < open.arrival.vote {
-            return Err("it was begun in a later term".to_owned());
+            return Err(other("it was begun in a later term"));
         }
         let head = open.arrival.head;
         if open.written != head.bytes {
-            return Err(format!("{} bytes of {} are there", open.written, head.bytes));
+            let reason = format!("{} bytes of {} are there", open.written, head.bytes);
+            return Err(NoCopy::Other(reason));
         }
         let found: [u8; 32] = open.hash.clone().finalize().into();
         if found != *digest {
             // What lies there is of no use.
             open.hash = Sha256::new();
-            open.intake.clear().map_err(|error| error.to_string())?;
+            open.intake.clear().map_err(not_received)?;
             open.written = 0;
-            return Err("the copy is not what was sent".to_owned());
+            return Err(other("the copy is not what was sent"));
         }
-        let Some(Open { intake, .. }) = self.now.take() else { return Err(OTHER.to_owned()) };
-        let membership = intake.finish().map_err(|error| error.to_string())?;
-        let memberships = Memberships::decode(&membership).map_err(|error| error.0.to_owned())?;
+        let Some(Open { intake, .. }) = self.now.take() else { return Err(other(OTHER)) };
+        let membership = intake.finish().map_err(not_received)?;
+        let memberships = Memberships::decode(&membership).map_err(|error| other(error.0))?;
         Ok(memberships.meta(head.mark.position))
     }
 
-    fn open(&mut self, member: u64, id: &[u8; 16]) -> Result<&mut Open, String> {
+    fn open(&mut self, member: u64, id: &[u8; 16]) -> Result<&mut Open, NoCopy> {
         let is_it = |open: &&mut Open| open.arrival.member == member && open.arrival.head.id == *id;
-        self.now.as_mut().filter(is_it).ok_or_else(|| OTHER.to_owned())
+        self.now.as_mut().filter(is_it).ok_or_else(|| other(OTHER))
     }
 }
 
 /// The digest of what is there of a copy.
-fn hash_of(intake: &dyn CopyIntake, written: u64) -> Result<Sha256, String> {
+fn hash_of(intake: &dyn CopyIntake, written: u64) -> Result<Sha256, ApplyError> {
     let (mut hash, mut at) = (Sha256::new(), 0);
     let mut octets = vec![0; COPY_PIECE_BYTES];
     while at < written {
         let length =
             usize::try_from(written - at).map_or(COPY_PIECE_BYTES, |it| it.min(COPY_PIECE_BYTES));
         let part = octets.get_mut(..length).unwrap_or_default();
-        intake.read_at(at, part).map_err(|error| error.to_string())?;
+        intake.read_at(at, part)?;
         hash.update(&*part);
         at += part.len() as u64;
     }
     Ok(hash)
+}
+
+/// Why what was to be received is not there.
+fn not_received(error: ApplyError) -> NoCopy {
+    match error {
+        ApplyError::Store(StoreError::NoRoom { .. } | StoreError::Full) => {
+            NoCopy::NoRoom(format!("on the disk of whoever receives it, {error}"))
+        }
+        error => NoCopy::Other(error.to_string()),
+    }
+}
+
+fn other(reason: &str) -> NoCopy {
+    NoCopy::Other(reason.to_owned())
 }
 
 const OTHER: &str = "no such copy is being received";
