@@ -5,6 +5,8 @@
 //! for a while. What is told to the engine is of the copy, as long as there is one.
 //! Invariant: nothing of it is done on the engine's own thread but in simulations.
 
+#[cfg(any(test, feature = "test-support"))]
+pub(crate) mod any;
 mod arrival;
 mod room;
 
@@ -265,7 +267,9 @@ impl Copies {
     /// A sentence, when it is not wanted.
     pub(crate) async fn begin_arrival(&self, arrival: Arrival) -> Result<u64, String> {
         let state = Arc::clone(&self.state);
-        let begin = move |arriving: &mut Arriving| arriving.begin(&*state, arrival, Instant::now());
+        let begin = move |arriving: &mut Arriving| {
+            arriving.begin(|head| state.receive(head), arrival, Instant::now())
+        };
         self.arrive(arrival.member, begin).await
     }
 
@@ -280,7 +284,8 @@ impl Copies {
         offset: u64,
         piece: Piece,
     ) -> Result<u64, String> {
-        self.arrive(member, move |arriving| arriving.piece(member, &id, offset, &piece)).await
+        let piece = move |arriving: &mut Arriving| arriving.piece(member, &id, offset, &piece);
+        self.arrive(member, piece).await.inspect(|_| self.got_on(member))
     }
 
     /// All of it is there, with this digest; what the engine is told of it.
@@ -311,11 +316,10 @@ impl Copies {
         };
         let done = self.errands.run(work).await;
         let done = done.unwrap_or_else(|| Err(NoCopy::Other(SHUTTING_DOWN.to_owned())));
-        match &done {
-            Ok(_) => self.got_on(member),
-            Err(why) => self.failed(member, why.clone()),
-        }
-        done.map_err(|why| why.reason().to_owned())
+        done.map_err(|why| {
+            self.failed(member, why.clone());
+            why.reason().to_owned()
+        })
     }
 
     /// How far what is received is; none if nothing is.

@@ -63,7 +63,7 @@ impl Arriving {
 
     pub(super) fn begin(
         &mut self,
-        state: &dyn StateMachine,
+        receive: impl FnOnce(&CopyHead) -> Result<Box<dyn CopyIntake>, ApplyError>,
         arrival: Arrival,
         now: Instant,
     ) -> Result<u64, NoCopy> {
@@ -79,7 +79,7 @@ impl Arriving {
         }
         self.now = None;
         self.has_remains = true;
-        let mut intake = state.receive(&arrival.head).map_err(not_received)?;
+        let mut intake = receive(&arrival.head).map_err(not_received)?;
         let written = intake.written();
         let hash = match hash_of(&*intake, written) {
             Ok(hash) => hash,
@@ -231,7 +231,7 @@ mod tests {
         let arrival = Arrival { member: 2, vote, head };
         let now = Instant::now();
         assert!(arriving.piece(2, &head.id, 0, &piece(b"x")).is_err(), "nothing is to come");
-        assert_eq!(arriving.begin(&to, arrival, now), Ok(0));
+        assert_eq!(arriving.begin(|head| to.receive(head), arrival, now), Ok(0));
         let first = piece(&octets[..4096]);
         // Another member, another copy, another place, other octets.
         assert!(arriving.piece(3, &head.id, 0, &first).is_err());
@@ -242,22 +242,22 @@ mod tests {
         assert!(arriving.piece(2, &head.id, 0, &first).is_err(), "it comes twice");
         // Begun ten thousand times it is the same.
         for _ in 0..10_000 {
-            assert_eq!(arriving.begin(&to, arrival, now), Ok(4096));
+            assert_eq!(arriving.begin(|head| to.receive(head), arrival, now), Ok(4096));
         }
         assert!(arriving.finish(2, &vote, &head.id, &digest).is_err(), "it is not whole");
         let older = Arrival { member: 3, vote: Vote::new_committed(6, 3), head };
-        assert!(arriving.begin(&to, older, now).is_err());
+        assert!(arriving.begin(|head| to.receive(head), older, now).is_err());
         assert_eq!(arriving.progress().map(|it| (it.member, it.bytes)), Some((2, 4096)));
         assert_eq!(arriving.piece(2, &head.id, 4096, &piece(&octets[4096..])), Ok(head.bytes));
         let more = arriving.piece(2, &head.id, head.bytes, &piece(b"x"));
         assert!(more.is_err(), "more than was announced");
         // A wrong digest: all of it comes again.
         assert!(arriving.finish(2, &vote, &head.id, &[0; 32]).is_err());
-        assert_eq!(arriving.begin(&to, arrival, now), Ok(0));
+        assert_eq!(arriving.begin(|head| to.receive(head), arrival, now), Ok(0));
         // It is gone on with by whoever knows what is there, after a restart of this side.
         assert_eq!(arriving.piece(2, &head.id, 0, &first), Ok(4096));
         let mut arriving = Arriving::new(Instant::now());
-        assert_eq!(arriving.begin(&to, arrival, now), Ok(4096));
+        assert_eq!(arriving.begin(|head| to.receive(head), arrival, now), Ok(4096));
         assert_eq!(arriving.piece(2, &head.id, 4096, &piece(&octets[4096..])), Ok(head.bytes));
         let meta = arriving.finish(2, &vote, &head.id, &digest).unwrap();
         assert_eq!(meta.last_log_id, None);
@@ -272,10 +272,13 @@ mod tests {
         let head = CopyHead { bytes: 1 << 60, ..*from.copy().unwrap().head() };
         let vote = Vote::new_committed(7, 2);
         let (now, mut arriving) = (Instant::now(), Arriving::new(Instant::now()));
-        let begun = arriving.begin(&to, Arrival { member: 2, vote, head }, now);
+        let begun = arriving.begin(|head| to.receive(head), Arrival { member: 2, vote, head }, now);
         assert!(begun.is_err() && arriving.progress().is_none());
         let head = *from.copy().unwrap().head();
-        assert_eq!(arriving.begin(&to, Arrival { member: 2, vote, head }, now), Ok(0));
+        assert_eq!(
+            arriving.begin(|head| to.receive(head), Arrival { member: 2, vote, head }, now),
+            Ok(0)
+        );
         assert!(!arriving.is_stale(now + ARRIVAL_KEPT_FOR - Duration::from_secs(1)));
         assert!(arriving.is_stale(now + ARRIVAL_KEPT_FOR));
         arriving.give_up(&to);

@@ -80,22 +80,24 @@ pub(super) struct Hindrances {
 impl Hindrances {
     /// A copy did not get to `member`, or none from it.
     pub(super) fn note(&mut self, member: u64, why: NoCopy, now: Instant) {
-        let before = self.by_member.insert(member, (why.clone(), now));
+        let before = self.by_member.get(&member);
+        let is_told = before
+            .is_some_and(|(before, at)| matches!(before, NoCopy::NoRoom(_)) && is_recent(*at, now));
         match &why {
             NoCopy::NoRoom(reason) => {
-                let is_told = before.is_some_and(|(before, at)| {
-                    matches!(before, NoCopy::NoRoom(_)) && is_recent(at, now)
-                });
                 if !is_told {
                     tracing::warn!(member, reason, "a copy of the data has no room");
                 }
             }
+            // What follows from it says less.
+            NoCopy::Other(_) if is_told => return,
             NoCopy::Other(reason) => {
                 if let Some(count) = self.unsaid.due(now) {
                     tracing::warn!(member, count, reason, "a copy of the data did not get there");
                 }
             }
         }
+        self.by_member.insert(member, (why, now));
     }
 
     /// A copy gets on.
@@ -155,6 +157,7 @@ mod tests {
         hindrances.note(3, NoCopy::NoRoom("no room".to_owned()), now);
         hindrances.note(2, NoCopy::Other("away".to_owned()), now);
         assert_eq!(hindrances.sentences(now).len(), 2);
+        hindrances.note(3, NoCopy::Other("a piece does not follow".to_owned()), now);
         hindrances.clear(2);
         assert!(hindrances.sentences(now)[0].contains("member 3: no room"));
         assert!(hindrances.sentences(now + REASON_KEPT_FOR).is_empty());
