@@ -127,7 +127,7 @@ pub struct Gib(pub u64);
 
 impl fmt::Display for Gib {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hundredths = u128::from(self.0) * 100 >> 30;
+        let hundredths = (u128::from(self.0) * 100) >> 30;
         write!(f, "{}.{:02} GiB", hundredths / 100, hundredths % 100)
     }
 }

@@ -87,7 +87,7 @@ impl<'f> Writer<'f> {
             if length < PIECE_BYTES {
                 return Ok(());
             }
-            if at % LOOK_EVERY_BYTES == 0 {
+            if at.is_multiple_of(LOOK_EVERY_BYTES) {
                 refuse_without_room(path, 0)?;
             }
             due += Duration::from_micros(length as u64 * 1_000_000 / RATE_BYTES);
@@ -100,7 +100,9 @@ impl<'f> Writer<'f> {
 
     /// Writes a piece; it is on the disk when this returns, or about to be.
     fn write(&mut self, octets: &[u8], at: u64) -> io::Result<()> {
-        if let Some(direct) = self.direct.as_ref().filter(|_| octets.len() % ALIGNED_BYTES == 0) {
+        if let Some(direct) =
+            self.direct.as_ref().filter(|_| octets.len().is_multiple_of(ALIGNED_BYTES))
+        {
             match direct.write_all_at(octets, at) {
                 // Some file systems say it only now.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.direct = None,
