@@ -1,7 +1,12 @@
 //! Members that lack what the log no longer has get a copy of the data: real members, threads and
 //! sockets, over real stores.
 #![allow(missing_docs, reason = "tests explain themselves by name")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
 
 mod support;
 

@@ -247,6 +247,7 @@ struct Sharing(PathBuf);
 
 impl Sharing {
     /// None where nothing can be mounted.
+    #[allow(clippy::print_stderr, reason = "it says what it skips")]
     fn mount(folder: &Path) -> Option<Self> {
         let (image, path) = (folder.join("image"), folder.join("mounted"));
         fs::create_dir(&path).unwrap();
