@@ -251,7 +251,9 @@ impl Way {
 
     /// Looks at the disk, and at the certificate on it.
     fn look(&self, directory: &Directory, admission: &Admission) {
-        self.disk_free_bytes.store(directory.disk_free_bytes().unwrap_or(0), Ordering::Relaxed);
+        // 0 says that nobody knows, and a disk may really be full.
+        let free_bytes = directory.disk_free_bytes().map_or(0, |bytes| bytes.max(1));
+        self.disk_free_bytes.store(free_bytes, Ordering::Relaxed);
         let ends_s = admission.certificate_ends_s().unwrap_or(0);
         self.certificate_ends_s.store(ends_s, Ordering::Relaxed);
     }
