@@ -189,10 +189,7 @@ impl Directory {
             rules,
             credentials,
             accounts: Arc::clone(&following.accounts),
-            decode_limits: DecodeLimits {
-                dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,
-                ..DecodeLimits::default()
-            },
+            decode_limits: decode_limits(),
             budgets: Budgets::new(options.limits.transactions_max_bytes),
             queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
             limits: options.limits,
@@ -228,6 +225,11 @@ impl Directory {
     pub fn session(&self, peer: Peer) -> Session {
         Session::new(peer)
     }
+}
+
+/// How much of a request is looked at.
+fn decode_limits() -> DecodeLimits {
+    DecodeLimits { dn_length_max_bytes: NAME_LENGTH_MAX_BYTES, ..DecodeLimits::default() }
 }
 
 /// What the journal is on.

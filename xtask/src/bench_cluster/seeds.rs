@@ -90,9 +90,9 @@ fn row(run: &Run<'_>, members: &[Server], words: &[String]) -> Result<Row, Strin
         if members.len() > 1 {
             members::settle(members)?;
         }
-        for (at, (member, before)) in members.iter().zip(&before).enumerate() {
+        for ((member, before), spent) in members.iter().zip(&before).zip(&mut spent) {
             let us = Snapshot::of(&[member.id()]).since(before).all_us();
-            spent[at].push(us / figures.made().max(1) as f64);
+            spent.push(us / figures.made().max(1) as f64);
         }
         per_s.push(figures.per_s());
         p99_us.push(slowest_p99(&figures)?);

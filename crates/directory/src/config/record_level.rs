@@ -36,7 +36,7 @@ pub fn raise_record_level(worker: &mut Worker) -> Result<(), String> {
 fn raise(worker: &mut Worker) -> Result<(), Refusal> {
     let directory = Arc::clone(&worker.directory);
     let Some(teller) = directory.monitors.cluster.get() else { return Ok(()) };
-    if !(teller.own)().is_some_and(|own| own.leader == Some(own.member)) {
+    if (teller.own)().is_none_or(|own| own.leader != Some(own.member)) {
         return Ok(());
     }
     let mut reader = directory.storage.store.reader();
