@@ -10,6 +10,7 @@ mod arrival;
 mod lag;
 mod losses;
 mod reads;
+mod seeds;
 mod stages;
 mod trio;
 mod writes;
@@ -58,6 +59,8 @@ enum Part {
     Reads,
     /// How far followers are behind.
     Lag,
+    /// Loads like the published ones, over all nodes, and a consumer that is fed.
+    Seeds,
     /// Writes until all three have them, beside other servers.
     Peers,
     /// What is lost when the server that took a write is killed.
@@ -65,10 +68,11 @@ enum Part {
 }
 
 impl Part {
-    const ALL: [(&'static str, Self); 5] = [
+    const ALL: [(&'static str, Self); 6] = [
         ("writes", Self::Writes),
         ("reads", Self::Reads),
         ("lag", Self::Lag),
+        ("seeds", Self::Seeds),
         ("peers", Self::Peers),
         ("losses", Self::Losses),
     ];
@@ -144,8 +148,12 @@ fn measure(asked: &Asked, ground: &Ground<'_>, wrong: &mut Vec<String>) -> Resul
     );
     let people = ground.people(&[])?;
     let mut run = Run { asked, ground, people, next: FIRST_ADDED, wrong: Vec::new() };
-    let parts: [(Part, Measure); 3] =
-        [(Part::Writes, writes::measure), (Part::Reads, reads::measure), (Part::Lag, lag::measure)];
+    let parts: [(Part, Measure); 4] = [
+        (Part::Writes, writes::measure),
+        (Part::Reads, reads::measure),
+        (Part::Lag, lag::measure),
+        (Part::Seeds, seeds::measure),
+    ];
     for (part, measure) in parts {
         if asked.has(part) {
             let table = measure(&mut run).unwrap_or_else(|error| run.gives_none(error));
@@ -261,7 +269,7 @@ mod tests {
     fn options_have_defaults() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let asked = parse(&[]).unwrap();
-        assert_eq!((asked.setup.entries, asked.rounds, asked.parts.len()), (100_000, 20, 5));
+        assert_eq!((asked.setup.entries, asked.rounds, asked.parts.len()), (100_000, 20, 6));
         let asked = parse(&words("--only lag,losses --nodes 3 --quick --entries 50")).unwrap();
         assert_eq!(asked.parts, [Part::Lag, Part::Losses]);
         assert_eq!((asked.setup.entries, asked.nodes), (50, vec![3]));

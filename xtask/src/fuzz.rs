@@ -18,6 +18,7 @@ const WITH_ROSTER: &[&str] = &[
     "bench_record",
     "cluster_change",
     "cluster_comparison",
+    "cluster_copy",
     "cluster_entry",
     "cluster_message",
     "cluster_vote",

@@ -13,6 +13,8 @@ use crate::servers::Server;
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
     server: &'a Server,
+    /// Servers that are asked as well.
+    others: Vec<String>,
     words: Vec<String>,
     who: (&'a str, &'a str),
     seconds: u64,
@@ -39,12 +41,19 @@ impl<'a> Load<'a> {
     /// The words are the job and what it takes; without more, the administrator asks.
     pub(crate) fn new(server: &'a Server, seconds: u64, words: &[impl AsRef<str>]) -> Self {
         let words = words.iter().map(|word| word.as_ref().to_owned()).collect();
-        Self { server, words, who: (server.dn, server.password), seconds, connections: 50 }
+        let (who, others) = ((server.dn, server.password), Vec::new());
+        Self { server, others, words, who, seconds, connections: 50 }
     }
 
     /// Another one asks.
     pub(crate) fn by(self, who: (&'a str, &'a str)) -> Self {
         Self { who, ..self }
+    }
+
+    /// These are asked as well, each by a share of the connections.
+    pub(crate) fn beside(self, others: &[Server]) -> Self {
+        let others = others.iter().map(|one| format!("ldap://{}", one.address)).collect();
+        Self { others, ..self }
     }
 
     pub(crate) fn connections(self, connections: u64) -> Self {
@@ -57,7 +66,9 @@ impl<'a> Load<'a> {
         let mut command = with.iter().cloned().chain([program.display().to_string()]);
         let mut load = Command::new(command.next().unwrap_or_default());
         load.args(command).arg("bench").args(&self.words);
-        load.args(["--json", "-H", &format!("ldap://{}", self.server.address)]);
+        let own = format!("ldap://{}", self.server.address);
+        let all: Vec<String> = [own].into_iter().chain(self.others).collect();
+        load.args(["--json", "-H", &all.join(",")]);
         load.args(["-D", self.who.0, "-w", self.who.1, "-t", &self.seconds.to_string()]);
         load.args(["-c", &self.connections.to_string()]);
         load.args(["--server-pid", &self.server.id().to_string()]);

@@ -139,8 +139,8 @@ impl Connection {
         let host = url.host.clone().unwrap_or_else(|| HOST_DEFAULT.to_owned());
         let stream = match url.scheme {
             UrlScheme::Ldaps => {
-                let limit = (&clock as &dyn Clock, options.answer_timeout);
-                stream.secure(&host, tls::config(&options.tls)?, limit)?
+                let config = tls::config(&options.tls)?;
+                stream.secure(&host, config, &clock, options.answer_timeout)?
             }
             UrlScheme::Ldap | UrlScheme::Ldapi => stream,
         };
@@ -183,8 +183,8 @@ impl Connection {
         self.incoming.clear();
         self.taken = 0;
         let stream = self.stream.take().ok_or(ClientError::Closed(None))?;
-        let limit = (&self.clock as &dyn Clock, self.options.answer_timeout);
-        self.stream = Some(stream.secure(&self.host, config, limit)?);
+        let (clock, most) = (&self.clock, self.options.answer_timeout);
+        self.stream = Some(stream.secure(&self.host, config, clock, most)?);
         Ok(())
     }
 
@@ -451,8 +451,8 @@ impl Connection {
         }
     }
 
-    /// Has a read end in time: the first of an answer has all the time there is, others what is left
-    /// of it.
+    /// Has a read end in time: the first of an answer has all the time there is, others what is
+    /// left of it.
     fn limit(&mut self, begin: Duration, reads: u64) -> Result<(), ClientError> {
         let all = self.options.answer_timeout;
         if reads == 0 && !self.is_shortened {

@@ -56,7 +56,8 @@ impl ClientStream {
         self,
         host: &str,
         config: Arc<ClientConfig>,
-        (clock, most): (&dyn Clock, Duration),
+        clock: &dyn Clock,
+        most: Duration,
     ) -> Result<Self, ClientError> {
         let failed = |error: &dyn std::fmt::Display| ClientError::Tls(error.to_string());
         let Self::Tcp(mut socket) = self else {

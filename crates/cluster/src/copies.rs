@@ -5,7 +5,10 @@
 //! for a while. What is told to the engine is of the copy, as long as there is one.
 //! Invariant: nothing of it is done on the engine's own thread but in simulations.
 
+#[cfg(any(test, feature = "test-support"))]
+pub(crate) mod any;
 mod arrival;
+mod room;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,24 +16,26 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use history::log::{StateCopy, StateMachine};
+use history::log::{ApplyError, StateCopy, StateMachine};
 use sha2::{Digest as _, Sha256};
-use store::LogPosition;
+use store::{LogPosition, StoreError};
 use tokio::time::Instant;
 
 pub(crate) use self::arrival::Arrival;
 use self::arrival::Arriving;
+use self::room::Hindrances;
+pub(crate) use self::room::{DiskRoom, NoCopy};
 use crate::errands::Errands;
 use crate::memberships::{Memberships, is_nobody};
 use crate::types::{SnapshotMeta, Vote};
-use crate::unsaid::Unsaid;
 
 /// The longest piece of a copy, in bytes.
 pub const COPY_PIECE_BYTES: usize = 1 << 20;
 /// How long a copy is kept that nobody gets on with, to be gone on with.
 pub const COPY_KEPT_FOR: Duration = Duration::from_secs(300);
-/// How long what was received of a copy is kept when nothing more comes.
-pub const ARRIVAL_KEPT_FOR: Duration = Duration::from_secs(3600);
+/// How long what was received of a copy is kept when nothing more comes: longer than whoever sends
+/// it keeps it, and not for long, since it takes the room of the next one.
+pub const ARRIVAL_KEPT_FOR: Duration = Duration::from_secs(600);
 /// The most octets of copies that a member sends in a second, by default.
 pub const COPY_RATE_BYTES: u64 = 200 << 20;
 
@@ -58,7 +63,7 @@ pub(crate) struct Copies {
     received: Arc<Mutex<Option<CopyProgress>>>,
     /// Where the log is to go on behind a copy that was put in place.
     installed: Mutex<Option<LogPosition>>,
-    unsaid: Mutex<Unsaid>,
+    hindrances: Mutex<Hindrances>,
 }
 
 #[derive(Default)]
@@ -116,7 +121,7 @@ impl Copies {
             arriving: Arc::new(Mutex::new(Arriving::new(Instant::now()))),
             received: Arc::default(),
             installed: Mutex::default(),
-            unsaid: Mutex::default(),
+            hindrances: Mutex::default(),
         })
     }
 
@@ -130,23 +135,38 @@ impl Copies {
         self.lock().copy.as_ref().map(|kept| kept.copy.head().mark.position.index)
     }
 
-    /// The copy for a member, made if there is none; it is no older than `at_least`.
+    /// The copy for a member, made if there is none; it is no older than `at_least`. None is made
+    /// where the member has no `room` for it, as far as it says.
     ///
     /// # Errors
-    /// A sentence, when there is none for the moment.
+    /// Why there is none for the moment.
     pub(crate) async fn lend(
         self: &Arc<Self>,
         member: u64,
         at_least: &SnapshotMeta,
-    ) -> Result<Lease, String> {
+        room: Option<DiskRoom>,
+    ) -> Result<Lease, NoCopy> {
+        if let (Some(room), Some(bytes)) = (room, self.bytes().await) {
+            room.take(member, bytes)?;
+        }
         if let Some(lease) = self.lend_kept(member, at_least)? {
             return Ok(lease);
         }
         let copies = Arc::clone(self);
         let made = self.errands.run(move || copies.make()).await;
-        made.unwrap_or_else(|| Err("the server is shutting down".to_owned()))?;
+        made.unwrap_or_else(|| Err(NoCopy::Other(SHUTTING_DOWN.to_owned())))?;
         let lease = self.lend_kept(member, at_least)?;
-        lease.ok_or_else(|| "the copy was given up".to_owned())
+        lease.ok_or_else(|| NoCopy::Other("the copy was given up".to_owned()))
+    }
+
+    /// How long the copy is, or would be.
+    async fn bytes(&self) -> Option<u64> {
+        let kept = self.lock().copy.as_ref().map(|kept| kept.copy.head().bytes);
+        if kept.is_some() {
+            return kept;
+        }
+        let state = Arc::clone(&self.state);
+        self.errands.run(move || state.copy_bytes()).await.flatten()
     }
 
     fn lend_kept(
@@ -177,41 +197,38 @@ impl Copies {
         Ok(None)
     }
 
-    fn make(&self) -> Result<(), String> {
+    fn make(&self) -> Result<(), NoCopy> {
         tracing::info!("a copy of the data is made for a member that lacks what the log had");
-        let made = self.state.copy().map_err(|error| error.to_string()).and_then(|copy| {
+        let made = self.state.copy().map_err(not_made).and_then(|copy| {
             let memberships = Memberships::decode(copy.membership());
             let memberships = memberships.map_err(|malformed| malformed.0.to_owned())?;
             let meta = memberships.meta(copy.head().mark.position);
             if is_nobody(&meta.last_membership) {
-                return Err("it does not say who took part when it was made: it is made again \
-                            after the next change of the data"
-                    .to_owned());
+                let reason = "it does not say who took part when it was made: it is made again \
+                              after the next change of the data";
+                return Err(NoCopy::Other(reason.to_owned()));
             }
             let (hashing, used) = (Arc::default(), Instant::now());
             Ok(KeptCopy { copy, meta, hashing, used, users: 0 })
         });
         let mut kept = self.lock();
         kept.is_making = false;
-        match made {
-            Ok(made) => {
-                kept.copy = Some(made);
-                Ok(())
-            }
-            Err(reason) => {
-                drop(kept);
-                tracing::warn!(%reason, "no copy of the data can be made for another member");
-                Err(reason)
-            }
-        }
+        made.map(|made| kept.copy = Some(made))
     }
 
-    /// No copy came to `member`, or none from it, for this reason: the log hears of it once a
-    /// minute, since it is tried again and again.
-    pub(crate) fn failed(&self, member: u64, reason: &str) {
-        if let Some(count) = lock(&self.unsaid).due(Instant::now()) {
-            tracing::warn!(member, count, reason, "a copy of the data did not get there");
-        }
+    /// No copy came to `member`, or none from it, for this reason.
+    pub(crate) fn failed(&self, member: u64, why: NoCopy) {
+        lock(&self.hindrances).note(member, why, Instant::now());
+    }
+
+    /// A copy got on to `member`, or from it.
+    pub(crate) fn got_on(&self, member: u64) {
+        lock(&self.hindrances).clear(member);
+    }
+
+    /// Why copies do not get where they should, in a sentence for each other member.
+    pub(crate) fn hindrances(&self) -> Vec<String> {
+        lock(&self.hindrances).sentences(Instant::now())
     }
 
     /// Gives up what has been waiting for too long, and tells the state what the log has done;
@@ -250,7 +267,9 @@ impl Copies {
     /// A sentence, when it is not wanted.
     pub(crate) async fn begin_arrival(&self, arrival: Arrival) -> Result<u64, String> {
         let state = Arc::clone(&self.state);
-        let begin = move |arriving: &mut Arriving| arriving.begin(&*state, arrival, Instant::now());
+        let begin = move |arriving: &mut Arriving| {
+            arriving.begin(|head| state.receive(head), arrival, Instant::now())
+        };
         self.arrive(arrival.member, begin).await
     }
 
@@ -265,7 +284,8 @@ impl Copies {
         offset: u64,
         piece: Piece,
     ) -> Result<u64, String> {
-        self.arrive(member, move |arriving| arriving.piece(member, &id, offset, &piece)).await
+        let piece = move |arriving: &mut Arriving| arriving.piece(member, &id, offset, &piece);
+        self.arrive(member, piece).await.inspect(|_| self.got_on(member))
     }
 
     /// All of it is there, with this digest; what the engine is told of it.
@@ -285,7 +305,7 @@ impl Copies {
     async fn arrive<T: Send + 'static>(
         &self,
         member: u64,
-        work: impl FnOnce(&mut Arriving) -> Result<T, String> + Send + 'static,
+        work: impl FnOnce(&mut Arriving) -> Result<T, NoCopy> + Send + 'static,
     ) -> Result<T, String> {
         let (arriving, received) = (Arc::clone(&self.arriving), Arc::clone(&self.received));
         let work = move || {
@@ -295,8 +315,11 @@ impl Copies {
             done
         };
         let done = self.errands.run(work).await;
-        let done = done.unwrap_or_else(|| Err("the server is shutting down".to_owned()));
-        done.inspect_err(|reason| self.failed(member, reason))
+        let done = done.unwrap_or_else(|| Err(NoCopy::Other(SHUTTING_DOWN.to_owned())));
+        done.map_err(|why| {
+            self.failed(member, why.clone());
+            why.reason().to_owned()
+        })
     }
 
     /// How far what is received is; none if nothing is.
@@ -348,7 +371,7 @@ impl Lease {
             let sum = crc32c::crc32c(&octets);
             Ok(Piece { octets, sum })
         });
-        let read: io::Result<Piece> = read.await.ok_or("the server is shutting down")?;
+        let read: io::Result<Piece> = read.await.ok_or(SHUTTING_DOWN)?;
         read.map(Some).map_err(|error| error.to_string())
     }
 
@@ -375,6 +398,8 @@ impl Lease {
         let got_on = before.is_none_or(|before| before.bytes < bytes) && bytes > 0;
         if let Some(one) = kept.copy.as_mut().filter(|_| got_on) {
             one.used = Instant::now();
+            drop(kept);
+            self.copies.got_on(self.member);
         }
     }
 }
@@ -389,6 +414,18 @@ impl Drop for Lease {
     }
 }
 
+/// Why the state could not be copied.
+fn not_made(error: ApplyError) -> NoCopy {
+    match error {
+        ApplyError::Store(StoreError::NoRoom { .. }) => {
+            NoCopy::NoRoom(format!("on the disk of whoever leads, {error}"))
+        }
+        error => NoCopy::Other(error.to_string()),
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+const SHUTTING_DOWN: &str = "the server is shutting down";

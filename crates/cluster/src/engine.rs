@@ -202,7 +202,8 @@ impl RaftLog {
 impl LogHandle {
     pub(crate) fn status(&self) -> Status {
         let status = self.members.status(&self.shared);
-        Status { receives: self.copies.receives(), sends: self.copies.sends(), ..status }
+        let (receives, sends) = (self.copies.receives(), self.copies.sends());
+        Status { receives, sends, copy_hindrances: self.copies.hindrances(), ..status }
     }
 
     /// The last change that is visible here.

@@ -87,7 +87,7 @@ pub struct ServiceParts {
 pub struct MemberFacts {
     /// Which release it runs; the others are told 64 bytes of it at the most.
     pub release: String,
-    /// Change records up to this level it can read.
+    /// Change records up to this level it can read; [`Service`] says it of itself.
     pub record_level: u16,
     /// What its disk has left, in bytes.
     pub disk_free_bytes: u64,
@@ -151,6 +151,8 @@ impl Service {
     ) -> Result<(Arc<Self>, impl Future<Output = ()>), String> {
         let ServiceParts { options, state, journal, credentials, listener, .. } = parts;
         let ServiceParts { asked_here, asks_version, clock, impediment, facts, .. } = parts;
+        // What it reads is no matter of who tells the rest.
+        let facts: Facts = Arc::new(move || MemberFacts { record_level: RECORD_LEVEL, ..facts() });
         let (errands, _) = Errands::on_thread("raft-apply").map_err(|error| error.to_string())?;
         let id = options.id;
         let (copying, _) = Errands::on_thread("raft-copy").map_err(|error| error.to_string())?;

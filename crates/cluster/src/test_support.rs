@@ -3,6 +3,7 @@
 //! Invariant: not linked into the product.
 
 use crate::changing;
+use crate::copies::any;
 use crate::transport::check_message as check;
 use crate::verifying::message::{Answer, Asked};
 
@@ -12,6 +13,14 @@ use crate::verifying::message::{Answer, Asked};
 /// When it does not.
 pub fn check_message(octets: &[u8]) {
     check(octets);
+}
+
+/// Gives octets to the receiver of a copy, as messages about it: `copies/any.rs` says how.
+///
+/// # Panics
+/// When the receiver takes for whole what is not.
+pub fn check_copy(octets: &[u8]) {
+    any::check(octets);
 }
 
 /// Reads octets as a change of the members, and as what came of one; what is read writes and reads

@@ -1,15 +1,23 @@
 //! Members that lack what the log no longer has get a copy of the data: real members, threads and
 //! sockets, over real stores.
 #![allow(missing_docs, reason = "tests explain themselves by name")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
 
 mod support;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use cluster::{CopyProgress, Service};
+use cluster::{CopyProgress, MemberFacts, Service};
 use history::log::conformance::record_of;
 use history::log::{
     CommitLog, MemberChange, MembersChanged, MembersError, ReadLevel, StateMachine,
@@ -92,12 +100,24 @@ impl Running {
     }
 
     fn start(&mut self, id: u64) {
+        self.start_with(id, 0);
+    }
+
+    /// A member that says that its disk has so much left.
+    fn start_with(&mut self, id: u64, disk_free_bytes: u64) -> Arc<AtomicU64> {
         self.open(id);
         let mut parts = self.cluster.parts(id, machine(&self.stores[&id]));
         parts.options.log_keep_bytes = 0;
         parts.options.copy_rate_bytes = self.rate;
+        let told = Arc::new(AtomicU64::new(disk_free_bytes));
+        let free = Arc::clone(&told);
+        parts.facts = Arc::new(move || MemberFacts {
+            disk_free_bytes: free.load(Ordering::Relaxed),
+            ..MemberFacts::default()
+        });
         self.journals.insert(id, Arc::clone(&parts.journal));
         self.services.insert(id, Service::start(parts).unwrap());
+        told
     }
 
     fn stop(&mut self, id: u64) {
@@ -165,6 +185,18 @@ impl Running {
         self.forget(first);
         wait_for("the log is purged", || self.has_purged(first).then_some(()));
         away
+    }
+
+    /// Why copies do not get where they should, as member `id` says.
+    fn hindered(&self, id: u64) -> String {
+        self.services[&id].status().copy_hindrances.join("\n")
+    }
+
+    /// Copies that a member has made to be sent.
+    fn made(&self, id: u64) -> usize {
+        let Ok(files) = std::fs::read_dir(self.data(id).join("copy")) else { return 0 };
+        let names = files.map(|file| file.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().starts_with("sent-")).count()
     }
 
     fn receives(&self, id: u64) -> Option<CopyProgress> {
@@ -281,4 +313,82 @@ fn a_copy_goes_on_when_its_receiver_comes_back() {
     assert_eq!((after.of_bytes, after.member), (before.of_bytes, sender));
     all.check();
     all.stop_all();
+}
+
+#[test]
+fn no_copy_is_made_for_a_member_whose_disk_has_no_room_for_it() {
+    let mut all = Running::new(3, FAST);
+    let away = all.leave_behind();
+    let free = all.start_with(away, 1 << 20);
+    let (sender, _) = leader(&all.services);
+    let said = wait_for("it is said", || Some(all.hindered(sender)).filter(|it| !it.is_empty()));
+    let wanted = format!("the disk of member {away} has 0.00 GiB left");
+    assert!(said.contains(&wanted) && said.contains("make room there"), "{said}");
+    assert_eq!((all.made(sender), all.receives(away)), (0, None));
+    free.store(1 << 40, Ordering::Relaxed);
+    all.check();
+    assert_eq!(all.hindered(sender), "");
+    all.stop_all();
+}
+
+/// Mounting needs root; where it is not allowed the test says so and passes.
+#[test]
+fn a_copy_waits_while_the_disk_is_full_and_goes_on_when_there_is_room() {
+    let mut all = Running::new(3, SLOW);
+    let away = all.leave_behind();
+    let Some(_disk) = SmallDisk::over(&all.data(away)) else { return };
+    // Enough for it to begin.
+    all.start(away);
+    wait_for("a copy comes", || all.receives(away).filter(|it| it.bytes > 0));
+    let filler = all.data(away).join("filler");
+    let mut open = std::fs::OpenOptions::new();
+    let mut filled = open.append(true).create(true).open(&filler).unwrap();
+    while filled.write_all(&[1; 4096]).is_ok() {}
+    // Or it would keep the room when its name is gone.
+    drop(filled);
+    let (sender, _) = leader(&all.services);
+    let said = wait_for("it says why", || Some(all.hindered(away)).filter(|it| !it.is_empty()));
+    assert!(said.contains("the disk has 0.00 GiB left: make room there"), "{said}");
+    wait_for("its sender knows", || all.hindered(sender).contains("0.00 GiB").then_some(()));
+    // It takes part all the same, and so do the others.
+    all.write(1);
+    std::fs::remove_file(&filler).unwrap();
+    all.check();
+    assert_eq!((all.hindered(away), all.hindered(sender)), (String::new(), String::new()));
+    all.stop_all();
+}
+
+/// A small file system in the place of a directory, with what was in it.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// None where nothing can be mounted.
+    fn over(directory: &Path) -> Option<Self> {
+        let kept = directory.with_extension("kept");
+        std::fs::rename(directory, &kept).unwrap();
+        std::fs::create_dir(directory).unwrap();
+        if !run("mount", &["-t", "tmpfs", "-o", "size=160m", "none"], directory) {
+            eprintln!("skipped: a small file system cannot be mounted (it takes root)");
+            return None;
+        }
+        for file in std::fs::read_dir(&kept).unwrap().map(Result::unwrap) {
+            if file.path().is_file() {
+                std::fs::copy(file.path(), directory.join(file.file_name())).unwrap();
+            }
+        }
+        Some(Self(directory.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        run("umount", &["-l"], &self.0);
+    }
+}
+
+fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
+    let mut command = Command::new(program);
+    let command = command.args(arguments).arg(path).stdin(Stdio::null());
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }

@@ -84,6 +84,10 @@ impl StateMachine for MemberMachine {
         }
     }
 
+    fn copy_bytes(&self) -> Option<u64> {
+        self.machine.copy_bytes()
+    }
+
     fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
         self.refuse_in_quarantine()?;
         self.machine.copy()

@@ -44,7 +44,9 @@ impl HistoryError {
     pub fn may_want_room(&self) -> bool {
         match self {
             Self::Journal(error) => matches!(error, JournalError::NoSpace { .. }),
-            Self::Store(error) => matches!(error, StoreError::Full | StoreError::Lmdb(_)),
+            Self::Store(error) => {
+                matches!(error, StoreError::Full | StoreError::NoRoom { .. } | StoreError::Lmdb(_))
+            }
             Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
             Self::Schema(_) | Self::Mismatch { .. } | Self::OfCluster | Self::NotOfCluster => false,
         }

@@ -226,6 +226,11 @@ pub trait StateMachine: Send + Sync {
         Err(NotHeld::Refused("this state cannot be compared".to_owned()))
     }
 
+    /// How long a copy of the whole state would be, about, in bytes; none where nobody knows.
+    fn copy_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Makes a copy of the whole state, as it is durable without the log, for another machine. It
     /// takes as long as reading and writing all of it, and nobody waits for it but who asked.
     ///

@@ -297,8 +297,8 @@ fn not_applied(index: u64, error: &ApplyError) -> HistoryError {
     HistoryError::Mismatch { reason, advice: ADVICE_DAMAGED }
 }
 
-/// Refuses data of a cluster whose records may say what this release does not read: it could be left
-/// behind by any of them.
+/// Refuses data of a cluster whose records may say what this release does not read: it could be
+/// left behind by any of them.
 fn refuse_newer(level: Option<u16>) -> Result<(), HistoryError> {
     let level = level.unwrap_or(RECORD_LEVEL_FIRST);
     if level <= RECORD_LEVEL {

@@ -92,6 +92,10 @@ impl<M: StateMachine> StateMachine for Hooked<M> {
         self.machine.digests()
     }
 
+    fn copy_bytes(&self) -> Option<u64> {
+        self.machine.copy_bytes()
+    }
+
     fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
         self.machine.copy()
     }

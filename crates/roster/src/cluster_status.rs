@@ -27,6 +27,8 @@ pub(crate) struct ClusterView {
     versions: Vec<String>,
     /// Which members list others than the one who tells.
     lists: Vec<String>,
+    /// Why copies of the data do not get from the one who tells to others, or from them to it.
+    copies: Vec<String>,
     /// Whether the one who tells was removed from the cluster.
     removed: bool,
     members: Vec<Member>,
@@ -183,6 +185,7 @@ impl ClusterView {
                 .map(str::to_owned),
             versions: own.map(|own| texts(own, "versions")).unwrap_or_default(),
             lists: own.map(|own| texts(own, "lists")).unwrap_or_default(),
+            copies: own.map(|own| texts(own, "copy-hindered")).unwrap_or_default(),
             removed: own.and_then(|own| own.text("roster-cluster-role")) == Some("removed"),
             members,
         })
@@ -259,7 +262,7 @@ impl ClusterView {
         }
         let earlier = |id| before.and_then(|before| before.lag_of(id));
         let of_members = self.members.iter().flat_map(|one| one.advice(earlier(one.member)));
-        let told = self.lists.iter().chain(&self.versions).cloned();
+        let told = self.lists.iter().chain(&self.versions).chain(&self.copies).cloned();
         let all = self.differing().into_iter().chain(told).chain(self.advice_of_all());
         all.chain(of_members).collect()
     }
@@ -337,6 +340,7 @@ mod tests {
             difference: None,
             versions: Vec::new(),
             lists: Vec::new(),
+            copies: Vec::new(),
             removed: false,
             members: members.collect(),
         }

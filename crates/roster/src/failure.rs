@@ -153,7 +153,9 @@ impl From<StoreError> for Failure {
                  this one"
                     .to_owned()
             }
-            StoreError::Full => "make room on the disk, then run the command again".to_owned(),
+            StoreError::Full | StoreError::NoRoom { .. } => {
+                "make room on the disk, then run the command again".to_owned()
+            }
             StoreError::DataFile { .. } => {
                 "nothing was changed; restore the data from a backup ('roster restore'): what the \
                  file has lost is nowhere else"

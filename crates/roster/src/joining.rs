@@ -18,9 +18,11 @@ use directory::{Directory, DirectoryOptions, JoinAnswer, octets_of_hex};
 use environment::{Clock as _, SystemClock};
 use history::log::Role;
 use history::schema_of;
+use offline::backup::MemberBackup;
 use server::{ClusterMember, Settings};
 use store::{FlushOptions, Store, StoreOptions};
 
+use crate::commands::backup::Bar;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
@@ -81,13 +83,47 @@ pub(crate) fn begin(data: &Path) -> Result<Joining, Failure> {
     }
 }
 
-/// Gets the data from the others, until this machine has what they have.
-/// `address` is where they are to reach this machine.
-pub(crate) fn copy(data: &Path, answer: &JoinAnswer, address: &str) -> Result<(), Failure> {
+/// Reads all of a backup that a machine is to begin with.
+pub(crate) fn verified(from: &Path) -> Result<MemberBackup, Failure> {
+    let bar = Bar::new();
+    let backup = MemberBackup::open(from, &mut |now| bar.show(now))?;
+    bar.end();
+    Ok(backup)
+}
+
+/// Puts a backup in the place of the data; whether it did.
+fn stage(data: &Path, backup: &MemberBackup, cluster: [u8; 16]) -> Result<bool, Failure> {
+    let bar = Bar::new();
+    let staged = backup.stage(data, cluster, &mut |now| bar.show(now))?;
+    bar.end();
+    match staged {
+        Some(base) => output::note(format_args!(
+            "roster: it begins with {} entries of the backup, as of change {}",
+            base.entries, base.lsn
+        )),
+        None => output::note(format_args!(
+            "roster: note: it goes on with the data that it has already, and not with the backup"
+        )),
+    }
+    Ok(staged.is_some())
+}
+
+/// Gets the data from the others, until this machine has what they have; it begins with `backup`,
+/// if there is one. `address` is where they are to reach this machine.
+pub(crate) fn copy(
+    data: &Path,
+    answer: &JoinAnswer,
+    address: &str,
+    backup: Option<&MemberBackup>,
+) -> Result<(), Failure> {
     let wrong = || Failure::refused("the member sent a cluster without a number");
     let cluster = octets_of_hex(&answer.cluster).map_err(|_| wrong())?;
     let schema = schema_of(data)?;
     Store::create_for_copy(data, cluster, &StoreOptions::default(), schema)?;
+    let is_staged = match backup {
+        Some(backup) => stage(data, backup, cluster)?,
+        None => false,
+    };
     let own = [("server.data", data.display().to_string())];
     let settings = Settings::load(None, environment(), &own)?;
     let mut options = DirectoryOptions::new(data);
@@ -97,7 +133,7 @@ pub(crate) fn copy(data: &Path, answer: &JoinAnswer, address: &str) -> Result<()
     let member = ClusterMember::prepare(&settings, &mut options)?
         .ok_or_else(|| Failure::local("the settings say that this server is alone"))?;
     let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
-    let copied = wait(&member, address);
+    let copied = wait(&member, address, is_staged);
     directory.shutdown();
     copied?;
     // What was written beside the store is there after a power cut, and the mark is gone then.
@@ -110,7 +146,7 @@ pub(crate) fn copy(data: &Path, answer: &JoinAnswer, address: &str) -> Result<()
 }
 
 /// Waits until a member has what the others have.
-fn wait(member: &ClusterMember, address: &str) -> Result<(), Failure> {
+fn wait(member: &ClusterMember, address: &str, mut is_staged: bool) -> Result<(), Failure> {
     let interrupted = interrupt::flag()?;
     let clock = SystemClock::new();
     let (begin, mut is_lonely) = (clock.elapsed(), false);
@@ -123,6 +159,13 @@ fn wait(member: &ClusterMember, address: &str) -> Result<(), Failure> {
         let status = member.status();
         if let Some(failure) = status.as_ref().and_then(gone_wrong) {
             break Err(failure);
+        }
+        if is_staged && status.as_ref().is_some_and(|status| status.receives.is_some()) {
+            is_staged = false;
+            output::note(format_args!(
+                "roster: note: the log of the cluster does not reach back to the backup: a copy of \
+                 all data comes instead"
+            ));
         }
         let is_alone = status.as_ref().is_none_or(|status| status.leader.is_none());
         if is_alone && !is_lonely && clock.elapsed() - begin > LONELY_AFTER {

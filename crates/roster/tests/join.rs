@@ -262,3 +262,52 @@ fn a_member_with_a_lost_disk_rejoins_in_its_own_place_and_another_one_moves() {
         all.iter().all(|title| title.as_deref() == Some("all is well")).then_some(())
     });
 }
+
+#[test]
+fn a_machine_begins_with_a_backup_and_gets_what_came_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut one = first(folder.path());
+    let (backup, other) = (folder.path().join("backup"), folder.path().join("other-backup"));
+    let [backup, other] = [&backup, &other].map(|path| path.to_str().unwrap());
+    // Of a server that is alone it is of no use, nor of another cluster.
+    let elsewhere = folder.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let mut elsewhere = first(&elsewhere);
+    wait_for("it decides", || (elsewhere.roles().first()?.1 == "leader").then_some(()));
+    elsewhere.set_title("elsewhere");
+    elsewhere.stop();
+    let run = roster(&["backup", "--data", elsewhere.data(), "--to", other]);
+    assert_eq!(run.code, 0, "{run:?}");
+    one.set_title("before");
+    // With it the base has all of it.
+    one.stop();
+    one.serve();
+    let run = roster(&["backup", "--data", one.data(), "--to", backup]);
+    assert_eq!(run.code, 0, "{run:?}");
+    one.set_title("after");
+    let mut two = Machine::new(folder.path(), "two");
+    let token = one.token(&[]);
+    let join = |backup: &str| {
+        let mut words = two.join_command(&token);
+        words.extend(["--from-backup".to_owned(), backup.to_owned()]);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        roster(&words)
+    };
+    let run = join(folder.path().join("no-backup").to_str().unwrap());
+    assert!(run.code != 0 && run.errors.contains("no-backup"), "{run:?}");
+    // It was verified before anything else: nobody was made a member.
+    assert_eq!(one.roles().len(), 1);
+    let run = join(other);
+    assert!(run.code != 0 && run.errors.contains("is not of this cluster"), "{run:?}");
+    // The same command again, with the right one.
+    let run = join(backup);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.errors.contains("entries of the backup, as of change"), "{run:?}");
+    assert!(!run.errors.contains("a copy of all data comes"), "{run:?}");
+    two.serve();
+    wait_for("all of it", || (two.title()? == "after").then_some(()));
+    let log = fs::read_to_string(one.data.with_extension("log")).unwrap();
+    assert!(!log.contains("a copy of the data is made"), "{log}");
+    let run = one.ask(&["verify"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}

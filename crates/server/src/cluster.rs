@@ -24,7 +24,6 @@ use directory::{
     LogParts, MakeLog, VerifyAsked, promote_joined, raise_record_level,
 };
 use history::log::{CommitLog, MembersError, Verification};
-use history::record::RECORD_LEVEL;
 use zeroize::Zeroizing;
 
 use self::admission::Admission;
@@ -243,16 +242,18 @@ impl Way {
         let directory = self.directory.get().and_then(Weak::upgrade);
         MemberFacts {
             release: env!("CARGO_PKG_VERSION").to_owned(),
-            record_level: RECORD_LEVEL,
             disk_free_bytes: self.disk_free_bytes.load(Ordering::Relaxed),
             certificate_ends_s: self.certificate_ends_s.load(Ordering::Relaxed),
             applied_us: directory.map_or(0, |directory| directory.store().published().time_us),
+            ..MemberFacts::default()
         }
     }
 
     /// Looks at the disk, and at the certificate on it.
     fn look(&self, directory: &Directory, admission: &Admission) {
-        self.disk_free_bytes.store(directory.disk_free_bytes().unwrap_or(0), Ordering::Relaxed);
+        // 0 says that nobody knows, and a disk may really be full.
+        let free_bytes = directory.disk_free_bytes().map_or(0, |bytes| bytes.max(1));
+        self.disk_free_bytes.store(free_bytes, Ordering::Relaxed);
         let ends_s = admission.certificate_ends_s().unwrap_or(0);
         self.certificate_ends_s.store(ends_s, Ordering::Relaxed);
     }

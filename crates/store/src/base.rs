@@ -15,5 +15,6 @@ pub(crate) mod meta;
 pub(crate) mod naming_context;
 pub(crate) mod position;
 pub(crate) mod requests;
+pub(crate) mod staged;
 pub(crate) mod swap;
 pub(crate) mod transfer;

@@ -67,6 +67,13 @@ pub enum StoreError {
     },
     /// The disk or the address space reserved for the data is full.
     Full,
+    /// The disk has no room for a copy of all data.
+    NoRoom {
+        /// What the copy takes, and leaves free, in bytes.
+        needed_bytes: u64,
+        /// What the disk has left, in bytes.
+        free_bytes: u64,
+    },
     /// The log does not make durable what was to be written: the reason.
     Log(String),
     /// LMDB refused; after a fatal error of its own it refuses everything.
@@ -112,6 +119,17 @@ pub enum StoreError {
     },
     /// Whoever asked did not want to wait any longer.
     Interrupted,
+}
+
+/// Octets, for a sentence: `1.25 GiB`.
+#[derive(Clone, Copy, Debug)]
+pub struct Gib(pub u64);
+
+impl fmt::Display for Gib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = (u128::from(self.0) * 100) >> 30;
+        write!(f, "{}.{:02} GiB", hundredths / 100, hundredths % 100)
+    }
 }
 
 /// A row that contradicts what always holds: a bug or a damaged file.
@@ -190,6 +208,13 @@ impl fmt::Display for StoreError {
                 write!(f, "the data file '{}' is damaged: {reason}", path.display())
             }
             Self::Full => f.write_str("no space left for the data"),
+            Self::NoRoom { needed_bytes, free_bytes } => write!(
+                f,
+                "a copy of the data takes {}, of which a little stays free, and the disk has {} left: \
+                 make room there, and it goes on by itself",
+                Gib(*needed_bytes),
+                Gib(*free_bytes)
+            ),
             Self::Log(reason) => write!(f, "the data wait for the log: {reason}"),
             Self::Lmdb(message) => write!(f, "the database failed: {message}"),
             Self::Corrupt(corruption) => write!(f, "the data are damaged: {corruption}"),
@@ -223,6 +248,7 @@ impl std::error::Error for StoreError {
             | Self::InUse { .. }
             | Self::DataFile { .. }
             | Self::Full
+            | Self::NoRoom { .. }
             | Self::Log(_)
             | Self::Lmdb(_)
             | Self::Corrupt(_)

@@ -36,12 +36,13 @@ pub use base::meta::Mark;
 pub use base::naming_context::CONTEXT_COUNT_MAX;
 pub use base::position::{LogPosition, Lsn};
 pub use base::requests::{KeptRequest, REQUESTS_KEPT_FOR, REQUESTS_KEPT_MAX};
+pub use base::staged::StagedBase;
 pub use base::transfer::{BaseCopy, BaseIntake, COPY_LEAVES_BYTES, CopyHead, ReceivedBase};
 pub use bulk::{
     Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, PrepareError,
     PreparedEntry, Preparer, Refusal, RefusalReason, SourceLine,
 };
-pub use error::{Corruption, StoreError};
+pub use error::{Corruption, Gib, StoreError};
 pub use index::build::IndexStep;
 pub use index::status::{IndexStatus, IndexStatusOptions};
 pub use index::{

@@ -71,6 +71,8 @@ pub struct Status {
     pub receives: Option<CopyProgress>,
     /// The members that it sends one.
     pub sends: Vec<CopyProgress>,
+    /// Why copies do not get where they should, in a sentence for each other member.
+    pub copy_hindrances: Vec<String>,
 }
 
 #[cfg(test)]
@@ -101,6 +103,7 @@ impl Status {
             is_removed: false,
             receives: None,
             sends: Vec::new(),
+            copy_hindrances: Vec::new(),
         }
     }
 }
@@ -160,6 +163,7 @@ impl Members {
             is_removed: shared.is_removed(),
             receives: None,
             sends: Vec::new(),
+            copy_hindrances: Vec::new(),
         }
     }
 

@@ -287,7 +287,8 @@ impl RaftNetworkV2<Types> for Link {
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
         assert_eq!(vote.leader_id.voted_for, self.from);
         let copies = self.copies.clone().unwrap();
-        let sending = Sending { copies: &copies, member: self.to, vote, carrier: self.clone() };
+        let sending =
+            Sending { copies: &copies, member: self.to, vote, room: None, carrier: self.clone() };
         sending.run(snapshot, cancel).await
     }
 

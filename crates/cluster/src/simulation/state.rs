@@ -213,6 +213,10 @@ impl StateMachine for State {
         self.machine.begin_membership(octets)
     }
 
+    fn copy_bytes(&self) -> Option<u64> {
+        self.machine.copy_bytes()
+    }
+
     fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
         self.machine.copy()
     }

@@ -30,8 +30,10 @@ use super::{
     AppendRequest, AppendResponse, TransferRequest, TransferResponse, VoteRequest, VoteResponse,
     codec,
 };
-use crate::copies::Copies;
+use crate::asks::ASK_STATUS;
+use crate::copies::{Copies, DiskRoom};
 use crate::entry::Malformed;
+use crate::service::MemberReport;
 use crate::types::{LogId, SnapshotFile, Types, Vote};
 
 /// The most appends that wait for their responses on one connection.
@@ -41,6 +43,9 @@ pub const APPENDS_IN_FLIGHT_MAX_BYTES: usize = 16 << 20;
 /// How long entries may wait for the disk of the other node, in milliseconds; heartbeats, votes
 /// and connecting have the engine's deadlines, which are much shorter.
 pub const LOG_RESPONSE_MAX_MS: u64 = 10_000;
+/// How long a node may take to say what room its disk has, before a copy is made for it, in
+/// milliseconds.
+const ROOM_ASK_MAX_MS: u64 = 2_000;
 
 type RecordOutcome = Result<StreamAppendResult<Types>, RPCError<Types>>;
 
@@ -50,6 +55,7 @@ pub struct PeerNetwork {
     appends: Arc<Link>,
     votes: Arc<Link>,
     copying: Arc<Link>,
+    asks: Arc<Link>,
     confirmed: Arc<Confirmed>,
     copies: Option<Arc<Copies>>,
 }
@@ -64,13 +70,23 @@ struct Wanted {
 impl PeerNetwork {
     /// Appends go by `appends`, all else as `links` say.
     pub(crate) fn new(own: u64, node: u64, appends: Arc<Link>, links: Links) -> Self {
-        let Links { votes, copying, confirmed, .. } = links;
-        Self { wanted: Wanted { own, node }, appends, votes, copying, confirmed, copies: None }
+        let Links { votes, copying, asks, confirmed, .. } = links;
+        let wanted = Wanted { own, node };
+        Self { wanted, appends, votes, copying, asks, confirmed, copies: None }
     }
 
     /// Copies of the data are these.
     pub(crate) fn with_copies(self, copies: Option<Arc<Copies>>) -> Self {
         Self { copies, ..self }
+    }
+
+    /// What the node says of its disk; none where it does not say.
+    async fn room(&self) -> Option<DiskRoom> {
+        let deadline = Instant::now() + Duration::from_millis(ROOM_ASK_MAX_MS);
+        let connection = self.asks.connection(deadline).await.ok()?;
+        let mut call = connection.begin(Kind::Ask, vec![ASK_STATUS], deadline).await.ok()?;
+        let octets = call.response(deadline).await.ok()?;
+        DiskRoom::of(&MemberReport::decode(&octets)?)
     }
 
     /// Sends a small request, and waits for its response.
@@ -162,8 +178,8 @@ impl RaftNetworkV2<Types> for PeerNetwork {
         let copies = copies.ok_or_else(|| failed("no copies are sent here".to_owned()))?;
         let limit = option.soft_ttl().max(Duration::from_millis(CONNECT_MAX_MS));
         let carrier = Wire::open(&self.copying, limit).await.map_err(failed)?;
-        let sending = Sending { copies, member: self.wanted.node, vote, carrier };
-        sending.run(snapshot, cancel).await
+        let (member, room) = (self.wanted.node, self.room().await);
+        Sending { copies, member, vote, room, carrier }.run(snapshot, cancel).await
     }
 
     async fn transfer_leader(

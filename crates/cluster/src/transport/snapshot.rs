@@ -17,7 +17,7 @@ use super::connection::{Call, Connection};
 use super::frame::Kind;
 use super::link::Link;
 use super::{CopyRequest, CopyResponse};
-use crate::copies::{Copies, Lease};
+use crate::copies::{Copies, DiskRoom, Lease, NoCopy};
 use crate::types::{SnapshotFile, Types, Vote};
 
 /// How long a piece of a copy may take, from the queue here to the disk there, in milliseconds.
@@ -55,6 +55,8 @@ pub(crate) struct Sending<'s, C> {
     pub(crate) copies: &'s Arc<Copies>,
     pub(crate) member: u64,
     pub(crate) vote: Vote,
+    /// What the member says of its disk, if it does.
+    pub(crate) room: Option<DiskRoom>,
     pub(crate) carrier: C,
 }
 
@@ -67,9 +69,12 @@ impl<C: Carrier> Sending<'_, C> {
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
         let sent = async {
             let sent = self.send(&snapshot).await;
-            if let Err(reason) = &sent {
-                self.copies.failed(self.member, reason);
-                sleep_until(Instant::now() + REFUSED_PAUSE).await;
+            match &sent {
+                Ok(_) => self.copies.got_on(self.member),
+                Err(why) => {
+                    self.copies.failed(self.member, why.clone());
+                    sleep_until(Instant::now() + REFUSED_PAUSE).await;
+                }
             }
             sent
         };
@@ -77,21 +82,21 @@ impl<C: Carrier> Sending<'_, C> {
             closed = cancel => Err(StreamingError::Closed(closed)),
             sent = sent => match sent {
                 Ok(vote) => Ok(SnapshotResponse { vote }),
-                Err(reason) => {
-                    Err(StreamingError::Unreachable(Unreachable::from_string(reason)))
+                Err(why) => {
+                    Err(StreamingError::Unreachable(Unreachable::from_string(why.reason())))
                 }
             },
         }
     }
 
-    async fn send(&self, snapshot: &SnapshotOf<Types, SnapshotFile>) -> Result<Vote, String> {
-        let lease = self.copies.lend(self.member, &snapshot.meta).await?;
+    async fn send(&self, snapshot: &SnapshotOf<Types, SnapshotFile>) -> Result<Vote, NoCopy> {
+        let lease = self.copies.lend(self.member, &snapshot.meta, self.room).await?;
         let head = *lease.copy.head();
         let begin = CopyRequest::Begin { vote: self.vote, head };
         let offset = match self.ask(begin).await? {
             CopyResponse::Over(vote) => return Ok(vote),
             CopyResponse::GoesOn(written) if written <= head.bytes => written,
-            CopyResponse::GoesOn(_) => return Err(BEYOND.to_owned()),
+            CopyResponse::GoesOn(_) => return Err(NoCopy::Other(BEYOND.to_owned())),
         };
         tracing::info!(
             member = self.member,
@@ -107,7 +112,7 @@ impl<C: Carrier> Sending<'_, C> {
                 tracing::info!(member = self.member, "the copy of the data is in place");
                 Ok(vote)
             }
-            CopyResponse::GoesOn(_) => Err(BEYOND.to_owned()),
+            CopyResponse::GoesOn(_) => Err(NoCopy::Other(BEYOND.to_owned())),
         }
     }
 

@@ -112,6 +112,7 @@ fn own(source: &BranchSource<'_>, state: ClusterState) -> Entry {
         .values("roster-cluster-copy-bytes", received(|it| it.bytes).map(|it| it.to_string()))
         .values("roster-cluster-copy-of-bytes", received(|it| it.of_bytes).map(|it| it.to_string()))
         .values("roster-cluster-copy-sent-bytes", sent)
+        .values("roster-cluster-copy-hindered", state.copy_hindrances)
         .values("roster-cluster-verify-running", verified(|it| Some(u64::from(it.is_running))))
         .values("roster-cluster-verify-entries", verified(|it| Some(it.entries)))
         .values("roster-cluster-verify-differing", verified(|it| Some(it.differing)))

@@ -184,6 +184,8 @@ pub struct ClusterState {
     pub receives: Option<ClusterCopyState>,
     /// The members that it sends one.
     pub sends: Vec<ClusterCopyState>,
+    /// Why copies do not get where they should, in a sentence for each other member.
+    pub copy_hindrances: Vec<String>,
     /// The last comparison of the data that was begun here.
     pub verified: Option<ClusterVerified>,
 }

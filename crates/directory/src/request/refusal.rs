@@ -86,7 +86,9 @@ impl From<Malformed> for Refusal {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full => Self::new(ResultCode::UnwillingToPerform, DISK_FULL),
+            StoreError::Full | StoreError::NoRoom { .. } => {
+                Self::new(ResultCode::UnwillingToPerform, DISK_FULL)
+            }
             // What the client sends decides on these, and they name nothing of anybody else's.
             StoreError::TooLarge { .. } | StoreError::TooMany { .. } => {
                 Self::new(ResultCode::UnwillingToPerform, error.to_string())

@@ -259,6 +259,10 @@ impl StateMachine for StoreMachine {
         self.store.hold_at(lsn, limit)
     }
 
+    fn copy_bytes(&self) -> Option<u64> {
+        self.store.copy_bytes().ok()
+    }
+
     fn copy(&self) -> Result<Arc<dyn StateCopy>, ApplyError> {
         Ok(Arc::new(self.store.copy_base()?))
     }

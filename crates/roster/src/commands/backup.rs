@@ -143,14 +143,14 @@ pub(super) fn speed(bytes: u64, took: Duration) -> String {
 }
 
 /// Progress of one phase after the other, gone when it is dropped.
-pub(super) struct Bar(ProgressBar);
+pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(progress::bar(Some(0), "bytes"))
     }
 
-    pub(super) fn show(&self, now: BackupProgress) {
+    pub(crate) fn show(&self, now: BackupProgress) {
         if self.0.message() != now.phase {
             self.0.set_message(now.phase);
             self.0.reset_eta();
@@ -159,7 +159,7 @@ impl Bar {
         self.0.set_position(now.bytes);
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.0.finish_and_clear();
     }
 }

@@ -94,6 +94,10 @@ pub(super) struct Join {
     /// Where clients are to reach it
     #[arg(short, long, value_name = "URL")]
     url: String,
+
+    /// Begin with the base of this backup of a member, and get only what came after it
+    #[arg(long, value_name = "BACKUP")]
+    from_backup: Option<PathBuf>,
 }
 
 /// What a token says: of whom a place is asked for, and with what.
@@ -292,6 +296,8 @@ fn join_with(options: &Join, token: &TokenText) -> Result<Exit, Failure> {
     make.create(&folder).map_err(|error| Failure::path("make", &folder, &error))?;
     let _joining = joining::begin(&options.data)?;
     check_listen(options)?;
+    // What can be known to be of no use is known before there is a member.
+    let backup = options.from_backup.as_deref().map(joining::verified).transpose()?;
     let key = NodeKey::load_or_make(&folder)?;
     let request = JoinRequest {
         token: token.n.clone(),
@@ -303,7 +309,7 @@ fn join_with(options: &Join, token: &TokenText) -> Result<Exit, Failure> {
     let answer = ask(token, &request)?;
     output::note(format_args!("roster: this machine is member {}", answer.member));
     keep(options, &checked, &answer)?;
-    joining::copy(&options.data, &answer, &options.address)?;
+    joining::copy(&options.data, &answer, &options.address, backup.as_ref())?;
     tell(options, &answer)?;
     Ok(Exit::Done)
 }

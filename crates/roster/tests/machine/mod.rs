@@ -94,6 +94,14 @@ impl Machine {
         kill_process(Pid::from_child(self.server.as_ref().unwrap()), signal).unwrap();
     }
 
+    /// Has it end by itself.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        if let Some(mut server) = self.server.take() {
+            let _ = server.wait();
+        }
+    }
+
     pub(crate) fn kill(&mut self) {
         if let Some(mut server) = self.server.take() {
             let _ = server.kill();

@@ -124,6 +124,7 @@ pub(super) fn own(status: Status, silence_max: Duration) -> ClusterState {
         error,
         receives: status.receives.map(copy),
         sends: status.sends.into_iter().map(copy).collect(),
+        copy_hindrances: status.copy_hindrances,
         verified: None,
     }
 }
@@ -273,6 +274,7 @@ mod tests {
             listed_at: 0,
             is_settled: true,
             is_removed: false,
+            copy_hindrances: Vec::new(),
             receives: Some(CopyProgress { member: 2, bytes: 5, of_bytes: 9 }),
             sends: Vec::new(),
         }

@@ -55,6 +55,7 @@ pub struct BaseCopy {
     head: CopyHead,
     membership: Vec<u8>,
     file: File,
+    shares_blocks: bool,
     _path: Removed,
 }
 
@@ -82,6 +83,13 @@ impl BaseCopy {
         &self.membership
     }
 
+    /// Whether it shares its blocks with the base, because the file system can: then it was made
+    /// at once, and takes room only as the base is written.
+    #[must_use]
+    pub const fn shares_blocks(&self) -> bool {
+        self.shares_blocks
+    }
+
     /// Fills `into` with the octets from `offset` on.
     ///
     /// # Errors
@@ -92,6 +100,14 @@ impl BaseCopy {
 }
 
 impl Store {
+    /// How long a copy of the base would be, about, in bytes.
+    ///
+    /// # Errors
+    /// When the size of the data file cannot be read.
+    pub fn copy_bytes(&self) -> Result<u64, StoreError> {
+        self.base_environment().file_bytes()
+    }
+
     /// Copies the base as it is now into a file beside it. Where the file system can it shares the
     /// blocks, and nobody writes to the base for that moment; elsewhere it is read to its end,
     /// while the pages of that point in time are kept. Batches go on in both cases.
@@ -106,7 +122,7 @@ impl Store {
         let mut open = OpenOptions::new();
         let open = open.read(true).write(true).create(true).truncate(true).mode(0o600);
         let mut file = open.open(&path.0).map_err(io)?;
-        self.copy_into(&mut file, &path.0)?;
+        let shares_blocks = self.copy_into(&mut file, &path.0)?;
         let bytes = file.metadata().map_err(io)?.len();
         let environment = Environment::open_read_only(&path.0, &StoreOptions::default())?;
         let snapshot = environment.snapshot()?;
@@ -116,22 +132,25 @@ impl Store {
         drop(snapshot);
         environment.close();
         let head = CopyHead { id: by_chance(&path.0)?, format: FORMAT, bytes, mark };
-        Ok(BaseCopy { head, membership, file, _path: path })
+        Ok(BaseCopy { head, membership, file, shares_blocks, _path: path })
     }
 
-    fn copy_into(&self, file: &mut File, path: &Path) -> Result<(), StoreError> {
+    /// Whether it shares its blocks.
+    fn copy_into(&self, file: &mut File, path: &Path) -> Result<bool, StoreError> {
         let environment = {
             let _flushing = self.flushing();
             let environment = self.base_environment();
             let base = environment.path().join(DATA_FILE);
             let source = File::open(&base).map_err(|source| StoreError::io(&base, source))?;
             if rustix::fs::ioctl_ficlone(&*file, &source).is_ok() {
-                return Ok(());
+                return Ok(true);
             }
             environment
         };
-        refuse_without_room(path, environment.file_bytes()?)?;
-        environment.copy_to(file)
+        let bytes = environment.file_bytes()?;
+        refuse_without_room(path, bytes)?;
+        paced::copy(&environment, file, path, bytes)?;
+        Ok(false)
     }
 
     /// Begins to receive a copy, or goes on where it was left. What is there of others goes.
@@ -301,9 +320,19 @@ impl BaseIntake {
             return Err(invalid(format!("it has more than {} bytes", self.head.bytes)));
         }
         let written = self.file.write_all_at(octets, self.written);
-        written.map_err(|source| StoreError::io(&self.directory, source))?;
+        written.map_err(|source| match StoreError::io(&self.directory, source) {
+            StoreError::Full => self.no_room(),
+            error => error,
+        })?;
         self.written = end;
         Ok(())
+    }
+
+    /// The disk did not take the next octets.
+    fn no_room(&self) -> StoreError {
+        let left = self.head.bytes.saturating_sub(self.written);
+        // There may be room again by now.
+        refuse_without_room(&self.directory, left).err().unwrap_or(StoreError::Full)
     }
 
     /// Fills `into` with what is there from `offset` on.
@@ -359,12 +388,17 @@ fn refuse_without_room(path: &Path, bytes: u64) -> Result<(), StoreError> {
     let above = path.parent().unwrap_or(path);
     let disk = rustix::fs::statvfs(above).map_err(|error| StoreError::io(above, error.into()))?;
     let room = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if room < bytes.saturating_add(COPY_LEAVES_BYTES) { Err(StoreError::Full) } else { Ok(()) }
+    let needed_bytes = bytes.saturating_add(COPY_LEAVES_BYTES);
+    match room < needed_bytes {
+        true => Err(StoreError::NoRoom { needed_bytes, free_bytes: room }),
+        false => Ok(()),
+    }
 }
 
 fn invalid(reason: String) -> StoreError {
     StoreError::Invalid { what: "copy", text: "of another member".to_owned(), reason }
 }
 
+mod paced;
 #[cfg(test)]
 mod tests;

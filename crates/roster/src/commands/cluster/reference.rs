@@ -1,4 +1,5 @@
-//! `docs/reference/cluster.md`, made from the commands as they are and the attributes of the schema.
+//! `docs/reference/cluster.md`, made from the commands as they are and the attributes of the
+//! schema.
 
 use std::fmt::Write as _;
 
@@ -77,50 +78,5 @@ const OPTIONS: &str = "| option | |\n|---|---|\n";
 /// Names of OpenDJ that begin with nothing in common.
 const OPENDJ: [&str; 1] = ["missing-changes"];
 
-const HEAD: &str = "\
-# Clusters: commands and what is shown
-
-What to do with them is in [the how-to](../how-to/cluster.md), [replacing a server](../how-to/replace-a-server.md),
-[upgrading](../how-to/upgrade.md) and [disasters](../how-to/disaster.md). `ROSTER_WRITE_REFERENCE=1 cargo test -p roster --lib
-reference` regenerates this page.
-
-| more of it | where |
-|---|---|
-| settings | [`[cluster]`](settings.md#cluster) |
-| metrics | [`roster_cluster_…`](metrics.md) |
-| extended operations | [Change members, Join, Verify](extended-operations.md) |
-| the members' protocol | [cluster-protocol.md](../cluster-protocol.md) |
-
-| limit | |
-|---|---|
-| voters | 1, 3, 5 or 7: with an even number no more may fail than with one less |
-| learners | none |
-| a change of members | answered after 30 s at the latest |
-| an update while nobody leads | `cluster.write_wait_ms`, then `unavailable` |
-| the log for members that are away | `cluster.log_keep_mib`, then a copy of all data |
-
-## Files of a data directory
-
-| file | |
-|---|---|
-| `cluster/node.pem`, `cluster/node.key` | the member's certificate, renewed by hand or by joining anew |
-| `cluster/ca.pem` | the authority all members trust |
-| `cluster/ca.key` | its key, with which members are made; it may be kept elsewhere |
-| `quarantine.json` | why the member left and does not start; made by the server |
-| `rejoined` | the member is to begin with a copy; made by `rejoin` |
-| `old-N/` | what was there before `rejoin`; delete it when you are sure |
-
-## Commands
-
-All but `init`, `join`, `rejoin` and `recover` ask a running member, over LDAP. Exit codes are those of `roster --help`.
-";
-
-const MONITOR: &str = "
-## What cn=monitor shows
-
-`cn=cluster,cn=monitor` is the server that is asked; below it is an entry `cn=N` for each member, as that server sees it. The
-privilege `config-read` shows them. Names of OpenDJ are in `cn=replication,cn=monitor`.
-
-| attribute | |
-|---|---|
-";
+const HEAD: &str = include_str!("reference-head.txt");
+const MONITOR: &str = include_str!("reference-monitor.txt");

@@ -4,6 +4,8 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
+use schema::{Change, SettingChange};
+
 use super::*;
 use crate::base::position::Lsn;
 use crate::testing::create;
@@ -157,7 +159,7 @@ fn what_is_no_copy_is_refused_and_changes_nothing() {
     let newer = CopyHead { format: FORMAT + 1, ..head };
     assert!(text(newer, &octets).contains("its data have format"));
     let endless = CopyHead { bytes: 1 << 60, ..head };
-    assert_eq!(text(endless, &octets), StoreError::Full.to_string());
+    assert!(text(endless, &octets).contains("make room there"));
     assert!(text(head, &octets[..octets.len() - 1]).contains("bytes of"));
     let mut damaged = octets.clone();
     damaged[..4096].fill(0);
@@ -238,4 +240,119 @@ fn a_member_that_is_killed_has_old_or_new() {
             assert_eq!(directories.count(), usize::from(!is_new), "{point}");
         }
     }
+}
+
+/// A small file system that shares blocks, unmounted when dropped.
+struct Sharing(PathBuf);
+
+impl Sharing {
+    /// None where nothing can be mounted.
+    #[allow(clippy::print_stderr, reason = "it says what it skips")]
+    fn mount(folder: &Path) -> Option<Self> {
+        let (image, path) = (folder.join("image"), folder.join("mounted"));
+        fs::create_dir(&path).unwrap();
+        File::create(&image).unwrap().set_len(SHARING_BYTES).unwrap();
+        let image = image.to_str().unwrap();
+        let made = run("mkfs.xfs", &["-q", "-m", "reflink=1", image])
+            && run("mount", &["-o", "loop", image, path.to_str().unwrap()]);
+        if !made {
+            eprintln!("skipped: no file system that shares blocks can be mounted: it takes root");
+            eprintln!("and xfsprogs, and a kernel that knows xfs");
+        }
+        made.then_some(Self(path))
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let disk = rustix::fs::statvfs(&self.0).unwrap();
+        disk.f_bavail * disk.f_frsize
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        run("umount", &["-l", self.0.to_str().unwrap()]);
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// The least that mkfs.xfs makes, and some.
+const SHARING_BYTES: u64 = 320 << 20;
+
+#[test]
+fn a_copy_shares_its_blocks_where_the_file_system_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = Sharing::mount(dir.path()) else { return };
+    let store = create(&disk.0.join("data"));
+    let fill = |letter: &str| {
+        let mut batch = store.begin().unwrap();
+        for number in 0..32_u8 {
+            let name = char::from(b'a' + number % 26).to_string().repeat(usize::from(number) + 1);
+            let values = vec![letter.repeat(400_000)];
+            batch.change(&Change::Setting(SettingChange { name, values })).unwrap();
+        }
+        let last = batch.last();
+        let (lsn, hash) = (Lsn(last.lsn.0 + 1), last.hash + 7);
+        let _ = batch.record(Mark { lsn, hash, position: AT, ..last }).unwrap();
+        let mark = batch.seal();
+        store.publish(mark.lsn, AT);
+        store.set_membership(vec![5; 3]);
+        store.flush().unwrap();
+    };
+    fill("x");
+    rustix::fs::syncfs(File::open(&disk.0).unwrap()).unwrap();
+    let before = disk.free_bytes();
+    let copy = store.copy_base().unwrap();
+    rustix::fs::syncfs(File::open(&disk.0).unwrap()).unwrap();
+    let taken = before.saturating_sub(disk.free_bytes());
+    let bytes = copy.head().bytes;
+    assert!(copy.shares_blocks() && bytes > 12 << 20, "{bytes}");
+    assert!(taken < 1 << 20, "a copy of {bytes} bytes took {taken}");
+    let read = |copy: &BaseCopy| {
+        let mut octets = vec![0; usize::try_from(bytes).unwrap()];
+        copy.read_at(0, &mut octets).unwrap();
+        octets
+    };
+    let octets = read(&copy);
+    assert!(octets == fs::read(disk.0.join("data").join(DATA_FILE)).unwrap(), "not the same");
+    // What is written afterwards does not come there.
+    fill("y");
+    fill("z");
+    assert!(octets == read(&copy), "the copy has changed");
+    let other = create(&dir.path().join("other"));
+    let received = receive(&other, copy.head(), &octets).unwrap();
+    assert_eq!(put(&other, received), copy.head().mark);
+    assert_eq!(other.check(&mut |_, _, _| ()).unwrap().findings, []);
+}
+
+/// The same octets, whether the blocks are shared or the base is read.
+#[test]
+fn a_copy_that_is_read_is_the_file_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = create(&data);
+    write(&store, 5, AT);
+    store.flush().unwrap();
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(dir.path().join("copy"))
+        .unwrap();
+    let environment = store.base_environment();
+    let bytes = environment.file_bytes().unwrap();
+    paced::copy(&environment, &file, &dir.path().join("copy"), bytes).unwrap();
+    let mut octets = Vec::new();
+    io::Read::read_to_end(&mut file, &mut octets).unwrap();
+    let whole = fs::read(data.join(DATA_FILE)).unwrap();
+    // LMDB has two head pages, and makes both of the last commit.
+    assert_eq!(octets.len(), whole.len());
+    assert!(octets[8192..] == whole[8192..], "not the same");
+    // Nothing that can be read comes of one that ends early.
+    let full = paced::copy(&environment, &file, &dir.path().join("nowhere/copy"), bytes);
+    assert!(full.is_ok(), "past the page cache is a wish");
 }
