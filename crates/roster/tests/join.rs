@@ -156,7 +156,8 @@ fn one_server_becomes_three() {
 }
 
 /// A machine had joined and lost its power: what marked its directory as one without data was there
-/// again, and it was not served.
+/// again, and it was not served. Or it had been started, and its key for TLS was there without the
+/// certificate: it did not start again.
 #[test]
 fn a_machine_that_loses_its_power_has_joined() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,9 +179,14 @@ fn a_machine_that_loses_its_power_has_joined() {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let lost = media.lose(0, Loss::All, &mut Chance::new(1, 1)).unwrap();
+        two.serve_on(|command| media.give(0, command));
+        let certificate = fs::read_to_string(two.data.join("tls/cert.pem")).unwrap();
+        two.kill();
+        media.lose(0, Loss::All, &mut Chance::new(1, 1)).unwrap();
         two.serve();
         wait_for("the data", || (two.title()? == "before").then_some(()));
         two.kill();
+        assert_eq!(fs::read_to_string(two.data.join("tls/cert.pem")).unwrap(), certificate);
         assert_eq!(two.data.join("old-1").exists(), verb == "rejoin", "{lost:?}");
     }
 }

@@ -66,10 +66,17 @@ impl Machine {
     }
 
     pub(crate) fn serve(&mut self) {
+        self.serve_on(|_| {});
+    }
+
+    /// Serves with an environment of its own.
+    pub(crate) fn serve_on(&mut self, prepare: impl FnOnce(&mut Command)) {
         let ready = self.data.with_extension("ready");
         let _ = fs::remove_file(&ready);
         let log = fs::File::create(self.data.with_extension("log")).unwrap();
-        let server = Command::new(env!("CARGO_BIN_EXE_roster"))
+        let mut server = Command::new(env!("CARGO_BIN_EXE_roster"));
+        prepare(&mut server);
+        let server = server
             .args(["serve", "--data", self.data(), "--ldap", &self.ldap])
             .args(["--admin", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
             .arg("--ready-file")

@@ -39,7 +39,13 @@ pub fn generate_self_signed(data: &Path, names: &[String]) -> Result<(), ServerE
         }
     }
     write_file(&key, &pair.serialize_pem(), 0o600)?;
-    write_file(&cert, &certificate.pem(), 0o644)
+    write_file(&cert, &certificate.pem(), 0o644)?;
+    // After a power cut a key without its certificate would keep the server from starting.
+    let folders = [cert.parent(), key.parent(), Some(data)];
+    folders.into_iter().flatten().try_for_each(|folder| {
+        let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|source| ServerError::Io { path: folder.to_owned(), source })
+    })
 }
 
 fn parameters(names: &[String], now: Timestamp) -> Result<CertificateParams, rcgen::Error> {

@@ -128,6 +128,11 @@ impl Run {
     /// Lets the machine of a node that was killed join, and starts it.
     fn join(&mut self, which: usize, place: Place) -> Result<(), String> {
         let begin = now();
+        if self.cluster.media().is_ok() {
+            // What a join of the release before writes is not synced: its power must stay on.
+            let this = self.programs.this.clone();
+            self.cluster.give_program(which, &this)?;
+        }
         let old = self.cluster.id(which)?.to_string();
         let words: &[&str] = match place {
             Place::Nobodys => &["token"],
