@@ -4,6 +4,7 @@
 //! of disconnection (RFC 4511 §4.4.1).
 
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use environment::{Clock, SystemClock};
@@ -117,7 +118,7 @@ pub struct Page {
 pub struct Connection {
     /// `None` only while StartTLS changes it.
     stream: Option<ClientStream>,
-    clock: SystemClock,
+    clock: Arc<dyn Clock>,
     /// The time-out of the socket is what was left of an answer's.
     is_shortened: bool,
     host: String,
@@ -135,12 +136,12 @@ impl Connection {
         let url = LdapUrl::parse(&options.url).map_err(|error| bad(error.to_string()))?;
         let stream = ClientStream::open(&url, options.connect_timeout)?;
         stream.set_timeout(options.answer_timeout).map_err(ClientError::Lost)?;
-        let clock = SystemClock::new();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let host = url.host.clone().unwrap_or_else(|| HOST_DEFAULT.to_owned());
         let stream = match url.scheme {
             UrlScheme::Ldaps => {
                 let config = tls::config(&options.tls)?;
-                stream.secure(&host, config, &clock, options.answer_timeout)?
+                stream.secure(&host, config, &*clock, options.answer_timeout)?
             }
             UrlScheme::Ldap | UrlScheme::Ldapi => stream,
         };
@@ -183,7 +184,7 @@ impl Connection {
         self.incoming.clear();
         self.taken = 0;
         let stream = self.stream.take().ok_or(ClientError::Closed(None))?;
-        let (clock, most) = (&self.clock, self.options.answer_timeout);
+        let (clock, most) = (&*self.clock, self.options.answer_timeout);
         self.stream = Some(stream.secure(&self.host, config, clock, most)?);
         Ok(())
     }

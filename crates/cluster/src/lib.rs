@@ -19,6 +19,7 @@ mod machine;
 mod memberships;
 mod options;
 mod receiver;
+mod report;
 mod service;
 mod shared;
 #[cfg(any(test, feature = "test-support"))]
@@ -49,8 +50,7 @@ pub use options::{
     LOG_KEEP_BYTES, OUTCOME_WAIT, Options, SILENCE_MAX, VERIFY_RATE_BYTES, VOTERS_MAX,
 };
 pub use receiver::MemberReceiver;
-pub use service::{
-    AnswerDone, AskedHere, Facts, LeaderAnswered, MemberFacts, MemberReport, Service, ServiceParts,
-};
+pub use report::{MemberFacts, MemberReport};
+pub use service::{AnswerDone, AskedHere, Facts, LeaderAnswered, Service, ServiceParts};
 pub use types::{Node, RecordOutcome, Runtime, SnapshotFile, Types};
 pub use watcher::Impediment;

@@ -7,9 +7,6 @@ use std::collections::BTreeMap;
 
 use crate::transport::PROTOCOL;
 
-/// The form of updates that members speak who do not say which.
-pub(crate) const ASKS_VERSION_UNTOLD: u16 = 1;
-
 /// What one member speaks.
 #[derive(Clone, Copy)]
 pub(crate) struct Versions {

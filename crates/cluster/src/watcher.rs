@@ -17,7 +17,7 @@ use crate::engine::{CLOCK_SKEW_MAX, LogHandle, Status};
 use crate::errands::Errands;
 use crate::listing::{self, Listed, Listings};
 use crate::machine::Engine;
-use crate::service::MemberReport;
+use crate::report::MemberReport;
 use crate::shared::Watched;
 use crate::transport::{Credentials, Peers};
 use crate::versions::{self, Heard, Versions};

@@ -210,8 +210,8 @@ impl fmt::Display for StoreError {
             Self::Full => f.write_str("no space left for the data"),
             Self::NoRoom { needed_bytes, free_bytes } => write!(
                 f,
-                "a copy of the data takes {}, of which a little stays free, and the disk has {} left: \
-                 make room there, and it goes on by itself",
+                "a copy of the data takes {}, of which a little stays free, and the disk has {} \
+                 left: make room there, and it goes on by itself",
                 Gib(*needed_bytes),
                 Gib(*free_bytes)
             ),

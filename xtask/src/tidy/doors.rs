@@ -46,8 +46,10 @@ const WAYS: &[Way] = &[
             "crates/history/src/log/conformance.rs",
             // Writes and syncs; prepares segments.
             "crates/journal/src/journal.rs",
-            // A copy for a backup; loads at once; flushes; reads into memory at the start.
+            // A copy for a backup, or for a member; loads at once; flushes; reads into memory at
+            // the start.
             "crates/store/src/base/copy.rs",
+            "crates/store/src/base/transfer/paced.rs",
             "crates/store/src/bulk/merge.rs",
             "crates/store/src/bulk/target.rs",
             "crates/store/src/overlay/flush/threads.rs",
@@ -76,8 +78,10 @@ const WAYS: &[Way] = &[
             "crates/store/src/base/data_file.rs",
             "crates/store/src/base/format.rs",
             "crates/store/src/base/lmdb.rs",
-            // Copies between members of a cluster.
+            // Copies between members of a cluster, and what one begins with.
+            "crates/store/src/base/staged.rs",
             "crates/store/src/base/transfer.rs",
+            "crates/store/src/base/transfer/paced.rs",
             "crates/store/src/bulk/spill.rs",
             "crates/store/src/upkeep/preload.rs",
         ],

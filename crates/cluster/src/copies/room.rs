@@ -9,7 +9,7 @@ use std::time::Duration;
 use store::{COPY_LEAVES_BYTES, Gib};
 use tokio::time::Instant;
 
-use crate::service::MemberReport;
+use crate::report::MemberReport;
 use crate::unsaid::Unsaid;
 
 /// For so long the last reason is told, if no other comes: it is tried again much sooner.
@@ -125,7 +125,7 @@ fn is_recent(at: Instant, now: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::MemberFacts;
+    use crate::report::MemberFacts;
 
     fn room(free_bytes: u64, copy: Option<(u64, u64)>) -> Option<DiskRoom> {
         let facts = Some(MemberFacts { disk_free_bytes: free_bytes, ..MemberFacts::default() });

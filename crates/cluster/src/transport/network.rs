@@ -33,7 +33,7 @@ use super::{
 use crate::asks::ASK_STATUS;
 use crate::copies::{Copies, DiskRoom};
 use crate::entry::Malformed;
-use crate::service::MemberReport;
+use crate::report::MemberReport;
 use crate::types::{LogId, SnapshotFile, Types, Vote};
 
 /// The most appends that wait for their responses on one connection.

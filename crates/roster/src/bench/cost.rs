@@ -35,7 +35,7 @@ pub(crate) enum Source {
     /// The kernel, of a process on this machine.
     Process(Process),
     /// The server, under `cn=monitor`.
-    Monitor(Connection),
+    Monitor(Box<Connection>),
 }
 
 /// What the server has spent since the measured time began.
@@ -51,13 +51,13 @@ impl Source {
     /// The server, if it tells this connection.
     pub(crate) fn monitor(connection: Connection) -> Option<Self> {
         let mut connection = connection;
-        monitored(&mut connection).ok().map(|_| Self::Monitor(connection))
+        monitored(&mut connection).ok().map(|_| Self::Monitor(Box::new(connection)))
     }
 }
 
 enum Teller {
     Process(Watched),
-    Monitor(Connection),
+    Monitor(Box<Connection>),
 }
 
 impl Bill {

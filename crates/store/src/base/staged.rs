@@ -1,8 +1,8 @@
 //! A base that takes the place of that of a data directory which no process has open: what a member
 //! of a cluster begins with when it does not get all data from another.
 //!
-//! Invariant: what is left when this ends at any moment is as before, or the note says that the base
-//! takes the place (`copy_files.rs`): whoever opens the data directory finishes it then.
+//! Invariant: what is left when this ends at any moment is as before, or the note says that the
+//! base takes the place (`copy_files.rs`): whoever opens the data directory finishes it then.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -63,9 +63,7 @@ fn option(page: &mut String, argument: &Arg) {
     name.extend(argument.get_long().map(|long| format!("`--{long}`")));
     let value = argument.get_value_names().filter(|_| argument.get_action().takes_values());
     let value = value.map(|names| names.join(" ")).unwrap_or_default();
-    if name.is_empty() {
-        name.push(format!("`{value}`"));
-    } else if !value.is_empty() {
+    if !value.is_empty() {
         name.push(format!("`{value}`"));
     }
     let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
