@@ -14,7 +14,7 @@ use crate::servers::Server;
 pub(crate) struct Load<'a> {
     server: &'a Server,
     /// Servers that are asked as well.
-    others: Vec<String>,
+    others: Vec<(String, u32)>,
     words: Vec<String>,
     who: (&'a str, &'a str),
     seconds: u64,
@@ -52,7 +52,8 @@ impl<'a> Load<'a> {
 
     /// These are asked as well, each by a share of the connections.
     pub(crate) fn beside(self, others: &[Server]) -> Self {
-        let others = others.iter().map(|one| format!("ldap://{}", one.address)).collect();
+        let both = |one: &Server| (format!("ldap://{}", one.address), one.id());
+        let others = others.iter().map(both).collect();
         Self { others, ..self }
     }
 
@@ -66,12 +67,12 @@ impl<'a> Load<'a> {
         let mut command = with.iter().cloned().chain([program.display().to_string()]);
         let mut load = Command::new(command.next().unwrap_or_default());
         load.args(command).arg("bench").args(&self.words);
-        let own = format!("ldap://{}", self.server.address);
-        let all: Vec<String> = [own].into_iter().chain(self.others).collect();
-        load.args(["--json", "-H", &all.join(",")]);
+        let own = (format!("ldap://{}", self.server.address), self.server.id());
+        let (urls, ids): (Vec<_>, Vec<_>) = [own].into_iter().chain(self.others).unzip();
+        load.args(["--json", "-H", &urls.join(",")]);
         load.args(["-D", self.who.0, "-w", self.who.1, "-t", &self.seconds.to_string()]);
         load.args(["-c", &self.connections.to_string()]);
-        load.args(["--server-pid", &self.server.id().to_string()]);
+        ids.iter().for_each(|id| drop(load.args(["--server-pid", &id.to_string()])));
         load.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = load.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         Ok(Running { child, server: self.server, what })

@@ -45,6 +45,17 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// What the thread has spent since that spent most, in µs, of those that are none of several
+    /// with one task: these have a number.
+    pub(crate) fn most_of_one_us(&self, before: &Self) -> f64 {
+        let ones =
+            self.0.iter().filter(|(_, (name, _))| !name.ends_with(|c: char| c.is_ascii_digit()));
+        let spent = ones.map(|(key, (_, us))| us - before.0.get(key).map_or(0.0, |(_, us)| *us));
+        spent.fold(0.0, f64::max)
+    }
+}
+
 /// The threads of a process with this name.
 pub(crate) fn named(process: u32, name: &str) -> Vec<u32> {
     let threads = list(process).into_iter().filter(|(_, one)| one == name);

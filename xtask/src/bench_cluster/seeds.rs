@@ -3,7 +3,8 @@
 //!
 //! All nodes share one machine, so what they take here says nothing of several machines. What says
 //! something is the CPU of each node for an operation: from it a model tells what nodes of
-//! [`MODEL_CORES`] cores each could take, until the one with most to do has no core left.
+//! [`MODEL_CORES`] cores each could take, until the one with most to do has no core left, or one of
+//! its threads that cannot share its work has none.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Seek as _, SeekFrom};
@@ -43,6 +44,8 @@ struct Row {
     all_us: f64,
     leader_us: f64,
     other_us: f64,
+    /// Of the thread of any node that does most alone.
+    alone_us: f64,
 }
 
 /// The tables.
@@ -71,7 +74,8 @@ fn mix_words(run: &mut Run<'_>) -> Vec<String> {
     let first = run.next.to_string();
     run.next += ADDED_STEP;
     let filter = format!("(uid=user.[1-{}])", run.asked.setup.entries);
-    let words = ["mixed", "--mix", MIX, "--first", &first, "-b"];
+    let entries = run.asked.setup.entries.to_string();
+    let words = ["mixed", "--mix", MIX, "--first", &first, "--entries", &entries, "-b"];
     let words = words.into_iter().chain([testing::crash::server::SUFFIX, "-f", &filter, "cn"]);
     words.map(str::to_owned).collect()
 }
@@ -81,6 +85,7 @@ fn row(run: &Run<'_>, members: &[Server], words: &[String]) -> Result<Row, Strin
     let leader = if members.len() > 1 { members::leader(members)? } else { 0 };
     let (mut per_s, mut p99_us) = (Vec::new(), Vec::new());
     let mut spent: Vec<Vec<f64>> = vec![Vec::new(); members.len()];
+    let mut alone = Vec::new();
     let Some((first, others)) = members.split_first() else { return Err("no members".to_owned()) };
     for turn in 0..run.asked.setup.turns {
         let words = fresh(words, turn);
@@ -90,10 +95,13 @@ fn row(run: &Run<'_>, members: &[Server], words: &[String]) -> Result<Row, Strin
         if members.len() > 1 {
             members::settle(members)?;
         }
+        let mut most: f64 = 0.0;
         for ((member, before), spent) in members.iter().zip(&before).zip(&mut spent) {
-            let us = Snapshot::of(&[member.id()]).since(before).all_us();
-            spent.push(us / figures.made().max(1) as f64);
+            let (now, made) = (Snapshot::of(&[member.id()]), figures.made().max(1) as f64);
+            spent.push(now.since(before).all_us() / made);
+            most = most.max(now.most_of_one_us(before) / made);
         }
+        alone.push(most);
         per_s.push(figures.per_s());
         p99_us.push(slowest_p99(&figures)?);
     }
@@ -107,6 +115,7 @@ fn row(run: &Run<'_>, members: &[Server], words: &[String]) -> Result<Row, Strin
         all_us: each.iter().sum(),
         leader_us: each.get(leader).copied().unwrap_or_default(),
         other_us: if others.is_empty() { 0.0 } else { median(&others) },
+        alone_us: median(&alone),
     };
     note(&format!(
         "  {} nodes: {} µs in all, {}/s",
@@ -143,25 +152,33 @@ fn slowest_p99(figures: &Figures) -> Result<f64, String> {
 fn table(what: &str, rows: &[Row]) -> String {
     let mut text = format!(
         "| nodes, {what} over all of them, {CONNECTIONS} connections | a second, on this machine \
-         | p99 ms | CPU of all nodes | the leader | another node | model: a second, nodes with \
-         {MODEL_CORES:.0} cores |\n|---:|---:|---:|---:|---:|---:|---:|\n"
+         | p99 ms | CPU of all nodes | the leader | another node | most of one thread \
+         | model: a second, nodes with {MODEL_CORES:.0} cores |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     for row in rows {
-        let busiest = row.leader_us.max(row.other_us);
         let other = if row.nodes > 1 { format!("{} µs", figure(row.other_us)) } else { dash() };
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} µs | {} µs | {other} | {} |",
+            "| {} | {} | {} | {} µs | {} µs | {other} | {} µs | {} |",
             row.nodes,
             thousands(row.per_s),
             figure(row.p99_us / 1000.0),
             figure(row.all_us),
             figure(row.leader_us),
-            thousands(MODEL_CORES * 1e6 / busiest)
+            figure(row.alone_us),
+            thousands(row.model_per_s())
         );
     }
     text
+}
+
+impl Row {
+    /// What comes of a node with so many cores that has most to do.
+    fn model_per_s(&self) -> f64 {
+        let busiest_us = self.leader_us.max(self.other_us) / MODEL_CORES;
+        1e6 / busiest_us.max(self.alone_us)
+    }
 }
 
 fn dash() -> String {
@@ -184,7 +201,7 @@ fn consumer(run: &mut Run<'_>) -> Result<String, String> {
     let rate = (run.ground.run(load)?.per_s() * HALF) as u64;
     let first = run.next.to_string();
     run.next += ADDED_STEP;
-    let updates = UPDATES_PER_S.to_string();
+    let (updates, entries) = (UPDATES_PER_S.to_string(), run.asked.setup.entries.to_string());
     let mut text = format!(
         "| consumer, {}/s exact searches | updates a second of the supplier | p99 · p99.9 · most \
          ms in the consumer's access log | p99.9 ms at the client |\n|---|---:|---:|---:|\n",
@@ -192,6 +209,7 @@ fn consumer(run: &mut Run<'_>) -> Result<String, String> {
     );
     for is_fed in [false, true] {
         let feed = ["mixed", "--mix", "add=20,modify=80", "--first", &first, "--rate", &updates];
+        let feed = [&feed[..], &["--entries", &entries]].concat();
         let feed = Load::new(supplier, seconds + AROUND_SECONDS, &feed).connections(4);
         let (program, with) = (&run.ground.program, &run.asked.setup.with);
         let feed = if is_fed { Some(feed.start(program, with)?) } else { None };
@@ -255,11 +273,15 @@ mod tests {
             all_us: leader_us + other_us * (nodes - 1) as f64,
             leader_us,
             other_us,
+            alone_us: leader_us / 10.0,
         };
         let text = table("searches", &[row(1, 20.0, 0.0), row(7, 4.0, 2.0)]);
-        assert!(text.contains("| 1 | 1,000 | 2.0 | 20 µs | 20 µs | – | 800,000 |"), "{text}");
         assert!(
-            text.contains("| 7 | 1,000 | 2.0 | 16 µs | 4.0 µs | 2.0 µs | 4,000,000 |"),
+            text.contains("| 1 | 1,000 | 2.0 | 20 µs | 20 µs | – | 2.0 µs | 500,000 |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| 7 | 1,000 | 2.0 | 16 µs | 4.0 µs | 2.0 µs | 0.4 µs | 2,500,000 |"),
             "{text}"
         );
     }
