@@ -153,7 +153,8 @@ fn table(what: &str, rows: &[Row]) -> String {
     let mut text = format!(
         "| nodes, {what} over all of them, {CONNECTIONS} connections | a second, on this machine \
          | p99 ms | CPU of all nodes | the leader | another node | most of one thread \
-         | model: a second, nodes with {MODEL_CORES:.0} cores |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+         | model: a second, nodes with {MODEL_CORES:.0} cores |\n\
+         |---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     for row in rows {
         let other = if row.nodes > 1 { format!("{} µs", figure(row.other_us)) } else { dash() };
