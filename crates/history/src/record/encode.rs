@@ -20,7 +20,7 @@ use crate::Csn;
 use crate::log::Reign;
 
 impl RecordDraft<'_> {
-    /// The level that a reader of the record needs, see [`RecordHead::level`].
+    /// The level that a reader of the record needs, see [`super::RecordHead::level`].
     #[must_use]
     pub fn level(&self) -> u16 {
         needed(self.changes.iter().map(Permitted::get))
