@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use cluster::Service;
 use history::log::conformance::record_of;
@@ -164,6 +165,8 @@ fn write(services: &BTreeMap<u64, Arc<Service>>, is_over: &AtomicBool) -> u64 {
     let (told, heard) = mpsc::channel();
     let mut waiting = 0;
     while !is_over.load(Ordering::Relaxed) {
+        // Nothing is flushed here, so that each batch makes all later ones dearer.
+        std::thread::park_timeout(Duration::from_millis(1));
         round += 1;
         let mut records = Vec::new();
         for number in 0..=round % 7 {
@@ -193,12 +196,22 @@ fn write(services: &BTreeMap<u64, Arc<Service>>, is_over: &AtomicBool) -> u64 {
     last.0
 }
 
+/// Ends those who write, also where the test fails: they would be waited for without end.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn members_that_write_all_the_time_have_stored_the_same() {
     let running = Running::new(3, u64::MAX);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writes = scope.spawn(|| write(&running.services, &is_over));
+        let over = Over(&is_over);
         let mut last = 0;
         for round in 0..8 {
             let told = running.verify(1 + round % 3);
@@ -209,7 +222,7 @@ fn members_that_write_all_the_time_have_stored_the_same() {
             assert!(first.0 > last && end > first, "nothing was written: {told:?}");
             last = end.0;
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         assert!(writes.join().unwrap() > last);
     });
     running.close();
@@ -357,8 +370,9 @@ fn who_holds_a_state_keeps_nobody_from_writing_and_gives_it_back() {
     let is_over = AtomicBool::new(false);
     let last = std::thread::scope(|scope| {
         let writes = scope.spawn(|| write(&running.services, &is_over));
+        let over = Over(&is_over);
         wait_for("changes come", || (running.stores[&3].published().lsn.0 > 500).then_some(()));
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         writes.join().unwrap()
     });
     for (id, service) in &running.services {
