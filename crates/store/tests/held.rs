@@ -124,6 +124,15 @@ fn a_held_state_is_that_after_exactly_its_change() {
     }
 }
 
+/// Ends those who write, also where the test fails: they would write without end.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Whoever waits looks while others write all the time, in runs as they come, and flush.
 #[test]
 fn slices_are_the_same_while_others_write() {
@@ -135,6 +144,8 @@ fn slices_are_the_same_while_others_write() {
         scope.spawn(move || {
             let (mut history, mut chance) = (History::default(), Chance::new(3));
             while !is_over.load(Ordering::Relaxed) {
+                // Whoever looks reads all there is, and must not fall behind for ever.
+                std::thread::park_timeout(Duration::from_millis(1));
                 let next = one.begin().unwrap().next_entry_id();
                 let changes = history.batch(next, 1 + chance.below(20), &mut chance);
                 apply(one, &changes, || chance.below(9) == 0);
@@ -153,6 +164,7 @@ fn slices_are_the_same_while_others_write() {
                 }
             }
         });
+        let over = Over(is_over);
         let (mut alike, mut tries) = (0, 0_u64);
         while alike < 30 {
             tries += 1;
@@ -177,7 +189,7 @@ fn slices_are_the_same_while_others_write() {
                 other => panic!("{other:?}"),
             }
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
     });
 }
 
