@@ -72,7 +72,9 @@ impl<'a> Load<'a> {
         load.args(["--json", "-H", &urls.join(",")]);
         load.args(["-D", self.who.0, "-w", self.who.1, "-t", &self.seconds.to_string()]);
         load.args(["-c", &self.connections.to_string()]);
-        ids.iter().for_each(|id| drop(load.args(["--server-pid", &id.to_string()])));
+        for id in ids {
+            load.args(["--server-pid", &id.to_string()]);
+        }
         load.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = load.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         Ok(Running { child, server: self.server, what })

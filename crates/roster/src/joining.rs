@@ -133,7 +133,7 @@ pub(crate) fn copy(
     let member = ClusterMember::prepare(&settings, &mut options)?
         .ok_or_else(|| Failure::local("the settings say that this server is alone"))?;
     let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
-    let copied = wait(&member, address, is_staged);
+    let copied = wait(&member, &directory, address, is_staged);
     directory.shutdown();
     copied?;
     // What was written beside the store is there after a power cut, and the mark is gone then.
@@ -146,16 +146,27 @@ pub(crate) fn copy(
 }
 
 /// Waits until a member has what the others have.
-fn wait(member: &ClusterMember, address: &str, mut is_staged: bool) -> Result<(), Failure> {
+fn wait(
+    member: &ClusterMember,
+    directory: &Arc<Directory>,
+    address: &str,
+    mut is_staged: bool,
+) -> Result<(), Failure> {
     let interrupted = interrupt::flag()?;
     let clock = SystemClock::new();
     let (begin, mut is_lonely) = (clock.elapsed(), false);
+    let (mut looks, mut hindered) = (0_u32, Vec::new());
     let bar = progress::bar(None, "");
     bar.enable_steady_tick(TICK);
     let outcome = loop {
         if interrupted.load(Ordering::Relaxed) {
             break Err(Failure::interrupted("interrupted; run the command again to go on"));
         }
+        if looks.is_multiple_of(DISK_LOOKS) {
+            // A copy is made if there is room for it here.
+            member.look(directory);
+        }
+        looks = looks.wrapping_add(1);
         let status = member.status();
         if let Some(failure) = status.as_ref().and_then(gone_wrong) {
             break Err(failure);
@@ -167,6 +178,12 @@ fn wait(member: &ClusterMember, address: &str, mut is_staged: bool) -> Result<()
                  all data comes instead"
             ));
         }
+        let told_of = status.as_ref().map(|status| status.copy_hindrances.clone());
+        let told_of = told_of.unwrap_or_default();
+        for sentence in told_of.iter().filter(|sentence| !hindered.contains(*sentence)) {
+            output::note(format_args!("roster: note: {sentence}"));
+        }
+        hindered = told_of;
         let is_alone = status.as_ref().is_none_or(|status| status.leader.is_none());
         if is_alone && !is_lonely && clock.elapsed() - begin > LONELY_AFTER {
             is_lonely = true;
@@ -227,6 +244,8 @@ const MARKER: &str = "joining";
 const LONELY_AFTER: Duration = Duration::from_secs(10);
 /// Where the certificates are by default.
 const FOLDER: &str = "cluster";
+/// In one of so many looks the others are told of the disk.
+const DISK_LOOKS: u32 = 10;
 /// How often it is looked how far it is.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the sign of life moves.

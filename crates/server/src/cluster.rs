@@ -133,6 +133,13 @@ impl ClusterMember {
         self.look_after(directory);
     }
 
+    /// Has the others know the disk and the certificate of a machine that serves nobody yet; to be
+    /// called from time to time.
+    pub fn look(&self, directory: &Arc<Directory>) {
+        let _ = self.way.directory.set(Arc::downgrade(directory));
+        self.way.look(directory, &self.admission);
+    }
+
     /// Looks after the cluster from time to time, as long as the directory is there: what this
     /// member tells of itself, and that machines which joined are voters when they can be.
     fn look_after(&self, directory: &Arc<Directory>) {

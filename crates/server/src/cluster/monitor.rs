@@ -200,7 +200,10 @@ fn members(
             release: facts.map(|facts| facts.release.clone()),
             record_level: facts.map(|facts| facts.record_level),
             disk_free_bytes: facts.map(|facts| facts.disk_free_bytes),
-            certificate_days: facts.map(|facts| days_until(facts.certificate_ends_s, now)),
+            // Who has just begun does not know its own.
+            certificate_days: facts
+                .filter(|facts| facts.certificate_ends_s > 0)
+                .map(|facts| days_until(facts.certificate_ends_s, now)),
             has_failed: report.is_some_and(|report| report.is_failed),
             diverged_lsn: report.and_then(|report| report.diverged).map(|lsn| lsn.0),
             copy: report.and_then(|report| report.copy),
@@ -213,7 +216,8 @@ fn members(
 fn lag_us(report: &MemberReport, leader: &MemberReport) -> Option<u64> {
     let (own, decided) = (report.facts.as_ref()?.applied_us, leader.facts.as_ref()?.applied_us);
     let has_all = report.applied_lsn >= leader.applied_lsn;
-    report.diverged.is_none().then(|| if has_all { 0 } else { decided.saturating_sub(own) })
+    let is_known = report.diverged.is_none() && (has_all || own > 0);
+    is_known.then(|| if has_all { 0 } else { decided.saturating_sub(own) })
 }
 
 fn micros(time: Duration) -> u64 {
