@@ -466,7 +466,7 @@ impl Connection {
         }
         self.is_shortened = reads > 0;
         let stream = self.stream.as_ref().ok_or(ClientError::Closed(None))?;
-        stream.set_timeout(if reads > 0 { left } else { all }).map_err(ClientError::Lost)
+        stream.set_read_timeout(if reads > 0 { left } else { all }).map_err(ClientError::Lost)
     }
 
     fn read(&mut self) -> Result<(), ClientError> {

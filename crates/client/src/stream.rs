@@ -80,18 +80,22 @@ impl ClientStream {
 
     /// Limits each wait.
     pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(timeout)?;
         let timeout = Some(timeout.max(TIMEOUT_MIN));
         match self {
-            Self::Tcp(socket) => {
-                socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout))
-            }
-            Self::Unix(socket) => {
-                socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout))
-            }
-            Self::Tls(tls) => {
-                let socket = tls.get_ref();
-                socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout))
-            }
+            Self::Tcp(socket) => socket.set_write_timeout(timeout),
+            Self::Unix(socket) => socket.set_write_timeout(timeout),
+            Self::Tls(tls) => tls.get_ref().set_write_timeout(timeout),
+        }
+    }
+
+    /// Limits each wait for octets.
+    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = Some(timeout.max(TIMEOUT_MIN));
+        match self {
+            Self::Tcp(socket) => socket.set_read_timeout(timeout),
+            Self::Unix(socket) => socket.set_read_timeout(timeout),
+            Self::Tls(tls) => tls.get_ref().set_read_timeout(timeout),
         }
     }
 
