@@ -2,7 +2,8 @@
 //! the one that is received (`arrival.rs`).
 //!
 //! Invariant: there is one copy to be sent at a time, and it goes when nobody has got on with it
-//! for a while. What is told to the engine is of the copy, as long as there is one.
+//! for a while, or when another member's has taken the place of the data that it is of. What is told
+//! to the engine is of the copy, as long as there is one.
 //! Invariant: nothing of it is done on the engine's own thread but in simulations.
 
 #[cfg(any(test, feature = "test-support"))]
@@ -256,9 +257,13 @@ impl Copies {
         }
     }
 
-    /// A copy was put in place, up to `position`.
+    /// A copy was put in place, up to `position`. The one that was kept here to be sent goes: the
+    /// log does not have what comes after it.
     pub(crate) fn installed(&self, position: LogPosition) {
         *self.untold() = Some(position);
+        let old = self.lock().copy.take();
+        // Its file goes.
+        self.errands.give(move || drop(old));
     }
 
     /// A copy comes from `member`; how much of it is there.

@@ -171,20 +171,36 @@ impl Running {
 
     /// A member goes away, and comes back when nobody who leads has what it lacks.
     fn leave_behind(&mut self) -> u64 {
-        self.write(2);
         let (first, _) = leader(&self.services);
         let away = *self.services.keys().find(|id| **id != first).unwrap();
+        self.fall_behind(away, |all| all.stop(away));
+        self.forget(first);
+        wait_for("the log is purged", || self.has_purged(first).then_some(()));
+        away
+    }
+
+    /// A member that does not lead falls behind, from when it `leave`s on, until one leads whose log
+    /// has not what it lacks; which one.
+    fn fall_behind(&mut self, away: u64, leave: impl FnOnce(&mut Self)) -> u64 {
+        self.write(2);
+        let (first, _) = leader(&self.services);
         self.forget(away);
-        self.stop(away);
+        leave(self);
         self.write(24);
-        let other = *self.services.keys().find(|id| **id != first).unwrap();
+        let stays = |id: &&u64| ![first, away].contains(id);
+        let other = *self.services.keys().find(stays).unwrap();
         // Whoever leads keeps what a member lacks, others do not.
         self.forget(other);
         wait_for("the log is purged", || self.has_purged(other).then_some(()));
         self.transfer(other);
-        self.forget(first);
-        wait_for("the log is purged", || self.has_purged(first).then_some(()));
-        away
+        other
+    }
+
+    /// The others look for a member there from now on.
+    fn rename(&self, id: u64, address: &str) {
+        let (address, url) = (address.to_owned(), String::new());
+        let rename = MemberChange::Rename { id, address, url };
+        wait_for("it is renamed", || self.change(&rename).ok());
     }
 
     /// Why copies do not get where they should, as member `id` says.
@@ -242,6 +258,8 @@ fn copy_files(from: &Path, to: &Path) {
 const FAST: u64 = u64::MAX;
 /// Half a minute for a copy: whoever starts waits some seconds for the others.
 const SLOW: u64 = 1 << 18;
+/// Where nobody listens.
+const NOWHERE: &str = "127.0.0.1:1";
 
 #[test]
 fn a_member_that_was_away_while_the_log_was_purged_gets_a_copy_and_goes_on() {
@@ -257,6 +275,32 @@ fn a_member_that_was_away_while_the_log_was_purged_gets_a_copy_and_goes_on() {
     // And after a restart.
     all.stop(away);
     all.write(1);
+    all.start(away);
+    all.check();
+    all.stop_all();
+}
+
+/// A member that had made a copy for another got one itself, and went on to send its own: what came
+/// after that one its log did not have, and whoever got it waited for ever.
+#[test]
+fn who_gets_a_copy_gives_up_its_own() {
+    let mut all = Running::new(3, FAST);
+    let away = all.leave_behind();
+    all.start(away);
+    all.check();
+    let (sender, _) = leader(&all.services);
+    assert_eq!(all.made(sender), 1);
+    // Now the others do not find the one that made it.
+    let other = *all.services.keys().find(|id| ![sender, away].contains(id)).unwrap();
+    all.transfer(other);
+    let address = all.cluster.nodes[&sender].address.clone();
+    all.fall_behind(sender, |all| all.rename(sender, NOWHERE));
+    all.rename(sender, &address);
+    all.check();
+    // It leads again, and the next one needs a copy.
+    let (first, _) = leader(&all.services);
+    let away = *all.services.keys().find(|id| ![sender, first].contains(id)).unwrap();
+    assert_eq!(all.fall_behind(away, |all| all.stop(away)), sender);
     all.start(away);
     all.check();
     all.stop_all();
