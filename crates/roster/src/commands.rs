@@ -5,6 +5,7 @@ pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod cluster;
+pub(crate) mod cluster_init;
 pub(crate) mod cluster_join;
 pub(crate) mod cluster_members;
 pub(crate) mod cluster_recover;

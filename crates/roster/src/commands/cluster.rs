@@ -2,15 +2,14 @@
 //! changing who takes part in it, and comparing what its members have stored.
 
 use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::cluster_setup::{self, NewMember, listen_address};
 use crate::cluster_status::ClusterView;
+use crate::commands::cluster_init::{self, Init};
 use crate::commands::cluster_join::{self, Join, Rejoin, Token};
 use crate::commands::cluster_members::{self, Demote, Promote, Remove, Rename, Replace, Transfer};
 use crate::commands::cluster_recover::{self, Recover};
@@ -81,34 +80,11 @@ struct Status {
     servers: ServerOptions,
 }
 
-/// Make a data directory that of the first member of a cluster, or of several.
-///
-/// With one --member and without --out the data directory itself gets a certificate and, in
-/// roster.toml, a section [cluster]; start it with 'roster serve', and have others join with
-/// 'roster cluster token'. With --out each member gets a directory OUT/nodeN: a copy of the data,
-/// its certificate, and a roster.toml. Copy it to its machine and start it there. Do not serve the
-/// original data directory afterwards: it would go its own way under the same name.
-/// Each member has the key that makes further members, cluster/ca.key.
-#[derive(Args, Debug)]
-struct Init {
-    /// The data directory to begin with; no server may be using it
-    #[arg(short, long, value_name = "DIR")]
-    data: PathBuf,
-
-    /// A directory to make, with copies for all members in it
-    #[arg(short, long, value_name = "DIR")]
-    out: Option<PathBuf>,
-
-    /// A member: its number, its address for the other members, its URL for clients
-    #[arg(short, long = "member", value_name = "'N HOST:PORT URL'", required = true)]
-    members: Vec<String>,
-}
-
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
         Action::Status(options) => status(options),
-        Action::Init(options) => init(options),
+        Action::Init(options) => cluster_init::init(options),
         Action::Token(options) => cluster_join::token(options),
         Action::Join(options) => cluster_join::join(options),
         Action::Promote(options) => cluster_members::promote(options),
@@ -223,119 +199,6 @@ fn ask(
     })
 }
 
-fn init(options: &Init) -> Result<Exit, Failure> {
-    let Some(out) = &options.out else { return init_in_place(options) };
-    let texts = options.members.iter();
-    let members = texts.map(|text| member(text, out)).collect::<Result<Vec<_>, _>>()?;
-    check(&members)?;
-    if out.read_dir().is_ok_and(|mut files| files.next().is_some()) {
-        let what = format!("{} is not empty", out.display());
-        return Err(Failure::local(what).hint("choose a directory that does not exist yet"));
-    }
-    let interrupted = interrupt::flag()?;
-    let is_interrupted = || interrupted.load(Ordering::Relaxed);
-    let made = cluster_setup::make(&options.data, &members, &is_interrupted);
-    if let Err(failure) = made {
-        // It was empty: what is half made would pass for a cluster.
-        let _ = std::fs::remove_dir_all(out);
-        return Err(failure);
-    }
-    for member in &members {
-        let NewMember { id, data, url, .. } = member;
-        output::line(format_args!("member {id}  {}, for {url}", data.display()))?;
-    }
-    output::line(format_args!(
-        "\nCopy each to its machine, look at its roster.toml, and start it with:\n  \
-         roster serve --data DIR\nDo not serve {} itself any more.",
-        options.data.display()
-    ))?;
-    Ok(Exit::Done)
-}
-
-/// Makes the data directory that of the only member.
-fn init_in_place(options: &Init) -> Result<Exit, Failure> {
-    let [text] = &options.members[..] else {
-        return Err(Failure::local("several members take several directories")
-            .hint("name a directory for them with --out, or let the others join later"));
-    };
-    let member = NewMember { data: options.data.clone(), ..member(text, &options.data)? };
-    cluster_setup::make(&options.data, std::slice::from_ref(&member), &|| false)?;
-    let (id, data) = (member.id, options.data.display());
-    output::line(format_args!("member {id}  {data}, for {}", member.url))?;
-    output::line(format_args!(
-        "\nStart it, and make a token for each machine that is to join:\n  \
-         roster serve --data {data}\n  roster cluster token -H {} -Z -W",
-        member.url
-    ))?;
-    Ok(Exit::Done)
-}
-
-/// Reads `N HOST:PORT URL`.
-pub(super) fn member(text: &str, out: &Path) -> Result<NewMember, Failure> {
-    let wrong = || {
-        Failure::local(format!("'{text}' is no member"))
-            .hint("write it like '1 192.0.2.1:7636 ldap://192.0.2.1:389'")
-    };
-    let mut parts = text.split_ascii_whitespace();
-    let id: u64 = parts.next().and_then(|id| id.parse().ok()).ok_or_else(wrong)?;
-    let (address, url) = parts.next().zip(parts.next()).ok_or_else(wrong)?;
-    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-    let is_known = (1..=MEMBER_MAX).contains(&id)
-        && !host.is_empty()
-        && !host.contains(['"', '\\'])
-        && port.parse::<u16>().is_ok_and(|port| port > 0)
-        && parts.next().is_none();
-    let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
-    let default_port = match scheme {
-        "ldap" => 389,
-        "ldaps" => 636,
-        _ => return Err(wrong()),
-    };
-    let host = rest.trim_end_matches('/');
-    if !is_known || host.is_empty() || host.contains(['/', '"', '\\']) {
-        return Err(wrong());
-    }
-    // An address of IPv6 is in brackets, and has colons of its own.
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let with_port = if has_port { host.to_owned() } else { format!("{host}:{default_port}") };
-    let listen = format!("{scheme} = [\"{}\"]", listen_address(&with_port));
-    Ok(NewMember {
-        id,
-        address: address.to_owned(),
-        url: url.to_owned(),
-        data: out.join(format!("node{id}")),
-        listen: vec![listen],
-        more: String::new(),
-    })
-}
-
-/// What no member can see alone.
-fn check(members: &[NewMember]) -> Result<(), Failure> {
-    let mut ids: Vec<u64> = members.iter().map(|member| member.id).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let mut addresses: Vec<&str> = members.iter().map(|member| &*member.address).collect();
-    addresses.sort_unstable();
-    addresses.dedup();
-    if ids.len() < members.len() || addresses.len() < members.len() {
-        return Err(Failure::local("two members have the same number or address"));
-    }
-    if members.len() > cluster::VOTERS_MAX {
-        let what = format!("a cluster has {} members at the most", cluster::VOTERS_MAX);
-        return Err(Failure::local(what).hint("three or five are usual"));
-    }
-    if members.len().is_multiple_of(2) {
-        output::note(format_args!(
-            "roster: note: with {} members no more may fail than with {}",
-            members.len(),
-            members.len() - 1
-        ));
-    }
-    Ok(())
-}
-
-/// The largest number of a member.
-const MEMBER_MAX: u64 = cluster::CHOSEN_MAX;
 /// Time between two looks at a lag.
 const SECOND_LOOK_AFTER: Duration = Duration::from_millis(1_500);
 /// Time between two looks of who watches.
@@ -343,52 +206,3 @@ const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod reference;
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check_listen(text: &str, want: &str) {
-        let member = member(text, Path::new("out")).unwrap();
-        assert_eq!(member.listen, [want]);
-    }
-
-    #[test]
-    fn a_member_listens_where_its_url_is() {
-        check_listen("1 192.0.2.1:7636 ldap://192.0.2.1", "ldap = [\"192.0.2.1:389\"]");
-        check_listen("2 192.0.2.1:7636 ldap://192.0.2.1:1389/", "ldap = [\"192.0.2.1:1389\"]");
-        check_listen("3 a.example.com:7636 ldaps://a.example.com", "ldaps = [\"0.0.0.0:636\"]");
-        check_listen("4 [::1]:7636 ldap://[2001:db8::1]:389", "ldap = [\"[2001:db8::1]:389\"]");
-        check_listen("5 [::1]:7636 ldap://[2001:db8::1]", "ldap = [\"[2001:db8::1]:389\"]");
-    }
-
-    #[test]
-    fn what_is_no_member_is_refused_with_an_example() {
-        for text in [
-            "",
-            "1",
-            "1 192.0.2.1:7636",
-            "0 192.0.2.1:7636 ldap://192.0.2.1",
-            "1 192.0.2.1 ldap://192.0.2.1",
-            "1 :7636 ldap://192.0.2.1",
-            "1 192.0.2.1:7636 http://192.0.2.1",
-            "1 192.0.2.1:7636 ldap:///",
-            "1 192.0.2.1:7636 ldap://192.0.2.1 more",
-            "1 192.0.2.1:7636 ldap://a\"b",
-        ] {
-            let failure = member(text, Path::new("out")).unwrap_err();
-            assert!(failure.hint.unwrap().contains("192.0.2.1:7636"), "{text}");
-        }
-    }
-
-    #[test]
-    fn members_are_told_apart() {
-        let of = |texts: &[&str]| {
-            let all = texts.iter().map(|text| member(text, Path::new("out")).unwrap());
-            check(&all.collect::<Vec<_>>()).is_ok()
-        };
-        assert!(of(&["1 a:1 ldap://a", "2 b:1 ldap://b", "3 c:1 ldap://c"]));
-        assert!(!of(&["1 a:1 ldap://a", "1 b:1 ldap://b", "3 c:1 ldap://c"]));
-        assert!(!of(&["1 a:1 ldap://a", "2 a:1 ldap://b", "3 c:1 ldap://c"]));
-    }
-}

@@ -28,7 +28,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::cluster_setup::{NewMember, listen_address, write_settings};
 use crate::cluster_status::ClusterView;
-use crate::commands::cluster::member;
+use crate::commands::cluster_init::member;
 use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
 use crate::joining;
