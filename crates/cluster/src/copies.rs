@@ -2,8 +2,8 @@
 //! the one that is received (`arrival.rs`).
 //!
 //! Invariant: there is one copy to be sent at a time, and it goes when nobody has got on with it
-//! for a while, or when another member's has taken the place of the data that it is of. What is told
-//! to the engine is of the copy, as long as there is one.
+//! for a while, or when another member's has taken the place of the data here. What is told to the
+//! engine is of the copy, as long as there is one.
 //! Invariant: nothing of it is done on the engine's own thread but in simulations.
 
 #[cfg(any(test, feature = "test-support"))]

@@ -179,8 +179,8 @@ impl Running {
         away
     }
 
-    /// A member that does not lead falls behind, from when it `leave`s on, until one leads whose log
-    /// has not what it lacks; which one.
+    /// A member that does not lead falls behind, from when it `leave`s on, until one leads whose
+    /// log has not what it lacks; which one.
     fn fall_behind(&mut self, away: u64, leave: impl FnOnce(&mut Self)) -> u64 {
         self.write(2);
         let (first, _) = leader(&self.services);

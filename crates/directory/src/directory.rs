@@ -16,8 +16,8 @@ use crate::bind::credentials::Credentials;
 use crate::bind::hashing::HashRules;
 use crate::bind::password_cache::PasswordCacheCounts;
 use crate::config::monitor_sources::{
-    CertificateTeller, ClusterState, ClusterTeller, Figures, LogState, LogStates, MonitorSources,
-    SessionTeller,
+    CertificateTeller, ClusterInit, ClusterState, ClusterTeller, Figures, LogState, LogStates,
+    MonitorSources, SessionTeller,
 };
 use crate::config::schema_times::SchemaTimes;
 use crate::password_policy::SwitchTypes;
@@ -278,6 +278,11 @@ impl Directory {
     /// Makes `cn=cluster,cn=monitor` show what this tells.
     pub fn show_cluster(&self, teller: ClusterTeller) {
         let _ = self.monitors.cluster.set(teller);
+    }
+
+    /// Has this server, which is alone, begin once more as a member when it is asked to.
+    pub fn show_cluster_init(&self, init: ClusterInit) {
+        let _ = self.monitors.cluster_init.set(init);
     }
 
     /// This server as a member of a cluster, if it is one.

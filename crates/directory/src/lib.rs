@@ -36,14 +36,16 @@ pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use config::change_members::{
     MembersRequest, OID as CHANGE_MEMBERS, WAIT_MAX as CHANGE_WAIT_MAX,
 };
+pub use config::init_cluster::OID as INIT_CLUSTER;
 pub use config::join::{JoinAnswer, JoinRequest, OID as JOIN};
 pub use config::join_tokens::{
     ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinPart, JoinToken, hex, octets as octets_of_hex,
 };
 pub use config::monitor_sources::{
     AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,
-    ClusterCopyState, ClusterMemberState, ClusterState, ClusterTeller, ClusterVerified,
-    FigureEntry, Figures, LogState, LogStates, SessionState, SessionTeller, Verifier, VerifyAsked,
+    ClusterCopyState, ClusterInit, ClusterMemberState, ClusterState, ClusterTeller,
+    ClusterVerified, FigureEntry, Figures, FirstMember, LogState, LogStates, SessionState,
+    SessionTeller, Verifier, VerifyAsked,
 };
 pub use config::promotion::promote_joined;
 pub use config::record_level::raise_record_level;

@@ -7,7 +7,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use indicatif::ProgressBar;
 use server::Settings;
 use store::{Store, StoreOptions};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::progress;
 use crate::serving::write_durably;
 
@@ -34,7 +34,8 @@ pub(crate) struct NewMember {
     pub(crate) url: String,
     /// Its data directory.
     pub(crate) data: PathBuf,
-    /// What it listens on for clients: lines of `[listen]` in its settings.
+    /// What it listens on for clients: lines of `[listen]` in its settings; none where that is said
+    /// elsewhere.
     pub(crate) listen: Vec<String>,
     /// Further lines of its settings, after `[cluster]`.
     pub(crate) more: String,
@@ -65,10 +66,12 @@ pub(crate) fn make(
     let issuer = Authority::new(store.id(), clock.now())?;
     for member in members {
         // First what may be refused: certificates that are there must not go for nothing.
-        write_settings(member, &begins_with(members))?;
+        let settings = NewSettings::of(member, &begins_with(members))?;
         let folder = member.data.join(Settings::default().cluster.certificates);
         issuer.write(&folder)?;
         issuer.issue(member.id, clock.now())?.write(&folder)?;
+        // And last what makes it a member.
+        settings.write()?;
     }
     // Until here nobody could have served it.
     drop(store);
@@ -92,36 +95,74 @@ fn copy_to(
     copied
 }
 
+/// Whether the running server of a data directory can begin once more as this member.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_running(member: &NewMember, store: &Store) -> Result<(), Failure> {
+    if !store.membership()?.is_empty() {
+        return Err(Failure::local("the data belong to a member of a cluster already"));
+    }
+    NewSettings::of(member, &begins_with(std::slice::from_ref(member)))?;
+    let address = listen_address(&member.address);
+    let bound = TcpListener::bind(address);
+    bound.map(drop).map_err(|error| {
+        Failure::local(format!("the server cannot listen on {address}: {}", plain(&error)))
+    })
+}
+
 /// Writes `roster.toml` of a member; what is in it already stays.
 ///
 /// # Errors
 /// When it has a section for a cluster, or cannot be written.
 pub(crate) fn write_settings(member: &NewMember, begins_with: &str) -> Result<(), Failure> {
-    let file = member.data.join(Settings::DATA_FILE);
-    let before = match fs::read_to_string(&file) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Failure::path("read", &file, &error)),
-    };
-    let own = cluster_section(member, begins_with);
-    let text = match before {
-        // It was interrupted before.
-        Some(before) if before.ends_with(&own) => return Ok(()),
-        Some(before) if has_cluster(&before) => {
-            let what = format!("{} has a section [cluster] already", file.display());
-            return Err(Failure::local(what).hint("take it out, if this is to be another cluster"));
-        }
-        Some(before) => format!("{}\n\n{own}", before.trim_end()),
-        None => {
-            let listen: String = member.listen.iter().map(|line| format!("{line}\n")).collect();
-            let id = member.id;
-            format!(
-                "# Settings of member {id} of a cluster: docs/how-to/cluster.md.\n\n\
-                 [listen]\n{listen}\n{own}"
-            )
-        }
-    };
-    write_durably(&file, text.as_bytes()).map_err(|error| Failure::path("write", &file, &error))
+    NewSettings::of(member, begins_with)?.write()
+}
+
+/// What `roster.toml` of a member is to say.
+struct NewSettings {
+    file: PathBuf,
+    /// None where it says so already.
+    text: Option<String>,
+}
+
+impl NewSettings {
+    fn of(member: &NewMember, begins_with: &str) -> Result<Self, Failure> {
+        let file = member.data.join(Settings::DATA_FILE);
+        let before = match fs::read_to_string(&file) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Failure::path("read", &file, &error)),
+        };
+        let own = cluster_section(member, begins_with);
+        let text = match before {
+            // It was interrupted before.
+            Some(before) if before.ends_with(&own) => None,
+            Some(before) if has_cluster(&before) => {
+                let what = format!("{} has a section [cluster] already", file.display());
+                return Err(
+                    Failure::local(what).hint("take it out, if this is to be another cluster")
+                );
+            }
+            Some(before) => Some(format!("{}\n\n{own}", before.trim_end())),
+            None => Some(format!("{}{own}", new_settings(member))),
+        };
+        Ok(Self { file, text })
+    }
+
+    fn write(&self) -> Result<(), Failure> {
+        let Self { file, text } = self;
+        let written = text.as_ref().map_or(Ok(()), |text| write_durably(file, text.as_bytes()));
+        written.map_err(|error| Failure::path("write", file, &error))
+    }
+}
+
+/// How the settings of a member begin that has none.
+fn new_settings(member: &NewMember) -> String {
+    let id = member.id;
+    let listen: String = member.listen.iter().map(|line| format!("{line}\n")).collect();
+    let listen = if listen.is_empty() { listen } else { format!("[listen]\n{listen}\n") };
+    format!("# Settings of member {id} of a cluster: docs/how-to/cluster.md.\n\n{listen}")
 }
 
 fn has_cluster(text: &str) -> bool {

@@ -6,10 +6,10 @@
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 use server::Settings;
 
+use crate::again;
 use crate::failure::Failure;
 
 /// Sees to it that the library will take the keytab that the settings name, if they name one.
@@ -25,14 +25,8 @@ pub(crate) fn prepare(settings: &Settings) -> Result<(), Failure> {
     if env::var_os(VARIABLE).is_some_and(|known| known == *named) {
         return Ok(());
     }
-    let mut arguments = env::args_os();
-    let program = env::current_exe().map_err(Failure::local)?;
-    let mut again = Command::new(program);
-    if let Some(name) = arguments.next() {
-        again.arg0(name);
-    }
     // It returns only when it failed.
-    let error = again.args(arguments).env(VARIABLE, &named).exec();
+    let error = again::command().env(VARIABLE, &named).exec();
     Err(Failure::local(format!("cannot restart with {VARIABLE}: {error}")))
 }
 

@@ -10,6 +10,7 @@
 
 mod access;
 mod account;
+mod again;
 pub mod bench;
 mod chance;
 mod cli;

@@ -11,6 +11,7 @@ mod machine;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::SearchFor;
 use common::{command, roster};
@@ -21,7 +22,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testing::chance::Chance;
 use testing::cluster::{Loss, Media};
-use testing::crash::server::ADMIN_PASSWORD;
+use testing::crash::server::{ADMIN_PASSWORD, now};
 
 #[test]
 fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
@@ -86,6 +87,88 @@ fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
     wait_for("it says that nobody answers", || next()["error"].is_string().then_some(()));
     let _ = watching.kill();
     let _ = watching.wait();
+}
+
+/// A running server becomes a cluster of one, in its process, while clients write.
+#[test]
+fn a_running_server_becomes_the_first_member() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut one = machine::alone(folder.path());
+    one.serve();
+    let pid = one.server.as_ref().unwrap().id();
+    let member = format!("1 {} {}", one.address, one.url());
+    let init = |member: &str| one.ask(&["init", "--member", member]);
+    let refused = |member: &str, says: &str| {
+        let run = init(member);
+        assert!(run.code != 0 && run.errors.contains(says), "{says}: {run:?}");
+    };
+    // It stays as it is as long as it cannot be one.
+    refused("0 127.0.0.1:1 ldap://127.0.0.1", "is no member");
+    refused(&format!("1 {} {}", one.ldap, one.url()), "cannot listen on");
+    let words = ["cluster", "init", "--member", &member];
+    let run = roster(&[&words[..], &["-H", &one.url()]].concat());
+    assert!(run.code == 1 && run.errors.contains("config-write"), "{run:?}");
+    let run = roster(&[&words[..], &["--data", one.data()]].concat());
+    assert!(run.code == 2 && run.errors.contains("in use"), "{run:?}");
+    assert!(!one.data.join("cluster").exists() && !one.data.join("roster.toml").exists());
+    // A client writes all the time: what was acknowledged is there, and it is away for a moment.
+    let is_over = AtomicBool::new(false);
+    let (acknowledged, away) = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| write_until(&one, &is_over));
+        wait_for("it writes", || one.title().filter(|title| title != "before").map(drop));
+        let run = init(&member);
+        let told = (run.code, run.output.contains("member 1  ldap://"));
+        assert_eq!(told, (0, true), "{run:?}");
+        // Some more, by the member.
+        let before = one.title();
+        wait_for("it writes again", || (one.title() != before).then_some(()));
+        is_over.store(true, Ordering::Relaxed);
+        writing.join().unwrap()
+    });
+    assert_eq!(one.title(), Some(acknowledged));
+    assert!(away < std::time::Duration::from_secs(20), "{away:?}");
+    assert_eq!(one.roles(), [(1, "leader".to_owned(), true)]);
+    assert_eq!(one.server.as_ref().unwrap().id(), pid);
+    assert!(one.server.as_mut().unwrap().try_wait().unwrap().is_none(), "it is the same process");
+    let run = one.ask(&["init", "--member", &member]);
+    assert!(run.code == 1 && run.errors.contains("is a member of a cluster already"), "{run:?}");
+    // It is one like any other.
+    let mut two = Machine::new(folder.path(), "two");
+    let run = two.join(&one.token(&["--learner"]));
+    assert_eq!(run.code, 0, "{run:?}");
+    two.serve();
+    wait_for("the data", || (two.title() == one.title()).then_some(()));
+    one.kill();
+    one.serve();
+    assert_eq!(one.roles().len(), 2);
+}
+
+/// Writes one value after the other; the last one that was acknowledged, and the longest time in
+/// which none was.
+fn write_until(one: &Machine, is_over: &AtomicBool) -> (String, std::time::Duration) {
+    let (mut last, mut longest, mut at) = (String::new(), std::time::Duration::ZERO, now());
+    let mut connection = None;
+    for number in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let title = format!("title {number}");
+        let change = [(ModifyOperation::Replace, "title", &[title.as_str()][..])];
+        let Some(open) = connection.as_mut() else {
+            connection = one.connect();
+            continue;
+        };
+        let outcome = client::Connection::modify(open, machine::PERSON, &change);
+        match outcome {
+            Ok(outcome) if outcome.is_success() => {
+                longest = longest.max(at.elapsed());
+                (last, at) = (title, now());
+            }
+            // Whether it happened nobody knows: it is written over.
+            Ok(_) | Err(_) => connection = None,
+        }
+    }
+    (last, longest)
 }
 
 #[test]

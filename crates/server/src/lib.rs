@@ -33,7 +33,7 @@ pub use listen::tls::generate_self_signed;
 pub use log::{is_hidden, journal_hold};
 pub use metrics::counters::Counts;
 pub use pools::forwarded_pool::{ForwardedPool, ForwardedPoolSize};
-pub use server::{Server, ShutdownHandle};
+pub use server::{Ended, Server, ShutdownHandle};
 pub use settings::{
     AccessControlSettings, AccessLogSettings, AdminSettings, AuditLogSettings,
     AuthenticationSettings, ClusterSettings, LimitSettings, ListenSettings, LogFileSettings,

@@ -3,11 +3,11 @@
 mod worker_thread;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use directory::{Directory, SessionTeller};
+use directory::{Directory, FirstMember, SessionTeller};
 use rustix::process::{DumpableBehavior, Resource, set_dumpable_behavior, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -51,11 +51,22 @@ pub struct Server {
     /// Hears of each worker that ends.
     ended: UnboundedReceiver<()>,
     shutdown: ShutdownHandle,
+    /// What the server was asked to become.
+    becomes: Arc<Mutex<Option<FirstMember>>>,
     /// Where `wait` waits; made at the start, so that no signal is missed in between.
     control: Runtime,
     signals: Signals,
     _socket_file: Option<SocketFile>,
     _files: FileWatch,
+}
+
+/// Why a server has ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// It was asked to.
+    Stopped,
+    /// It is to begin once more, as the first member of a cluster.
+    Becomes(FirstMember),
 }
 
 /// Asks a server to stop; from any thread.
@@ -124,6 +135,7 @@ impl Server {
             logs,
             ended,
             shutdown: ShutdownHandle::default(),
+            becomes: Arc::default(),
             control,
             signals,
             _socket_file: listeners.socket_file,
@@ -167,23 +179,46 @@ impl Server {
         self.shutdown.clone()
     }
 
+    /// Has the server end, to become the first member of a cluster, when it is asked to by LDAP and
+    /// `check` has nothing against it.
+    pub fn offer_cluster(
+        &self,
+        check: impl Fn(&FirstMember) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let (becomes, shutdown) = (Arc::clone(&self.becomes), self.shutdown_handle());
+        self.directory.show_cluster_init(Box::new(move |member| {
+            check(member)?;
+            let mut becomes = becomes.lock().unwrap_or_else(PoisonError::into_inner);
+            if becomes.is_some() {
+                return Err("the server is about to become a member".to_owned());
+            }
+            *becomes = Some(member.clone());
+            shutdown.shutdown();
+            Ok(())
+        }));
+    }
+
     /// Serves until SIGTERM, SIGINT or [`ShutdownHandle::shutdown`], then stops in order: accepts
     /// no more, finishes what is in progress, notifies the clients, and writes what is queued. A
     /// second signal ends it at once.
     ///
     /// # Errors
     /// A worker ended by itself.
-    pub fn wait(mut self) -> Result<(), ServerError> {
+    pub fn wait(mut self) -> Result<Ended, ServerError> {
+        let becomes = Arc::clone(&self.becomes);
         let Self { directory, control, signals, shutdown, ended, workers, logs, metrics, .. } =
             &mut self;
         let outcome = control.block_on(async {
-            let outcome = loop {
+            let mut outcome = loop {
                 tokio::select! {
                     kind = signals.any() => match kind {
-                        Heard::Stop => break Ok(()),
+                        Heard::Stop => break Ok(Ended::Stopped),
                         Heard::HangUp => logs.reopen(),
                     },
-                    () = shutdown.0.notified() => break Ok(()),
+                    () = shutdown.0.notified() => {
+                        let mut becomes = becomes.lock().unwrap_or_else(PoisonError::into_inner);
+                        break Ok(becomes.take().map_or(Ended::Stopped, Ended::Becomes));
+                    }
                     _ = ended.recv() => break Err(ServerError::WorkerEnded),
                 }
             };
@@ -195,7 +230,7 @@ impl Server {
             let all_ended = async { while ended.recv().await.is_some() {} };
             tokio::select! {
                 () = all_ended => {}
-                () = signals.next() => {}
+                () = signals.next() => outcome = outcome.map(|_| Ended::Stopped),
             }
             outcome
         });

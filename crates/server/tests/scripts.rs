@@ -63,7 +63,7 @@ impl Running {
         Self {
             address: server.addresses().ldap[0],
             shutdown: server.shutdown_handle(),
-            thread: Some(std::thread::spawn(move || server.wait())),
+            thread: Some(std::thread::spawn(move || server.wait().map(drop))),
             _data: data,
         }
     }

@@ -8,6 +8,7 @@ pub(crate) mod cluster_monitor;
 pub(crate) mod figure_monitor;
 pub(crate) mod index_config;
 pub(crate) mod index_monitor;
+pub(crate) mod init_cluster;
 pub(crate) mod join;
 pub(crate) mod join_tokens;
 pub(crate) mod log_monitor;

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use environment::Timestamp;
 use history::log::{MemberChange, MembersDone, Verification};
+use serde::{Deserialize, Serialize};
 
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
@@ -29,6 +30,8 @@ pub(crate) struct MonitorSources {
     pub(crate) certificate: OnceLock<CertificateTeller>,
     /// The cluster that this server is a member of.
     pub(crate) cluster: OnceLock<ClusterTeller>,
+    /// What makes this server, which is alone, the first member of one.
+    pub(crate) cluster_init: OnceLock<ClusterInit>,
     /// Whether a change of its members is waited for.
     pub(crate) is_changing: AtomicBool,
     /// The connections of clients.
@@ -279,6 +282,22 @@ pub struct ClusterTeller {
     /// in DER); or says why not.
     pub admit: Admitter,
 }
+
+/// The member that a server is to become; the value of the operation is this as JSON.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstMember {
+    /// Its number; 1 to 65535.
+    pub member: u64,
+    /// Where other members are to reach it: `HOST:PORT`.
+    pub address: String,
+    /// Where clients reach it, an LDAP URL.
+    pub url: String,
+}
+
+/// Has a server that is alone begin once more as this member, as soon as what is in progress has
+/// ended; or says why it cannot, in a sentence.
+pub type ClusterInit = Box<dyn Fn(&FirstMember) -> Result<(), String> + Send + Sync>;
 
 /// What is asked of a comparison.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -30,6 +30,7 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
+  roster cluster init -H ldap://192.0.2.1 -Z -W --member '1 192.0.2.1:7636 ldap://192.0.2.1:389'
   roster cluster init --data ./data --member '1 192.0.2.1:7636 ldap://192.0.2.1:389'
   roster cluster token -H ldap://192.0.2.1 -Z -W
   roster cluster join TOKEN --data ./data --address 192.0.2.2:7636 --url ldap://192.0.2.2:389

@@ -1,40 +1,71 @@
-//! `roster cluster init`: making a cluster out of a data directory.
+//! `roster cluster init`: making a cluster out of a data directory, or out of a running server.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
+use directory::{FirstMember, INIT_CLUSTER};
+use environment::{Clock as _, SystemClock};
+use ldap::result::ResultCode;
 
 use crate::cluster_setup::{self, NewMember, listen_address};
+use crate::cluster_status::ClusterView;
+use crate::connect::{ADMINISTRATOR_HINT, Login, OnlineOptions};
 use crate::failure::{Exit, Failure};
-use crate::interrupt;
-use crate::output;
+use crate::{interrupt, output, progress};
 
 /// Make a data directory that of the first member of a cluster, or of several.
 ///
-/// With one --member and without --out the data directory itself gets a certificate and, in
-/// roster.toml, a section [cluster]; start it with 'roster serve', and have others join with
-/// 'roster cluster token'. With --out each member gets a directory OUT/nodeN: a copy of the data,
-/// its certificate, and a roster.toml. Copy it to its machine and start it there. Do not serve the
-/// original data directory afterwards: it would go its own way under the same name.
-/// Each member has the key that makes further members, cluster/ca.key.
+/// With -H a running server becomes the first member: it begins once more, which takes about a
+/// second, and clients connect again. With --data no server may be using the data directory; start
+/// it afterwards with 'roster serve'. Either way it gets a certificate and, in roster.toml, a
+/// section [cluster]; have others join with 'roster cluster token'.
+///
+/// With --out each member gets a directory OUT/nodeN: a copy of the data, its certificate, and a
+/// roster.toml. Copy it to its machine and start it there. Do not serve the original data directory
+/// afterwards: it would go its own way under the same name. Each member has the key that makes
+/// further members, cluster/ca.key.
 #[derive(Args, Debug)]
 pub(super) struct Init {
     /// The data directory to begin with; no server may be using it
-    #[arg(short, long, value_name = "DIR")]
-    data: PathBuf,
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        required_unless_present = "uri",
+        conflicts_with = "uri"
+    )]
+    data: Option<PathBuf>,
 
     /// A directory to make, with copies for all members in it
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", requires = "data")]
     out: Option<PathBuf>,
 
     /// A member: its number, its address for the other members, its URL for clients
     #[arg(short, long = "member", value_name = "'N HOST:PORT URL'", required = true)]
     members: Vec<String>,
+
+    #[command(flatten)]
+    server: OnlineOptions,
 }
 
 pub(super) fn init(options: &Init) -> Result<Exit, Failure> {
-    let Some(out) = &options.out else { return init_in_place(options) };
+    if let Some(login) = options.server.login()? {
+        return init_running(options, &login);
+    }
+    let Some(data) = &options.data else {
+        return Err(Failure::local("name the data directory with --data, or a server with -H"));
+    };
+    match &options.out {
+        Some(out) => init_copies(options, data, out),
+        None => init_in_place(options, data),
+    }
+}
+
+/// Makes copies of the data directory for all members.
+fn init_copies(options: &Init, data: &Path, out: &Path) -> Result<Exit, Failure> {
     let texts = options.members.iter();
     let members = texts.map(|text| member(text, out)).collect::<Result<Vec<_>, _>>()?;
     check(&members)?;
@@ -44,7 +75,7 @@ pub(super) fn init(options: &Init) -> Result<Exit, Failure> {
     }
     let interrupted = interrupt::flag()?;
     let is_interrupted = || interrupted.load(Ordering::Relaxed);
-    let made = cluster_setup::make(&options.data, &members, &is_interrupted);
+    let made = cluster_setup::make(data, &members, &is_interrupted);
     if let Err(failure) = made {
         // It was empty: what is half made would pass for a cluster.
         let _ = std::fs::remove_dir_all(out);
@@ -57,20 +88,16 @@ pub(super) fn init(options: &Init) -> Result<Exit, Failure> {
     output::line(format_args!(
         "\nCopy each to its machine, look at its roster.toml, and start it with:\n  \
          roster serve --data DIR\nDo not serve {} itself any more.",
-        options.data.display()
+        data.display()
     ))?;
     Ok(Exit::Done)
 }
 
 /// Makes the data directory that of the only member.
-fn init_in_place(options: &Init) -> Result<Exit, Failure> {
-    let [text] = &options.members[..] else {
-        return Err(Failure::local("several members take several directories")
-            .hint("name a directory for them with --out, or let the others join later"));
-    };
-    let member = NewMember { data: options.data.clone(), ..member(text, &options.data)? };
-    cluster_setup::make(&options.data, std::slice::from_ref(&member), &|| false)?;
-    let (id, data) = (member.id, options.data.display());
+fn init_in_place(options: &Init, data: &Path) -> Result<Exit, Failure> {
+    let member = NewMember { data: data.to_owned(), ..only_member(options, data)? };
+    cluster_setup::make(data, std::slice::from_ref(&member), &|| false)?;
+    let (id, data) = (member.id, data.display());
     output::line(format_args!("member {id}  {data}, for {}", member.url))?;
     output::line(format_args!(
         "\nStart it, and make a token for each machine that is to join:\n  \
@@ -78,6 +105,78 @@ fn init_in_place(options: &Init) -> Result<Exit, Failure> {
         member.url
     ))?;
     Ok(Exit::Done)
+}
+
+fn only_member(options: &Init, data: &Path) -> Result<NewMember, Failure> {
+    match &options.members[..] {
+        [text] => member(text, data),
+        _ => Err(Failure::local("several members take several directories")
+            .hint("name a directory for them with --out, or let the others join later")),
+    }
+}
+
+/// Has a running server become the only member.
+fn init_running(options: &Init, login: &Login) -> Result<Exit, Failure> {
+    let NewMember { id: member, address, url, .. } = only_member(options, Path::new(""))?;
+    let asked = FirstMember { member, address, url };
+    let interrupted = interrupt::flag()?;
+    ask(login, &asked)?;
+    let bar = progress::bar(None, "");
+    bar.enable_steady_tick(TICK);
+    bar.set_message("the server begins once more");
+    let begun = wait(login, &interrupted);
+    bar.finish_and_clear();
+    begun?;
+    output::line(format_args!("member {member}  {}, a cluster of one", asked.url))?;
+    output::line(format_args!(
+        "\nMake a token for each machine that is to join:\n  roster cluster token -H {} -Z -W",
+        asked.url
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn ask(login: &Login, asked: &FirstMember) -> Result<(), Failure> {
+    let value = serde_json::to_vec(asked)
+        .map_err(|error| Failure::local(format!("the member cannot be encoded: {error}")))?;
+    let (outcome, _) = login.connect()?.extended(INIT_CLUSTER, Some(&value))?;
+    if outcome.is_success() {
+        return Ok(());
+    }
+    let (code, diagnostic) = (outcome.code, outcome.diagnostic.clone());
+    let failure = match outcome.into_result("becoming a member") {
+        Err(error) => Failure::from(error),
+        Ok(()) => Failure::refused(""),
+    };
+    Err(match code {
+        ResultCode::UnwillingToPerform => Failure::refused(diagnostic),
+        ResultCode::InsufficientAccessRights => failure.hint(ADMINISTRATOR_HINT),
+        ResultCode::ProtocolError => {
+            failure.hint("does the server run an earlier release? Upgrade it first")
+        }
+        _ => failure,
+    })
+}
+
+/// Waits until the server says that it leads.
+fn wait(login: &Login, interrupted: &AtomicBool) -> Result<(), Failure> {
+    let clock = SystemClock::new();
+    let begin = clock.elapsed();
+    loop {
+        thread::park_timeout(LOOK_EVERY);
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Failure::interrupted("interrupted: the server goes on with it"));
+        }
+        let view = login.connect().and_then(|mut connection| ClusterView::read(&mut connection));
+        match view {
+            Ok(view) if view.leader().is_some() => return Ok(()),
+            _ if clock.elapsed() - begin < WAIT_MAX => {}
+            Ok(_) => return Err(Failure::refused("the server is a member, and does not lead")),
+            Err(failure) => {
+                let what = format!("the server is no member yet: {}", failure.message);
+                return Err(Failure { message: what, ..failure }.hint("its log says why"));
+            }
+        }
+    }
 }
 
 /// Reads `N HOST:PORT URL`.
@@ -143,6 +242,13 @@ fn check(members: &[NewMember]) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// How often the sign of life moves.
+const TICK: Duration = Duration::from_millis(200);
+/// Time between two looks at a server that begins once more.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long that may take: what was not written yet is.
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// The largest number of a member.
 const MEMBER_MAX: u64 = cluster::CHOSEN_MAX;

@@ -1,10 +1,18 @@
 //! `roster serve`: serves a data directory.
 
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use directory::FirstMember;
 use rustix::process::{Signal, set_parent_process_death_signal};
+use server::{Ended, Server, Settings};
+use store::Store;
 
+use crate::again;
+use crate::cluster_setup::{self, NewMember};
+use crate::commands::cluster_init;
 use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
 use crate::keytab;
@@ -37,9 +45,16 @@ pub(crate) struct Options {
     #[arg(long, hide = true)]
     end_with_parent: bool,
 
+    /// Make the server the first member of a cluster before it begins
+    #[arg(long = BECOMES, hide = true, value_name = "'N HOST:PORT URL'")]
+    becomes: Option<String>,
+
     #[command(flatten)]
     listeners: Listeners,
 }
+
+/// The option with which a server begins once more as a member.
+const BECOMES: &str = "becomes-member";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,19 +70,62 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
     let preload = options.preload.then(|| ("store.preload", "on".to_owned()));
-    let settings = options.listeners.settings(config, data, preload.as_slice())?;
+    let load = || options.listeners.settings(config, data, preload.as_slice());
+    let mut settings = load()?;
     keytab::prepare(&settings)?;
     let _log = start_log(&settings);
+    if let Some(member) = &options.becomes {
+        match become_member(member, &settings) {
+            Ok(()) => settings = load()?,
+            // It served until now, and goes on.
+            Err(failure) => tracing::error!(?failure, "the server is no member of a cluster"),
+        }
+    }
     let (server, store) = start(&settings)?;
+    offer_cluster(&server, &store, &settings);
     options.listeners.ready(server.addresses(), &[])?;
     // It serves already: what is not read ahead is read when it is asked for.
     let preload = Preload::start(store, settings.store.preload);
     if let Err(failure) = &preload {
         tracing::warn!(?failure, "preload: not begun");
     }
-    server.wait()?;
+    let ended = server.wait()?;
     drop(preload);
-    Ok(Exit::Done)
+    match ended {
+        Ended::Stopped => Ok(Exit::Done),
+        Ended::Becomes(FirstMember { member, address, url }) => {
+            let member = format!("{member} {address} {url}");
+            // It returns only when it failed.
+            let error = again::command_setting(&format!("--{BECOMES}"), &member).exec();
+            Err(Failure::local(format!("cannot begin once more: {error}")))
+        }
+    }
+}
+
+/// Lets the server become the first member of a cluster while it runs.
+fn offer_cluster(server: &Server, store: &Arc<Store>, settings: &Settings) {
+    let (store, data) = (Arc::downgrade(store), settings.server.data.clone());
+    server.offer_cluster(move |asked| {
+        let FirstMember { member, address, url } = asked;
+        let check = || {
+            let member = running_member(&format!("{member} {address} {url}"), &data)?;
+            let store = store.upgrade().ok_or_else(|| Failure::local("the server is stopping"))?;
+            cluster_setup::check_running(&member, &store)
+        };
+        check().map_err(|failure: Failure| failure.message)
+    });
+}
+
+/// Makes the data directory that of a member; no server has it open.
+fn become_member(text: &str, settings: &Settings) -> Result<(), Failure> {
+    let member = running_member(text, &settings.server.data)?;
+    cluster_setup::make(&settings.server.data, std::slice::from_ref(&member), &|| false)
+}
+
+/// A member that listens for clients where it did before.
+fn running_member(text: &str, data: &Path) -> Result<NewMember, Failure> {
+    let member = cluster_init::member(text, data)?;
+    Ok(NewMember { data: data.to_owned(), listen: Vec::new(), ..member })
 }
 
 /// Has the system send SIGTERM when the process ends that started this one, however it ends.

@@ -171,26 +171,27 @@ impl Machine {
     }
 }
 
-/// The first machine, whose data directory is that of the only member.
-pub(crate) fn first(folder: &Path) -> Machine {
-    let mut machine = Machine::new(folder, "one");
+/// A machine with data, of which there is no other.
+pub(crate) fn alone(folder: &Path) -> Machine {
+    let machine = Machine::new(folder, "one");
     let (password, data) = (machine.password.display().to_string(), machine.data().to_owned());
     let suffix = "dc=example,dc=com";
     for words in [
         vec!["init", "--data", &data, "--suffix", suffix, "--admin-password-file", &password],
         vec!["import", "--data", &data, &common::example("people.ldif")],
-        vec![
-            "cluster",
-            "init",
-            "--data",
-            &data,
-            "--member",
-            &format!("1 {} {}", machine.address, machine.url()),
-        ],
     ] {
         let run = roster(&words);
         assert_eq!(run.code, 0, "{words:?}: {run:?}");
     }
+    machine
+}
+
+/// The first machine, whose data directory is that of the only member.
+pub(crate) fn first(folder: &Path) -> Machine {
+    let mut machine = alone(folder);
+    let member = format!("1 {} {}", machine.address, machine.url());
+    let run = roster(&["cluster", "init", "--data", machine.data(), "--member", &member]);
+    assert_eq!(run.code, 0, "{run:?}");
     machine.serve();
     machine
 }

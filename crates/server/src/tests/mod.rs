@@ -105,7 +105,7 @@ impl Running {
             shutdown: server.shutdown_handle(),
             counters: Arc::clone(&server.counters),
             metrics: Arc::clone(&server.metrics),
-            thread: Some(std::thread::spawn(move || server.wait())),
+            thread: Some(std::thread::spawn(move || server.wait().map(drop))),
             data,
         }
     }

@@ -83,6 +83,13 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          ends it. It goes on as long as it is asked after every 15 s. Request and response are \
          JSON.",
     ),
+    (
+        init_cluster::OID,
+        "Init cluster",
+        "the privilege `config-write`",
+        "Used by `roster cluster init -H`: a server that is alone begins once more as the first \
+         member of a [cluster](../how-to/cluster.md). The request is JSON.",
+    ),
 ];
 
 const HEAD: &str = "\
