@@ -32,9 +32,10 @@ pub struct ConnectOptions {
     pub tls: TlsOptions,
     /// The longest wait for a connection.
     pub connect_timeout: Duration,
-    /// The longest wait for an answer, or for the next entry of a search.
+    /// The longest wait for an answer, whatever comes before it: for all of a search whose entries
+    /// are collected, for the next entry of another.
     pub answer_timeout: Duration,
-    /// The largest response that is taken.
+    /// The largest response that is taken; also of all entries together that are collected.
     pub message_size_max_bytes: usize,
 }
 
@@ -121,6 +122,8 @@ pub struct Connection {
     clock: Arc<dyn Clock>,
     /// The time-out of the socket is what was left of an answer's.
     is_shortened: bool,
+    /// When the exchange began that has one time limit as a whole.
+    began: Option<Duration>,
     host: String,
     options: ConnectOptions,
     incoming: Vec<u8>,
@@ -149,6 +152,7 @@ impl Connection {
             stream: Some(stream),
             clock,
             is_shortened: false,
+            began: None,
             host,
             options,
             incoming: Vec::new(),
@@ -157,7 +161,7 @@ impl Connection {
         })
     }
 
-    /// Changes the longest wait for an answer, or for the next entry of a search.
+    /// Changes [`ConnectOptions::answer_timeout`].
     pub fn set_answer_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
         let stream = self.stream.as_ref().ok_or(ClientError::Closed(None))?;
         stream.set_timeout(timeout).map_err(ClientError::Lost)?;
@@ -172,7 +176,8 @@ impl Connection {
 
     /// Gives up the socket, for those who send and read by themselves. `None` if it is lost.
     pub fn into_stream(mut self) -> Option<ClientStream> {
-        self.stream.take()
+        // Whoever takes it has all the time again.
+        self.stream.take().filter(|it| it.set_timeout(self.options.answer_timeout).is_ok())
     }
 
     /// StartTLS (RFC 4511 §4.14). An error after the server agreed leaves no connection.
@@ -203,19 +208,37 @@ impl Connection {
             .into_result("bind")
     }
 
-    /// Searches. A refusal or a limit is in the outcome, together with the entries that came.
+    /// Searches for what fits into memory. A refusal or a limit is in the outcome, together with
+    /// the entries that came.
     pub fn search(&mut self, asked: &SearchFor<'_>) -> Result<Found, ClientError> {
         let (mut entries, mut references) = (Vec::new(), Vec::new());
-        let done = self.search_each(asked, Controls::EMPTY, &mut |found| {
+        let (max, mut bytes) = (self.options.message_size_max_bytes, 0);
+        let mut each = |found: SearchAnswer<'_>| {
+            bytes += size(&found);
+            if bytes > max {
+                return Err(ClientError::TooMuch(max));
+            }
             match found {
                 SearchAnswer::Entry { dn, attributes } => {
                     entries.push(FoundEntry::of(dn, attributes))
                 }
                 SearchAnswer::Reference(urls) => references.extend(urls.iter().map(str::to_owned)),
             }
-            Ok::<_, ClientError>(())
-        })?;
+            Ok(())
+        };
+        let done = self.whole(|all| all.search_each(asked, Controls::EMPTY, &mut each))?;
         Ok(Found { entries, references, outcome: done.outcome })
+    }
+
+    /// An exchange that has one time limit as a whole.
+    fn whole<T>(
+        &mut self,
+        exchange: impl FnOnce(&mut Self) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        self.began = Some(self.clock.elapsed());
+        let done = exchange(self);
+        self.began = None;
+        done
     }
 
     /// Searches for one page (RFC 2696): the first, or the one after the page that `cookie` came
@@ -345,16 +368,11 @@ impl Connection {
         controls: Controls<'_>,
     ) -> Result<Outcome, ClientError> {
         let id = self.send(request, controls)?;
-        loop {
-            let outcome = self.receive(id, |message| match single(&message.op) {
-                Some(result) => Ok(Some(Outcome::of(result))),
-                None if matches!(message.op, Response::Intermediate { .. }) => Ok(None),
-                None => Err(misplaced()),
-            })?;
-            if let Some(outcome) = outcome {
-                return Ok(outcome);
-            }
-        }
+        self.answer(id, |message| match single(&message.op) {
+            Some(result) => Ok(Some(Outcome::of(result))),
+            None if matches!(message.op, Response::Intermediate { .. }) => Ok(None),
+            None => Err(misplaced()),
+        })
     }
 
     /// An extended operation: how it ended, and the value of its response.
@@ -365,18 +383,29 @@ impl Connection {
     ) -> Result<(Outcome, Option<Vec<u8>>), ClientError> {
         let request = Request::Extended(ExtendedRequest { oid, value });
         let id = self.send(request, Controls::EMPTY)?;
-        loop {
-            let answer = self.receive(id, |message| match &message.op {
-                Response::Extended { result, value, .. } => {
-                    Ok(Some((Outcome::of(result), value.map(<[u8]>::to_vec))))
-                }
-                Response::Intermediate { .. } => Ok(None),
-                _ => Err(misplaced()),
-            })?;
-            if let Some(answer) = answer {
-                return Ok(answer);
+        self.answer(id, |message| match &message.op {
+            Response::Extended { result, value, .. } => {
+                Ok(Some((Outcome::of(result), value.map(<[u8]>::to_vec))))
             }
-        }
+            Response::Intermediate { .. } => Ok(None),
+            _ => Err(misplaced()),
+        })
+    }
+
+    /// The one answer to `id`, in which `take` finds something; what comes before it takes none of
+    /// its time.
+    fn answer<T>(
+        &mut self,
+        id: MessageId,
+        take: impl Fn(&Message<'_, Response<'_>>) -> Result<Option<T>, ClientError>,
+    ) -> Result<T, ClientError> {
+        self.whole(|all| {
+            loop {
+                if let Some(answer) = all.receive(id, &take)? {
+                    return Ok(answer);
+                }
+            }
+        })
     }
 
     fn send(&mut self, op: Request<'_>, controls: Controls<'_>) -> Result<MessageId, ClientError> {
@@ -427,7 +456,10 @@ impl Connection {
     ) -> Result<T, E> {
         let malformed = |error: &dyn std::fmt::Display| ClientError::Malformed(error.to_string());
         let size_max = self.options.message_size_max_bytes;
-        let (begin, mut reads) = (self.clock.elapsed(), 0);
+        let (begin, mut reads) = (self.began.unwrap_or_else(|| self.clock.elapsed()), 0);
+        if self.began.is_some() {
+            self.left(begin)?;
+        }
         let length = loop {
             let rest = self.incoming.get(self.taken..).unwrap_or_default();
             match frame(rest, size_max).map_err(|error| malformed(&error))? {
@@ -455,18 +487,21 @@ impl Connection {
     /// Has a read end in time: the first of an answer has all the time there is, others what is
     /// left of it.
     fn limit(&mut self, begin: Duration, reads: u64) -> Result<(), ClientError> {
-        let all = self.options.answer_timeout;
-        if reads == 0 && !self.is_shortened {
+        let is_first = reads == 0 && self.began.is_none();
+        if is_first && !self.is_shortened {
             return Ok(());
         }
-        let spent = self.clock.elapsed().saturating_sub(begin);
-        let left = all.saturating_sub(spent);
-        if left.is_zero() {
-            return Err(ClientError::TimedOut(all.as_secs()));
-        }
-        self.is_shortened = reads > 0;
+        let left = if is_first { self.options.answer_timeout } else { self.left(begin)? };
+        self.is_shortened = !is_first;
         let stream = self.stream.as_ref().ok_or(ClientError::Closed(None))?;
-        stream.set_read_timeout(if reads > 0 { left } else { all }).map_err(ClientError::Lost)
+        stream.set_read_timeout(left).map_err(ClientError::Lost)
+    }
+
+    /// What is left of the time of an answer since `begin`.
+    fn left(&self, begin: Duration) -> Result<Duration, ClientError> {
+        let all = self.options.answer_timeout;
+        let left = all.saturating_sub(self.clock.elapsed().saturating_sub(begin));
+        if left.is_zero() { Err(ClientError::TimedOut(all.as_secs())) } else { Ok(left) }
     }
 
     fn read(&mut self) -> Result<(), ClientError> {
@@ -504,6 +539,20 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.send(Request::Unbind, Controls::EMPTY);
+    }
+}
+
+/// What is kept of what a search has found, about, in bytes.
+fn size(found: &SearchAnswer<'_>) -> usize {
+    match found {
+        SearchAnswer::Entry { dn, attributes } => {
+            let of = |attribute: PartialAttribute<'_>| {
+                let values = attribute.values.iter().map(|value| KEPT_BYTES + value.len());
+                KEPT_BYTES + attribute.description.len() + values.sum::<usize>()
+            };
+            KEPT_BYTES + dn.len() + attributes.iter().map(of).sum::<usize>()
+        }
+        SearchAnswer::Reference(urls) => urls.iter().map(|url| KEPT_BYTES + url.len()).sum(),
     }
 }
 
@@ -554,6 +603,8 @@ pub(crate) fn misplaced() -> ClientError {
 const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
 /// RFC 4511 §4.14.1.
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+/// What a text takes in memory beside its octets, about, in bytes.
+const KEPT_BYTES: usize = 48;
 /// Default of [`ConnectOptions::connect_timeout`].
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Default of [`ConnectOptions::answer_timeout`].

@@ -37,6 +37,8 @@ pub enum ClientError {
     Closed(Option<Outcome>),
     /// No answer within the time allowed, in seconds.
     TimedOut(u64),
+    /// The server sends more than so many bytes for a search whose entries are kept in memory.
+    TooMuch(usize),
     /// The server sent what is no answer to the request.
     Malformed(String),
     /// The server said no.
@@ -63,6 +65,9 @@ impl fmt::Display for ClientError {
             Self::Closed(None) => f.write_str("the server closed the connection"),
             Self::Closed(Some(outcome)) => write!(f, "the server disconnects: {outcome}"),
             Self::TimedOut(seconds) => write!(f, "the server did not answer within {seconds} s"),
+            Self::TooMuch(bytes) => {
+                write!(f, "the server sends more than {} MiB where little is expected", bytes >> 20)
+            }
             Self::Malformed(reason) => write!(f, "the server sent a malformed message: {reason}"),
             Self::Refused { operation, outcome } => {
                 write!(f, "the server refuses the {operation}: {outcome}")

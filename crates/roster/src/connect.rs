@@ -203,9 +203,10 @@ impl From<ClientError> for Failure {
                     _ => failure,
                 }
             }
-            ClientError::Closed(_) | ClientError::TimedOut(_) | ClientError::Malformed(_) => {
-                Self::refused(&error)
-            }
+            ClientError::Closed(_)
+            | ClientError::TimedOut(_)
+            | ClientError::TooMuch(_)
+            | ClientError::Malformed(_) => Self::refused(&error),
             ClientError::Url { .. } | ClientError::Tls(_) | ClientError::Trust { .. } => {
                 Self::local(&error)
             }
@@ -225,7 +226,10 @@ fn is_passing(error: &ClientError) -> bool {
         ClientError::Refused { outcome, .. } => {
             matches!(outcome.code, ResultCode::Busy | ResultCode::Unavailable)
         }
-        ClientError::Url { .. } | ClientError::Trust { .. } | ClientError::Malformed(_) => false,
+        ClientError::Url { .. }
+        | ClientError::Trust { .. }
+        | ClientError::TooMuch(_)
+        | ClientError::Malformed(_) => false,
     }
 }
 

@@ -134,6 +134,84 @@ fn who_sends_octet_after_octet_is_not_waited_for() {
     server.join().unwrap();
 }
 
+/// A server that reads one request and sends the same message again and again, as long as somebody
+/// takes it, with a pause after each.
+fn endless(message: Vec<u8>, pause: Duration) -> (String, thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ldap://{}", listener.local_addr().unwrap());
+    let serve = move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        while socket.write_all(&message).is_ok() {
+            thread::park_timeout(pause);
+        }
+    };
+    (url, thread::spawn(serve))
+}
+
+/// A message with an entry that has a name and nothing else.
+fn entry(dn: &str) -> Vec<u8> {
+    let (mut out, attributes) = (Vec::new(), AttributesBuf::new());
+    let op = Response::SearchEntry { dn, attributes: attributes.as_ref() };
+    Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut out);
+    out
+}
+
+/// Each message alone had its time, and all entries that came were kept.
+#[test]
+fn who_sends_message_after_message_is_not_waited_for() {
+    let mut intermediate = Vec::new();
+    let op = Response::Intermediate { oid: Some("1.2.3"), value: None };
+    Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut intermediate);
+    let search = |connection: &mut Connection| {
+        let filter = Filter::parse("(cn=*)").unwrap();
+        connection.search(&SearchFor::below("o=x", filter)).map(drop)
+    };
+    let extended = |connection: &mut Connection| connection.extended("1.2.3", None).map(drop);
+    let delete = |connection: &mut Connection| connection.delete("o=x").map(drop);
+    type Ask<'a> = &'a dyn Fn(&mut Connection) -> Result<(), ClientError>;
+    let asks: [(Vec<u8>, Ask<'_>); 4] = [
+        (intermediate.clone(), &extended),
+        (intermediate.clone(), &delete),
+        (intermediate, &search),
+        (entry("o=x"), &search),
+    ];
+    for (message, ask) in asks {
+        for pause in [Duration::ZERO, Duration::from_millis(20)] {
+            let (url, server) = endless(message.clone(), pause);
+            let mut connection = open(&url, Duration::from_millis(200));
+            let error = ask(&mut connection).unwrap_err();
+            assert!(matches!(error, ClientError::TimedOut(_)), "{error}");
+            drop(connection);
+            server.join().unwrap();
+        }
+    }
+    // Nor is more kept than one answer may have.
+    let (url, server) = endless(entry(&"o=x,".repeat(1024)), Duration::ZERO);
+    let message_size_max_bytes = 1 << 20;
+    let options = ConnectOptions { message_size_max_bytes, ..ConnectOptions::new(&url) };
+    let mut connection = Connection::open(options).unwrap();
+    let error = search(&mut connection).unwrap_err().to_string();
+    assert_eq!(error, "the server sends more than 1 MiB where little is expected");
+    drop(connection);
+    server.join().unwrap();
+}
+
+/// A search that is given to somebody entry by entry goes on as long as entries come.
+#[test]
+fn a_search_that_is_not_collected_takes_its_time() {
+    let (url, server) = endless(entry("o=x"), Duration::from_millis(20));
+    let mut connection = open(&url, Duration::from_millis(200));
+    let filter = Filter::parse("(cn=*)").unwrap();
+    let mut entries = 0;
+    let ended = connection.search_page(&SearchFor::below("o=x", filter), 100, &[], &mut |_| {
+        entries += 1;
+        if entries > 50 { Err(ClientError::TooMuch(0)) } else { Ok(()) }
+    });
+    assert!(matches!(ended, Err(ClientError::TooMuch(0))), "{ended:?}");
+    drop(connection);
+    server.join().unwrap();
+}
+
 #[test]
 fn where_nobody_listens_the_address_is_named() {
     let open = |url: &str| Connection::open(ConnectOptions::new(url)).err().unwrap().to_string();
