@@ -4,10 +4,13 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// This program.
+/// This program, wherever it lies, or if it lies nowhere any more.
 const PROGRAM: &str = "/proc/self/exe";
 
 /// This program once more, with the arguments that it has.
@@ -23,12 +26,20 @@ pub(crate) fn command_setting(option: &str, value: &str) -> Command {
 }
 
 fn command_with(arguments: impl IntoIterator<Item = OsString>) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(program().unwrap_or_else(|| PROGRAM.into()));
     if let Some(name) = env::args_os().next() {
         command.arg0(name);
     }
     command.args(arguments);
     command
+}
+
+/// Where this program lies, if it is still there: a process is called as it was started.
+fn program() -> Option<PathBuf> {
+    let path = env::current_exe().ok()?;
+    let [found, own] = [path.as_path(), Path::new(PROGRAM)].map(|path| fs::metadata(path).ok());
+    let (found, own) = found.zip(own)?;
+    ((found.dev(), found.ino()) == (own.dev(), own.ino())).then_some(path)
 }
 
 /// The arguments without an option and the value behind it.

@@ -16,6 +16,7 @@ use directory::{DiskSpace as _, FileSystemSpace};
 use environment::{Clock as _, SystemClock};
 use history::{recovery, schema_of};
 use indicatif::ProgressBar;
+use rustix::fs::{Access, access};
 use server::Settings;
 use store::{Store, StoreOptions};
 
@@ -95,16 +96,33 @@ fn copy_to(
     copied
 }
 
-/// Whether the running server of a data directory can begin once more as this member.
+/// Whether the running server of a data directory can begin once more as this member; `load` reads
+/// its settings as if its file were a text.
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn check_running(member: &NewMember, store: &Store) -> Result<(), Failure> {
+pub(crate) fn check_running(
+    member: &NewMember,
+    store: &Store,
+    load: &dyn Fn(Option<&str>) -> Result<Settings, Failure>,
+) -> Result<(), Failure> {
     if !store.membership()?.is_empty() {
         return Err(Failure::local("the data belong to a member of a cluster already"));
     }
-    NewSettings::of(member, &begins_with(std::slice::from_ref(member)))?;
+    access(&member.data, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| Failure::path("write to", &member.data, &error.into()))?;
+    let written = NewSettings::of(member, &begins_with(std::slice::from_ref(member)))?;
+    let cluster = load(written.text.as_deref())?.cluster;
     let address = listen_address(&member.address);
+    let is_meant = cluster.id == member.id
+        && cluster.listen == [address]
+        && cluster.members.iter().map(|(id, _)| *id).eq([member.id])
+        && cluster.certificates == Settings::default().cluster.certificates;
+    if !is_meant {
+        let what = "the settings of the server say something else of its cluster, in a file of \
+                    --config or in the environment: take that out, and restart it";
+        return Err(Failure::local(what));
+    }
     let bound = TcpListener::bind(address);
     bound.map(drop).map_err(|error| {
         Failure::local(format!("the server cannot listen on {address}: {}", plain(&error)))

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
@@ -62,21 +63,45 @@ impl Ending {
     }
 }
 
+/// Signals that are looked for by and by.
+pub(crate) struct Signals {
+    runtime: Runtime,
+    signals: Vec<Signal>,
+}
+
+impl Signals {
+    /// From now on they do not end the process.
+    pub(crate) fn listen(kinds: &[SignalKind]) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Failure::local)?;
+        let guard = runtime.enter();
+        let signals: Result<Vec<Signal>, _> = kinds.iter().map(|kind| signal(*kind)).collect();
+        drop(guard);
+        Ok(Self { runtime, signals: signals.map_err(Failure::local)? })
+    }
+
+    /// Whether one of them has come since.
+    pub(crate) fn has_come(&mut self) -> bool {
+        let Self { runtime, signals } = self;
+        // The timer is of the runtime, too.
+        runtime.block_on(async { tokio::time::timeout(LOOK, any(signals)).await.is_ok() })
+    }
+}
+
+/// Has a signal not end the process, from now on, whether or not somebody listens to it.
+pub(crate) fn listen(kind: SignalKind) -> Result<(), Failure> {
+    // The handler stays when nobody listens any more.
+    Signals::listen(&[kind]).map(drop)
+}
+
 /// Does `first` at the first of these signals, and ends the process at the second, or when the time
 /// that `first` returned is over; at once without.
 fn at_signal(
     kinds: &[SignalKind],
     first: impl FnOnce() -> Option<Duration> + Send + 'static,
 ) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::local)?;
     // The handlers are there when this returns, not when the thread gets to it.
-    let guard = runtime.enter();
-    let signals: Result<Vec<Signal>, _> = kinds.iter().map(|kind| signal(*kind)).collect();
-    let mut signals = signals.map_err(Failure::local)?;
-    drop(guard);
+    let Signals { runtime, mut signals } = Signals::listen(kinds)?;
     std::thread::spawn(move || {
         runtime.block_on(async {
             any(&mut signals).await;
@@ -102,6 +127,9 @@ async fn any(signals: &mut [Signal]) {
     })
     .await;
 }
+
+/// How long it takes to see a signal that has come.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What goes to `out` until Ctrl-C: then it cannot be written any more, and whoever writes it
 /// undoes what there is.

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::joining;
 
 /// Where to serve; each replaces the setting of its name.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Listeners {
     /// Serve LDAP here; several can be given, port 0 is any free one
     #[arg(long, value_name = "ADDR")]
@@ -51,6 +51,17 @@ impl Listeners {
         data: Option<&Path>,
         more: &[(&'static str, String)],
     ) -> Result<Settings, Failure> {
+        self.settings_as_if(config, data, more, None)
+    }
+
+    /// The same, as if the file of the data directory were this text.
+    pub(crate) fn settings_as_if(
+        &self,
+        config: Option<&Path>,
+        data: Option<&Path>,
+        more: &[(&'static str, String)],
+        own_text: Option<&str>,
+    ) -> Result<Settings, Failure> {
         let list = |addresses: &[SocketAddr]| {
             let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             (!texts.is_empty()).then(|| texts.join(","))
@@ -66,7 +77,7 @@ impl Listeners {
         ] {
             overrides.extend(value.map(|value| (name, value)));
         }
-        Ok(Settings::load(config, environment(), &overrides)?)
+        Ok(Settings::load_as_if(config, environment(), &overrides, own_text)?)
     }
 
     /// What one of several servers on this machine listens on, if it is asked for: LDAP, LDAPS,

@@ -22,7 +22,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testing::chance::Chance;
 use testing::cluster::{Loss, Media};
-use testing::crash::server::{ADMIN_PASSWORD, now};
+use testing::crash::server::{ADMIN_PASSWORD, now, pause};
 
 #[test]
 fn a_token_is_for_the_cluster_that_made_it_and_for_one_machine() {
@@ -105,6 +105,23 @@ fn a_running_server_becomes_the_first_member() {
     // It stays as it is as long as it cannot be one.
     refused("0 127.0.0.1:1 ldap://127.0.0.1", "is no member");
     refused(&format!("1 {} {}", one.ldap, one.url()), "cannot listen on");
+    refused("1 0.0.0.0:7636 ldap://127.0.0.1", "is not HOST:PORT");
+    refused("1 127.0.0.1:+7636 ldap://127.0.0.1", "is not HOST:PORT");
+    refused("1 a'b:7636 ldap://127.0.0.1", "is not HOST:PORT");
+    // What it could not begin with afterwards, it does not end for.
+    let file = one.data.join("roster.toml");
+    for (text, says) in [
+        ("nonsense.x = 1\n", "there is no setting"),
+        ("cluster.certificates = \"elsewhere\"\n", "duplicate key"),
+        ("[cluster]\nid = 7\n", "[cluster] already"),
+    ] {
+        fs::write(&file, text).unwrap();
+        refused(&member, says);
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+    fs::remove_file(&file).unwrap();
+    let run = one.ask(&["init", "--member", &member, "-H", "ldap://127.0.0.1:1"]);
+    assert!(run.code == 2 && run.errors.contains("name one with -H"), "{run:?}");
     let words = ["cluster", "init", "--member", &member];
     let run = roster(&[&words[..], &["-H", &one.url()]].concat());
     assert!(run.code == 1 && run.errors.contains("config-write"), "{run:?}");
@@ -130,6 +147,7 @@ fn a_running_server_becomes_the_first_member() {
     assert_eq!(one.roles(), [(1, "leader".to_owned(), true)]);
     assert_eq!(one.server.as_ref().unwrap().id(), pid);
     assert!(one.server.as_mut().unwrap().try_wait().unwrap().is_none(), "it is the same process");
+    assert_eq!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap(), "roster\n");
     let run = one.ask(&["init", "--member", &member]);
     assert!(run.code == 1 && run.errors.contains("is a member of a cluster already"), "{run:?}");
     // It is one like any other.
@@ -141,6 +159,33 @@ fn a_running_server_becomes_the_first_member() {
     one.kill();
     one.serve();
     assert_eq!(one.roles().len(), 2);
+}
+
+/// A signal that came while it ended was lost.
+#[test]
+fn a_server_that_becomes_a_member_can_be_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    for after_ms in [0, 20, 150] {
+        let place = folder.path().join(after_ms.to_string());
+        fs::create_dir(&place).unwrap();
+        let mut one = machine::alone(&place);
+        one.serve();
+        let (address, url) = (one.address.clone(), one.url());
+        let member = serde_json::json!({ "member": 1, "address": address, "url": url }).to_string();
+        let mut connection = one.connect().unwrap();
+        let mut ask = || connection.extended(directory::INIT_CLUSTER, Some(member.as_bytes())).ok();
+        assert!(ask().unwrap().0.is_success());
+        // Once more is refused, if it is answered: the first is carried out.
+        assert!(ask().is_none_or(|(outcome, _)| !outcome.is_success()));
+        drop(connection);
+        pause(std::time::Duration::from_millis(after_ms));
+        one.signal(Signal::TERM);
+        let server = one.server.as_mut().unwrap();
+        wait_for("it ends", || server.try_wait().unwrap());
+        one.server = None;
+        one.serve();
+        one.set_title("it serves");
+    }
 }
 
 /// Writes one value after the other; the last one that was acknowledged, and the longest time in

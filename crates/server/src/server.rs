@@ -51,8 +51,7 @@ pub struct Server {
     /// Hears of each worker that ends.
     ended: UnboundedReceiver<()>,
     shutdown: ShutdownHandle,
-    /// What the server was asked to become.
-    becomes: Arc<Mutex<Option<FirstMember>>>,
+    ending: Arc<Mutex<Option<Ended>>>,
     /// Where `wait` waits; made at the start, so that no signal is missed in between.
     control: Runtime,
     signals: Signals,
@@ -135,7 +134,7 @@ impl Server {
             logs,
             ended,
             shutdown: ShutdownHandle::default(),
-            becomes: Arc::default(),
+            ending: Arc::default(),
             control,
             signals,
             _socket_file: listeners.socket_file,
@@ -185,14 +184,14 @@ impl Server {
         &self,
         check: impl Fn(&FirstMember) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let (becomes, shutdown) = (Arc::clone(&self.becomes), self.shutdown_handle());
+        let (ending, shutdown) = (Arc::clone(&self.ending), self.shutdown_handle());
         self.directory.show_cluster_init(Box::new(move |member| {
             check(member)?;
-            let mut becomes = becomes.lock().unwrap_or_else(PoisonError::into_inner);
-            if becomes.is_some() {
-                return Err("the server is about to become a member".to_owned());
+            let mut ending = ending.lock().unwrap_or_else(PoisonError::into_inner);
+            if ending.is_some() {
+                return Err("the server is stopping, or becomes a member already".to_owned());
             }
-            *becomes = Some(member.clone());
+            *ending = Some(Ended::Becomes(member.clone()));
             shutdown.shutdown();
             Ok(())
         }));
@@ -205,7 +204,7 @@ impl Server {
     /// # Errors
     /// A worker ended by itself.
     pub fn wait(mut self) -> Result<Ended, ServerError> {
-        let becomes = Arc::clone(&self.becomes);
+        let ending = Arc::clone(&self.ending);
         let Self { directory, control, signals, shutdown, ended, workers, logs, metrics, .. } =
             &mut self;
         let outcome = control.block_on(async {
@@ -215,14 +214,13 @@ impl Server {
                         Heard::Stop => break Ok(Ended::Stopped),
                         Heard::HangUp => logs.reopen(),
                     },
-                    () = shutdown.0.notified() => {
-                        let mut becomes = becomes.lock().unwrap_or_else(PoisonError::into_inner);
-                        break Ok(becomes.take().map_or(Ended::Stopped, Ended::Becomes));
-                    }
+                    () = shutdown.0.notified() => break Ok(decided(&ending)),
                     _ = ended.recv() => break Err(ServerError::WorkerEnded),
                 }
             };
             tracing::info!("stopping");
+            // Whoever asks for something else from now on is refused.
+            decided(&ending);
             metrics.stopping();
             directory.retire();
             workers.iter().for_each(|worker| worker.send(Order::Stop));
@@ -262,6 +260,12 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.join();
     }
+}
+
+/// How a server ends that is asked to: as it was asked first.
+fn decided(ending: &Mutex<Option<Ended>>) -> Ended {
+    let mut ending = ending.lock().unwrap_or_else(PoisonError::into_inner);
+    ending.get_or_insert(Ended::Stopped).clone()
 }
 
 /// Makes what the workers share, and starts the threads of its pools.

@@ -73,9 +73,11 @@ pub(crate) fn start(
         refused("this server cannot begin once more by itself: stop it for that".to_owned())
     })?;
     let who = session.who();
+    let begun = begin(&asked);
     tracing::info!(by = %who.dn, authz = %who.authz, connection = who.session, ?asked,
+        refused = begun.as_ref().err().map(tracing::field::display),
         "this server was asked to become the first member of a cluster");
-    begin(&asked).map_err(refused)?;
+    begun.map_err(refused)?;
     Ok(Next::Answered(sink.extended(Some(OID), None)))
 }
 

@@ -8,7 +8,7 @@
 //! Invariant: it is answered only under TLS: the answer has what members keep secret.
 
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
@@ -141,13 +141,26 @@ fn used() -> Refusal {
     Refusal::new(ResultCode::InvalidCredentials, why)
 }
 
+/// Whether an address of IPv4, if it is one, is that of one machine.
+fn is_one(host: &str) -> bool {
+    host.parse().map_or(true, |four: Ipv4Addr| {
+        !four.is_unspecified() && !four.is_multicast() && !four.is_broadcast()
+    })
+}
+
 /// Whether members and clients could find the machine there.
 pub(super) fn check_places(address: &str, url: &str) -> Result<(), String> {
     let is_host = |host: &str| match host.strip_prefix('[') {
         Some(six) => six.strip_suffix(']').is_some_and(|six| six.parse::<Ipv6Addr>().is_ok()),
-        None => !host.is_empty() && !host.contains([':', ']', '/', '@']),
+        None => {
+            let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+            !host.is_empty() && host.bytes().all(is_of_names) && is_one(host)
+        }
     };
-    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_port = |port: &str| {
+        port.bytes().all(|byte| byte.is_ascii_digit())
+            && port.parse().is_ok_and(|port: u16| port > 0)
+    };
     let host = |text: &str| {
         text.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && is_port(port))
     };

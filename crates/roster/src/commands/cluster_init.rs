@@ -119,12 +119,18 @@ fn only_member(options: &Init, data: &Path) -> Result<NewMember, Failure> {
 fn init_running(options: &Init, login: &Login) -> Result<Exit, Failure> {
     let NewMember { id: member, address, url, .. } = only_member(options, Path::new(""))?;
     let asked = FirstMember { member, address, url };
+    if options.out.is_some() {
+        return Err(Failure::local("copies are made of a data directory: --out takes --data"));
+    }
+    if login.servers() > 1 {
+        return Err(Failure::local("one server becomes the first member: name one with -H"));
+    }
     let interrupted = interrupt::flag()?;
     ask(login, &asked)?;
     let bar = progress::bar(None, "");
     bar.enable_steady_tick(TICK);
     bar.set_message("the server begins once more");
-    let begun = wait(login, &interrupted);
+    let begun = wait(login, member, &interrupted);
     bar.finish_and_clear();
     begun?;
     output::line(format_args!("member {member}  {}, a cluster of one", asked.url))?;
@@ -143,14 +149,14 @@ fn ask(login: &Login, asked: &FirstMember) -> Result<(), Failure> {
         return Ok(());
     }
     let (code, diagnostic) = (outcome.code, outcome.diagnostic.clone());
-    let failure = match outcome.into_result("becoming a member") {
+    let failure = match outcome.into_result("new cluster") {
         Err(error) => Failure::from(error),
         Ok(()) => Failure::refused(""),
     };
     Err(match code {
         ResultCode::UnwillingToPerform => Failure::refused(diagnostic),
         ResultCode::InsufficientAccessRights => failure.hint(ADMINISTRATOR_HINT),
-        ResultCode::ProtocolError => {
+        ResultCode::ProtocolError if diagnostic.contains("is not known") => {
             failure.hint("does the server run an earlier release? Upgrade it first")
         }
         _ => failure,
@@ -158,21 +164,25 @@ fn ask(login: &Login, asked: &FirstMember) -> Result<(), Failure> {
 }
 
 /// Waits until the server says that it leads.
-fn wait(login: &Login, interrupted: &AtomicBool) -> Result<(), Failure> {
+fn wait(login: &Login, member: u64, interrupted: &AtomicBool) -> Result<(), Failure> {
     let clock = SystemClock::new();
-    let begin = clock.elapsed();
+    let (begin, mut is_alone) = (clock.elapsed(), 0);
     loop {
         thread::park_timeout(LOOK_EVERY);
         if interrupted.load(Ordering::Relaxed) {
             return Err(Failure::interrupted("interrupted: the server goes on with it"));
         }
-        let view = login.connect().and_then(|mut connection| ClusterView::read(&mut connection));
+        let connection = login.connect();
+        let is_there = connection.is_ok();
+        let view = connection.and_then(|mut connection| ClusterView::read(&mut connection));
+        is_alone = if is_there && view.is_err() { is_alone + 1 } else { 0 };
+        let is_over = clock.elapsed() - begin >= WAIT_MAX || is_alone >= ALONE_LOOKS;
         match view {
-            Ok(view) if view.leader().is_some() => return Ok(()),
-            _ if clock.elapsed() - begin < WAIT_MAX => {}
+            Ok(view) if view.told_by == member && view.leader() == Some(member) => return Ok(()),
+            _ if !is_over => {}
             Ok(_) => return Err(Failure::refused("the server is a member, and does not lead")),
             Err(failure) => {
-                let what = format!("the server is no member yet: {}", failure.message);
+                let what = format!("the server is no member: {}", failure.message);
                 return Err(Failure { message: what, ..failure }.hint("its log says why"));
             }
         }
@@ -247,6 +257,8 @@ fn check(members: &[NewMember]) -> Result<(), Failure> {
 const TICK: Duration = Duration::from_millis(200);
 /// Time between two looks at a server that begins once more.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// One that stops answers nobody new: so often it is seen to be alone before it counts.
+const ALONE_LOOKS: u32 = 20;
 /// How long that may take: what was not written yet is.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 

@@ -9,12 +9,14 @@ use directory::FirstMember;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use server::{Ended, Server, Settings};
 use store::Store;
+use tokio::signal::unix::SignalKind;
 
 use crate::again;
 use crate::cluster_setup::{self, NewMember};
 use crate::commands::cluster_init;
 use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
+use crate::interrupt::{self, Signals};
 use crate::keytab;
 use crate::preload::Preload;
 use crate::serving::{Listeners, start};
@@ -68,6 +70,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.end_with_parent {
         end_with_parent()?;
     }
+    // It ends a process that does not listen, as the server does when it has been started.
+    interrupt::listen(SignalKind::hangup())?;
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
     let preload = options.preload.then(|| ("store.preload", "on".to_owned()));
     let load = || options.listeners.settings(config, data, preload.as_slice());
@@ -78,11 +82,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         match become_member(member, &settings) {
             Ok(()) => settings = load()?,
             // It served until now, and goes on.
-            Err(failure) => tracing::error!(?failure, "the server is no member of a cluster"),
+            Err(Failure { message, .. }) => {
+                tracing::error!(reason = message, "the server did not become a member");
+            }
         }
     }
     let (server, store) = start(&settings)?;
-    offer_cluster(&server, &store, &settings);
+    let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])?;
+    offer_cluster(&server, &store, &settings, options);
     options.listeners.ready(server.addresses(), &[])?;
     // It serves already: what is not read ahead is read when it is asked for.
     let preload = Preload::start(store, settings.store.preload);
@@ -93,6 +100,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     drop(preload);
     match ended {
         Ended::Stopped => Ok(Exit::Done),
+        // It was told to end while it did.
+        Ended::Becomes(_) if signals.has_come() => Ok(Exit::Done),
         Ended::Becomes(FirstMember { member, address, url }) => {
             let member = format!("{member} {address} {url}");
             // It returns only when it failed.
@@ -103,14 +112,19 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Lets the server become the first member of a cluster while it runs.
-fn offer_cluster(server: &Server, store: &Arc<Store>, settings: &Settings) {
+fn offer_cluster(server: &Server, store: &Arc<Store>, settings: &Settings, options: &Options) {
     let (store, data) = (Arc::downgrade(store), settings.server.data.clone());
+    let (listeners, config) = (options.listeners.clone(), options.config.clone());
+    let named = options.data.clone();
+    let load = move |text: Option<&str>| {
+        listeners.settings_as_if(config.as_deref(), named.as_deref(), &[], text)
+    };
     server.offer_cluster(move |asked| {
         let FirstMember { member, address, url } = asked;
         let check = || {
             let member = running_member(&format!("{member} {address} {url}"), &data)?;
             let store = store.upgrade().ok_or_else(|| Failure::local("the server is stopping"))?;
-            cluster_setup::check_running(&member, &store)
+            cluster_setup::check_running(&member, &store, &load)
         };
         check().map_err(|failure: Failure| failure.message)
     });

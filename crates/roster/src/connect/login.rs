@@ -263,6 +263,11 @@ impl Login {
         Ok(connection)
     }
 
+    /// How many servers it may connect to.
+    pub(crate) fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
     /// How connections are protected: `none`, `starttls` or `ldaps`.
     pub(crate) fn protection(&self) -> &'static str {
         match (self.uri().starts_with("ldaps:"), self.start_tls) {

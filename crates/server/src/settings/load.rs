@@ -24,6 +24,19 @@ impl Settings {
         environment: impl Iterator<Item = (String, String)>,
         overrides: &[(&str, String)],
     ) -> Result<Self, SettingsError> {
+        Self::load_as_if(file, environment, overrides, None)
+    }
+
+    /// As [`Self::load`], as if `roster.toml` of the data directory were this text.
+    ///
+    /// # Errors
+    /// As those of [`Self::load`].
+    pub fn load_as_if(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        overrides: &[(&str, String)],
+        own_text: Option<&str>,
+    ) -> Result<Self, SettingsError> {
         let environment: Vec<_> = environment.collect();
         let layered = |mut settings: Self| {
             if let Some(path) = file {
@@ -38,10 +51,15 @@ impl Settings {
         let mut settings: Self = layered(Self::default())?;
         let data = settings.server.data.clone();
         let own = data.join(Self::DATA_FILE);
-        // The same file would be read twice.
-        if file != Some(own.as_path()) && own.is_file() {
+        let own_text = match own_text {
+            Some(text) => Some(text.to_owned()),
+            // The same file would be read twice.
+            None if file != Some(own.as_path()) && own.is_file() => Some(read(&own)?),
+            None => None,
+        };
+        if let Some(text) = own_text {
             let mut below = Self::default();
-            from_file(&mut below, &own)?;
+            from_toml(&mut below, &own.display().to_string(), &text)?;
             settings = layered(below)?;
             settings.server.data = data;
         }
