@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use aci::Privilege;
 use history::log::{MemberChange, MembersChanged, MembersError};
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
+use super::asking::{self, malformed};
 use super::join;
 use super::promotion;
 use crate::bind::recheck;
@@ -97,13 +97,7 @@ struct Answer {
 impl MembersRequest {
     /// Reads the value of a request.
     fn read(value: Option<&[u8]>) -> Result<MemberChange, Refusal> {
-        let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
-        let value = value.unwrap_or_default();
-        if value.len() > VALUE_MAX_BYTES {
-            return Err(malformed(format!("the value is longer than {VALUE_MAX_BYTES} bytes")));
-        }
-        let asked: Self = serde_json::from_slice(value)
-            .map_err(|error| malformed(format!("the value is not a change: {error}")))?;
+        let asked: Self = asking::value(value, VALUE_MAX_BYTES, "is not a change")?;
         let change = match asked {
             Self::Promote { members: ids } => MemberChange::Promote { ids },
             Self::Demote { members: ids } => MemberChange::Demote { ids },
@@ -138,12 +132,7 @@ pub(crate) fn start(
     _sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let access = session.access();
-    if !access.has(Privilege::ConfigWrite) {
-        return Err(Refusal::new(
-            ResultCode::InsufficientAccessRights,
-            "changing the members needs the privilege config-write",
-        ));
-    }
+    asking::needs_config_write(access, "changing the members")?;
     let change = MembersRequest::read(request.value)?;
     let directory = &worker.directory;
     recheck::check(directory, &directory.state.load(), worker.snapshot.view()?, access)?;

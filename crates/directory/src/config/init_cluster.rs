@@ -6,10 +6,10 @@
 //!
 //! Invariant: it takes the privilege `config-write`.
 
-use aci::Privilege;
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 
+use super::asking::{self, malformed};
 use super::join;
 use super::monitor_sources::FirstMember;
 use crate::bind::recheck;
@@ -29,13 +29,7 @@ const MEMBER_MAX: u64 = 65_535;
 
 impl FirstMember {
     fn read(value: Option<&[u8]>) -> Result<Self, Refusal> {
-        let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
-        let value = value.unwrap_or_default();
-        if value.len() > VALUE_MAX_BYTES {
-            return Err(malformed(format!("the value is longer than {VALUE_MAX_BYTES} bytes")));
-        }
-        let asked: Self = serde_json::from_slice(value)
-            .map_err(|error| malformed(format!("the value is not a member: {error}")))?;
+        let asked: Self = asking::value(value, VALUE_MAX_BYTES, "is not a member")?;
         if !(1..=MEMBER_MAX).contains(&asked.member) {
             return Err(malformed(format!("the number of a member is from 1 to {MEMBER_MAX}")));
         }
@@ -56,12 +50,7 @@ pub(crate) fn start(
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let access = session.access();
-    if !access.has(Privilege::ConfigWrite) {
-        return Err(Refusal::new(
-            ResultCode::InsufficientAccessRights,
-            "making a server the member of a cluster needs the privilege config-write",
-        ));
-    }
+    asking::needs_config_write(access, "making a server the member of a cluster")?;
     let asked = FirstMember::read(request.value)?;
     let directory = &worker.directory;
     recheck::check(directory, &directory.state.load(), worker.snapshot.view()?, access)?;

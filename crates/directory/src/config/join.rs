@@ -25,6 +25,7 @@ use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::asking::{self, malformed};
 use super::change_members::{self, WAIT_MAX, WAIT_MORE};
 use super::join_tokens::{self, HASH_BYTES, JoinPart, JoinToken, hex, octets};
 use super::monitor_sources::{Admitted, ClusterTeller};
@@ -99,13 +100,7 @@ struct Asked {
 
 impl Asked {
     fn read(value: Option<&[u8]>) -> Result<Self, Refusal> {
-        let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
-        let value = value.unwrap_or_default();
-        if value.len() > VALUE_MAX_BYTES {
-            return Err(malformed(format!("the value is longer than {VALUE_MAX_BYTES} bytes")));
-        }
-        let asked: JoinRequest = serde_json::from_slice(value)
-            .map_err(|error| malformed(format!("the value is not one of Join: {error}")))?;
+        let asked: JoinRequest = asking::value(value, VALUE_MAX_BYTES, "is not one of Join")?;
         let JoinRequest { token, secret, key, address, url } = asked;
         let token = octets(&token).map_err(|_| malformed("the token has no name".to_owned()))?;
         let key = BASE64.decode(key).map_err(|_| malformed("the key is not Base64".to_owned()))?;

@@ -1,6 +1,7 @@
 //! Changes of the configuration by LDAP (`cn=config`, the schema), and the entries of `cn=monitor`.
 
 pub(crate) mod access_config;
+mod asking;
 pub(crate) mod change_members;
 pub(crate) mod changes;
 pub(crate) mod close_session;

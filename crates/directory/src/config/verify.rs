@@ -7,12 +7,12 @@
 //!
 //! Invariant: it takes the privilege `config-write`, whenever it is asked for.
 
-use aci::Privilege;
 use history::log::{EntryDifference, OddMember, Oddity, Verification, VerificationState};
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
+use super::asking;
 use super::change_members::no_member;
 use super::monitor_sources::VerifyAsked;
 use crate::bind::recheck;
@@ -129,13 +129,7 @@ pub struct VerifyOdd {
 
 impl VerifyRequest {
     fn read(value: Option<&[u8]>) -> Result<Self, Refusal> {
-        let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
-        let value = value.unwrap_or_default();
-        if value.len() > VALUE_MAX_BYTES {
-            return Err(malformed(format!("the value is longer than {VALUE_MAX_BYTES} bytes")));
-        }
-        let read = serde_json::from_slice(value);
-        read.map_err(|error| malformed(format!("the value does not ask for a comparison: {error}")))
+        asking::value(value, VALUE_MAX_BYTES, "does not ask for a comparison")
     }
 }
 
@@ -201,12 +195,7 @@ pub(crate) fn start(
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let access = session.access();
-    if !access.has(Privilege::ConfigWrite) {
-        return Err(Refusal::new(
-            ResultCode::InsufficientAccessRights,
-            "comparing the data of the members needs the privilege config-write",
-        ));
-    }
+    asking::needs_config_write(access, "comparing the data of the members")?;
     let asked = VerifyRequest::read(request.value)?;
     let directory = &worker.directory;
     recheck::check(directory, &directory.state.load(), worker.snapshot.view()?, access)?;
