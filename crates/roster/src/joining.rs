@@ -9,7 +9,6 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ use store::{FlushOptions, Store, StoreOptions};
 
 use crate::commands::backup::Bar;
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::output;
 use crate::progress;
 use crate::rejoining;
@@ -115,6 +113,7 @@ pub(crate) fn copy(
     answer: &JoinAnswer,
     address: &str,
     backup: Option<&MemberBackup>,
+    is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
     let wrong = || Failure::refused("the member sent a cluster without a number");
     let cluster = octets_of_hex(&answer.cluster).map_err(|_| wrong())?;
@@ -133,7 +132,7 @@ pub(crate) fn copy(
     let member = ClusterMember::prepare(&settings, &mut options)?
         .ok_or_else(|| Failure::local("the settings say that this server is alone"))?;
     let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
-    let copied = wait(&member, &directory, address, is_staged);
+    let copied = wait(&member, &directory, address, is_staged, is_interrupted);
     directory.shutdown();
     copied?;
     // What was written beside the store is there after a power cut, and the mark is gone then.
@@ -151,15 +150,15 @@ fn wait(
     directory: &Arc<Directory>,
     address: &str,
     mut is_staged: bool,
+    is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
-    let interrupted = interrupt::flag()?;
     let clock = SystemClock::new();
     let (begin, mut is_lonely) = (clock.elapsed(), false);
     let (mut looks, mut hindered) = (0_u32, Vec::new());
     let bar = progress::bar(None, "");
     bar.enable_steady_tick(TICK);
     let outcome = loop {
-        if interrupted.load(Ordering::Relaxed) {
+        if is_interrupted() {
             break Err(Failure::interrupted("interrupted; run the command again to go on"));
         }
         if looks.is_multiple_of(DISK_LOOKS) {

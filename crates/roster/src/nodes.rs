@@ -12,12 +12,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use directory::JoinPart;
 use environment::{Clock as _, SystemClock};
 use server::Settings;
 
 pub(crate) use self::ports::plan;
 use self::process::{Ended, Node};
+use crate::cluster_setup::NewMember;
 use crate::cluster_status::ClusterView;
+use crate::commands::cluster_join::{Place, make_token};
 use crate::failure::Failure;
 use crate::interrupt::Ending;
 use crate::output;
@@ -29,15 +32,16 @@ pub(crate) struct Nodes {
     nodes: Vec<Node>,
 }
 
-/// The data directories of the nodes below `base`, by number, if there are any.
+/// The data directories of the nodes below `base`, if there are any, in the order in which they
+/// joined.
 pub(crate) fn data_directories(base: &Path) -> Vec<PathBuf> {
-    let all = (1u64..).map(|id| data_directory(base, id));
+    let all = (1u64..).map(|number| data_directory(base, number));
     all.take_while(|path| path.is_dir()).collect()
 }
 
-/// The data directory of a node.
-pub(crate) fn data_directory(base: &Path, id: u64) -> PathBuf {
-    base.join(format!("node{id}"))
+/// The data directory of a node, counted from 1.
+pub(crate) fn data_directory(base: &Path, number: u64) -> PathBuf {
+    base.join(format!("node{number}"))
 }
 
 impl Nodes {
@@ -48,20 +52,60 @@ impl Nodes {
     /// When one of them ends, or it takes too long. Those that were started are ended.
     pub(crate) fn start(base: &Path, ending: &Ending) -> Result<Self, Failure> {
         let mut started = Self { nodes: Vec::new() };
-        for (data, id) in data_directories(base).into_iter().zip(1..) {
-            let settings = Settings::load(
-                None,
-                std::iter::empty(),
-                &[("server.data", data.display().to_string())],
-            )?;
-            started.nodes.push(Node::start(id, data, &settings)?);
+        for data in data_directories(base) {
+            started.add(data)?;
         }
-        let bar = progress::bar(Some(started.nodes.len() as u64), "servers");
-        bar.set_message("starting");
-        let waited = started.wait(ending, &mut |serving| bar.set_position(serving));
-        bar.finish_and_clear();
-        waited?;
+        started.ready(ending)?;
         Ok(started)
+    }
+
+    /// Starts the server of another data directory.
+    fn add(&mut self, data: PathBuf) -> Result<(), Failure> {
+        let own = [("server.data", data.display().to_string())];
+        let settings = Settings::load(None, std::iter::empty(), &own)?;
+        self.nodes.push(Node::start(data, &settings)?);
+        Ok(())
+    }
+
+    /// Has further machines join the cluster of the first server, each with a token of its own, and
+    /// waits until all are voters.
+    ///
+    /// # Errors
+    /// As [`Self::start`] and `roster cluster join`.
+    pub(crate) fn grow(&mut self, machines: &[NewMember], ending: &Ending) -> Result<(), Failure> {
+        for machine in machines {
+            let Some(first) = self.nodes.first() else { return Ok(()) };
+            let url = format!("ldap://{}", first.ldap());
+            let (token, _) =
+                make_token(&mut first.connect()?, url, JoinPart::Voter, TOKEN_VALID_S)?;
+            let place = Place::ask_for(&token, machine, None)?;
+            place.fill(&|| ending.is_asked())?;
+            self.add(machine.data.clone())?;
+            self.ready(ending)?;
+        }
+        let all = |view: &ClusterView| self.nodes.iter().all(|node| view.has_voter(node.id()));
+        let clock = SystemClock::new();
+        let begin = clock.elapsed();
+        while !self.view().as_ref().is_some_and(all) {
+            if ending.is_asked() {
+                return Err(Failure::interrupted("interrupted"));
+            }
+            if clock.elapsed() - begin > START_MAX {
+                let what = format!("not all servers vote after {} s", START_MAX.as_secs());
+                return Err(Failure::local(what).hint("'roster cluster status' says what hinders"));
+            }
+            thread::park_timeout(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Waits until all that were started serve and one of them leads.
+    fn ready(&mut self, ending: &Ending) -> Result<(), Failure> {
+        let bar = progress::bar(Some(self.nodes.len() as u64), "servers");
+        bar.set_message("starting");
+        let waited = self.wait(ending, &mut |serving| bar.set_position(serving));
+        bar.finish_and_clear();
+        waited
     }
 
     /// Waits until all serve and one leads; tells how many serve.
@@ -207,6 +251,8 @@ fn how(ended: &Ended) -> String {
     }
 }
 
+/// How long a token can be used by which a server joins that is made here, in seconds.
+const TOKEN_VALID_S: u64 = 3_600;
 /// How long servers may take until all serve and one leads.
 const START_MAX: Duration = Duration::from_secs(300);
 /// How long they may take to end.

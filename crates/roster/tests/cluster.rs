@@ -7,7 +7,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -188,7 +188,13 @@ fn serve_again(data: &Path) -> Child {
 #[test]
 fn three_nodes_go_on_without_the_one_that_is_killed_and_take_it_back() {
     let mut demo = Demo::start(3);
-    assert_eq!(demo.nodes.iter().map(|node| node.id).collect::<Vec<_>>(), [1, 2, 3]);
+    // The first began the cluster, the others joined it, each with a number that nobody had.
+    let numbers: BTreeSet<u64> = demo.nodes.iter().map(|node| node.id).collect();
+    assert!(numbers.len() == 3 && demo.nodes[0].id == 1, "{numbers:?}");
+    assert!(demo.nodes[1..].iter().all(|node| node.id > 65_535), "{numbers:?}");
+    for (node, number) in demo.nodes.iter().zip(1..) {
+        assert!(node.data.ends_with(format!("node{number}")), "{node:?}");
+    }
     let nodes = demo.nodes.iter().cloned();
     let (mut leaders, followers): (Vec<_>, Vec<_>) = nodes.partition(|node| node.role == "leader");
     let leader = leaders.pop().expect("it waits until one leads");

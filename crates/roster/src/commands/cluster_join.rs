@@ -8,6 +8,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -22,6 +23,7 @@ use environment::{Clock as _, SystemClock};
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
+use offline::backup::MemberBackup;
 use serde::{Deserialize, Serialize};
 use server::Settings;
 use sha2::{Digest as _, Sha256};
@@ -31,6 +33,7 @@ use crate::cluster_status::ClusterView;
 use crate::commands::cluster_init::member;
 use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::joining;
 use crate::output;
 use crate::rejoining;
@@ -102,7 +105,7 @@ pub(super) struct Join {
 
 /// What a token says: of whom a place is asked for, and with what.
 #[derive(Debug, Deserialize, Serialize)]
-struct TokenText {
+pub(crate) struct TokenText {
     /// The URL of a member.
     u: String,
     /// The SHA-256 of its certificate for clients, in hexadecimal digits.
@@ -143,30 +146,16 @@ pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
             .hint("'roster cluster status' shows the members; of a learner there is no place"));
     }
     let own = own_url(options, login.uri())?;
-    let certificate = certificate(&mut connection)?;
-    let (mut name, mut secret) = ([0; 16], [0; 32]);
-    for octets in [&mut name[..], &mut secret[..]] {
-        getrandom::fill(octets)
-            .map_err(|error| Failure::local(format!("cannot get random numbers: {error}")))?;
-    }
-    let secret = URL_SAFE_NO_PAD.encode(secret);
-    let now_s = SystemClock::new().now().seconds();
-    let token = JoinToken {
-        name,
-        secret: Sha256::digest(&secret).into(),
-        ends_s: now_s + options.valid * 60,
-        part: match (options.replaces, options.learner) {
-            (Some(member), _) => JoinPart::InPlaceOf(member),
-            (None, true) => JoinPart::Learner,
-            (None, false) => JoinPart::Voter,
-        },
-        key: None,
+    let part = match (options.replaces, options.learner) {
+        (Some(member), _) => JoinPart::InPlaceOf(member),
+        (None, true) => JoinPart::Learner,
+        (None, false) => JoinPart::Voter,
     };
-    put(&mut connection, &token.to_string())?;
-    let text = TokenText { u: own, c: certificate, n: hex(&name), s: secret }.encode();
+    let (text, ends_s) = make_token(&mut connection, own, part, options.valid * 60)?;
+    let text = text.encode();
     if options.json {
-        let part = token.part.to_string();
-        let shown = serde_json::json!({ "token": text, "ends_s": token.ends_s, "part": part });
+        let part = part.to_string();
+        let shown = serde_json::json!({ "token": text, "ends_s": ends_s, "part": part });
         output::json(&shown)?;
         return Ok(Exit::Done);
     }
@@ -177,6 +166,28 @@ pub(super) fn token(options: &Token) -> Result<Exit, Failure> {
         options.valid
     ));
     Ok(Exit::Done)
+}
+
+/// Has the cluster of a member know a new token, with which a machine asks at `url`; returns also
+/// when it ends, in seconds since 1970.
+pub(crate) fn make_token(
+    connection: &mut Connection,
+    url: String,
+    part: JoinPart,
+    valid_s: u64,
+) -> Result<(TokenText, u64), Failure> {
+    let certificate = certificate(connection)?;
+    let (mut name, mut secret) = ([0; 16], [0; 32]);
+    for octets in [&mut name[..], &mut secret[..]] {
+        getrandom::fill(octets)
+            .map_err(|error| Failure::local(format!("cannot get random numbers: {error}")))?;
+    }
+    let secret = URL_SAFE_NO_PAD.encode(secret);
+    let ends_s = SystemClock::new().now().seconds() + valid_s;
+    let digest = Sha256::digest(&secret).into();
+    let token = JoinToken { name, secret: digest, ends_s, part, key: None };
+    put(connection, &token.to_string())?;
+    Ok((TokenText { u: url, c: certificate, n: hex(&name), s: secret }, ends_s))
 }
 
 /// Where the machine is to ask: over the network.
@@ -241,7 +252,7 @@ pub(super) fn rejoin(options: &Rejoin) -> Result<Exit, Failure> {
     // What can be known to fail leaves the directory as it is.
     rejoining::refuse_in_use(data)?;
     check_places(&options.join)?;
-    check_listen(&options.join)?;
+    check_listen(&options.join.address)?;
     settings_file::check(data)?;
     rejoining::put_aside(data)?;
     rejoining::note_rejoins(data, &token.n)?;
@@ -277,8 +288,8 @@ fn check_places(options: &Join) -> Result<NewMember, Failure> {
 }
 
 /// Whether it can listen there: else it would be a member that nobody could reach.
-fn check_listen(options: &Join) -> Result<(), Failure> {
-    let listen = listen_address(&options.address);
+fn check_listen(address: &str) -> Result<(), Failure> {
+    let listen = listen_address(address);
     let bound = TcpListener::bind(listen).map_err(|error| {
         let reason = crate::failure::plain(&error);
         Failure::local(format!("this machine cannot listen on {listen}: {reason}"))
@@ -288,30 +299,59 @@ fn check_listen(options: &Join) -> Result<(), Failure> {
 }
 
 fn join_with(options: &Join, token: &TokenText) -> Result<Exit, Failure> {
-    let checked = check_places(options)?;
-    joining::check_free(&options.data)?;
-    let folder = options.data.join(Settings::default().cluster.certificates);
-    let mut make = fs::DirBuilder::new();
-    make.recursive(true).mode(0o700);
-    make.create(&folder).map_err(|error| Failure::path("make", &folder, &error))?;
-    let _joining = joining::begin(&options.data)?;
-    check_listen(options)?;
-    // What can be known to be of no use is known before there is a member.
-    let backup = options.from_backup.as_deref().map(joining::verified).transpose()?;
-    let key = NodeKey::load_or_make(&folder)?;
-    let request = JoinRequest {
-        token: token.n.clone(),
-        secret: token.s.clone(),
-        key: BASE64.encode(key.public_der()),
-        address: options.address.clone(),
-        url: options.url.clone(),
-    };
-    let answer = ask(token, &request)?;
-    output::note(format_args!("roster: this machine is member {}", answer.member));
-    keep(options, &checked, &answer)?;
-    joining::copy(&options.data, &answer, &options.address, backup.as_ref())?;
-    tell(options, &answer)?;
+    let new = NewMember { data: options.data.clone(), ..check_places(options)? };
+    let place = Place::ask_for(token, &new, options.from_backup.as_deref())?;
+    output::note(format_args!("roster: this machine is member {}", place.answer.member));
+    let interrupted = interrupt::flag()?;
+    place.fill(&|| interrupted.load(Ordering::Relaxed))?;
+    tell(options, &place.answer)?;
     Ok(Exit::Done)
+}
+
+/// A place in a cluster, in which nobody serves yet.
+pub(crate) struct Place<'m> {
+    /// What joins; it has no number before it gets one.
+    new: &'m NewMember,
+    backup: Option<MemberBackup>,
+    answer: JoinAnswer,
+    _joining: joining::Joining,
+}
+
+impl<'m> Place<'m> {
+    /// Asks for a place for the machine `new`, which is to begin with the backup at a path, if
+    /// there is one.
+    pub(crate) fn ask_for(
+        token: &TokenText,
+        new: &'m NewMember,
+        from_backup: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        joining::check_free(&new.data)?;
+        let folder = new.data.join(Settings::default().cluster.certificates);
+        let mut make = fs::DirBuilder::new();
+        make.recursive(true).mode(0o700);
+        make.create(&folder).map_err(|error| Failure::path("make", &folder, &error))?;
+        let joining = joining::begin(&new.data)?;
+        check_listen(&new.address)?;
+        // What can be known to be of no use is known before there is a member.
+        let backup = from_backup.map(joining::verified).transpose()?;
+        let key = NodeKey::load_or_make(&folder)?;
+        let request = JoinRequest {
+            token: token.n.clone(),
+            secret: token.s.clone(),
+            key: BASE64.encode(key.public_der()),
+            address: new.address.clone(),
+            url: new.url.clone(),
+        };
+        let answer = ask(token, &request)?;
+        Ok(Self { new, backup, answer, _joining: joining })
+    }
+
+    /// Writes what the machine was given, and gets the data.
+    pub(crate) fn fill(&self, is_interrupted: &dyn Fn() -> bool) -> Result<(), Failure> {
+        let Self { new, backup, answer, .. } = self;
+        keep(new, answer)?;
+        joining::copy(&new.data, answer, &new.address, backup.as_ref(), is_interrupted)
+    }
 }
 
 /// Asks the member that made the token.
@@ -359,8 +399,8 @@ fn not_that_server(error: client::ClientError) -> Failure {
 }
 
 /// Writes what the machine was given.
-fn keep(options: &Join, checked: &NewMember, answer: &JoinAnswer) -> Result<(), Failure> {
-    let folder = options.data.join(Settings::default().cluster.certificates);
+fn keep(new: &NewMember, answer: &JoinAnswer) -> Result<(), Failure> {
+    let folder = new.data.join(Settings::default().cluster.certificates);
     let write = |path: PathBuf, text: &str| {
         write_durably(&path, text.as_bytes()).map_err(|error| Failure::path("write", &path, &error))
     };
@@ -372,22 +412,22 @@ fn keep(options: &Join, checked: &NewMember, answer: &JoinAnswer) -> Result<(), 
             return Err(Failure::refused(format!("the member sent a file with the name '{name}'")));
         }
         if let Some(parent) = path.parent() {
-            let parent = options.data.join(parent);
+            let parent = new.data.join(parent);
             fs::create_dir_all(&parent).map_err(|error| Failure::path("make", &parent, &error))?;
         }
-        write(options.data.join(path), text)?;
+        write(new.data.join(path), text)?;
     }
     write(folder.join(cluster::transport::AUTHORITY_FILE), &answer.authority)?;
     write(folder.join(cluster::transport::AUTHORITY_KEY_FILE), &answer.authority_key)?;
     write(folder.join(cluster::transport::NODE_FILE), &answer.certificate)?;
-    let own = NewMember { id: answer.member, data: options.data.clone(), ..checked.clone() };
+    let own = NewMember { id: answer.member, ..new.clone() };
     // One of an earlier try, which may be that of another number.
-    match fs::remove_file(options.data.join(Settings::DATA_FILE)) {
+    match fs::remove_file(new.data.join(Settings::DATA_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         Ok(()) | Err(_) => {}
     }
-    if rejoining::take_over(&options.data)? {
-        return settings_file::be_another_member(&options.data, &own);
+    if rejoining::take_over(&new.data)? {
+        return settings_file::be_another_member(&new.data, &own);
     }
     write_settings(&own, "")
 }

@@ -15,7 +15,7 @@ use offline::Source;
 use server::Addresses;
 
 use super::init::{ADMINISTRATOR, generate_password, make};
-use crate::cluster_setup;
+use crate::cluster_setup::{self, NewMember};
 use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Ending;
@@ -134,11 +134,10 @@ fn run_several(options: &Options, count: u64) -> Result<Exit, Failure> {
         .map_err(|error| Failure::path("find", base.unwrap_or(Path::new("")), &error))?;
     let ending = Ending::by_signals()?;
     ending.heed(true);
-    let password = match nodes::data_directories(base).is_empty() {
-        true => Some(fill_several(base, count, options.entries, asked, &ending)?),
-        false => None,
+    let (mut nodes, password) = match nodes::data_directories(base).is_empty() {
+        true => make_several(base, count, options.entries, asked, &ending)?,
+        false => (Nodes::start(base, &ending)?, None),
     };
-    let mut nodes = Nodes::start(base, &ending)?;
     tell_several(&nodes, options, password.as_deref(), temporary.is_some())?;
     nodes.watch(&ending)?;
     if !nodes.stop()
@@ -150,30 +149,42 @@ fn run_several(options: &Options, count: u64) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Makes the data directories of all nodes; returns the administrator's password.
-fn fill_several(
+/// Makes a cluster: one server, which the others join; and the administrator's password.
+fn make_several(
     base: &Path,
     count: u64,
     entries: u64,
     asked: [Option<SocketAddr>; 3],
     ending: &Ending,
-) -> Result<String, Failure> {
+) -> Result<(Nodes, Option<String>), Failure> {
     if has_data(base) {
         let what = format!("{} is not empty, and no demo with nodes left it", base.display());
         return Err(Failure::local(what).hint("choose a directory that does not exist yet"));
     }
     let members = nodes::plan(base, count, asked)?;
-    let first = nodes::data_directory(base, 1);
     let password = generate_password()?;
-    let is_interrupted = || ending.is_asked();
-    let made = fill(&first, entries, &password)
-        .and_then(|()| cluster_setup::make(&first, &members, &is_interrupted));
-    if let Err(failure) = made {
+    let made = fill_and_join(base, &members, entries, &password, ending);
+    if made.is_err() {
         // Nothing was here before: what is half made would pass for an earlier demo.
         let _ = std::fs::remove_dir_all(base);
-        return Err(failure);
     }
-    Ok(password)
+    Ok((made?, Some(password)))
+}
+
+fn fill_and_join(
+    base: &Path,
+    members: &[NewMember],
+    entries: u64,
+    password: &str,
+    ending: &Ending,
+) -> Result<Nodes, Failure> {
+    let (first, others) = members.split_at(1);
+    let data = nodes::data_directory(base, 1);
+    fill(&data, entries, password)?;
+    cluster_setup::make(&data, first, &|| ending.is_asked())?;
+    let mut nodes = Nodes::start(base, ending)?;
+    nodes.grow(others, ending)?;
+    Ok(nodes)
 }
 
 /// Writes the ready file, and prints where the nodes are and what to try.

@@ -20,6 +20,7 @@ use crate::output;
 
 /// A server.
 pub(crate) struct Node {
+    /// Its number as a member.
     id: u64,
     data: PathBuf,
     ldap: SocketAddr,
@@ -34,7 +35,7 @@ pub(super) struct Ended(pub(super) ExitStatus);
 
 impl Node {
     /// Starts the server of a data directory. It writes what it logs beside that.
-    pub(super) fn start(id: u64, data: PathBuf, settings: &Settings) -> Result<Self, Failure> {
+    pub(super) fn start(data: PathBuf, settings: &Settings) -> Result<Self, Failure> {
         let Some(&ldap) = settings.listen.ldap.first() else {
             let what = format!("the settings of {} have no address for LDAP", data.display());
             return Err(Failure::local(what).hint("set listen.ldap in its roster.toml"));
@@ -55,7 +56,7 @@ impl Node {
             .stderr(file)
             .spawn()
             .map_err(|error| Failure::path("start", &program, &error))?;
-        Ok(Self { id, data, ldap, process, ended: None })
+        Ok(Self { id: settings.cluster.id, data, ldap, process, ended: None })
     }
 
     pub(super) const fn id(&self) -> u64 {
@@ -131,11 +132,16 @@ impl Node {
         if self.ended.is_some() {
             return None;
         }
+        ClusterView::read(&mut self.connect().ok()?).ok()
+    }
+
+    /// Connects to its Unix socket, as its owner.
+    pub(super) fn connect(&self) -> Result<Connection, Failure> {
         let socket = self.data.join(SOCKET).display().to_string();
         let url = format!("ldapi://{}", socket.replace('%', "%25").replace('/', "%2F"));
-        let mut connection = Connection::open(ConnectOptions::new(url)).ok()?;
-        connection.bind_external().ok()?;
-        ClusterView::read(&mut connection).ok()
+        let mut connection = Connection::open(ConnectOptions::new(url))?;
+        connection.bind_external()?;
+        Ok(connection)
     }
 
     /// Asks it to end in order; or whoever else serves its data now.
