@@ -83,6 +83,8 @@ struct KeptCopy {
     /// When somebody got on with it last.
     used: Instant,
     users: usize,
+    /// Who had it already when it was offered last.
+    was_there: Option<u64>,
 }
 
 /// What was hashed of a copy, from its beginning.
@@ -131,9 +133,29 @@ impl Copies {
         self.lock().copy.as_ref().map(|kept| kept.meta.clone())
     }
 
-    /// The entries behind this one are needed, as the journal counts, by whoever gets the copy.
+    /// The entries behind this one are needed, as the journal counts, by whoever gets the copy. As
+    /// long as one is being made nobody knows where it ends: all are needed.
     pub(crate) fn needs_after(&self) -> Option<u64> {
-        self.lock().copy.as_ref().map(|kept| kept.copy.head().mark.position.index)
+        let kept = self.lock();
+        if kept.is_making {
+            return Some(0);
+        }
+        kept.copy.as_ref().map(|kept| kept.copy.head().mark.position.index)
+    }
+
+    /// Whoever was to get this copy has what is in it. If that is so once more, it lacks what the
+    /// log no longer has behind the copy: this one goes, and the next one will do.
+    pub(crate) fn was_there(self: &Arc<Self>, member: u64, id: &[u8; 16]) {
+        let mut kept = self.lock();
+        let known = kept.copy.as_mut().filter(|one| one.copy.head().id == *id);
+        let is_again = known.is_some_and(|one| one.was_there.replace(member) == Some(member));
+        let old = if is_again { kept.copy.take() } else { None };
+        drop(kept);
+        if let Some(old) = old {
+            tracing::info!(member, "a copy of the data is given up: the log does not follow it");
+            // Its file goes.
+            self.errands.give(move || drop(old));
+        }
     }
 
     /// The copy for a member, made if there is none; it is no older than `at_least`. None is made
@@ -210,7 +232,7 @@ impl Copies {
                 return Err(NoCopy::Other(reason.to_owned()));
             }
             let (hashing, used) = (Arc::default(), Instant::now());
-            Ok(KeptCopy { copy, meta, hashing, used, users: 0 })
+            Ok(KeptCopy { copy, meta, hashing, used, users: 0, was_there: None })
         });
         let mut kept = self.lock();
         kept.is_making = false;
@@ -434,3 +456,58 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 const SHUTTING_DOWN: &str = "the server is shutting down";
+
+#[cfg(test)]
+mod tests {
+    use history::recovery::StoreMachine;
+    use schema::Schema;
+    use store::{IndexConfig, Store, StoreOptions};
+
+    use super::*;
+
+    fn copies(folder: &std::path::Path) -> Arc<Copies> {
+        let (options, schema) = (StoreOptions::default(), Schema::builtin());
+        let store = Store::create(folder, &options, schema, IndexConfig::none(), &[]).unwrap();
+        let state: Arc<dyn StateMachine> = Arc::new(StoreMachine::new(Arc::new(store)));
+        Copies::new(state, Errands::inline(), COPY_RATE_BYTES)
+    }
+
+    fn keep(copies: &Copies) -> [u8; 16] {
+        let copy = copies.state.copy().unwrap();
+        let (id, meta) = (copy.head().id, SnapshotMeta::default());
+        let (hashing, used) = (Arc::default(), Instant::now());
+        copies.lock().copy =
+            Some(KeptCopy { copy, meta, hashing, used, users: 0, was_there: None });
+        id
+    }
+
+    /// The log was purged while a copy was made, beyond its end: who got it lacked what came after
+    /// it, was sent the same copy again and again, and waited for five minutes.
+    #[test]
+    fn the_log_stays_while_a_copy_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let copies = copies(folder.path());
+        assert_eq!(copies.needs_after(), None);
+        assert!(copies.lend_kept(2, &SnapshotMeta::default()).unwrap().is_none());
+        assert_eq!(copies.needs_after(), Some(0));
+        // This one cannot be kept, as it says of no members: nothing is needed any more.
+        assert!(copies.make().is_err());
+        assert_eq!(copies.needs_after(), None);
+    }
+
+    #[test]
+    fn a_copy_that_is_there_already_and_still_wanted_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let copies = copies(folder.path());
+        let id = keep(&copies);
+        copies.was_there(2, &[0; 16]);
+        copies.was_there(2, &id);
+        copies.was_there(3, &id);
+        assert!(copies.kept().is_some(), "an answer may be lost on its way");
+        copies.was_there(3, &id);
+        assert!(copies.kept().is_none());
+        let other = keep(&copies);
+        copies.was_there(3, &other);
+        assert!(copies.kept().is_some());
+    }
+}

@@ -228,9 +228,11 @@ impl Driver {
         let snapshot = metrics.snapshot.map_or(0, |id| id.index + 1);
         let purged = metrics.purged.map_or(0, |id| id.index + 1);
         self.copies.look(purged);
-        if self.purge_upto > purged && snapshot >= self.purge_upto {
+        // A copy may have come since.
+        let upto = self.purge_upto.min(self.copies.needs_after().unwrap_or(u64::MAX));
+        if upto > purged && snapshot >= upto {
             // A failure shows in the metrics.
-            let _ = self.raft.trigger().purge_log(self.purge_upto.saturating_sub(1)).await;
+            let _ = self.raft.trigger().purge_log(upto.saturating_sub(1)).await;
         }
     }
 

@@ -139,11 +139,13 @@ impl Members {
         let is_leader = metrics.state == ServerState::Leader;
         let committed = metrics.local_committed.map(|id| index(id.index));
         let Compared { alike, difference } = shared.last_compared();
+        let role = shared.progress.role();
+        let (term, leader) = of_role(&role, &metrics);
         Status {
             id: metrics.id,
-            role: shared.progress.role(),
-            term: metrics.current_term,
-            leader: metrics.current_leader,
+            role,
+            term,
+            leader,
             applied: shared.progress.applied(),
             last_index: metrics.last_log_index.map_or(0, index),
             committed_index: committed.unwrap_or(0),
@@ -194,6 +196,17 @@ impl Members {
     }
 }
 
+/// In which term a member of this role is, and who leads. The engine may be further than the role:
+/// who leads no more must not seem to lead in the term of the next.
+fn of_role(role: &Role, metrics: &RaftMetrics<Types>) -> (u64, Option<u64>) {
+    match role {
+        Role::Deciding(reign) => (reign.0, Some(metrics.id)),
+        Role::Following { .. } | Role::Alone | Role::Failed(_) => {
+            (metrics.current_term, metrics.current_leader)
+        }
+    }
+}
+
 /// Whether there is one set of voters, and the log says so for good.
 fn is_settled(metrics: &RaftMetrics<Types>) -> bool {
     let (newest, settled) = (&metrics.membership_config, &metrics.committed_membership_config);
@@ -215,5 +228,21 @@ impl Membership for Members {
         {
             done(Err(MembersError::Refused("the server is shutting down".to_owned())));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use history::log::Reign;
+
+    use super::*;
+
+    #[test]
+    fn whoever_led_does_not_seem_to_lead_in_the_term_of_the_next() {
+        let mut metrics = RaftMetrics::<Types>::new_initial(1);
+        metrics.current_term = 43;
+        metrics.current_leader = Some(2);
+        assert_eq!(of_role(&Role::Deciding(Reign(42)), &metrics), (42, Some(1)));
+        assert_eq!(of_role(&Role::Alone, &metrics), (43, Some(2)));
     }
 }

@@ -94,7 +94,12 @@ impl<C: Carrier> Sending<'_, C> {
         let head = *lease.copy.head();
         let begin = CopyRequest::Begin { vote: self.vote, head };
         let offset = match self.ask(begin).await? {
-            CopyResponse::Over(vote) => return Ok(vote),
+            CopyResponse::Over(vote) => {
+                if vote == self.vote {
+                    self.copies.was_there(self.member, &head.id);
+                }
+                return Ok(vote);
+            }
             CopyResponse::GoesOn(written) if written <= head.bytes => written,
             CopyResponse::GoesOn(_) => return Err(NoCopy::Other(BEYOND.to_owned())),
         };
