@@ -22,6 +22,7 @@ const WITH_ROSTER: &[&str] = &[
     "cluster_entry",
     "cluster_message",
     "cluster_vote",
+    "constraint",
     "cookie",
     "dialect",
     "entry_record",

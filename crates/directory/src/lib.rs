@@ -8,6 +8,7 @@
 mod access;
 mod bind;
 mod config;
+pub mod constraint;
 mod directory;
 mod error;
 mod flush_failures;

@@ -32,6 +32,7 @@ use crate::bind::sasl::scram::KnownKeys;
 use crate::bind::{administrator, sasl};
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
+use crate::constraint::in_force::ConstraintsInForce;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
 use crate::flush_failures::FlushFailures;
@@ -181,6 +182,7 @@ impl Directory {
         let rules = RulesInForce {
             acis: Arc::clone(&following.acis),
             password_policies: Arc::clone(&following.password_policies),
+            constraints: ConstraintsInForce::default(),
             policies,
         };
         let directory = Arc::new(Self {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::access::acis_in_force::AcisInForce;
+use crate::constraint::in_force::ConstraintsInForce;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
 
@@ -13,6 +14,8 @@ pub(crate) struct RulesInForce {
     pub(crate) acis: Arc<AcisInForce>,
     /// The password policies; what a view has is never newer.
     pub(crate) password_policies: Arc<PoliciesInForce>,
+    /// What values must be like, beyond the schema.
+    pub(crate) constraints: ConstraintsInForce,
     /// What connections may ask for.
     pub(crate) policies: Policies,
 }

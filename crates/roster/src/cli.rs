@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, backup, bench, check, cluster, demo, explain, export, generate, import, index, init,
-    restore, serve, session, top, why,
+    account, backup, bench, check, cluster, constraint, demo, explain, export, generate, import,
+    index, init, restore, serve, session, top, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -43,6 +43,7 @@ enum Command {
     Top(top::Options),
     Cluster(cluster::Options),
     Index(index::Options),
+    Constraint(constraint::Options),
     Check(check::Options),
     Backup(backup::Options),
     Restore(restore::Options),
@@ -65,6 +66,7 @@ impl Command {
             Self::Top(options) => top::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
+            Self::Constraint(options) => constraint::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),
             Self::Restore(options) => restore::run(&options),

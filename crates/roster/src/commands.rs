@@ -10,6 +10,7 @@ pub(crate) mod cluster_join;
 pub(crate) mod cluster_members;
 pub(crate) mod cluster_recover;
 pub(crate) mod cluster_verify;
+pub(crate) mod constraint;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod export;

@@ -43,6 +43,8 @@ pub(crate) enum Setting {
     GlobalAcis,
     /// `cn=Join Tokens,cn=config`.
     JoinTokens,
+    /// `cn=Constraints,cn=config`.
+    Constraints,
 }
 
 /// A part of a change of the values of a setting.

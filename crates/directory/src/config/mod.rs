@@ -6,6 +6,7 @@ pub(crate) mod change_members;
 pub(crate) mod changes;
 pub(crate) mod close_session;
 pub(crate) mod cluster_monitor;
+pub(crate) mod constraint_config;
 pub(crate) mod figure_monitor;
 pub(crate) mod index_config;
 pub(crate) mod index_monitor;

@@ -15,8 +15,10 @@ use store::{StoreError, View};
 use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
 use crate::config::access_config;
 use crate::config::changes::{Setting, SettingConfig, SettingStep};
+use crate::config::constraint_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
-use crate::read::virtual_tree::names::{ACCESS_CONFIG_DN, JOIN_TOKENS_DN};
+use crate::constraint::in_force::CONSTRAINTS;
+use crate::read::virtual_tree::names::{ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, JOIN_TOKENS_DN};
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
@@ -44,7 +46,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 2] = [
+static ENTRIES: [SettingEntry; 3] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -65,6 +67,17 @@ static ENTRIES: [SettingEntry; 2] = [
         privilege: None,
         values: join_tokens::values,
         put: join_tokens::put,
+        none_at_all: None,
+    },
+    SettingEntry {
+        dn: CONSTRAINT_CONFIG_DN,
+        attribute: constraint_config::ATTRIBUTE,
+        setting: Setting::Constraints,
+        name: CONSTRAINTS,
+        what: "constraint",
+        privilege: None,
+        values: constraint_config::values,
+        put: constraint_config::put,
         none_at_all: None,
     },
 ];

@@ -17,6 +17,7 @@ use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, 
 use store::{Resolved, StoredEntry};
 
 use crate::access::{acis, guard};
+use crate::constraint;
 use crate::password_policy::set;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
@@ -51,7 +52,8 @@ struct Touch<'c> {
     adds: bool,
 }
 
-/// Passes a change through every check, the rights last: they make the `Permitted`.
+/// Passes a change through every check. The rights make the `Permitted`; after them come the
+/// constraints, which tell of other entries.
 pub(crate) fn permit(
     decide: &Decide<'_>,
     checked: &Checked<'_>,
@@ -95,6 +97,9 @@ pub(crate) fn permit(
         (None, Passwords::Decided(own)) => checked.rights.permit_password(change, own)?,
         (None, Passwords::Untouched | Passwords::OfServer) => checked.rights.permit(change)?,
     };
+    if !matches!(checked.passwords, Passwords::OfServer) {
+        constraint::check::check(decide, checked, permitted.get())?;
+    }
     Ok(permitted)
 }
 

@@ -12,6 +12,7 @@ mod binds_under_policy;
 mod canceling;
 mod chains;
 mod change_members;
+mod constraints;
 mod counting;
 mod durable;
 mod explain;

@@ -13,6 +13,12 @@ pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
 /// The entry with the tokens of those that may join the cluster.
 pub(crate) const JOIN_TOKENS_DN: &str = "cn=Join Tokens,cn=config";
 
+/// The entry with the constraints.
+pub(crate) const CONSTRAINT_CONFIG_DN: &str = "cn=Constraints,cn=config";
+
+/// The entry above those of the constraints, with what breaks them.
+pub(crate) const CONSTRAINT_MONITOR_DN: &str = "cn=Constraints,cn=monitor";
+
 /// The entry that tells which filters are asked for.
 pub(crate) const FILTER_MONITOR_DN: &str = "cn=filters,cn=monitor";
 
@@ -44,12 +50,13 @@ pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 
 /// Every tree, with its branches in the order in which they are found.
 const TREES: [(&str, &[&str]); 2] = [
-    ("cn=config", &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN, JOIN_TOKENS_DN]),
+    ("cn=config", &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, JOIN_TOKENS_DN]),
     (
         "cn=monitor",
         &[
             FILTER_MONITOR_DN,
             INDEX_MONITOR_DN,
+            CONSTRAINT_MONITOR_DN,
             LOG_MONITOR_DN,
             TLS_MONITOR_DN,
             CLUSTER_MONITOR_DN,

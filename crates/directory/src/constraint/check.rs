@@ -1,0 +1,301 @@
+//! What a change is checked for.
+
+use std::ops::RangeInclusive;
+
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use schema::{
+    AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead, ResolvedFilter,
+    Schema, Truth,
+};
+use store::{Ask, View};
+
+use super::text::{Constraint, Rule, ValueRule};
+use super::unique::{self, Taken};
+use crate::access::guard;
+use crate::request::refusal::Refusal;
+use crate::write::checks::Checked;
+use crate::write::decision::Decide;
+
+/// What is looked at to find out whether a change keeps a constraint.
+pub(super) struct Look<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) schema: &'a Schema,
+}
+
+/// Which values of an entry are checked.
+#[derive(Clone, Copy)]
+pub(super) enum Which<'c> {
+    All,
+    /// Those that come.
+    New(&'c [AttributeDelta]),
+}
+
+/// Why an entry breaks a constraint.
+pub(super) enum Broken {
+    /// By itself.
+    Says(String),
+    /// Another entry has the same.
+    Taken(Taken),
+}
+
+/// Refuses with `constraintViolation` a change after which an entry breaks a constraint that it did
+/// not break before. The change is permitted.
+pub(crate) fn check(
+    decide: &Decide<'_>,
+    checked: &Checked<'_>,
+    change: &Change,
+) -> Result<(), Refusal> {
+    let schema = &*decide.state.schema;
+    let all = decide.directory.rules.constraints.of(decide.view, schema)?;
+    if all.is_empty() {
+        return Ok(());
+    }
+    let look = Look { view: decide.view, schema };
+    let new_key = match change {
+        Change::Add(add) => DnKey::from_dn(schema, add.entry.name()).unwrap_or_default(),
+        Change::Rename(rename) => DnKey::from_dn(schema, &rename.new_dn).unwrap_or_default(),
+        _ => checked.key.clone(),
+    };
+    let own = match change {
+        Change::Modify(modify) => Some(modify.id),
+        Change::Rename(rename) => Some(rename.id),
+        _ => None,
+    };
+    for constraint in all.iter() {
+        let is_within = |key: &DnKey| constraint.holds_at(key);
+        if is_within(&new_key)
+            && constraint.holds_for(schema, checked.after)
+            && let Some(which) = concerned(constraint, change, is_within(checked.key))
+            && let Some(broken) = broken(&look, constraint, checked.after, own, which)?
+        {
+            return Err(refusal(decide, constraint, broken));
+        }
+        if let Change::Rename(rename) = change
+            && is_within(&new_key)
+            && !is_within(checked.key)
+        {
+            check_moved(decide, &look, constraint, rename.id)?;
+        }
+    }
+    Ok(())
+}
+
+/// Which values of an entry a change makes a constraint look at; none if it is not concerned.
+/// `was_within`: the constraint held for the place of the entry before.
+fn concerned<'c>(
+    constraint: &Constraint,
+    change: &'c Change,
+    was_within: bool,
+) -> Option<Which<'c>> {
+    let deltas = match change {
+        Change::Add(_) => return Some(Which::All),
+        Change::Modify(modify) => &modify.deltas,
+        Change::Rename(rename) => &rename.deltas,
+        _ => return None,
+    };
+    let touches =
+        |asked: &AttributeDescription| deltas.iter().any(|delta| asked.covers(&delta.description));
+    let mut asks_filter = false;
+    if let Some(filter) = &constraint.filter {
+        filter.visit_descriptions(&mut |asked| asks_filter |= touches(asked));
+    }
+    if !was_within || asks_filter {
+        return Some(Which::All);
+    }
+    let is_touched = constraint.attributes.iter().any(|asked| touches(asked));
+    is_touched.then_some(Which::New(deltas))
+}
+
+impl Constraint {
+    /// Whether it holds for entries at this place.
+    pub(super) fn holds_at(&self, key: &DnKey) -> bool {
+        self.below.as_ref().is_none_or(|base| key.is_within(base))
+    }
+
+    /// Whether it holds for such an entry, wherever it is.
+    pub(super) fn holds_for(&self, schema: &Schema, entry: &dyn EntryRead) -> bool {
+        let filter = self.filter.as_ref();
+        filter.is_none_or(|filter| filter.matches(schema, entry) == Truth::True)
+    }
+}
+
+/// Whether an entry for which a constraint holds breaks it. `own`: its number, if it has one.
+pub(super) fn broken(
+    look: &Look<'_>,
+    constraint: &Constraint,
+    entry: &dyn EntryRead,
+    own: Option<EntryId>,
+    which: Which<'_>,
+) -> Result<Option<Broken>, Refusal> {
+    let of_attribute = |test: &dyn Fn(&AttributeDescription) -> Option<String>| {
+        constraint.attributes.iter().find_map(|attribute| test(attribute)).map(Broken::Says)
+    };
+    Ok(match &constraint.rule {
+        Rule::Unique(how) => {
+            unique::taken(look, constraint, *how, entry, own, which)?.map(Broken::Taken)
+        }
+        Rule::Count(range) => of_attribute(&|attribute| count(entry, attribute, range)),
+        Rule::Values(rule) => of_attribute(&|attribute| {
+            let mut broken = None;
+            each_value(entry, attribute, which, &mut |value| {
+                broken = rule.refuses(look.schema, attribute, value);
+                broken.is_none()
+            });
+            broken
+        }),
+    })
+}
+
+fn count(
+    entry: &dyn EntryRead,
+    attribute: &AttributeDescription,
+    range: &RangeInclusive<u64>,
+) -> Option<String> {
+    let mut count = 0;
+    entry.visit_values(attribute, &mut |_, _| {
+        count += 1;
+        true
+    });
+    (!range.contains(&count)).then(|| {
+        format!("'{}' must have {}, not {count}", attribute.text(), in_words(range, "value"))
+    })
+}
+
+/// Calls `visit` with the values of an attribute that are checked, until it says no.
+pub(super) fn each_value(
+    entry: &dyn EntryRead,
+    attribute: &AttributeDescription,
+    which: Which<'_>,
+    visit: &mut dyn FnMut(&[u8]) -> bool,
+) {
+    match which {
+        Which::All => {
+            entry.visit_values(attribute, &mut |_, value| visit(value));
+        }
+        Which::New(deltas) => {
+            let deltas = deltas.iter().filter(|delta| attribute.covers(&delta.description));
+            let _ = deltas.flat_map(|delta| &delta.added).all(|value| visit(value));
+        }
+    }
+}
+
+impl ValueRule {
+    /// What is wrong with a value, if something is.
+    fn refuses(
+        &self,
+        schema: &Schema,
+        attribute: &AttributeDescription,
+        value: &[u8],
+    ) -> Option<String> {
+        let name = attribute.text();
+        match self {
+            Self::Pattern(pattern, text) => (!pattern.is_match(value))
+                .then(|| format!("a value of '{name}' does not match /{text}/")),
+            Self::Length(range) => {
+                let count = std::str::from_utf8(value)
+                    .map_or(value.len(), |text| text.chars().count())
+                    as u64;
+                (!range.contains(&count)).then(|| {
+                    let words = in_words(range, "character");
+                    format!("a value of '{name}' must have {words}, not {count}")
+                })
+            }
+            Self::OneOf(values) => {
+                let is_one = values.iter().any(|one| is_same(schema, attribute, one, value));
+                (!is_one).then(|| format!("a value of '{name}' is none of: {}", values.join(", ")))
+            }
+            Self::Ascii => (!value.is_ascii())
+                .then(|| format!("a value of '{name}' has other characters than ASCII has")),
+        }
+    }
+}
+
+/// Whether two values are the same by the attribute's rule.
+fn is_same(schema: &Schema, attribute: &AttributeDescription, one: &str, value: &[u8]) -> bool {
+    let Some(rule) = attribute.kind.equality else { return one.as_bytes() == value };
+    let key = |value: &[u8]| {
+        let mut key = Vec::new();
+        (rule.prepare)(schema, value, &mut key).ok().map(|()| key)
+    };
+    match key(one.as_bytes()) {
+        Some(one) => key(value).is_some_and(|value| value == one),
+        None => one.as_bytes() == value,
+    }
+}
+
+fn in_words(range: &RangeInclusive<u64>, what: &str) -> String {
+    let plural = |count: u64| if count == 1 { what.to_owned() } else { format!("{what}s") };
+    match (*range.start(), *range.end()) {
+        (first, last) if first == last => format!("{first} {}", plural(first)),
+        (0, last) => format!("at most {last} {}", plural(last)),
+        (first, u64::MAX) => format!("at least {first} {}", plural(first)),
+        (first, last) => format!("{first} to {last} {}", plural(last)),
+    }
+}
+
+/// Checks the entries that a rename of their superior brings to where a constraint holds.
+fn check_moved(
+    decide: &Decide<'_>,
+    look: &Look<'_>,
+    constraint: &Constraint,
+    top: EntryId,
+) -> Result<(), Refusal> {
+    let everything = ResolvedFilter::And(Vec::new());
+    let plan = look.view.plan(&Ask::new(&everything, top, Scope::Subordinate))?;
+    let mut seen = unique::Seen::default();
+    let mut looks = 0;
+    for stored in plan.entries(look.view, EntryId::ROOT) {
+        let stored = stored?;
+        if !plan.scope_exact && !look.view.is_within(&stored, top)? || stored.id() == top {
+            continue;
+        }
+        looks += 1;
+        if looks > MOVED_MAX {
+            return Err(Refusal::new(
+                ResultCode::UnwillingToPerform,
+                format!(
+                    "constraint '{}' holds there and not here, and more than {MOVED_MAX} entries \
+                     would have to be checked: move fewer at once",
+                    constraint.name
+                ),
+            ));
+        }
+        if !constraint.holds_for(look.schema, &stored) {
+            continue;
+        }
+        let found = broken(look, constraint, &stored, Some(stored.id()), Which::All)?;
+        if let Some(broken) = found {
+            return Err(refusal(decide, constraint, broken));
+        }
+        // Those that come along are not there yet.
+        if let Some(attribute) = seen.meets(look.schema, constraint, &stored)? {
+            let taken = Taken { attribute, by: Some(stored.id()) };
+            return Err(refusal(decide, constraint, Broken::Taken(taken)));
+        }
+    }
+    Ok(())
+}
+
+/// Who else has a value is told to those who may see that entry, and search for its values.
+fn refusal(decide: &Decide<'_>, constraint: &Constraint, broken: Broken) -> Refusal {
+    let why = match broken {
+        Broken::Says(why) => why,
+        Broken::Taken(Taken { attribute, by }) => {
+            let told = by.and_then(|id| guard::stored(decide.view, id).ok()).and_then(|stored| {
+                let rights = decide.guard.on(&stored);
+                let may = constraint.attributes.iter().all(|one| rights.may_search(one));
+                (rights.may_see() && may).then(|| stored.dn().to_owned())
+            });
+            match told {
+                Some(name) => format!("{name} has this value of {attribute} already"),
+                None => format!("another entry has this value of {attribute} already"),
+            }
+        }
+    };
+    let name = &constraint.name;
+    Refusal::new(ResultCode::ConstraintViolation, format!("constraint '{name}': {why}"))
+}
+
+/// The most entries that are checked when their superior is moved.
+const MOVED_MAX: usize = 10_000;

@@ -1,0 +1,17 @@
+//! Constraints: what the values of entries must be like, beyond the schema, as administrators say
+//! it in `cn=Constraints,cn=config`.
+//!
+//! Start at `text.rs`, how one is written, then `check.rs`, what a change is checked for.
+//! `unique.rs` looks for entries that have the same; `in_force.rs` has those that hold now;
+//! `violations.rs` finds the entries that broke them before they came.
+//!
+//! Invariant: whoever has not the right to make a change learns nothing from a constraint: rights
+//! are checked first.
+//! Invariant: a change is checked on the state that its predecessors left, by the only thread that
+//! decides: no two changes pass that together break a constraint.
+
+pub(crate) mod check;
+pub(crate) mod in_force;
+pub mod text;
+mod unique;
+pub(crate) mod violations;

@@ -1,0 +1,228 @@
+//! `roster constraint`: what values of entries must be like, beyond the schema.
+
+use clap::{Args, Subcommand};
+use client::{Connection, SearchFor};
+use ldap::filter::Filter;
+use ldap::message::{ModifyOperation, Scope};
+
+use crate::connect::ServerOptions;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::progress;
+
+/// Show and change the constraints of a running server, and find the entries that break them.
+///
+/// A constraint is a line, 'NAME: KIND ATTRIBUTES … [below DN] [where FILTER]'. Kinds are unique,
+/// pattern, values, length, count and ascii; docs/how-to/constraints.md explains them. Changes that
+/// break one are refused with constraintViolation (19). What was there before stays: 'add' and
+/// 'check' list it.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster constraint add 'one-mail: unique mail below ou=people,dc=example,dc=com' -W
+  roster constraint add 'uids: pattern uid /[a-z][a-z0-9]{2,15}/' -W
+  roster constraint add 'kinds: values employeeType (staff|contractor)' -W
+  roster constraint list -W
+  roster constraint check -W
+  roster constraint drop one-mail -W";
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    List(List),
+    Add(Add),
+    Drop(Drop),
+    Check(Check),
+}
+
+/// List the constraints.
+#[derive(Args, Debug)]
+struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Add constraints, and list the entries that break them.
+#[derive(Args, Debug)]
+struct Add {
+    /// The constraints, each a line
+    #[arg(value_name = "CONSTRAINT", required = true)]
+    constraints: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Remove constraints.
+#[derive(Args, Debug)]
+struct Drop {
+    /// The constraints, by name
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// List the entries that break constraints; exits with code 1 if there are any.
+#[derive(Args, Debug)]
+struct Check {
+    /// Only these, by name
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    match &options.action {
+        Action::List(List { json, server }) => list(&mut server.connect()?, *json),
+        Action::Add(Add { constraints, server }) => {
+            add(&mut server.connect_patiently()?, constraints)
+        }
+        Action::Drop(Drop { names, server }) => drop(&mut server.connect()?, names),
+        Action::Check(Check { names, server }) => check(&mut server.connect_patiently()?, names),
+    }
+}
+
+fn list(connection: &mut Connection, json: bool) -> Result<Exit, Failure> {
+    let all = constraints(connection)?;
+    if json {
+        output::json(&all)?;
+        return Ok(Exit::Done);
+    }
+    for constraint in &all {
+        output::line(format_args!("{constraint}"))?;
+    }
+    if all.is_empty() {
+        output::note(format_args!("roster: there are no constraints"));
+    }
+    Ok(Exit::Done)
+}
+
+fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
+    let values: Vec<&str> = added.iter().map(String::as_str).collect();
+    change(connection, ModifyOperation::Add, &values)?;
+    let mut broken = 0;
+    for text in added {
+        output::line(format_args!("{}: holds from now on", name_of(text)))?;
+        broken += look(connection, name_of(text))?;
+    }
+    if broken > 0 {
+        output::note(format_args!(
+            "roster: note: what is there stays, and can be changed as long as nothing worse comes; \
+             'roster constraint check' lists it again"
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn drop(connection: &mut Connection, names: &[String]) -> Result<Exit, Failure> {
+    let all = named(constraints(connection)?, names)?;
+    let values: Vec<&str> = all.iter().map(String::as_str).collect();
+    change(connection, ModifyOperation::Delete, &values)?;
+    for text in &all {
+        output::line(format_args!("{}: dropped", name_of(text)))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn check(connection: &mut Connection, names: &[String]) -> Result<Exit, Failure> {
+    let mut all = constraints(connection)?;
+    if !names.is_empty() {
+        all = named(all, names)?;
+    }
+    let mut broken = 0;
+    for text in &all {
+        broken += look(connection, name_of(text))?;
+    }
+    if broken > 0 {
+        return Err(Failure::refused("constraints are broken, as listed above")
+            .hint("change those entries; the constraints hold for changes alone"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints which entries break a constraint; how many.
+fn look(connection: &mut Connection, name: &str) -> Result<u64, Failure> {
+    let base = format!("cn={name},{MONITOR}");
+    let bar = progress::bar(None, "");
+    bar.set_message(format!("{name}: looking at the entries"));
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &[LOOKED_AT, COUNT, LISTED],
+        ..SearchFor::below(&base, Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked);
+    bar.finish_and_clear();
+    let found = found?;
+    let entry = found.entries.first().ok_or_else(|| {
+        Failure::refused(format!("the server tells nothing of constraint '{name}'"))
+    })?;
+    let number = |name: &str| entry.text(name).and_then(|text| text.parse::<u64>().ok());
+    let (looked_at, count) = (number(LOOKED_AT).unwrap_or(0), number(COUNT).unwrap_or(0));
+    let listed: Vec<&str> = entry.texts(LISTED).collect();
+    for line in &listed {
+        output::line(format_args!("  {line}"))?;
+    }
+    let more = count.saturating_sub(listed.len() as u64);
+    if more > 0 {
+        output::line(format_args!("  and {more} more"))?;
+    }
+    output::line(format_args!("{name}: {count} of {looked_at} entries break it"))?;
+    Ok(count)
+}
+
+fn constraints(connection: &mut Connection) -> Result<Vec<String>, Failure> {
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &[ATTRIBUTE],
+        ..SearchFor::below(CONFIG, Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked)?;
+    let entry = found.entries.first().ok_or_else(|| {
+        Failure::refused("the server shows no constraints").hint(crate::connect::ADMINISTRATOR_HINT)
+    })?;
+    Ok(entry.texts(ATTRIBUTE).map(str::to_owned).collect())
+}
+
+/// Those of these names.
+fn named(all: Vec<String>, names: &[String]) -> Result<Vec<String>, Failure> {
+    if let Some(name) = names.iter().find(|name| !all.iter().any(|text| name_of(text) == **name)) {
+        return Err(Failure::local(format!("there is no constraint '{name}'"))
+            .hint("'roster constraint list' lists them"));
+    }
+    Ok(all.into_iter().filter(|text| names.iter().any(|name| name_of(text) == name)).collect())
+}
+
+fn change(
+    connection: &mut Connection,
+    operation: ModifyOperation,
+    values: &[&str],
+) -> Result<(), Failure> {
+    let outcome = connection.modify(CONFIG, &[(operation, ATTRIBUTE, values)])?;
+    Ok(outcome.into_result("changing the constraints")?)
+}
+
+fn name_of(text: &str) -> &str {
+    text.split(':').next().unwrap_or_default().trim()
+}
+
+const CONFIG: &str = "cn=Constraints,cn=config";
+const MONITOR: &str = "cn=Constraints,cn=monitor";
+const ATTRIBUTE: &str = "roster-constraint";
+const LOOKED_AT: &str = "roster-constraint-looked-at";
+const COUNT: &str = "roster-constraint-violations";
+const LISTED: &str = "roster-constraint-violation";
