@@ -61,6 +61,9 @@ impl<'a> Bypass<'a> {
     }
 }
 
+/// Settings that say nothing of who may do what.
+const WITHOUT_ACCESS: [&str; 1] = ["constraints"];
+
 impl Access {
     /// The access of `identity`, which was given nothing of its own; the root identity has all
     /// privileges.
@@ -170,7 +173,10 @@ impl Access {
         let needed: &[Privilege] = match &change {
             Change::Schema(_) => &[Privilege::UpdateSchema],
             Change::Index(_) => &[Privilege::ConfigWrite],
-            // All settings there are decide about access.
+            Change::Setting(setting) if WITHOUT_ACCESS.contains(&&*setting.name) => {
+                &[Privilege::ConfigWrite]
+            }
+            // All others decide about access.
             Change::Setting(_) => &[Privilege::ConfigWrite, Privilege::ModifyAcl],
             // Those are decided on by the rights on the entry, and the last by the server alone.
             Change::Add(_)

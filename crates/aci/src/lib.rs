@@ -382,6 +382,9 @@ mod tests {
             (acl, true, true),
         ] {
             assert_eq!(access.permit(index()).is_ok(), index_is, "{access:?}");
+            let (name, values) = ("constraints".to_owned(), Vec::new());
+            let constraints = Change::Setting(SettingChange { name, values });
+            assert_eq!(access.permit(constraints).is_ok(), index_is, "{access:?}");
             assert_eq!(access.permit(setting()).is_ok(), setting_is, "{access:?}");
             assert!(access.permit(modify(ANNA, "sn")).is_err(), "{access:?}");
         }

@@ -10,6 +10,7 @@ use schema::{
 };
 use store::{Ask, View};
 
+use super::changed::Changed;
 use super::text::{Constraint, Rule, ValueRule};
 use super::unique::{self, Taken};
 use crate::access::guard;
@@ -62,12 +63,26 @@ pub(crate) fn check(
         Change::Rename(rename) => Some(rename.id),
         _ => None,
     };
+    let stored = match change {
+        Change::Modify(modify) => Some(guard::stored(decide.view, modify.id)?),
+        _ => None,
+    };
+    let changed;
+    let after: &dyn EntryRead = match (change, &stored) {
+        // With its superior classes.
+        (Change::Add(add), _) => &add.entry,
+        (Change::Modify(modify), Some(stored)) => {
+            changed = Changed { before: stored, deltas: &modify.deltas };
+            &changed
+        }
+        _ => checked.after,
+    };
     for constraint in all.iter() {
         let is_within = |key: &DnKey| constraint.holds_at(key);
         if is_within(&new_key)
-            && constraint.holds_for(schema, checked.after)
+            && constraint.holds_for(schema, after)
             && let Some(which) = concerned(constraint, change, is_within(checked.key))
-            && let Some(broken) = broken(&look, constraint, checked.after, own, which)?
+            && let Some(broken) = broken(&look, constraint, after, own, which)?
         {
             return Err(refusal(decide, constraint, broken));
         }

@@ -311,3 +311,29 @@ fn who_may_not_see_an_entry_is_not_told_which_one_has_a_value() {
     assert_eq!(anna.search(&asked).code(), ResultCode::NoSuchObject);
     assert_ne!(refused_put(&mut anna, "x: ascii mail").0, OK);
 }
+
+#[test]
+fn superior_classes_and_all_values_of_a_large_entry_count() {
+    let (_served, mut root) = served();
+    put(&mut root, "people: length title ..3 where (objectClass=person)");
+    // Only inetOrgPerson was sent.
+    refuses(&person(&mut root, &name("a"), &[("title", &["editor"])]), "'people'");
+    put(&mut root, "many: count description ..3000");
+    put(&mut root, "marked: count l 1.. where (description=value 7 *)");
+    let long = "x".repeat(60);
+    let values: Vec<String> = (0..3000).map(|at| format!("value {at} {long}")).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let more: &[(&str, &[&str])] = &[("description", &values), ("l", &["Paris"])];
+    assert_eq!(person(&mut root, &name("b"), more).code(), OK);
+    let add = [(ModifyOperation::Add, "description", &["one more"][..])];
+    refuses(&root.try_modify(&name("b"), &add), "not 3001");
+    let delete = [(ModifyOperation::Delete, "l", &[][..])];
+    refuses(&root.try_modify(&name("b"), &delete), "'marked'");
+    let less = [
+        (ModifyOperation::Delete, "description", &values[..10]),
+        (ModifyOperation::Delete, "l", &[][..]),
+        (ModifyOperation::Add, "description", &["one more"][..]),
+    ];
+    let answer = root.try_modify(&name("b"), &less);
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+}
