@@ -2,9 +2,11 @@
 //!
 //! `cargo test` alone needs no set-up; this adds real LDAP clients and another server.
 
-use std::io::{BufRead, BufReader};
+mod programs;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use crate::shell::{cargo, command, root, step, succeeds};
 use crate::{Error, conform, libraries, no_arguments, shell};
@@ -135,21 +137,34 @@ impl Counts {
 }
 
 fn cargo_test(counts: &mut Counts) -> Result<(), Error> {
-    let wrong = |error: std::io::Error| Error::Wrong(format!("cargo test: {error}"));
-    let mut tests = tests(&["--no-fail-fast"]);
-    // Tests with real clients must not skip themselves where the clients were just installed.
-    tests.env("ROSTER_TEST_CLIENTS", "required");
-    let mut child = tests.stdout(Stdio::piped()).spawn().map_err(wrong)?;
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines() {
-            let line = line.map_err(wrong)?;
-            counts.add(&line);
-            println!("{line}");
-        }
+    let mut list = tests(&["--no-run", "--message-format=json"]);
+    let listed = list.stderr(Stdio::inherit()).output();
+    let listed = listed.map_err(|error| Error::Wrong(format!("cargo test: {error}")))?;
+    if !listed.status.success() {
+        return Err(Error::Wrong("the tests do not compile".to_owned()));
     }
-    let status = child.wait().map_err(wrong)?;
+    let found = programs::of_messages(&String::from_utf8_lossy(&listed.stdout));
+    let heard = Mutex::new(Counts::default());
+    let hear = |text: &str| {
+        let mut counts = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        text.lines().for_each(|line| counts.add(line));
+        println!("{text}");
+    };
+    let mut failed = programs::run(&found, &hear)?;
+    // Those that stand in documentation have programs that cargo alone knows.
+    let documented = tests(&["--doc", "--no-fail-fast"]).output();
+    let documented = documented.map_err(|error| Error::Wrong(format!("cargo test: {error}")))?;
+    hear(&String::from_utf8_lossy(&documented.stdout));
+    if !documented.status.success() {
+        eprintln!("{}", String::from_utf8_lossy(&documented.stderr));
+        failed.push("documentation".to_owned());
+    }
+    *counts = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("xtask: {} tests passed, {} failed", counts.passed, counts.failed);
-    if status.success() { Ok(()) } else { Err(Error::Wrong("tests failed".to_owned())) }
+    match failed.as_slice() {
+        [] => Ok(()),
+        failed => Err(Error::Wrong(format!("tests failed: {}", failed.join(", ")))),
+    }
 }
 
 /// Installs those of the packages that are missing.
