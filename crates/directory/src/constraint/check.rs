@@ -1,5 +1,6 @@
 //! What a change is checked for.
 
+use std::cell::Cell;
 use std::ops::RangeInclusive;
 
 use ldap::message::Scope;
@@ -22,7 +23,31 @@ use crate::write::decision::Decide;
 pub(super) struct Look<'a> {
     pub(super) view: &'a View<'a>,
     pub(super) schema: &'a Schema,
+    /// How many other entries may still be looked at.
+    left: Cell<usize>,
 }
+
+impl<'a> Look<'a> {
+    pub(super) const fn new(view: &'a View<'a>, schema: &'a Schema) -> Self {
+        Self { view, schema, left: Cell::new(LOOKS_MAX) }
+    }
+
+    /// Whether one more may be looked at.
+    pub(super) fn takes_one(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// What comes is another question.
+    pub(super) fn begin_again(&self) {
+        self.left.set(LOOKS_MAX);
+    }
+}
+
+/// The most other entries that are looked at for one change: nobody else's change is decided
+/// meanwhile.
+pub(super) const LOOKS_MAX: usize = 10_000;
 
 /// Which values of an entry are checked.
 #[derive(Clone, Copy)]
@@ -52,7 +77,7 @@ pub(crate) fn check(
     if all.is_empty() {
         return Ok(());
     }
-    let look = Look { view: decide.view, schema };
+    let look = Look::new(decide.view, schema);
     let new_key = match change {
         Change::Add(add) => DnKey::from_dn(schema, add.entry.name()).unwrap_or_default(),
         Change::Rename(rename) => DnKey::from_dn(schema, &rename.new_dn).unwrap_or_default(),
@@ -217,8 +242,14 @@ impl ValueRule {
                 })
             }
             Self::OneOf(values) => {
-                let is_one = values.iter().any(|one| is_same(schema, attribute, one, value));
-                (!is_one).then(|| format!("a value of '{name}' is none of: {}", values.join(", ")))
+                // However long the value is, it is prepared once.
+                let own = key_of(schema, attribute, value);
+                let is_it = |one: &String| {
+                    let key = key_of(schema, attribute, one.as_bytes());
+                    key.as_ref().map_or(one.as_bytes() == value, |key| Some(key) == own.as_ref())
+                };
+                (!values.iter().any(is_it))
+                    .then(|| format!("a value of '{name}' is none of: {}", values.join(", ")))
             }
             Self::Ascii => (!value.is_ascii())
                 .then(|| format!("a value of '{name}' has other characters than ASCII has")),
@@ -226,17 +257,12 @@ impl ValueRule {
     }
 }
 
-/// Whether two values are the same by the attribute's rule.
-fn is_same(schema: &Schema, attribute: &AttributeDescription, one: &str, value: &[u8]) -> bool {
-    let Some(rule) = attribute.kind.equality else { return one.as_bytes() == value };
-    let key = |value: &[u8]| {
-        let mut key = Vec::new();
-        (rule.prepare)(schema, value, &mut key).ok().map(|()| key)
-    };
-    match key(one.as_bytes()) {
-        Some(one) => key(value).is_some_and(|value| value == one),
-        None => one.as_bytes() == value,
-    }
+/// A value as the attribute's rule compares it; none where there is no rule, or it takes no such
+/// value.
+fn key_of(schema: &Schema, attribute: &AttributeDescription, value: &[u8]) -> Option<Vec<u8>> {
+    let rule = attribute.kind.equality?;
+    let mut key = Vec::new();
+    (rule.prepare)(schema, value, &mut key).ok().map(|()| key)
 }
 
 fn in_words(range: &RangeInclusive<u64>, what: &str) -> String {

@@ -8,7 +8,7 @@ use ldap::result::ResultCode;
 use schema::{Assertion, EntryId, EntryRead, ResolvedFilter, Schema, Truth};
 use store::{Ask, Resolved};
 
-use super::check::{Look, Which, each_value};
+use super::check::{LOOKS_MAX, Look, Which, each_value};
 use super::text::{Constraint, Rule, Unique};
 use crate::request::refusal::Refusal;
 
@@ -152,11 +152,11 @@ fn other(
         }
     };
     let plan = look.view.plan(&Ask::new(filter, base, Scope::Subtree))?;
-    for (number, stored) in plan.entries(look.view, EntryId::ROOT).enumerate() {
-        if number >= CANDIDATES_MAX {
+    for stored in plan.entries(look.view, EntryId::ROOT) {
+        if !look.takes_one() {
             let why = format!(
-                "constraint '{}' cannot be checked: more than {CANDIDATES_MAX} entries would have \
-                 to be looked at; has each of its attributes an equality index that is complete?",
+                "constraint '{}' cannot be checked: more than {LOOKS_MAX} entries would have to be \
+                 looked at; has each of its attributes an equality index that is complete?",
                 constraint.name
             );
             return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
@@ -205,5 +205,3 @@ impl Seen {
 
 /// The most values, or combinations of values, of one entry that are looked up.
 const QUESTIONS_MAX: usize = 1_000;
-/// The most entries that are looked at for one of them.
-const CANDIDATES_MAX: usize = 10_000;

@@ -58,13 +58,14 @@ fn some(
     let everything = ResolvedFilter::And(Vec::new());
     let filter = constraint.filter.as_ref().unwrap_or(&everything);
     let plan = view.plan(&Ask::new(filter, base, Scope::Subtree))?;
-    let look = Look { view, schema };
+    let look = Look::new(view, schema);
     for (number, stored) in plan.entries(view, after).enumerate() {
         let stored = stored?;
         let is_meant = (plan.scope_exact || view.is_within(&stored, base)?)
             && constraint.holds_for(schema, &stored);
         if is_meant {
             found.looked_at += 1;
+            look.begin_again();
             if let Some(broken) = broken(&look, constraint, &stored, Some(stored.id()), Which::All)?
             {
                 found.count += 1;
