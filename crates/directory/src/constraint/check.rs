@@ -9,10 +9,10 @@ use schema::{
     AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead, ResolvedFilter,
     Schema, Truth,
 };
-use store::{Ask, View};
+use store::{Ask, Resolved, View};
 
 use super::changed::Changed;
-use super::text::{Constraint, Rule, ValueRule};
+use super::text::{Constraint, Rule, Unique, ValueRule};
 use super::unique::{self, Taken};
 use crate::access::guard;
 use crate::request::refusal::Refusal;
@@ -109,13 +109,17 @@ pub(crate) fn check(
             && let Some(which) = concerned(constraint, change, is_within(checked.key))
             && let Some(broken) = broken(&look, constraint, after, own, which)?
         {
-            return Err(refusal(decide, constraint, broken));
+            let on = tells_of(decide, checked, change, (constraint, which));
+            return Err(refusal(decide, constraint, broken, on));
         }
         if let Change::Rename(rename) = change
-            && is_within(&new_key)
+            && new_key != *checked.key
+            && let Some(base) = &constraint.below
+            && (base.is_within(&new_key) || is_within(&new_key))
             && !is_within(checked.key)
         {
-            check_moved(decide, &look, constraint, rename.id)?;
+            let moved = Moved { top: rename.id, after, from: checked.key, to: &new_key, base };
+            moved.check(decide, &look, constraint)?;
         }
     }
     Ok(())
@@ -275,68 +279,123 @@ fn in_words(range: &RangeInclusive<u64>, what: &str) -> String {
     }
 }
 
-/// Checks the entries that a rename of their superior brings to where a constraint holds.
-fn check_moved(
+/// Of which entry a refusal may tell only what the asker may see; none where the asker has sent all
+/// that it is about.
+fn tells_of(
     decide: &Decide<'_>,
-    look: &Look<'_>,
-    constraint: &Constraint,
-    top: EntryId,
-) -> Result<(), Refusal> {
-    let everything = ResolvedFilter::And(Vec::new());
-    let plan = look.view.plan(&Ask::new(&everything, top, Scope::Subordinate))?;
-    let mut seen = unique::Seen::default();
-    let mut looks = 0;
-    for stored in plan.entries(look.view, EntryId::ROOT) {
-        let stored = stored?;
-        if !plan.scope_exact && !look.view.is_within(&stored, top)? || stored.id() == top {
-            continue;
-        }
-        looks += 1;
-        if looks > MOVED_MAX {
-            return Err(Refusal::new(
-                ResultCode::UnwillingToPerform,
-                format!(
-                    "constraint '{}' holds there and not here, and more than {MOVED_MAX} entries \
-                     would have to be checked: move fewer at once",
-                    constraint.name
-                ),
-            ));
-        }
-        if !constraint.holds_for(look.schema, &stored) {
-            continue;
-        }
-        let found = broken(look, constraint, &stored, Some(stored.id()), Which::All)?;
-        if let Some(broken) = found {
-            return Err(refusal(decide, constraint, broken));
-        }
-        // Those that come along are not there yet.
-        if let Some(attribute) = seen.meets(look.schema, constraint, &stored)? {
-            let taken = Taken { attribute, by: Some(stored.id()) };
-            return Err(refusal(decide, constraint, Broken::Taken(taken)));
-        }
+    checked: &Checked<'_>,
+    change: &Change,
+    (constraint, which): (&Constraint, Which<'_>),
+) -> Option<EntryId> {
+    let is_of_new_values = match constraint.rule {
+        Rule::Values(_) | Rule::Unique(Unique::Each | Unique::Across) => true,
+        Rule::Count(_) | Rule::Unique(Unique::Combination) => false,
+    };
+    match (change, which) {
+        (Change::Add(_), _) => None,
+        (_, Which::New(_)) if is_of_new_values => None,
+        _ => match decide.view.resolve(checked.key) {
+            Ok(Resolved::Found(id)) => Some(id),
+            Ok(_) | Err(_) => None,
+        },
     }
-    Ok(())
 }
 
-/// Who else has a value is told to those who may see that entry, and search for its values.
-fn refusal(decide: &Decide<'_>, constraint: &Constraint, broken: Broken) -> Refusal {
-    let why = match broken {
-        Broken::Says(why) => why,
-        Broken::Taken(Taken { attribute, by }) => {
-            let told = by.and_then(|id| guard::stored(decide.view, id).ok()).and_then(|stored| {
-                let rights = decide.guard.on(&stored);
-                let may = constraint.attributes.iter().all(|one| rights.may_search(one));
-                (rights.may_see() && may).then(|| stored.dn().to_owned())
-            });
-            match told {
-                Some(name) => format!("{name} has this value of {attribute} already"),
-                None => format!("another entry has this value of {attribute} already"),
+/// What a rename brings to where a constraint holds.
+struct Moved<'a> {
+    top: EntryId,
+    /// The topmost entry, as it is then.
+    after: &'a dyn EntryRead,
+    from: &'a DnKey,
+    to: &'a DnKey,
+    /// Where the constraint holds.
+    base: &'a DnKey,
+}
+
+impl Moved<'_> {
+    /// Whether an entry below the topmost one is then where the constraint holds.
+    fn comes_within(&self, key: &DnKey) -> bool {
+        let rest = key.as_bytes().get(self.from.as_bytes().len()..).unwrap_or_default();
+        match self.base.as_bytes().strip_prefix(self.to.as_bytes()) {
+            Some(below) => rest.starts_with(below),
+            // All of it is.
+            None => true,
+        }
+    }
+
+    /// Checks the entries below the one that is renamed.
+    fn check(
+        &self,
+        decide: &Decide<'_>,
+        look: &Look<'_>,
+        constraint: &Constraint,
+    ) -> Result<(), Refusal> {
+        let everything = ResolvedFilter::And(Vec::new());
+        let plan = look.view.plan(&Ask::new(&everything, self.top, Scope::Subordinate))?;
+        let mut seen = unique::Seen::default();
+        if constraint.holds_at(self.to) && constraint.holds_for(look.schema, self.after) {
+            seen.meets(look.schema, constraint, self.after)?;
+        }
+        for stored in plan.entries(look.view, EntryId::ROOT) {
+            let stored = stored?;
+            if !plan.scope_exact && !look.view.is_within(&stored, self.top)?
+                || stored.id() == self.top
+            {
+                continue;
+            }
+            if !look.takes_one() {
+                return Err(Refusal::new(
+                    ResultCode::UnwillingToPerform,
+                    format!(
+                        "constraint '{}' holds there and not here, and more than {LOOKS_MAX} \
+                         entries would have to be looked at for all constraints: move fewer at once",
+                        constraint.name
+                    ),
+                ));
+            }
+            let key = DnKey::from_text(look.schema, stored.dn()).unwrap_or_default();
+            if !self.comes_within(&key) || !constraint.holds_for(look.schema, &stored) {
+                continue;
+            }
+            let on = Some(stored.id());
+            if let Some(broken) = broken(look, constraint, &stored, on, Which::All)? {
+                return Err(refusal(decide, constraint, broken, on));
+            }
+            // Those that come along are not there yet.
+            if let Some(attribute) = seen.meets(look.schema, constraint, &stored)? {
+                let taken = Broken::Taken(Taken { attribute, by: on });
+                return Err(refusal(decide, constraint, taken, on));
             }
         }
+        Ok(())
+    }
+}
+
+/// What is wrong is told of entries that the asker may see and search for their values: of the one
+/// with the number `on`, which breaks the constraint, if it is not all sent; and who else has a
+/// value.
+fn refusal(
+    decide: &Decide<'_>,
+    constraint: &Constraint,
+    broken: Broken,
+    on: Option<EntryId>,
+) -> Refusal {
+    let shown = |id: EntryId| {
+        let stored = guard::stored(decide.view, id).ok()?;
+        let rights = decide.guard.on(&stored);
+        let may = constraint.attributes.iter().all(|one| rights.may_search_all(one));
+        (rights.may_see() && may).then(|| stored.dn().to_owned())
+    };
+    let why = match broken {
+        _ if on.is_some_and(|id| shown(id).is_none()) => {
+            "an entry would break it by values that are hidden from you".to_owned()
+        }
+        Broken::Says(why) => why,
+        Broken::Taken(Taken { attribute, by }) => match by.and_then(shown) {
+            Some(name) => format!("{name} has this value of {attribute} already"),
+            None => format!("another entry has this value of {attribute} already"),
+        },
     };
     let name = &constraint.name;
     Refusal::new(ResultCode::ConstraintViolation, format!("constraint '{name}': {why}"))
 }
-
-/// The most entries that are checked when their superior is moved.
-const MOVED_MAX: usize = 10_000;

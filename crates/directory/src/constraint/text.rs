@@ -13,6 +13,8 @@ use ldap::filter::Filter;
 use regex::bytes::{Regex, RegexBuilder};
 use schema::{AttributeDescription, DnKey, ResolvedFilter, Schema};
 
+use crate::read::live_entry::LiveEntry;
+
 /// What entries must be like, as an administrator says it.
 #[derive(Clone, Debug)]
 pub struct Constraint {
@@ -296,9 +298,16 @@ impl<'t> Scanner<'t> {
     fn place(&mut self, schema: &Schema) -> Parsed<(Option<DnKey>, Option<ResolvedFilter>)> {
         let (mut below, mut filter) = (None, None);
         if self.takes("below") {
-            // A name may have blanks in it, and even this word.
-            let end = self.0.find(" where (").unwrap_or(self.0.len());
+            // A name may have blanks in it.
+            let end = self.0.find(" where").unwrap_or(self.0.len());
             let (name, rest) = self.0.split_at(end);
+            let filter = rest.trim_start().strip_prefix("where").unwrap_or(rest);
+            if !rest.is_empty() && !filter.trim_start().starts_with('(') {
+                return wrong(
+                    "a filter in parentheses is expected behind 'where'; in a name, write the \
+                     blank before that word as '\\20'",
+                );
+            }
             let dn = Dn::parse(name.trim()).map_err(|error| {
                 ConstraintError(format!("'{}' is no name of an entry: {error}", name.trim()))
             })?;
@@ -310,7 +319,8 @@ impl<'t> Scanner<'t> {
             below = Some(key);
             self.0 = rest.trim_start();
         }
-        if self.takes("where") {
+        if let Some(rest) = self.0.strip_prefix("where") {
+            self.0 = rest.trim_start();
             let text = std::mem::take(&mut self.0).trim_end();
             let parsed = Filter::parse(text)
                 .map_err(|error| ConstraintError(format!("'{text}' is no filter: {error}")))?;
@@ -331,15 +341,38 @@ fn resolved(filter: &Filter<'_>, schema: &Schema) -> Parsed<ResolvedFilter> {
     if has_undefined(&resolved) {
         return wrong(format!("the schema does not know what '{filter}' asks for"));
     }
-    let mut secret = None;
+    if asks_names(&resolved) {
+        return wrong(
+            "a filter that asks for names of superiors (':dn:'), or for no attribute, changes its \
+             answer with changes of other entries: name an attribute, or use 'below'",
+        );
+    }
+    let (mut secret, mut computed) = (None, None);
+    let known = LiveEntry::computed_descriptions(schema.well_known());
     resolved.visit_descriptions(&mut |description| {
+        let name = || Some(description.text().to_owned());
         if description.kind.is_secret() {
-            secret = Some(description.text().to_owned());
+            secret = name();
+        } else if known.iter().any(|one| description.covers(one)) {
+            computed = name();
         }
     });
-    match secret {
-        Some(name) => wrong(format!("'{name}' is secret: a constraint would tell of its values")),
-        None => Ok(resolved),
+    match (secret, computed) {
+        (Some(name), _) => {
+            wrong(format!("'{name}' is secret: a constraint would tell of its values"))
+        }
+        (None, Some(name)) => wrong(format!("'{name}' is computed: no entry has such a value")),
+        (None, None) => Ok(resolved),
+    }
+}
+
+/// Whether a part of a filter has an answer by more than attributes of the entry.
+fn asks_names(filter: &ResolvedFilter) -> bool {
+    match filter {
+        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => parts.iter().any(asks_names),
+        ResolvedFilter::Not(part) => asks_names(part),
+        ResolvedFilter::Extensible(one) => one.dn_attributes || one.description.is_none(),
+        _ => false,
     }
 }
 
@@ -373,13 +406,18 @@ fn read_unique(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<AboutAttrib
 fn read_pattern(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<AboutAttributes> {
     let attributes = scanner.attributes(schema)?;
     let text = scanner.enclosed('/', '/', None)?.concat();
-    let whole = format!("^(?:{text})$");
-    let pattern = RegexBuilder::new(&whole)
-        .size_limit(PATTERN_MAX_BYTES)
-        .dfa_size_limit(PATTERN_MAX_BYTES)
-        .nest_limit(PATTERN_DEPTH_MAX)
-        .build()
-        .map_err(|error| ConstraintError(format!("/{text}/ is no regular expression: {error}")))?;
+    let build = |pattern: &str| {
+        let built = RegexBuilder::new(pattern)
+            .size_limit(PATTERN_MAX_BYTES)
+            .dfa_size_limit(PATTERN_MAX_BYTES)
+            .nest_limit(PATTERN_DEPTH_MAX)
+            .build();
+        built
+            .map_err(|error| ConstraintError(format!("/{text}/ is no regular expression: {error}")))
+    };
+    // By itself, too: it must not close the group that it stands in.
+    build(&text)?;
+    let pattern = build(&format!(r"\A(?:{text})\z"))?;
     Ok((attributes, Rule::Values(ValueRule::Pattern(pattern, text))))
 }
 
@@ -447,6 +485,11 @@ mod tests {
             ("a: unique mail where (userPassword=a)", "'userPassword' is secret"),
             ("a: unique mail where (nothing=a)", "does not know"),
             ("a: unique mail where cn", "is no filter"),
+            ("a: unique mail below dc=x where cn=y", "in parentheses is expected"),
+            ("a: unique mail where (ou:dn:=people)", "names of superiors"),
+            ("a: unique mail where (!(:caseIgnoreMatch:=x))", "names of superiors"),
+            ("a: unique mail where (|(cn=a)(hasSubordinates=TRUE))", "is computed"),
+            ("a: pattern mail /a)|(?:b/", "no regular expression"),
             ("a: unique mail twice", "'twice' is too much"),
             ("a: pattern mail", "'/' is expected"),
             ("a: pattern mail /a", "'/' is missing"),
@@ -471,8 +514,9 @@ mod tests {
     fn what_is_written_is_meant() {
         let schema = Schema::builtin();
         let read = |text: &str| Constraint::parse(text, &schema).unwrap();
-        let one =
-            read("a: unique mail below ou=a where b,dc=x where (&(cn=a where \\28b\\29)(sn=c))");
+        let one = read(
+            "a: unique mail below ou=a\\20where b,dc=x  where (&(cn=a where \\28b\\29)(sn=c))",
+        );
         assert_eq!(one.below, DnKey::from_text(&schema, "ou=a where b,dc=x").ok());
         assert!(one.filter.is_some());
         let Rule::Values(ValueRule::Pattern(pattern, text)) =

@@ -337,3 +337,78 @@ fn superior_classes_and_all_values_of_a_large_entry_count() {
     let answer = root.try_modify(&name("b"), &less);
     assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
 }
+
+#[test]
+fn what_comes_together_with_its_superior_is_checked() {
+    let (_served, mut root) = served();
+    let people = format!("ou=people,{SUFFIX}");
+    put(&mut root, "mails: unique mail below ou=people,dc=example,dc=org");
+    // The topmost and one below it.
+    let (top, kid) =
+        (format!("uid=t,ou=guests,{SUFFIX}"), format!("uid=k,uid=t,ou=guests,{SUFFIX}"));
+    for name in [&top, &kid] {
+        assert_eq!(person(&mut root, name, &[("mail", &["t@x"])]).code(), OK);
+    }
+    assert_eq!(root.rename(&top, "uid=t", true, Some(&people)), REFUSED);
+    // The value that comes with the new name counts.
+    put(&mut root, "names: unique cn below ou=people,dc=example,dc=org");
+    let cn = [(ModifyOperation::Replace, "cn", &["Kid"][..])];
+    assert_eq!(root.modify(&kid, &cn), OK);
+    assert_eq!(root.modify(&kid, &[(ModifyOperation::Delete, "mail", &[])]), OK);
+    assert_eq!(root.rename(&top, "cn=kid", false, Some(&people)), REFUSED);
+    assert_eq!(root.rename(&top, "uid=t", true, Some(&people)), OK);
+    // A place where a constraint holds may come to be by a rename above it.
+    put(&mut root, "short: length mail ..3 below ou=in,ou=new,dc=example,dc=org");
+    for unit in ["ou=old", "ou=in,ou=old", "ou=out,ou=old"] {
+        let unit = format!("{unit},{SUFFIX}");
+        assert_eq!(root.add(&unit, &[("objectClass", &["organizationalUnit"])]), OK);
+    }
+    let old = format!("ou=old,{SUFFIX}");
+    let long = format!("uid=l,ou=out,{old}");
+    assert_eq!(person(&mut root, &long, &[("mail", &["long@x"])]).code(), OK);
+    assert_eq!(root.rename(&old, "ou=new", true, None), OK);
+    assert_eq!(root.rename(&format!("ou=new,{SUFFIX}"), "ou=old", true, None), OK);
+    let long = format!("uid=l,ou=in,{old}");
+    assert_eq!(person(&mut root, &long, &[("mail", &["long@x"])]).code(), OK);
+    assert_eq!(root.rename(&old, "ou=new", true, None), REFUSED);
+}
+
+#[test]
+fn what_is_hidden_of_an_entry_is_not_told_when_it_breaks_a_constraint() {
+    let (served, mut root) = served();
+    put(&mut root, "phones: count telephoneNumber ..1 where (title=trap)");
+    let none = &[(ModifyOperation::Replace, "ds-cfg-global-aci", &[][..])];
+    assert_eq!(root.modify("cn=Access Control Handler,cn=config", none), OK);
+    let aci = "(targetattr=\"title\")(version 3.0;acl \"own\";allow(write,read,search) \
+               userdn=\"ldap:///self\";)";
+    let people = format!("ou=people,{SUFFIX}");
+    assert_eq!(root.modify(&people, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
+    let more: &[(&str, &[&str])] =
+        &[("telephoneNumber", &["1", "2", "3"]), ("userPassword", &["secret"])];
+    assert_eq!(person(&mut root, &name("a"), more).code(), OK);
+    let mut anna = served.client();
+    assert_eq!(anna.bind(&name("a"), "secret"), OK);
+    let trap = [(ModifyOperation::Replace, "title", &["trap"][..])];
+    let answer = anna.try_modify(&name("a"), &trap);
+    refuses(&answer, "constraint 'phones': an entry would break it by values that are hidden");
+    refuses(&root.try_modify(&name("a"), &trap), "at most 1 value, not 3");
+}
+
+#[test]
+fn one_change_looks_at_a_limited_number_of_entries() {
+    let (_served, mut root) = served();
+    // All of them have the first value, and the second has no index.
+    put(&mut root, "both: unique combination cn,description");
+    for at in 0..60 {
+        let more: &[(&str, &[&str])] = &[("description", &[&at.to_string()])];
+        assert_eq!(person(&mut root, &name(&at.to_string()), more).code(), OK);
+    }
+    let values: Vec<String> = (100..300).map(|at| at.to_string()).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let add = [(ModifyOperation::Add, "description", &values[..])];
+    let answer = root.try_modify(&name("0"), &add);
+    assert_eq!(answer.code(), ResultCode::UnwillingToPerform, "{}", answer.diagnostic);
+    assert!(answer.diagnostic.contains("more than 10000 entries"), "{}", answer.diagnostic);
+    let few = [(ModifyOperation::Add, "description", &values[..50])];
+    assert_eq!(root.modify(&name("0"), &few), OK);
+}
