@@ -46,6 +46,9 @@ fn constraints_are_added_listed_checked_and_dropped() {
         1,
         &["unwillingToPerform (53)", "roster index add 'equality description' --wait"],
     );
+    let nowhere = "no: ascii uid below ou=nowhere,dc=example,dc=com";
+    check(&constraint(&demo, &["add", nowhere]), 0, &["no entry yet for which 'no' holds"]);
+    check(&constraint(&demo, &["drop", "NO"]), 0, &["no: dropped"]);
     check(&constraint(&demo, &["add", "unique mail"]), 1, &["it begins with a name"]);
     check(&constraint(&demo, &["drop", "no"]), 2, &["there is no constraint 'no'"]);
     check(&constraint(&demo, &["drop", "short"]), 0, &["short: dropped"]);

@@ -33,7 +33,8 @@ pub(super) fn put(
     let constraint = Constraint::parse(text, &decide.state.schema)
         .map_err(|error| Refusal::new(ResultCode::InvalidAttributeSyntax, error.to_string()))?;
     let refuse = |why: String| Err(Refusal::new(ResultCode::UnwillingToPerform, why));
-    if others.iter().any(|other| name_of(other) == constraint.name) {
+    // They are names of entries, too, which are the same in capitals.
+    if others.iter().any(|other| name_of(other).eq_ignore_ascii_case(&constraint.name)) {
         let why = format!("there is a constraint '{}' already; delete that value", constraint.name);
         return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
     }

@@ -3,13 +3,14 @@
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
+use aci::Privilege;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{
     AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead, ResolvedFilter,
     Schema, Truth,
 };
-use store::{Ask, Resolved, View};
+use store::{Ask, View};
 
 use super::changed::Changed;
 use super::text::{Constraint, Rule, Unique, ValueRule};
@@ -102,6 +103,9 @@ pub(crate) fn check(
         }
         _ => checked.after,
     };
+    if matches!(change, Change::Rename(_)) && new_key != *checked.key {
+        check_places(decide, &all, checked.key)?;
+    }
     for constraint in all.iter() {
         let is_within = |key: &DnKey| constraint.holds_at(key);
         if is_within(&new_key)
@@ -109,7 +113,7 @@ pub(crate) fn check(
             && let Some(which) = concerned(constraint, change, is_within(checked.key))
             && let Some(broken) = broken(&look, constraint, after, own, which)?
         {
-            let on = tells_of(decide, checked, change, (constraint, which));
+            let on = own.filter(|_| !constraint.is_about_sent(change, which));
             return Err(refusal(decide, constraint, broken, on));
         }
         if let Change::Rename(rename) = change
@@ -123,6 +127,25 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// Refuses a rename of what a constraint names by `below`, or of what is above it: it would hold
+/// for nothing then. Whoever may change the constraint may do so.
+fn check_places(decide: &Decide<'_>, all: &[Constraint], renamed: &DnKey) -> Result<(), Refusal> {
+    let is_below = |one: &&Constraint| one.below.as_ref().is_some_and(|it| it.is_within(renamed));
+    match all.iter().find(is_below) {
+        Some(constraint) if !decide.guard.access().has(Privilege::ConfigWrite) => {
+            Err(Refusal::new(
+                ResultCode::InsufficientAccessRights,
+                format!(
+                    "constraint '{}' names the old name, or one below it: this rename needs the \
+                     privilege config-write",
+                    constraint.name
+                ),
+            ))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Which values of an entry a change makes a constraint look at; none if it is not concerned.
@@ -279,25 +302,14 @@ fn in_words(range: &RangeInclusive<u64>, what: &str) -> String {
     }
 }
 
-/// Of which entry a refusal may tell only what the asker may see; none where the asker has sent all
-/// that it is about.
-fn tells_of(
-    decide: &Decide<'_>,
-    checked: &Checked<'_>,
-    change: &Change,
-    (constraint, which): (&Constraint, Which<'_>),
-) -> Option<EntryId> {
-    let is_of_new_values = match constraint.rule {
-        Rule::Values(_) | Rule::Unique(Unique::Each | Unique::Across) => true,
-        Rule::Count(_) | Rule::Unique(Unique::Combination) => false,
-    };
-    match (change, which) {
-        (Change::Add(_), _) => None,
-        (_, Which::New(_)) if is_of_new_values => None,
-        _ => match decide.view.resolve(checked.key) {
-            Ok(Resolved::Found(id)) => Some(id),
-            Ok(_) | Err(_) => None,
-        },
+impl Constraint {
+    /// Whether a refusal by these values is about what the asker has sent, and nothing else.
+    fn is_about_sent(&self, change: &Change, which: Which<'_>) -> bool {
+        let asks_values = match self.rule {
+            Rule::Values(_) | Rule::Unique(Unique::Each | Unique::Across) => true,
+            Rule::Count(_) | Rule::Unique(Unique::Combination) => false,
+        };
+        matches!(change, Change::Add(_)) || (matches!(which, Which::New(_)) && asks_values)
     }
 }
 
@@ -348,7 +360,7 @@ impl Moved<'_> {
                     ResultCode::UnwillingToPerform,
                     format!(
                         "constraint '{}' holds there and not here, and more than {LOOKS_MAX} \
-                         entries would have to be looked at for all constraints: move fewer at once",
+                         entries would have to be looked at: move fewer at once",
                         constraint.name
                     ),
                 ));
@@ -383,7 +395,11 @@ fn refusal(
     let shown = |id: EntryId| {
         let stored = guard::stored(decide.view, id).ok()?;
         let rights = decide.guard.on(&stored);
-        let may = constraint.attributes.iter().all(|one| rights.may_search_all(one));
+        let mut may = constraint.attributes.iter().all(|one| rights.may_search_all(one));
+        // That it holds for the entry is told by the name of the entry.
+        constraint.filter.iter().for_each(|filter| {
+            filter.visit_descriptions(&mut |one| may = may && rights.may_search_all(one));
+        });
         (rights.may_see() && may).then(|| stored.dn().to_owned())
     };
     let why = match broken {

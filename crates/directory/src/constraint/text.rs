@@ -232,6 +232,9 @@ impl<'t> Scanner<'t> {
             if description.kind.is_secret() {
                 return wrong(format!("'{name}' is secret: a constraint would tell of its values"));
             }
+            if description.kind.no_user_modification {
+                return wrong(format!("'{name}' is set or computed by the server alone"));
+            }
             if !description.options().is_empty() {
                 return wrong(format!("'{name}': a constraint is about all options of a type"));
             }
@@ -480,6 +483,8 @@ mod tests {
             ("a: unique across mail", "two attributes"),
             ("a: unique combination mail below dc=x", "two attributes"),
             ("a: unique userPassword", "is secret"),
+            ("a: count modifyTimestamp ..0", "by the server alone"),
+            ("a: count hasSubordinates ..0", "by the server alone"),
             ("a: unique mail below", "'below' is too much"),
             ("a: unique mail below x", "'x' is no name"),
             ("a: unique mail where (userPassword=a)", "'userPassword' is secret"),

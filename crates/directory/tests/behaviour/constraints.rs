@@ -224,7 +224,7 @@ fn constraints_are_checked_themselves() {
         assert!(diagnostic.contains(why), "{text}: {diagnostic}");
     }
     put(&mut root, "a: unique combination mail,description");
-    let (code, why) = refused_put(&mut root, "a: ascii mail");
+    let (code, why) = refused_put(&mut root, "A: ascii mail");
     assert_eq!(code, ResultCode::AttributeOrValueExists, "{why}");
     // Its index stays as long as it does.
     let index = "ds-cfg-attribute=mail,cn=Index,cn=config";
@@ -411,4 +411,23 @@ fn one_change_looks_at_a_limited_number_of_entries() {
     assert!(answer.diagnostic.contains("more than 10000 entries"), "{}", answer.diagnostic);
     let few = [(ModifyOperation::Add, "description", &values[..50])];
     assert_eq!(root.modify(&name("0"), &few), OK);
+}
+
+#[test]
+fn a_rename_does_not_take_a_constraint_its_place() {
+    let (served, mut root) = served();
+    put(&mut root, "mails: unique mail below ou=people,dc=example,dc=org");
+    let aci = "(targetattr=\"*\")(version 3.0;acl \"all\";allow(all,import,export) \
+               userdn=\"ldap:///all\";)";
+    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
+    assert_eq!(person(&mut root, &name("a"), &[("userPassword", &["secret"])]).code(), OK);
+    let mut anna = served.client();
+    assert_eq!(anna.bind(&name("a"), "secret"), OK);
+    let (people, guests) = (format!("ou=people,{SUFFIX}"), format!("ou=guests,{SUFFIX}"));
+    assert_eq!(anna.rename(&guests, "ou=visitors", true, None), OK);
+    assert_eq!(
+        anna.rename(&people, "ou=persons", true, None),
+        ResultCode::InsufficientAccessRights
+    );
+    assert_eq!(root.rename(&people, "ou=persons", true, None), OK);
 }

@@ -182,6 +182,12 @@ fn look(connection: &mut Connection, name: &str) -> Result<u64, Failure> {
         output::line(format_args!("  and {more} more"))?;
     }
     output::line(format_args!("{name}: {count} of {looked_at} entries break it"))?;
+    if looked_at == 0 {
+        output::note(format_args!(
+            "roster: note: there is no entry yet for which '{name}' holds: are 'below' and 'where' \
+             as you meant them?"
+        ));
+    }
     Ok(count)
 }
 
@@ -200,11 +206,11 @@ fn constraints(connection: &mut Connection) -> Result<Vec<String>, Failure> {
 
 /// Those of these names.
 fn named(all: Vec<String>, names: &[String]) -> Result<Vec<String>, Failure> {
-    if let Some(name) = names.iter().find(|name| !all.iter().any(|text| name_of(text) == **name)) {
+    if let Some(name) = names.iter().find(|name| !all.iter().any(|text| is_named(text, name))) {
         return Err(Failure::local(format!("there is no constraint '{name}'"))
             .hint("'roster constraint list' lists them"));
     }
-    Ok(all.into_iter().filter(|text| names.iter().any(|name| name_of(text) == name)).collect())
+    Ok(all.into_iter().filter(|text| names.iter().any(|name| is_named(text, name))).collect())
 }
 
 fn change(
@@ -213,7 +219,11 @@ fn change(
     values: &[&str],
 ) -> Result<(), Failure> {
     let outcome = connection.modify(CONFIG, &[(operation, ATTRIBUTE, values)])?;
-    Ok(outcome.into_result("changing the constraints")?)
+    Ok(outcome.into_result("change of the constraints")?)
+}
+
+fn is_named(text: &str, name: &str) -> bool {
+    name_of(text).eq_ignore_ascii_case(name)
 }
 
 fn name_of(text: &str) -> &str {
