@@ -4,7 +4,7 @@
 mod common;
 mod demo;
 
-use common::{Run, roster};
+use common::{Run, check_all as check, roster};
 use demo::Demo;
 
 const PERSON: &str = "uid=user.42,ou=people,dc=example,dc=com";
@@ -14,15 +14,6 @@ fn account(demo: &Demo, arguments: &[&str]) -> Run {
     let url = demo.url("ldap");
     let server = ["-H", &url, "-D", &demo.admin_dn, "-w", &demo.admin_password];
     roster(&[&["account"], arguments, &server].concat())
-}
-
-#[track_caller]
-fn check(run: &Run, code: i32, want: &[&str]) {
-    assert_eq!(run.code, code, "{run:?}");
-    let all = format!("{}{}", run.output, run.errors);
-    for line in want {
-        assert!(all.contains(line), "{all}\nlacks\n{line}");
-    }
 }
 
 #[test]

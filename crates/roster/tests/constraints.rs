@@ -5,22 +5,13 @@ mod demo;
 
 use std::process::Command;
 
-use common::{Run, roster};
+use common::{Run, check_all as check, roster};
 use demo::Demo;
 
 fn constraint(demo: &Demo, arguments: &[&str]) -> Run {
     let url = demo.url("ldap");
     let server = ["-H", &url, "-w", &demo.admin_password];
     roster(&[&["constraint"], arguments, &server].concat())
-}
-
-#[track_caller]
-fn check(run: &Run, code: i32, want: &[&str]) {
-    assert_eq!(run.code, code, "{run:?}");
-    let all = format!("{}{}", run.output, run.errors);
-    for line in want {
-        assert!(all.contains(line), "{all}\nlacks\n{line}");
-    }
 }
 
 const MAIL: &str = "one-mail: unique mail below ou=people,dc=example,dc=com";

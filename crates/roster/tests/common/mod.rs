@@ -40,3 +40,14 @@ pub(crate) fn check(arguments: &[&str], code: i32, want: &str) {
 pub(crate) fn example(name: &str) -> String {
     format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
+
+/// Checks how a run of the program ended, and that it has printed all of these.
+#[track_caller]
+#[allow(dead_code, reason = "not every test checks so")]
+pub(crate) fn check_all(run: &Run, code: i32, want: &[&str]) {
+    assert_eq!(run.code, code, "{run:?}");
+    let all = format!("{}{}", run.output, run.errors);
+    for line in want {
+        assert!(all.contains(line), "{all}\nlacks\n{line}");
+    }
+}
