@@ -194,8 +194,8 @@ impl LogStore {
         self.medium.close();
     }
 
-    /// Index, as the journal counts, of the last entry before the newest `bytes`; 0 if there are
-    /// less.
+    /// Index, as the journal counts, of the last entry before the newest segments that take `bytes`
+    /// together; 0 if there are less.
     pub(crate) fn before_newest(&self, bytes: u64) -> u64 {
         self.medium.before_newest(bytes)
     }

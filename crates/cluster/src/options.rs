@@ -117,7 +117,8 @@ impl Options {
             enable_leader_restore: Some(self.restores_leader()),
             allow_log_reversion: None,
             snapshot_policy: SnapshotPolicy::Never,
-            max_in_snapshot_log_to_keep: 0,
+            // Nothing goes but what it is asked to purge: all that is in the base would.
+            max_in_snapshot_log_to_keep: u64::MAX,
             max_payload_entries: APPEND_ENTRIES_MAX,
             backoff: "50ms 100ms 200ms ..500ms".to_owned(),
             ..Config::default()
@@ -180,6 +181,7 @@ impl Options {
             && config.quorum_loss_probe_interval >= Some(2 * config.election_timeout_max)
             && config.allow_log_reversion.is_none()
             && matches!(config.snapshot_policy, SnapshotPolicy::Never)
+            && config.max_in_snapshot_log_to_keep == u64::MAX
             && config.enable_tick
             && config.enable_elect
             && config.enable_heartbeat;
@@ -219,13 +221,14 @@ mod tests {
     fn a_setting_that_loses_writes_is_refused() {
         let options = options(3);
         let config = options.config().unwrap();
-        let unsafe_ones: [fn(&mut Config); 6] = [
+        let unsafe_ones: [fn(&mut Config); 7] = [
             |config| config.enable_leader_restore = None,
             |config| config.enable_leader_restore = Some(true),
             |config| config.enable_pre_vote = None,
             |config| config.quorum_loss_probe_interval = None,
             |config| config.allow_log_reversion = Some(true),
             |config| config.snapshot_policy = SnapshotPolicy::LogsSinceLast(1),
+            |config| config.max_in_snapshot_log_to_keep = 1000,
         ];
         for change in unsafe_ones {
             let mut changed = config.clone();

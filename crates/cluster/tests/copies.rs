@@ -41,6 +41,8 @@ struct Running {
     hash: u64,
     /// Octets a second.
     rate: u64,
+    /// What the log keeps for members that fall behind.
+    keep: u64,
 }
 
 fn options() -> StoreOptions {
@@ -65,6 +67,10 @@ fn make(data: &Path) {
 
 impl Running {
     fn new(count: u64, rate: u64) -> Self {
+        Self::keeping(count, rate, 0)
+    }
+
+    fn keeping(count: u64, rate: u64, keep: u64) -> Self {
         let (cluster, folder) = (Cluster::new(count), tempfile::tempdir().unwrap());
         let first = folder.path().join("1");
         make(&first);
@@ -74,14 +80,15 @@ impl Running {
         let (last, hash) = (Lsn(1), 7);
         let (stores, services) = (BTreeMap::new(), BTreeMap::new());
         let journals = BTreeMap::new();
-        let mut running = Self { cluster, folder, stores, services, journals, last, hash, rate };
+        let mut running =
+            Self { cluster, folder, stores, services, journals, last, hash, rate, keep };
         for id in 1..=count {
             running.open(id);
         }
         let (stores, journals) = (running.stores.clone(), Mutex::new(BTreeMap::new()));
         let state = |id: u64| machine(&stores[&id]);
         running.services = running.cluster.start_all(state, |parts| {
-            parts.options.log_keep_bytes = 0;
+            parts.options.log_keep_bytes = keep;
             parts.options.copy_rate_bytes = rate;
             journals.lock().unwrap().insert(parts.options.id, Arc::clone(&parts.journal));
         });
@@ -107,7 +114,7 @@ impl Running {
     fn start_with(&mut self, id: u64, disk_free_bytes: u64) -> Arc<AtomicU64> {
         self.open(id);
         let mut parts = self.cluster.parts(id, machine(&self.stores[&id]));
-        parts.options.log_keep_bytes = 0;
+        parts.options.log_keep_bytes = self.keep;
         parts.options.copy_rate_bytes = self.rate;
         let told = Arc::new(AtomicU64::new(disk_free_bytes));
         let free = Arc::clone(&told);
@@ -152,6 +159,11 @@ impl Running {
     fn has_purged(&self, id: u64) -> bool {
         let purged = self.journals[&id].status().purged;
         purged.is_some_and(|purged| purged.index >= self.stores[&id].base().position.index)
+    }
+
+    /// Index, as the journal counts, up to which its log is purged.
+    fn purged(&self, id: u64) -> u64 {
+        self.journals[&id].status().purged.map_or(0, |purged| purged.index)
     }
 
     fn change(&self, change: &MemberChange) -> Result<MembersChanged, MembersError> {
@@ -260,6 +272,24 @@ const FAST: u64 = u64::MAX;
 const SLOW: u64 = 1 << 18;
 /// Where nobody listens.
 const NOWHERE: &str = "127.0.0.1:1";
+
+/// The engine purged all that was in the base each time it was told of it: a member that had been
+/// away for a moment got a copy of everything, and one that had just got a copy another one.
+#[test]
+fn what_the_log_keeps_for_members_is_not_purged() {
+    let mut running = Running::keeping(3, 200 << 20, 2 << 20);
+    let begins = running.purged(1);
+    running.write(24);
+    for id in [1, 2, 3] {
+        running.forget(id);
+    }
+    for id in [1, 2, 3] {
+        wait_for("what is not to be kept goes", || (running.purged(id) > begins).then_some(()));
+        let has = running.stores[&id].base().position.index;
+        // Eight changes take 2 MiB.
+        assert!(running.purged(id) + 8 <= has, "{} of {has}", running.purged(id));
+    }
+}
 
 #[test]
 fn a_member_that_was_away_while_the_log_was_purged_gets_a_copy_and_goes_on() {

@@ -276,7 +276,8 @@ impl Journal {
     }
 
     /// The last index before the newest segments that take `bytes` together, or more by one
-    /// segment; 0 if all take less. A purge up to there leaves so much to those who read behind.
+    /// segment; 0 if all take less. A purge up to there leaves so much to those who read behind. Of
+    /// no bytes it is the last index.
     pub fn before_newest(&self, bytes: u64) -> u64 {
         self.shared.before_newest(bytes)
     }

@@ -117,9 +117,12 @@ impl Shared {
     }
 
     /// The last index before the newest segments that take `bytes` together, or more by one
-    /// segment; 0 if all take less.
+    /// segment; 0 if all take less. Of no bytes it is the last one.
     pub(crate) fn before_newest(&self, bytes: u64) -> u64 {
         let state = self.state();
+        if bytes == 0 {
+            return state.log.next.saturating_sub(1);
+        }
         let (mut taken, mut first) = (0, u64::MAX);
         for segment in state.segments.iter().rev() {
             taken += segment.opened.len;

@@ -82,15 +82,26 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // It has ended, but where the run fails meanwhile.
+        // It has ended, but where the run fails meanwhile: then where it stands is worth knowing.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let stacks = stacks(self.child.id());
+            let _ = fs::write(self.folder.join(STACKS), stacks.unwrap_or_else(|error| error));
+        }
         let _ = self.kill();
     }
+}
+
+/// Where the threads of a process stand.
+fn stacks(pid: u32) -> Result<String, String> {
+    run("gdb", &["--batch", "-p", &pid.to_string(), "-ex", "thread apply all backtrace"])
 }
 
 /// What a machine says that has joined, or rejoined, already.
 const DONE_BEFORE: [&str; 2] = ["has it joined? Start it", "has rejoined with this token already"];
 /// Where a command writes what it prints, and what it says of errors.
 const FILES: [&str; 2] = ["said.output", "said.errors"];
+/// Where it is said where a command stood that did not end, if there is a debugger.
+const STACKS: &str = "said.stacks";
 
 /// Has the loader put a library before the system's, beside those that it is to put there already.
 pub(super) fn preload(command: &mut Command, library: &Path) {
