@@ -14,6 +14,7 @@ mod error;
 mod flush_failures;
 mod following;
 pub mod forward;
+mod groups;
 pub mod loading;
 mod member_machine;
 mod opening;

@@ -102,6 +102,11 @@ well_known! {
         member_url = "memberURL",
         ns_role_dn = "nsRoleDN",
         ns_role_filter = "nsRoleFilter",
+        ns_role = "nsRole",
+        is_member_of = "isMemberOf",
+        is_direct_member_of = "isDirectMemberOf",
+        member_of = "memberOf",
+        ds_target_group_dn = "ds-target-group-dn",
     }
     classes {
         top = "top",

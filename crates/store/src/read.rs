@@ -1,5 +1,6 @@
 //! Reading: a reader takes views, a view plans searches and finds entries.
 
+pub(crate) mod computed;
 pub(crate) mod held;
 pub(crate) mod interrupt;
 pub(crate) mod plan;

@@ -4,6 +4,5 @@
 pub(crate) mod acis;
 pub(crate) mod acis_in_force;
 pub(crate) mod grants;
-pub(crate) mod groups;
 pub(crate) mod guard;
 pub(crate) mod surroundings;

@@ -45,6 +45,8 @@ pub(crate) enum Setting {
     JoinTokens,
     /// `cn=Constraints,cn=config`.
     Constraints,
+    /// `cn=Groups,cn=config`.
+    MemberOf,
 }
 
 /// A part of a change of the values of a setting.

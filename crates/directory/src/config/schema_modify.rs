@@ -10,7 +10,7 @@ use schema::{
 };
 use store::{Ask, IndexDefinition};
 
-use crate::access::groups::is_group_class;
+use crate::groups::kind::is_group_class;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
 use crate::write::request::Modification;

@@ -16,9 +16,13 @@ use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
 use crate::config::access_config;
 use crate::config::changes::{Setting, SettingConfig, SettingStep};
 use crate::config::constraint_config;
+use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::constraint::in_force::CONSTRAINTS;
-use crate::read::virtual_tree::names::{ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, JOIN_TOKENS_DN};
+use crate::groups::lookup::MEMBER_OF;
+use crate::read::virtual_tree::names::{
+    ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
+};
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
@@ -46,7 +50,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 3] = [
+static ENTRIES: [SettingEntry; 4] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -78,6 +82,17 @@ static ENTRIES: [SettingEntry; 3] = [
         privilege: None,
         values: constraint_config::values,
         put: constraint_config::put,
+        none_at_all: None,
+    },
+    SettingEntry {
+        dn: GROUP_CONFIG_DN,
+        attribute: group_config::ATTRIBUTE,
+        setting: Setting::MemberOf,
+        name: MEMBER_OF,
+        what: "meaning",
+        privilege: None,
+        values: group_config::values,
+        put: group_config::put,
         none_at_all: None,
     },
 ];

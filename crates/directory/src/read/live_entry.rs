@@ -1,22 +1,34 @@
 //! A stored entry together with the attributes that are computed when it is read.
 
 use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
 
 use ldap::message::{Values, ValuesBuf};
-use schema::{AttributeDescription, EntryRead, WellKnown};
-use store::{StoredEntry, View};
+use schema::{AttributeDescription, EntryRead, Selection, WellKnown};
+use store::{StoreError, StoredEntry, View};
 
 use crate::access::guard::Guard;
+use crate::groups::lookup::{Group, Groups, InGroups};
 use crate::read::subschema::SUBSCHEMA_DN;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
-/// (RFC 4512 §4.2), `hasSubordinates` and `numSubordinates`.
+/// (RFC 4512 §4.2), `hasSubordinates` and `numSubordinates`, and with the groups and roles that it
+/// is in: `isMemberOf` and `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that were
+/// stored once are not seen.
 pub struct LiveEntry<'v> {
     view: &'v View<'v>,
     stored: &'v StoredEntry<'v>,
     known: &'v WellKnown,
     /// Whether a reader of all attributes is to see the computed ones; they cost look-ups.
     computed: bool,
+    /// Of groups and roles those that are selected.
+    selection: Option<&'v Selection>,
+    /// Groups that are known to all entries that one request reads, or to this one.
+    groups: Option<&'v Groups<'v>>,
+    own_groups: OnceCell<Groups<'v>>,
+    /// The groups it is in, and its roles; none where that cannot be told.
+    in_groups: OnceCell<Option<InGroups>>,
+    roles: OnceCell<Option<Vec<Rc<Group>>>>,
     /// Who reads it, when that is not the server itself.
     reader: Option<&'v Guard<'v>>,
     /// What was computed of subordinates: whether there are any, and how many. A filter may ask for
@@ -35,8 +47,32 @@ impl<'v> LiveEntry<'v> {
         known: &'v WellKnown,
         computed: bool,
     ) -> Self {
-        let (counted, children_read) = (Default::default(), Cell::new(0));
-        Self { view, stored, known, computed, reader: None, counted, children_read }
+        Self {
+            view,
+            stored,
+            known,
+            computed,
+            selection: None,
+            groups: None,
+            own_groups: OnceCell::new(),
+            in_groups: OnceCell::new(),
+            roles: OnceCell::new(),
+            reader: None,
+            counted: Default::default(),
+            children_read: Cell::new(0),
+        }
+    }
+
+    /// The entry for a reader of what is selected: groups and roles are looked up only then.
+    #[must_use]
+    pub(crate) fn selecting(self, selection: &'v Selection) -> Self {
+        Self { selection: Some(selection), ..self }
+    }
+
+    /// The entry among others, which are likely to be in the same groups.
+    #[must_use]
+    pub(crate) fn among(self, groups: &'v Groups<'v>) -> Self {
+        Self { groups: Some(groups), ..self }
     }
 
     /// The entry as this reader sees it: subordinates that may not be seen are not counted.
@@ -51,13 +87,83 @@ impl<'v> LiveEntry<'v> {
     }
 
     /// The descriptions that are computed.
-    pub fn computed_descriptions(known: &WellKnown) -> [&AttributeDescription; 4] {
+    pub fn computed_descriptions(known: &WellKnown) -> [&AttributeDescription; 8] {
+        let [one, two, three, four] = Self::of_entry(known);
+        let [five, six, seven, eight] = Self::of_groups(known);
+        [one, two, three, four, five, six, seven, eight]
+    }
+
+    fn of_entry(known: &WellKnown) -> [&AttributeDescription; 4] {
         [
             &known.entry_dn,
             &known.subschema_subentry,
             &known.has_subordinates,
             &known.num_subordinates,
         ]
+    }
+
+    /// Those that tell of groups and roles. One that the schema of a site makes a user attribute
+    /// is stored, and not computed.
+    pub(crate) fn of_groups(known: &WellKnown) -> [&AttributeDescription; 4] {
+        [&known.is_member_of, &known.member_of, &known.is_direct_member_of, &known.ns_role]
+    }
+
+    /// Whether a reader is to see one of those of groups and roles: by `+` the two that all others
+    /// follow from.
+    fn is_selected(&self, description: &AttributeDescription) -> bool {
+        let by_plus: [&AttributeDescription; 2] = [&self.known.is_member_of, &self.known.ns_role];
+        self.selection.is_some_and(|selection| match by_plus.contains(&description) {
+            true => selection.selects(description),
+            false => selection.names_attribute(description),
+        })
+    }
+
+    fn groups(&self) -> &Groups<'v> {
+        let own = || self.own_groups.get_or_init(|| Groups::new(self.view, self.view.schema()));
+        self.groups.unwrap_or_else(own)
+    }
+
+    /// The names of the groups or roles that one of these attributes tells of, as far as the reader
+    /// may see them; whether `visit` wants no more.
+    fn visit_groups(
+        &self,
+        description: &AttributeDescription,
+        visit: &mut dyn FnMut(&str) -> bool,
+    ) -> bool {
+        let known = self.known;
+        let groups: &[Rc<Group>] = if *description == *known.ns_role {
+            self.roles.get_or_init(|| told(self.find_roles())).as_deref().unwrap_or_default()
+        } else {
+            let found = self.in_groups.get_or_init(|| told(self.find_groups()));
+            let is_direct = self.groups().is_direct(description);
+            let told = |found: &InGroups| if is_direct { found.direct } else { found.groups.len() };
+            let groups = found.as_ref().and_then(|found| found.groups.get(..told(found)));
+            groups.unwrap_or_default()
+        };
+        groups.iter().filter(|group| self.may_see(group)).any(|group| !visit(&group.name))
+    }
+
+    fn find_groups(&self) -> Result<Option<InGroups>, StoreError> {
+        let found = self.groups().of(self.stored)?;
+        Ok((!found.is_cut).then_some(found))
+    }
+
+    fn find_roles(&self) -> Result<Option<Vec<Rc<Group>>>, StoreError> {
+        let found = self.groups().roles_of(self.stored)?;
+        Ok((!found.is_cut).then_some(found.roles))
+    }
+
+    /// Whether the reader may see a group, or the definition of a role.
+    fn may_see(&self, group: &Group) -> bool {
+        // It may be anywhere, also where other rules hold than here.
+        let Some(reader) = self.reader.filter(|reader| !reader.is_bypassed()) else { return true };
+        if let Some(known) = group.is_seen.get() {
+            return known;
+        }
+        let entry = self.view.entry(group.id).ok().flatten();
+        let seen = entry.is_some_and(|entry| reader.anywhere(|guard| guard.on(&entry).may_see()));
+        group.is_seen.set(Some(seen));
+        seen
     }
 
     fn compute(&self, description: &AttributeDescription) -> Option<String> {
@@ -118,11 +224,18 @@ impl EntryRead for LiveEntry<'_> {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if asked.is_operational() {
-            for description in Self::computed_descriptions(self.known) {
+            for description in Self::of_entry(self.known) {
                 if asked.covers(description)
                     && let Some(value) = self.compute(description)
                     && !visit(description, value.as_bytes())
                 {
+                    return true;
+                }
+            }
+            for description in Self::of_groups(self.known) {
+                if asked.covers(description) && description.is_operational() {
+                    // No attribute covers two of them, or one of them and others.
+                    self.visit_groups(description, &mut |name| visit(description, name.as_bytes()));
                     return true;
                 }
             }
@@ -131,18 +244,44 @@ impl EntryRead for LiveEntry<'_> {
     }
 
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.stored.visit_attributes(visit);
+        let of_groups = Self::of_groups(self.known);
+        self.stored.visit_attributes(&mut |description, values| {
+            let is_computed = description.is_operational()
+                && of_groups.iter().any(|one| one.kind == description.kind);
+            if !is_computed {
+                visit(description, values);
+            }
+        });
         if !self.computed {
             return;
         }
-        for description in Self::computed_descriptions(self.known) {
+        for description in Self::of_entry(self.known) {
             if let Some(value) = self.compute(description) {
                 let mut values = ValuesBuf::new();
                 values.push(value.as_bytes());
                 visit(description, values.as_ref());
             }
         }
+        let is_wanted = |one: &&AttributeDescription| one.is_operational() && self.is_selected(one);
+        for description in of_groups.into_iter().filter(is_wanted) {
+            let mut values = ValuesBuf::new();
+            self.visit_groups(description, &mut |name| {
+                values.push(name.as_bytes());
+                true
+            });
+            if !values.as_ref().is_empty() {
+                visit(description, values.as_ref());
+            }
+        }
     }
+}
+
+/// What was found out; nothing is told of groups that could not be read.
+fn told<T>(found: Result<Option<T>, StoreError>) -> Option<T> {
+    found.unwrap_or_else(|error| {
+        tracing::error!(%error, "the groups of an entry could not be read");
+        None
+    })
 }
 
 /// The most subordinates of an entry that are looked at to count those its reader may see. Of an

@@ -30,9 +30,11 @@ use std::sync::Arc;
 
 use aci::{Privilege, WantedValues};
 use ldap::message::{Controls, DerefAliases, Scope, SearchRequest};
+use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, ResolvedFilter};
-use store::{Ask, View};
+use store::{Ask, StoreError, View};
 
+use self::bounds::Bounds;
 use self::chain::Expanded;
 use self::outcome::SearchOutcome;
 use self::parked::{Parked, Phase};
@@ -44,6 +46,8 @@ use self::work::Work;
 use crate::access::guard::{self, Guard, Viewer, guarded};
 use crate::bind::recheck;
 use crate::directory::State;
+use crate::groups::lookup::Groups;
+use crate::groups::members::Members;
 use crate::read::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::read::effective_rights::ReportedRights;
 use crate::read::lookup::Lookup;
@@ -503,15 +507,18 @@ impl Search<'_> {
             let took = || self.directory.clock.elapsed().saturating_sub(self.begun);
             self.planning_ends(&bounds) || self.planning_is_over(took())
         };
+        let groups = Groups::new(view, &state.schema);
+        let members = Members::new(&groups, resolved.guard, &interrupt);
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),
             whole: &|one| resolved.guard.may_search_all_of(one),
+            computed: Some(&members),
             interrupt: &interrupt,
             ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
         };
         let plan = match view.plan(&ask) {
             Ok(plan) => plan,
-            Err(error) => return self.ended_by(error, &bounds),
+            Err(error) => return self.not_planned(error, &members, &bounds),
         };
         if let Some(watch) = &self.watch
             && self.resumed.is_none()
@@ -565,6 +572,21 @@ impl Search<'_> {
             return Ok(outcome);
         }
         Ok(SearchOutcome::Done(self.complete()))
+    }
+}
+
+impl Search<'_> {
+    /// The end of a search that could not be planned.
+    fn not_planned(
+        &self,
+        error: StoreError,
+        members: &Members<'_>,
+        bounds: &Bounds,
+    ) -> Result<SearchOutcome, Refusal> {
+        match members.refusal() {
+            Some(why) => Err(Refusal::new(ResultCode::AdminLimitExceeded, why)),
+            None => self.ended_by(error, bounds),
+        }
     }
 }
 

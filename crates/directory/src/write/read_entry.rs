@@ -70,6 +70,7 @@ impl ReadEntry {
     ) -> Result<ResponseControl, Refusal> {
         let computed = self.selection.may_select_operational();
         let live = LiveEntry::new(view, stored, known, computed).seen_by(guard);
+        let live = live.selecting(&self.selection);
         self.response(oid, room, &live, &guard.on(stored))
     }
 

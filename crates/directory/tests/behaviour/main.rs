@@ -27,6 +27,7 @@ mod large_groups;
 mod leaks;
 mod limits;
 mod lost_rules;
+mod memberships;
 mod octet_strings;
 mod paging;
 mod parking;

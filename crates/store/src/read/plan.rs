@@ -25,6 +25,7 @@ use schema::{AttributeDescription, EntryId, ResolvedFilter};
 use crate::error::StoreError;
 use crate::index::IndexKind;
 use crate::index::ids::IdSet;
+use crate::read::computed::Computed;
 use crate::read::interrupt::{Interrupt, NEVER, Watch};
 use crate::read::view::View;
 use crate::rows::entry::StoredEntry;
@@ -57,6 +58,8 @@ pub struct Ask<'a> {
     /// subtypes as well. Where they do not, having no part of an index proves nothing: whoever asks
     /// may not know of the value that puts an entry there.
     pub whole: Whole<'a>,
+    /// Asked for assertions about attributes that are computed.
+    pub computed: Option<&'a dyn Computed>,
     /// Asked now and then: yes ends the planning with [`StoreError::Interrupted`].
     pub interrupt: &'a dyn Fn() -> bool,
     /// A clock: with one, the plan explains itself.
@@ -79,6 +82,7 @@ impl<'a> Ask<'a> {
             scope,
             wanted: None,
             whole: &|_| true,
+            computed: None,
             interrupt,
             explain: None,
             text: None,
@@ -343,6 +347,7 @@ impl View<'_> {
     fn plan_by_cost(&self, ask: &Ask<'_>, is_whole: bool) -> Result<Plan, StoreError> {
         let started = ask.explain.map(|clock| clock());
         let mut lookup = Lookup::new(self, ask.whole, ask.interrupt, ask.explain.is_some())?;
+        lookup.computed = ask.computed;
         let mut root = lookup.term(ask.filter, ask.text, false)?;
         let candidates = if root.can_be_first() { root.count } else { lookup.entries };
         let is_few = candidates <= FEW_CANDIDATES && ask.parts.is_none();

@@ -19,6 +19,8 @@ use super::request::{Resolved, Search};
 use super::run::Run;
 use super::sorted::{self, OrderPlan, Way};
 use crate::directory::State;
+use crate::groups::lookup::Groups;
+use crate::groups::members::Members;
 use crate::read::explanation::{
     ATTRIBUTE, Aliases, Order, Report, ScopePlan, Term, Tested, TestedTerm,
 };
@@ -58,7 +60,10 @@ impl Search<'_> {
         // What was added to the filter is told from what it was resolved to.
         let text = narrowed.is_none().then_some(&self.request.filter);
         let begin = clock();
+        let groups = Groups::new(view, &state.schema);
+        let members = Members::new(&groups, resolved.guard, &is_given_up);
         let plan = view.plan(&Ask {
+            computed: Some(&members),
             wanted: self.wanted(&bounds, &start),
             whole: &|one| resolved.guard.may_search_all_of(one),
             interrupt: &is_given_up,

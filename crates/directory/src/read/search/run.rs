@@ -19,6 +19,7 @@ use super::unindexed::looks_for;
 use super::usable::finds_all;
 use super::work::terms;
 use crate::directory::State;
+use crate::groups::lookup::Groups;
 use crate::read::account_usability::AccountsAsked;
 use crate::read::live_entry::LiveEntry;
 use crate::read::subentry::Visibility;
@@ -78,6 +79,8 @@ pub(crate) struct Run<'a> {
     searchable: bool,
     /// The asker may see every entry.
     sees_all: bool,
+    /// What is known of the groups that entries are in.
+    groups: Groups<'a>,
     /// The superior looked at last, and whether it is or lies below a referral object.
     parent: Option<(EntryId, bool)>,
 }
@@ -140,6 +143,7 @@ impl<'a> Run<'a> {
             keeps_order: search.keeps_order,
             searchable: searchable && sees_all,
             sees_all,
+            groups: Groups::new(view, view.schema()),
             parent: None,
         };
         run.look_at(look_through(&bounds).min(run.spare.unwrap_or(u64::MAX)));
@@ -271,6 +275,7 @@ impl<'a> Run<'a> {
         let guard = self.resolved.guard;
         let rights = guard.on(stored);
         let live = LiveEntry::new(self.view, stored, schema.well_known(), true).seen_by(guard);
+        let live = live.among(&self.groups);
         let seen = rights.searchable(&live);
         (self.sees_all || rights.may_see())
             && self.search.evaluate_unseen(self.indexable(), schema, &seen) == Truth::True
@@ -320,6 +325,7 @@ impl<'a> Run<'a> {
         }
         // A filter may ask for computed attributes that the client does not want to have.
         let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
+        let live = live.among(&self.groups);
         let entry = rights.searchable(&live);
         let truth = match counts_all {
             true => self.search.evaluate(filter, schema, &entry),
@@ -362,7 +368,10 @@ impl<'a> Run<'a> {
         self.last = stored.id();
         let known = self.state.schema.well_known();
         let Resolved { selection, wanted, guard, reported, .. } = *self.resolved;
-        let live = LiveEntry::new(self.view, stored, known, self.computed).seen_by(guard);
+        let live = LiveEntry::new(self.view, stored, known, self.computed)
+            .seen_by(guard)
+            .selecting(selection)
+            .among(&self.groups);
         let rights = guard.on(stored);
         let beside = reported.map(|rights| rights.beside(&live, selection, &self.state.schema));
         let entry: &dyn EntryRead = match &beside {

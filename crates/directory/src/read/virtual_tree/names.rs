@@ -16,6 +16,9 @@ pub(crate) const JOIN_TOKENS_DN: &str = "cn=Join Tokens,cn=config";
 /// The entry with the constraints.
 pub(crate) const CONSTRAINT_CONFIG_DN: &str = "cn=Constraints,cn=config";
 
+/// The entry with the settings of groups.
+pub(crate) const GROUP_CONFIG_DN: &str = "cn=Groups,cn=config";
+
 /// The entry above those of the constraints, with what breaks them.
 pub(crate) const CONSTRAINT_MONITOR_DN: &str = "cn=Constraints,cn=monitor";
 
@@ -50,7 +53,10 @@ pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 
 /// Every tree, with its branches in the order in which they are found.
 const TREES: [(&str, &[&str]); 2] = [
-    ("cn=config", &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, JOIN_TOKENS_DN]),
+    (
+        "cn=config",
+        &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN],
+    ),
     (
         "cn=monitor",
         &[

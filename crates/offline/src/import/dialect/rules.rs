@@ -287,6 +287,8 @@ pub(super) static RULES: &[Rule] = &[
             "numSubordinates",
             "subschemaSubentry",
             "isMemberOf",
+            "isDirectMemberOf",
+            "memberOf",
             "nsRole",
             "etag",
             "governingStructureRule",

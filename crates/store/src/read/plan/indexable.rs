@@ -10,8 +10,11 @@ use schema::{
 };
 
 use super::lookup::{Lookup, orders, would_help};
+use super::node::{Node, Shape};
 use super::{Whole, explain};
+use crate::error::StoreError;
 use crate::index::IndexKind;
+use crate::index::ids::IdSet;
 use crate::read::interrupt::NEVER;
 use crate::read::view::View;
 
@@ -201,7 +204,7 @@ impl<'a> Lookup<'a, '_> {
                 let is_classes = asked.options().is_empty() && asked.kind == classes.kind;
                 is_classes || self.index(asked, IndexKind::Presence).is_some()
             }
-            ResolvedFilter::Equality(one) => by_equality(one),
+            ResolvedFilter::Equality(one) => by_equality(one) || self.is_of_groups(one),
             ResolvedFilter::Approx(one) => {
                 let index = self.index(&one.description, IndexKind::Approximate);
                 index.is_some_and(|index| index.rule == Some(one.rule)) || by_equality(one)
@@ -219,6 +222,18 @@ impl<'a> Lookup<'a, '_> {
             ResolvedFilter::Undefined => true,
             ResolvedFilter::And(_) | ResolvedFilter::Or(_) | ResolvedFilter::Not(_) => false,
         }
+    }
+
+    /// Whether an assertion is about the groups that entries are in: they are computed by the
+    /// indexes of their members.
+    fn is_of_groups(&self, one: &Assertion) -> bool {
+        let known = self.view.schema().well_known();
+        let of_groups = [&known.is_member_of, &known.member_of, &known.is_direct_member_of];
+        one.description.is_operational()
+            && of_groups.contains(&&one.description)
+            && [&known.member, &known.unique_member]
+                .into_iter()
+                .all(|one| self.index(one, IndexKind::Equality).is_some())
     }
 
     fn answers_rule(&self, one: &ExtensibleAssertion) -> bool {
@@ -253,6 +268,22 @@ impl<'a> Lookup<'a, '_> {
             | ResolvedFilter::Substrings(_)
             | ResolvedFilter::Extensible(_) => !is_negated,
         }
+    }
+}
+
+impl<'v> Lookup<'_, 'v> {
+    /// What is known of an attribute that is computed.
+    pub(super) fn computed(&mut self, assertion: &Assertion) -> Result<Node<'v>, StoreError> {
+        let Some(computed) = self.computed.filter(|_| self.worth > 0) else {
+            return Ok(Node::unknown());
+        };
+        let Some(ids) = computed.candidates(assertion, self.worth)? else {
+            return Ok(Node::unknown());
+        };
+        let ids = IdSet::from_unsorted(ids.into_iter().map(|id| id.0).collect());
+        let count = ids.len();
+        self.work.ids += count;
+        Ok(Node::new(Shape::Ids(ids), count == 0, count))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::index::ids::IdSet;
 use crate::index::{
     COMPOSITE_CROWD, Index, IndexDefinition, IndexKind, composite_key, each_bit, orders_keys_of,
 };
+use crate::read::computed::Computed;
 use crate::read::interrupt::{Interrupt, Watch};
 use crate::read::view::View;
 use crate::rows::dictionary::Asked;
@@ -41,6 +42,10 @@ pub(super) struct Lookup<'a, 'v> {
     /// The parts of the conjunctions above, all of which hold for what is looked for: a filtered
     /// index whose filter is among them has all of it.
     pub(super) given: Vec<&'a ResolvedFilter>,
+    /// See [`Ask::computed`](super::Ask::computed).
+    pub(super) computed: Option<&'a dyn Computed>,
+    /// Reading more than so many entries of a computed attribute is of no use.
+    pub(super) worth: u64,
 }
 
 /// Two assertions of a conjunction, each with its place in it, and the index of both.
@@ -57,6 +62,8 @@ type AsAsked<'a> = Option<&'a Filter<'a>>;
 const PARTS_FEW: usize = 8;
 /// Of a conjunction so many parts are looked at for what they mean for one another.
 const PARTS_MAX: usize = 64;
+/// To test a candidate for a computed attribute takes as long as to find so many that have it.
+const TESTS_OF_COMPUTED: u64 = 8;
 /// With more descriptions than this nobody looks which of them a type has.
 const DESCRIPTIONS_FEW: usize = 4096;
 
@@ -85,7 +92,19 @@ impl<'a, 'v> Lookup<'a, 'v> {
     ) -> Self {
         let watch = Watch::new(interrupt);
         let (work, given) = (Work::default(), Vec::new());
-        Self { view, entries: 0, is_explained, interrupt, whole, watch, work, given }
+        let (computed, worth) = (None, u64::MAX);
+        Self {
+            view,
+            entries: 0,
+            is_explained,
+            interrupt,
+            whole,
+            watch,
+            work,
+            given,
+            computed,
+            worth,
+        }
     }
 
     /// Looks up a filter, or its opposite.
@@ -113,9 +132,11 @@ impl<'a, 'v> Lookup<'a, 'v> {
                 // What is given holds only because other parts prove it: were an index with a
                 // filter used for the opposite, two parts could each leave it to the other one.
                 let given = std::mem::take(&mut self.given);
+                // What may be too many proves nothing of the others.
+                let worth = std::mem::replace(&mut self.worth, 0);
                 let node = self.item(item);
                 let node = node.map(|node| self.described(node, item, asked));
-                self.given = given;
+                (self.given, self.worth) = (given, worth);
                 return Ok(self.without(item, node?));
             }
             item => {
@@ -219,7 +240,13 @@ impl<'a, 'v> Lookup<'a, 'v> {
                     continue;
                 }
                 let part_asked = explain::part(filter, asked, at);
-                let node = self.term(part, part_asked, is_negated)?;
+                let worth = self.worth;
+                if smallest < UNCOUNTED {
+                    self.worth = worth.min(smallest.saturating_mul(TESTS_OF_COMPUTED));
+                }
+                let node = self.term(part, part_asked, is_negated);
+                self.worth = worth;
+                let node = node?;
                 if node.is_nothing() && !self.is_explained {
                     return Ok(node);
                 }
@@ -371,7 +398,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
                 self.view.note_index(index.id);
                 self.long_list(index.id, &assertion.key, asked.options().is_empty())
             }
-            None => Ok(Node::unknown()),
+            None => self.computed(assertion),
         }
     }
 

@@ -1,0 +1,310 @@
+//! Which groups a name or an entry is in, at one point in time. What was found out of a group is
+//! remembered: the next entry is likely to be in it, too.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+
+use ldap::dn::Dn;
+use ldap::message::Scope;
+use rustc_hash::{FxHashMap, FxHashSet};
+use schema::{
+    Assertion, AttributeDescription, DnKey, EntryId, EntryRead as _, MatchingRule, ResolvedFilter,
+    Schema, Truth,
+};
+use store::{Ask, Resolved, StoreError, StoredEntry, View};
+
+use super::described::Described;
+use super::kind::is_group;
+
+/// The setting that says which groups `memberOf` tells, and the value by which they are those that
+/// name an entry themselves.
+pub(crate) const MEMBER_OF: &str = "member-of";
+pub(crate) const DIRECT: &str = "direct";
+/// Groups that one question goes through, at the most.
+pub(crate) const GROUPS_MAX: usize = 1_000;
+/// How deep groups are looked for in groups.
+pub(crate) const GROUP_DEPTH_MAX: usize = 16;
+/// Groups that are remembered, at the most.
+const KNOWN_MAX: usize = 65_536;
+
+/// The groups of a view.
+pub(crate) struct Groups<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) schema: &'a Schema,
+    /// Of entries that have members: the group, if it is one.
+    known: RefCell<FxHashMap<EntryId, Option<Rc<Group>>>>,
+    describing: OnceCell<Listed<Described>>,
+    /// Those that show the members of another one, which is named.
+    showing: OnceCell<Listed<DnKey>>,
+    pub(super) roles: OnceCell<super::roles::Defined>,
+    means_direct: OnceCell<bool>,
+}
+
+/// A group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) id: EntryId,
+    /// Its name, as it was sent.
+    pub(crate) name: String,
+    pub(crate) key: DnKey,
+    /// Whether whoever reads may see it, once that was asked.
+    pub(crate) is_seen: Cell<Option<bool>>,
+}
+
+/// All groups of a kind, with what makes them of the kind.
+pub(crate) struct Listed<T> {
+    pub(crate) groups: Vec<(Rc<Group>, T)>,
+    /// Some were left out.
+    pub(crate) is_cut: bool,
+}
+
+/// Which groups a name is in by an index.
+pub(crate) enum Naming {
+    /// No index tells.
+    Unindexed,
+    /// Whether some were left out.
+    Found { is_cut: bool },
+}
+
+/// The groups that an entry is in.
+#[derive(Debug, Default)]
+pub(crate) struct InGroups {
+    pub(crate) groups: Vec<Rc<Group>>,
+    /// So many of them, the first, name it themselves.
+    pub(crate) direct: usize,
+    /// Some were left out.
+    pub(crate) is_cut: bool,
+}
+
+impl<'a> Groups<'a> {
+    pub(crate) fn new(view: &'a View<'a>, schema: &'a Schema) -> Self {
+        Self {
+            view,
+            schema,
+            known: RefCell::default(),
+            describing: OnceCell::new(),
+            showing: OnceCell::new(),
+            roles: OnceCell::new(),
+            means_direct: OnceCell::new(),
+        }
+    }
+
+    /// Whether an attribute tells only the groups that name an entry themselves.
+    pub(crate) fn is_direct(&self, description: &AttributeDescription) -> bool {
+        let known = self.schema.well_known();
+        *description == *known.is_direct_member_of
+            || (*description == *known.member_of
+                && *self.means_direct.get_or_init(|| {
+                    let set = self.view.setting(MEMBER_OF).unwrap_or_default();
+                    set.iter().any(|value| value == DIRECT)
+                }))
+    }
+
+    /// The entry with this name.
+    pub(crate) fn entry(&self, name: &DnKey) -> Result<Option<StoredEntry<'a>>, StoreError> {
+        match self.view.resolve(name)? {
+            Resolved::Found(id) => self.view.entry(id),
+            Resolved::Missing { .. } | Resolved::NoContext => Ok(None),
+        }
+    }
+
+    pub(crate) fn key(&self, entry: &StoredEntry<'_>) -> DnKey {
+        let name = Dn::parse_stored(entry.dn()).ok();
+        name.and_then(|name| DnKey::from_dn(self.schema, &name).ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn named(&self, entry: &StoredEntry<'_>) -> Rc<Group> {
+        let (id, name, key) = (entry.id(), entry.dn().to_owned(), self.key(entry));
+        Rc::new(Group { id, name, key, is_seen: Cell::new(None) })
+    }
+
+    /// The group that an entry is.
+    fn group(&self, entry: &StoredEntry<'_>) -> Option<Rc<Group>> {
+        is_group(entry, self.schema).then(|| self.named(entry))
+    }
+
+    /// The group with this number.
+    pub(super) fn known(&self, id: EntryId) -> Result<Option<Rc<Group>>, StoreError> {
+        if let Some(known) = self.known.borrow().get(&id) {
+            return Ok(known.clone());
+        }
+        let entry = self.view.entry(id)?;
+        let group = entry.and_then(|entry| self.group(&entry));
+        let mut known = self.known.borrow_mut();
+        if known.len() < KNOWN_MAX {
+            known.insert(id, group.clone());
+        }
+        Ok(group)
+    }
+
+    /// The assertions that an entry has a name as a member.
+    pub(crate) fn names_it(&self, member: &DnKey) -> [ResolvedFilter; 2] {
+        let known = self.schema.well_known();
+        [&known.member, &known.unique_member].map(|description| {
+            let rule = description.kind.equality.or_else(|| MatchingRule::find(DN_MATCH));
+            rule.map_or(ResolvedFilter::Undefined, |rule| {
+                let (description, key) = (description.clone(), member.as_bytes().to_vec());
+                ResolvedFilter::Equality(Assertion { description, rule, key })
+            })
+        })
+    }
+
+    /// The groups that name `member`; what is no group counts, the work has an end.
+    pub(crate) fn naming(
+        &self,
+        member: &DnKey,
+        found: &mut Vec<Rc<Group>>,
+    ) -> Result<Naming, StoreError> {
+        let mut is_cut = false;
+        for filter in self.names_it(member) {
+            let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+            if !plan.indexed {
+                return Ok(Naming::Unindexed);
+            }
+            for (number, id) in plan.candidates(self.view, EntryId::ROOT).enumerate() {
+                is_cut |= number >= GROUPS_MAX;
+                if is_cut {
+                    break;
+                }
+                let id = id?;
+                let is_one = plan.exact || self.is_true_of(&filter, id)?;
+                if is_one
+                    && !found.iter().any(|group| group.id == id)
+                    && let Some(group) = self.known(id)?
+                {
+                    found.push(group);
+                }
+            }
+        }
+        Ok(Naming::Found { is_cut })
+    }
+
+    fn is_true_of(&self, filter: &ResolvedFilter, id: EntryId) -> Result<bool, StoreError> {
+        let entry = self.view.entry(id)?;
+        Ok(entry.is_some_and(|entry| filter.matches(self.schema, &entry) == Truth::True))
+    }
+
+    /// All entries of a class, if `of` makes something of them.
+    pub(super) fn listed<T>(
+        &self,
+        class: &str,
+        of: impl Fn(&StoredEntry<'_>) -> Option<(Rc<Group>, T)>,
+    ) -> Result<Listed<T>, StoreError> {
+        let mut listed = Listed { groups: Vec::new(), is_cut: false };
+        let description = self.schema.well_known().object_class.clone();
+        let Ok(filter) = Assertion::equality(self.schema, description, class.as_bytes()) else {
+            return Ok(listed);
+        };
+        let filter = ResolvedFilter::Equality(filter);
+        let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+        if !plan.indexed {
+            listed.is_cut = true;
+            return Ok(listed);
+        }
+        for (number, entry) in plan.entries(self.view, EntryId::ROOT).enumerate() {
+            listed.is_cut |= number >= GROUPS_MAX;
+            if listed.is_cut {
+                break;
+            }
+            listed.groups.extend(of(&entry?));
+        }
+        Ok(listed)
+    }
+
+    /// The groups that describe their members instead of naming them.
+    pub(crate) fn describing(&self) -> Result<&Listed<Described>, StoreError> {
+        if let Some(listed) = self.describing.get() {
+            return Ok(listed);
+        }
+        let listed = self.listed("groupOfURLs", |entry| {
+            Some((self.group(entry)?, Described::of(entry, self.schema)))
+        })?;
+        Ok(self.describing.get_or_init(|| listed))
+    }
+
+    /// The groups that show the members of one of these; whether some were left out.
+    pub(crate) fn showing_any<'k>(
+        &self,
+        groups: impl IntoIterator<Item = &'k DnKey> + Clone,
+        found: &mut Vec<Rc<Group>>,
+    ) -> Result<bool, StoreError> {
+        let showing = self.showing()?;
+        let shows = |(_, target): &&(Rc<Group>, DnKey)| {
+            groups.clone().into_iter().any(|group| group == target)
+        };
+        found.extend(showing.groups.iter().filter(shows).map(|(one, _)| Rc::clone(one)));
+        Ok(showing.is_cut)
+    }
+
+    /// The groups that show the members of another one (`ds-virtual-static-group`).
+    fn showing(&self) -> Result<&Listed<DnKey>, StoreError> {
+        if let Some(listed) = self.showing.get() {
+            return Ok(listed);
+        }
+        let target = &self.schema.well_known().ds_target_group_dn;
+        let listed = self.listed("ds-virtual-static-group", |entry| {
+            Some((self.group(entry)?, self.names(entry, target).pop()?))
+        })?;
+        Ok(self.showing.get_or_init(|| listed))
+    }
+
+    /// The names that an attribute of an entry has.
+    pub(crate) fn names(
+        &self,
+        entry: &StoredEntry<'_>,
+        asked: &AttributeDescription,
+    ) -> Vec<DnKey> {
+        let mut names = Vec::new();
+        entry.visit_values(asked, &mut |_, value| {
+            let text = std::str::from_utf8(value).ok();
+            names.extend(text.and_then(|text| DnKey::from_text(self.schema, text).ok()));
+            true
+        });
+        names
+    }
+
+    /// The groups that an entry is in: those that name it first, then those that describe it, and
+    /// those that these are in, and so on.
+    pub(crate) fn of(&self, entry: &StoredEntry<'_>) -> Result<InGroups, StoreError> {
+        let (key, mut level) = (self.key(entry), Vec::new());
+        let mut is_cut = self.naming_all(&key, &mut level)?;
+        let direct = level.len();
+        let describing = self.describing()?;
+        is_cut |= describing.is_cut;
+        for (group, described) in &describing.groups {
+            if described.means(entry, &key, self.schema) == Truth::True {
+                level.push(Rc::clone(group));
+            }
+        }
+        let mut seen: FxHashSet<EntryId> = FxHashSet::default();
+        let mut groups = Vec::new();
+        for depth in 0.. {
+            level.retain(|group| seen.insert(group.id));
+            groups.extend(level.iter().cloned());
+            if level.is_empty() {
+                break;
+            }
+            if depth >= GROUP_DEPTH_MAX || groups.len() > GROUPS_MAX {
+                is_cut = true;
+                break;
+            }
+            let mut next = Vec::new();
+            for group in &level {
+                is_cut |= self.naming_all(&group.key, &mut next)?;
+            }
+            is_cut |= self.showing_any(level.iter().map(|group| &group.key), &mut next)?;
+            level = next;
+        }
+        Ok(InGroups { direct: direct.min(groups.len()), groups, is_cut })
+    }
+
+    /// As [`Self::naming`]; whether some were left out.
+    fn naming_all(&self, member: &DnKey, found: &mut Vec<Rc<Group>>) -> Result<bool, StoreError> {
+        Ok(match self.naming(member, found)? {
+            Naming::Unindexed => true,
+            Naming::Found { is_cut } => is_cut,
+        })
+    }
+}
+
+const DN_MATCH: &str = "2.5.13.1";

@@ -1,0 +1,319 @@
+//! Which groups entries are in: `isMemberOf`, `memberOf`, `isDirectMemberOf` and `nsRole`, read,
+//! compared and searched for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ldap::message::ModifyOperation::{Add, Replace};
+use ldap::result::ResultCode;
+
+use crate::support::{Asked, Client, SUFFIX, Served};
+
+fn dn(name: &str) -> String {
+    format!("cn={name},{SUFFIX}")
+}
+
+/// The names, without what is the same in all.
+fn short<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeSet<String> {
+    let short =
+        |name: &str| name.strip_suffix(SUFFIX).map(|name| name[3..name.len() - 1].to_owned());
+    names.into_iter().map(|name| short(name).unwrap_or_else(|| name.to_owned())).collect()
+}
+
+fn read(client: &mut Client, name: &str, attribute: &str) -> BTreeSet<String> {
+    let (base, filter) = (dn(name), "(objectClass=*)");
+    let scope = ldap::message::Scope::Base;
+    let attributes = &[attribute];
+    let answer =
+        client.search(&Asked { base: &base, scope, filter, attributes, ..Asked::default() });
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    short(answer.entries[0].texts(attribute).iter().map(String::as_str))
+}
+
+fn found(client: &mut Client, filter: &str) -> BTreeSet<String> {
+    let answer = client.search(&Asked { filter, ..Asked::default() });
+    assert_eq!(answer.code(), ResultCode::Success, "{filter}: {}", answer.diagnostic);
+    short(answer.names())
+}
+
+#[track_caller]
+fn add(root: &mut Client, name: &str, attributes: &[(&str, &[&str])]) {
+    let answer = root.try_add(&dn(name), attributes);
+    assert_eq!(answer.code(), ResultCode::Success, "{name}: {}", answer.diagnostic);
+}
+
+fn add_person(root: &mut Client, name: &str, sn: &str) {
+    add(root, name, &[("objectClass", &["inetOrgPerson"]), ("sn", &[sn])]);
+}
+
+fn add_group(root: &mut Client, name: &str, members: &[&str]) {
+    let members: Vec<String> = members.iter().map(|member| dn(member)).collect();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    match members.is_empty() {
+        true => add(root, name, &[("objectClass", &["groupOfEntries"])]),
+        false => add(root, name, &[("objectClass", &["groupOfEntries"]), ("member", &members)]),
+    }
+}
+
+#[track_caller]
+fn check(client: &mut Client, name: &str, attribute: &str, want: &[&str]) {
+    let want = want.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(read(client, name, attribute), want, "{attribute} of {name}");
+}
+
+/// Groups of each kind; Anna is in most of them.
+fn filled() -> Served {
+    let served = Served::new();
+    let mut root = served.root();
+    add_person(&mut root, "anna", "Archer");
+    add_person(&mut root, "bob", "Baker");
+    add_group(&mut root, "staff", &["anna", "nobody"]);
+    add_group(&mut root, "all", &["staff", "bob"]);
+    add_group(&mut root, "round", &["all", "ring"]);
+    add_group(&mut root, "ring", &["round"]);
+    let bob = dn("bob");
+    let classes = ("objectClass", &["groupOfUniqueNames"][..]);
+    add(&mut root, "unique", &[classes, ("uniqueMember", &[&bob])]);
+    let url = format!("ldap:///{SUFFIX}??sub?(sn=archer)");
+    let classes = ("objectClass", &["groupOfURLs"][..]);
+    add(&mut root, "described", &[classes, ("memberURL", &[&url])]);
+    let staff = dn("staff");
+    let classes = ("objectClass", &["groupOfEntries", "ds-virtual-static-group"][..]);
+    add(&mut root, "shown", &[classes, ("ds-target-group-dn", &[&staff])]);
+    // Whatever it names, this is no group.
+    let classes = ("objectClass", &["device", "extensibleObject"][..]);
+    add(&mut root, "thing", &[classes, ("member", &[&dn("anna")])]);
+    served
+}
+
+#[test]
+fn an_entry_tells_the_groups_that_it_is_in() {
+    let served = filled();
+    let mut root = served.root();
+    let all = &["staff", "all", "round", "ring", "described", "shown"];
+    check(&mut root, "anna", "isMemberOf", all);
+    check(&mut root, "anna", "memberOf", all);
+    check(&mut root, "anna", "isDirectMemberOf", &["staff"]);
+    check(&mut root, "bob", "isMemberOf", &["all", "round", "ring", "unique"]);
+    check(&mut root, "bob", "isDirectMemberOf", &["all", "unique"]);
+    check(&mut root, "ring", "isMemberOf", &["round", "ring"]);
+    check(&mut root, "thing", "isMemberOf", &[]);
+    // In the moment after a change.
+    assert_eq!(
+        root.modify(&dn("staff"), &[(Replace, "member", &[&dn("bob")])]),
+        ResultCode::Success
+    );
+    check(&mut root, "anna", "isMemberOf", &["described"]);
+    check(&mut root, "bob", "isDirectMemberOf", &["all", "staff", "unique"]);
+    let renamed = root.rename(&dn("all"), "cn=everybody", true, None);
+    assert_eq!(renamed, ResultCode::Success);
+    check(&mut root, "bob", "isDirectMemberOf", &["everybody", "staff", "unique"]);
+    assert_eq!(root.delete(&dn("unique")), ResultCode::Success);
+    check(&mut root, "bob", "isDirectMemberOf", &["everybody", "staff"]);
+}
+
+#[test]
+fn groups_are_told_when_they_are_asked_for() {
+    let served = filled();
+    let mut root = served.root();
+    let mut attributes = |asked: &[&str]| {
+        let answer =
+            root.search(&Asked { filter: "(cn=anna)", attributes: asked, ..Asked::default() });
+        let of_groups = ["isMemberOf", "memberOf", "isDirectMemberOf", "nsRole"];
+        let there = answer.entries[0].attributes.keys();
+        there.filter(|one| of_groups.contains(&one.as_str())).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(attributes(&["*"]), [""; 0]);
+    assert_eq!(attributes(&["+"]), ["isMemberOf"]);
+    assert_eq!(attributes(&["memberof", "entryDN"]), ["memberOf"]);
+    assert_eq!(attributes(&["entryDN"]), [""; 0]);
+    // Nobody writes them.
+    let answer = root.modify(&dn("anna"), &[(Add, "memberOf", &[&dn("unique")])]);
+    assert_eq!(answer, ResultCode::ConstraintViolation);
+}
+
+#[test]
+fn what_member_of_means_is_a_setting() {
+    const CONFIG: &str = "cn=Groups,cn=config";
+    let served = filled();
+    let mut root = served.root();
+    let mut set = |value: &str| {
+        let answer = root.try_modify(CONFIG, &[(Replace, "roster-member-of", &[value])]);
+        (answer.code(), answer.diagnostic)
+    };
+    assert_eq!(set("some").0, ResultCode::InvalidAttributeSyntax);
+    assert_eq!(set("direct").0, ResultCode::Success);
+    check(&mut root, "anna", "memberOf", &["staff"]);
+    check(&mut root, "bob", "memberOf", &["all", "unique"]);
+    check(&mut root, "ring", "isMemberOf", &["round", "ring"]);
+    let filter = format!("(memberOf={})", dn("round"));
+    assert_eq!(found(&mut root, &filter), short(["all", "ring"]));
+    assert_eq!(root.compare(&dn("anna"), "memberOf", &dn("all")), ResultCode::CompareFalse);
+    let answer = root.try_modify(CONFIG, &[(Replace, "roster-member-of", &["all"])]);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    check(&mut root, "anna", "memberOf", &["staff", "all", "round", "ring", "described", "shown"]);
+}
+
+#[test]
+fn groups_are_compared_and_searched_for() {
+    let served = filled();
+    let mut root = served.root();
+    let compares = |root: &mut Client, attribute: &str, group: &str| {
+        root.compare(&dn("anna"), attribute, &group.replace("SUFFIX", SUFFIX))
+    };
+    assert_eq!(compares(&mut root, "isMemberOf", "CN=Round, SUFFIX"), ResultCode::CompareTrue);
+    assert_eq!(compares(&mut root, "isMemberOf", "cn=unique,SUFFIX"), ResultCode::CompareFalse);
+    assert_eq!(compares(&mut root, "isDirectMemberOf", "cn=all,SUFFIX"), ResultCode::CompareFalse);
+    let filter = |text: &str| text.replace("SUFFIX", SUFFIX);
+    for (text, want) in [
+        ("(isMemberOf=cn=all,SUFFIX)", &["anna", "bob", "staff"][..]),
+        ("(memberOf=cn=round,SUFFIX)", &["anna", "bob", "staff", "all", "ring", "round"]),
+        ("(isDirectMemberOf=cn=all,SUFFIX)", &["bob", "staff"]),
+        ("(memberOf=cn=described,SUFFIX)", &["anna"]),
+        ("(memberOf=cn=shown,SUFFIX)", &["anna"]),
+        ("(memberOf=cn=thing,SUFFIX)", &[]),
+        ("(memberOf=cn=nowhere,SUFFIX)", &[]),
+        ("(&(memberOf=cn=all,SUFFIX)(sn=Baker))", &["bob"]),
+        ("(&(objectClass=person)(!(memberOf=cn=staff,SUFFIX)))", &["bob"]),
+        ("(|(memberOf=cn=staff,SUFFIX)(cn=thing))", &["anna", "thing"]),
+        ("(&(objectClass=inetOrgPerson)(memberOf=*))", &["anna", "bob"]),
+    ] {
+        let want: BTreeSet<String> = want.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(found(&mut root, &filter(text)), want, "{text}");
+    }
+}
+
+/// Roles are for entries below the superior of their definitions.
+#[test]
+fn an_entry_tells_its_roles() {
+    let served = filled();
+    let mut root = served.root();
+    let role = |kind: &str| ["ldapSubentry".to_owned(), format!("ns{kind}RoleDefinition")];
+    let mut define = |name: &str, kind: &str, more: &[(&str, &[&str])]| {
+        let classes = role(kind);
+        let classes: Vec<&str> = classes.iter().map(String::as_str).collect();
+        let mut attributes = vec![("objectClass", classes.as_slice())];
+        attributes.extend_from_slice(more);
+        add(&mut root, name, &attributes);
+    };
+    define("manager", "Managed", &[]);
+    define("archers", "Filtered", &[("nsRoleFilter", &["(sn=archer)"])]);
+    define("either", "Nested", &[("nsRoleDN", &[&dn("manager"), &dn("archers")])]);
+    assert_eq!(
+        root.modify(&dn("bob"), &[(Add, "nsRoleDN", &[&dn("manager"), &dn("archers")])]),
+        ResultCode::Success
+    );
+    check(&mut root, "anna", "nsRole", &["archers", "either"]);
+    check(&mut root, "bob", "nsRole", &["manager", "either"]);
+    let filter = format!("(&(objectClass=person)(nsRole={}))", dn("manager"));
+    assert_eq!(found(&mut root, &filter), short(["bob"]));
+    assert_eq!(root.compare(&dn("bob"), "nsRole", &dn("either")), ResultCode::CompareTrue);
+}
+
+/// Who may not see a group learns of nobody that he is in it.
+#[test]
+fn hidden_groups_are_not_told() {
+    let served = filled();
+    let mut root = served.root();
+    let hide = format!(
+        "(target=\"ldap:///cn=all,{SUFFIX}\")(version 3.0; acl \"hide\"; \
+         deny (all) userdn=\"ldap:///anyone\";)"
+    );
+    let keep = "(targetattr=\"isDirectMemberOf\")(version 3.0; acl \"keep\"; \
+                deny (all) userdn=\"ldap:///anyone\";)";
+    let change = root.try_modify(SUFFIX, &[(Add, "aci", &[&hide, keep])]);
+    assert_eq!(change.code(), ResultCode::Success, "{}", change.diagnostic);
+    let mut client = served.client();
+    let seen = &["staff", "round", "ring", "described", "shown"];
+    check(&mut client, "anna", "isMemberOf", seen);
+    let filter = format!("(memberOf={})", dn("all"));
+    assert_eq!(found(&mut client, &filter), short([]));
+    assert_eq!(found(&mut root, &filter), short(["anna", "bob", "staff"]));
+    let by_another = format!("(&(sn=baker)(memberOf={}))", dn("all"));
+    assert_eq!(found(&mut client, &by_another), short([]));
+    assert_eq!(client.compare(&dn("anna"), "memberOf", &dn("all")), ResultCode::CompareFalse);
+    assert_eq!(client.compare(&dn("anna"), "memberOf", &dn("round")), ResultCode::CompareTrue);
+    // Without the right to the attribute nothing is told.
+    check(&mut client, "anna", "isDirectMemberOf", &[]);
+    assert_eq!(found(&mut client, &format!("(isDirectMemberOf={})", dn("staff"))), short([]));
+}
+
+/// What the groups are after any changes, as one finds out who knows them all.
+struct Model {
+    members: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Model {
+    fn is_in(&self, group: &str, who: &str) -> bool {
+        let (mut seen, mut todo) = (BTreeSet::new(), vec![group.to_owned()]);
+        while let Some(next) = todo.pop() {
+            let Some(members) = self.members.get(&next).filter(|_| seen.insert(next.clone()))
+            else {
+                continue;
+            };
+            if members.contains(who) {
+                return true;
+            }
+            todo.extend(members.iter().cloned());
+        }
+        false
+    }
+}
+
+#[test]
+fn memberships_are_those_of_whoever_knows_all_groups() {
+    let served = Served::with(|options| options.limits.unindexed_entries = 2);
+    let mut root = served.root();
+    let people: Vec<String> = (0..6).map(|number| format!("p{number}")).collect();
+    let groups: Vec<String> = (0..6).map(|number| format!("g{number}")).collect();
+    for (number, person) in people.iter().enumerate() {
+        add_person(&mut root, person, ["odd", "even"][(number + 1) % 2]);
+    }
+    let mut model = Model { members: BTreeMap::new() };
+    let everybody: Vec<&String> = people.iter().chain(&groups).collect();
+    // A sequence that is the same each time.
+    let mut state = 2_463_534_242_u32;
+    let mut below = move |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as usize % limit
+    };
+    let open = "(targetattr=\"*||+\")(version 3.0; acl \"all\"; \
+                allow (read, search, compare) userdn=\"ldap:///anyone\";)";
+    assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[open])]), ResultCode::Success);
+    let mut client = served.client();
+    for _ in 0..120 {
+        let group = &groups[below(groups.len())];
+        let many = below(4);
+        let members: BTreeSet<String> =
+            (0..many).map(|_| everybody[below(everybody.len())].clone()).collect();
+        let names: Vec<&str> = members.iter().map(String::as_str).collect();
+        if model.members.remove(group).is_none() {
+            add_group(&mut root, group, &names);
+            model.members.insert(group.clone(), members);
+        } else if below(4) == 0 {
+            assert_eq!(root.delete(&dn(group)), ResultCode::Success);
+        } else {
+            let names: Vec<String> = names.iter().map(|name| dn(name)).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let change = root.modify(&dn(group), &[(Replace, "member", &names)]);
+            assert_eq!(change, ResultCode::Success);
+            model.members.insert(group.clone(), members);
+        }
+        let there = |name: &&String| people.contains(name) || model.members.contains_key(*name);
+        let who = everybody.iter().filter(|name| there(name)).nth(below(people.len())).unwrap();
+        let want: Vec<&str> =
+            groups.iter().filter(|one| model.is_in(one, who)).map(|it| it.as_str()).collect();
+        check(&mut client, who, "isMemberOf", &want);
+        let group = &groups[below(groups.len())];
+        let want: BTreeSet<String> = everybody
+            .iter()
+            .filter(|name| there(name) && model.is_in(group, name))
+            .map(|name| (*name).clone())
+            .collect();
+        assert_eq!(found(&mut client, &format!("(isMemberOf={})", dn(group))), want, "{group}");
+        let even = found(&mut client, &format!("(&(isMemberOf={})(sn=even))", dn(group)));
+        let is_even = |name: &&String| people.iter().step_by(2).any(|person| person == *name);
+        assert_eq!(even, want.iter().filter(is_even).cloned().collect());
+    }
+}
