@@ -62,7 +62,7 @@ impl<'a> Bypass<'a> {
 }
 
 /// Settings that say nothing of who may do what.
-const WITHOUT_ACCESS: [&str; 1] = ["constraints"];
+const WITHOUT_ACCESS: [&str; 2] = ["constraints", "member-of"];
 
 impl Access {
     /// The access of `identity`, which was given nothing of its own; the root identity has all

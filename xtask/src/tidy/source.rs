@@ -27,6 +27,8 @@ const PERMITTING: &[&str] = &[
 const INTERNAL: &[&str] = &[
     // The entries of naming contexts, which `init` makes.
     "crates/directory/src/write/suffix.rs",
+    // Values that follow the entries that they name.
+    "crates/directory/src/write/references.rs",
     // What records may say, which no client asks for.
     "crates/directory/src/config/record_level.rs",
     // Records of a test suite for logs.

@@ -47,6 +47,8 @@ pub(crate) enum Setting {
     Constraints,
     /// `cn=Groups,cn=config`.
     MemberOf,
+    /// `cn=References,cn=config`.
+    References,
 }
 
 /// A part of a change of the values of a setting.

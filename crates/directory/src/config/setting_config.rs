@@ -18,14 +18,16 @@ use crate::config::changes::{Setting, SettingConfig, SettingStep};
 use crate::config::constraint_config;
 use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
+use crate::config::reference_config;
 use crate::constraint::in_force::CONSTRAINTS;
 use crate::groups::lookup::MEMBER_OF;
 use crate::read::virtual_tree::names::{
-    ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
+    ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
+use crate::write::references::{self, REFERENCES};
 use crate::write::request::WriteOp;
 
 /// An entry that shows a setting.
@@ -50,7 +52,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 4] = [
+static ENTRIES: [SettingEntry; 5] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -94,6 +96,17 @@ static ENTRIES: [SettingEntry; 4] = [
         values: group_config::values,
         put: group_config::put,
         none_at_all: None,
+    },
+    SettingEntry {
+        dn: REFERENCE_CONFIG_DN,
+        attribute: reference_config::ATTRIBUTE,
+        setting: Setting::References,
+        name: REFERENCES,
+        what: "attribute",
+        privilege: None,
+        values: reference_config::values,
+        put: reference_config::put,
+        none_at_all: Some(references::NONE_AT_ALL),
     },
 ];
 

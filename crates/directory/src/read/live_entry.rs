@@ -244,6 +244,10 @@ impl EntryRead for LiveEntry<'_> {
     }
 
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        if !self.computed && self.selection.is_some() {
+            // None of those that are computed is selected.
+            return self.stored.visit_attributes(visit);
+        }
         let of_groups = Self::of_groups(self.known);
         self.stored.visit_attributes(&mut |description, values| {
             let is_computed = description.is_operational()

@@ -6,6 +6,7 @@
 //! Invariant: a request that is refused leaves nothing in the batch: its outcome has no changes,
 //! and the writer rolls back what was tried.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ use crate::write::request::{Transaction, WriteOp, WriteRequest};
 use crate::write::response::WriteResponse;
 use crate::write::stamp::{Stamp, Stamper};
 use crate::write::{
-    account_events, account_state, add, delete, modify, modify_dn, password_modify, permit, rehash,
-    subtree_delete, transaction,
+    account_events, account_state, add, delete, modify, modify_dn, password_modify, permit,
+    references, rehash, subtree_delete, transaction,
 };
 
 /// What came of a request: its changes are in the batch, and its answer waits until they are
@@ -273,8 +274,10 @@ impl Attempt<'_, '_> {
         {
             self.acis = Arc::new(after);
         }
+        let own = first..self.changes.len();
+        self.follow(own.clone())?;
         if let Some(wanted) = &controls.post_read {
-            read.extend(self.post_read(&Access::clone(access), wanted, op, first)?);
+            read.extend(self.post_read(&Access::clone(access), wanted, op, own)?);
         }
         if let Some(refusal) = late {
             return Err(refusal.into());
@@ -335,18 +338,30 @@ impl Attempt<'_, '_> {
         })
     }
 
-    /// The entry of an update as it is now (RFC 4527 §3.2); `first` is the update's first change.
+    /// What names the entries that these changes rename or delete changes with them.
+    fn follow(&mut self, own: Range<usize>) -> Result<(), Failed> {
+        let Self { batch, state, stamp, changes, .. } = self;
+        let causes = changes.get(own).unwrap_or_default();
+        let follows = references::follow(&batch.view(), &state.schema, stamp, causes)?;
+        for change in follows {
+            self.batch.change(change.get()).map_err(Failed::Store)?;
+            self.changes.push(change);
+        }
+        Ok(())
+    }
+
+    /// The entry of an update as it is now (RFC 4527 §3.2); `own` are the update's own changes.
     fn post_read(
         &mut self,
         access: &Access,
         wanted: &ReadEntry,
         op: &WriteOp,
-        first: usize,
+        own: Range<usize>,
     ) -> Result<Option<ResponseControl>, Refusal> {
         let Self { directory, batch, state, changes, acis, room, .. } = self;
         let (view, schema) = (&batch.view(), &state.schema);
         let viewer = Viewer { directory, access, view, schema };
-        let changes = changes.get(first..).unwrap_or_default();
+        let changes = changes.get(own).unwrap_or_default();
         let id = match changes.last().map(Permitted::get) {
             Some(Change::Add(change)) => Some(change.id),
             Some(Change::Modify(change)) => Some(change.id),

@@ -22,6 +22,7 @@ pub(crate) mod permit;
 pub(crate) mod queue;
 pub(crate) mod rank;
 pub(crate) mod read_entry;
+pub(crate) mod references;
 pub(crate) mod rehash;
 pub(crate) mod relax;
 pub(crate) mod request;

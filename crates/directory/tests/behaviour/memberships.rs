@@ -293,6 +293,10 @@ fn memberships_are_those_of_whoever_knows_all_groups() {
             model.members.insert(group.clone(), members);
         } else if below(4) == 0 {
             assert_eq!(root.delete(&dn(group)), ResultCode::Success);
+            // What named it does not any more.
+            for members in model.members.values_mut() {
+                members.remove(group);
+            }
         } else {
             let names: Vec<String> = names.iter().map(|name| dn(name)).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -39,6 +39,7 @@ use stream::Stream;
 pub use cost::Work;
 pub use explain::{CandidateSource, Explanation, Operator, ScopeReport, TermReport};
 pub use indexable::Indexable;
+pub(crate) use lookup::after_all_with;
 
 /// Says of which attributes all values count, see [`Ask::whole`].
 pub type Whole<'a> = &'a dyn Fn(&AttributeDescription) -> bool;

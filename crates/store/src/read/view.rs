@@ -8,6 +8,7 @@
 mod lists;
 mod ordered;
 mod ranges;
+mod references;
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use schema::{AttributeDescription, DnKey, EntryId, Schema};
 
 pub(crate) use lists::List;
 pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
+pub use references::References;
 
 use crate::base::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
 use crate::base::meta::{self, Counters, Mark};

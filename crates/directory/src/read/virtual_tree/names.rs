@@ -19,6 +19,9 @@ pub(crate) const CONSTRAINT_CONFIG_DN: &str = "cn=Constraints,cn=config";
 /// The entry with the settings of groups.
 pub(crate) const GROUP_CONFIG_DN: &str = "cn=Groups,cn=config";
 
+/// The entry with the attributes whose values follow what they name.
+pub(crate) const REFERENCE_CONFIG_DN: &str = "cn=References,cn=config";
+
 /// The entry above those of the constraints, with what breaks them.
 pub(crate) const CONSTRAINT_MONITOR_DN: &str = "cn=Constraints,cn=monitor";
 
@@ -55,7 +58,14 @@ pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 const TREES: [(&str, &[&str]); 2] = [
     (
         "cn=config",
-        &[INDEX_CONFIG_DN, ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN],
+        &[
+            INDEX_CONFIG_DN,
+            ACCESS_CONFIG_DN,
+            CONSTRAINT_CONFIG_DN,
+            GROUP_CONFIG_DN,
+            REFERENCE_CONFIG_DN,
+            JOIN_TOKENS_DN,
+        ],
     ),
     (
         "cn=monitor",

@@ -752,7 +752,7 @@ pub(super) fn range<'v>(from: &[u8], to: Box<[u8]>, exact: bool) -> Node<'v> {
 
 /// The first key after all that start with `prefix`. Prefixes start with an index's number, which
 /// is never the largest there is.
-pub(super) fn after_all_with(prefix: &[u8]) -> Box<[u8]> {
+pub(crate) fn after_all_with(prefix: &[u8]) -> Box<[u8]> {
     let mut key = prefix.to_vec();
     while let Some(last) = key.pop() {
         if last != u8::MAX {

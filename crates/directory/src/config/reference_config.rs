@@ -1,0 +1,63 @@
+//! `cn=References,cn=config`: the attributes whose values follow the entries that they name.
+
+use ldap::result::ResultCode;
+use schema::{Entry, MatchingRule};
+use store::{References, StoreError, View};
+
+use crate::read::virtual_tree::branch::BranchSource;
+use crate::read::virtual_tree::names::REFERENCE_CONFIG_DN;
+use crate::request::refusal::Refusal;
+use crate::write::decision::Decide;
+use crate::write::references;
+
+/// The attribute.
+pub(super) const ATTRIBUTE: &str = "roster-reference";
+
+/// The attributes of a view.
+pub(super) fn values(view: &View<'_>) -> Result<Vec<String>, StoreError> {
+    references::names(view)
+}
+
+/// Refuses what names no entries, or has no index.
+#[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
+pub(super) fn put(
+    decide: &Decide<'_>,
+    others: &mut Vec<String>,
+    text: &str,
+) -> Result<(), Refusal> {
+    let refuse = |code, why: String| Err(Refusal::new(code, why));
+    let Ok(description) = decide.state.schema.describe(text) else {
+        let why = format!("the schema has no attribute '{text}'");
+        return refuse(ResultCode::InvalidAttributeSyntax, why);
+    };
+    let of_names = ["2.5.13.1", "2.5.13.23"].map(MatchingRule::find);
+    if !of_names.contains(&description.kind.equality) || !description.options().is_empty() {
+        let why = format!("values of '{text}' are no names of entries");
+        return refuse(ResultCode::UnwillingToPerform, why);
+    }
+    let same = |other: &String| {
+        decide.state.schema.describe(other).is_ok_and(|other| other == description)
+    };
+    if others.iter().any(same) {
+        let why = format!("'{text}' is there already");
+        return refuse(ResultCode::AttributeOrValueExists, why);
+    }
+    let nothing = schema::DnKey::root();
+    if decide.view.references(&description.kind, &nothing, 0)? == References::Unindexed {
+        return refuse(
+            ResultCode::UnwillingToPerform,
+            format!(
+                "'{text}' has no equality index that is complete, and each rename would have to \
+                 look at all entries: add one first (roster index add 'equality {text}' --wait)"
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// The entry.
+pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let values = values(source.directory.storage.store.reader().view()?)?;
+    let entry = source.entry(REFERENCE_CONFIG_DN, &["top", "extensibleObject"]);
+    Ok(vec![entry.values(ATTRIBUTE, values).done()])
+}

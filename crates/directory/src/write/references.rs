@@ -1,0 +1,275 @@
+//! Referential integrity: values that name an entry follow it when it is renamed, and go when it is
+//! deleted, in the same change record.
+//!
+//! Invariant: nobody gets there what he may not have: nothing is told of the entries that change,
+//! and no right on them is asked for. Whoever may rename or delete an entry changes what names it.
+//! Invariant: what follows is decided on the state that the change leaves, so nothing follows in
+//! entries that go with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aci::Permitted;
+use ldap::dn::Dn;
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use rustc_hash::FxHashSet;
+use schema::{
+    Assertion, AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead as _,
+    ModifyChange, ResolvedFilter, Schema,
+};
+use store::{Ask, References, StoreError, StoredEntry, View};
+
+use crate::request::refusal::Refusal;
+use crate::write::stamp::Stamp;
+
+/// The setting with the attributes whose values follow.
+pub(crate) const REFERENCES: &str = "references";
+/// Stands in the setting for none at all.
+pub(crate) const NONE_AT_ALL: &str = "-";
+/// Those that do by default, where they have an equality index.
+pub(crate) const DEFAULT: [&str; 8] = [
+    "member",
+    "uniqueMember",
+    "manager",
+    "owner",
+    "seeAlso",
+    "secretary",
+    "roleOccupant",
+    "ds-target-group-dn",
+];
+/// The most entries of an attribute that one change may touch like this.
+const REFERRERS_MAX: u64 = 100_000;
+/// The most octets of values, old and new: a change record has a limit.
+const OCTETS_MAX: usize = 12 << 20;
+
+/// The attributes whose values follow in a view.
+pub(crate) fn names(view: &View<'_>) -> Result<Vec<String>, StoreError> {
+    let set = view.setting(REFERENCES)?;
+    Ok(match set.first() {
+        None => DEFAULT.iter().map(|name| (*name).to_owned()).collect(),
+        Some(first) if first == NONE_AT_ALL => Vec::new(),
+        Some(_) => set,
+    })
+}
+
+/// What follows from changes that are in the view already.
+///
+/// # Errors
+/// When so much follows that it does not fit into one change record.
+pub(crate) fn follow(
+    view: &View<'_>,
+    schema: &Schema,
+    stamp: &Stamp,
+    changes: &[Permitted<Change>],
+) -> Result<Vec<Permitted<Change>>, Refusal> {
+    let moved = Moved::of(changes, schema);
+    if moved.causes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kinds: Vec<_> = names(view)?.iter().filter_map(|name| schema.describe(name).ok()).collect();
+    let follower = Follower { view, schema, moved };
+    let mut octets = 0;
+    let mut follows = Vec::new();
+    for (id, kinds) in follower.referrers(&kinds)? {
+        let Some(entry) = view.entry(id)? else { continue };
+        let Some(change) = follower.change(&entry, &kinds, stamp)? else { continue };
+        octets += change.deltas.iter().map(octets_of).sum::<usize>();
+        if octets > OCTETS_MAX {
+            return Err(too_many());
+        }
+        follows.push(Permitted::internal(Change::Modify(change)));
+    }
+    Ok(follows)
+}
+
+/// The entries that have other names now, or are gone.
+struct Moved {
+    causes: Vec<Cause>,
+    /// Those that are gone, by their names as they were written.
+    gone: FxHashSet<Vec<u8>>,
+}
+
+struct Cause {
+    old: DnKey,
+    /// How deep that is.
+    depth: usize,
+    /// None: it is gone.
+    new: Option<Dn>,
+}
+
+impl Moved {
+    fn of(changes: &[Permitted<Change>], schema: &Schema) -> Self {
+        let mut moved = Self { causes: Vec::new(), gone: FxHashSet::default() };
+        for change in changes {
+            let (old, new) = match change.get() {
+                Change::Delete(change) => (&change.dn, None),
+                Change::Rename(change) => (&change.old_dn, Some(change.new_dn.clone())),
+                _ => continue,
+            };
+            let Ok(key) = DnKey::from_dn(schema, old) else { continue };
+            // In another spelling it is named as before.
+            if new.as_ref().is_some_and(|new| DnKey::from_dn(schema, new).as_ref() == Ok(&key)) {
+                continue;
+            }
+            if new.is_none() {
+                moved.gone.insert(old.to_string().into_bytes());
+            }
+            moved.causes.push(Cause { depth: key.depth(), old: key, new });
+        }
+        moved
+    }
+
+    /// What has become of what a name names; none if nothing has.
+    fn cause(&self, name: &DnKey) -> Option<&Cause> {
+        self.causes.iter().find(|cause| match cause.new {
+            Some(_) => name.is_within(&cause.old),
+            None => *name == cause.old,
+        })
+    }
+}
+
+struct Follower<'a> {
+    view: &'a View<'a>,
+    schema: &'a Schema,
+    moved: Moved,
+}
+
+impl Follower<'_> {
+    /// The entries that have to change, with the attributes.
+    fn referrers<'k>(
+        &self,
+        kinds: &'k [Arc<AttributeDescription>],
+    ) -> Result<BTreeMap<EntryId, Vec<&'k AttributeDescription>>, Refusal> {
+        let mut referrers: BTreeMap<_, Vec<&AttributeDescription>> = BTreeMap::new();
+        for kind in kinds {
+            for cause in &self.moved.causes {
+                match self.view.references(&kind.kind, &cause.old, REFERRERS_MAX)? {
+                    References::Unindexed => break,
+                    References::TooMany => return Err(too_many()),
+                    References::Found(ids) => {
+                        for id in ids {
+                            let kinds = referrers.entry(id).or_default();
+                            if !kinds.contains(&&**kind) {
+                                kinds.push(kind);
+                            }
+                        }
+                    }
+                }
+                if referrers.len() as u64 > REFERRERS_MAX {
+                    return Err(too_many());
+                }
+            }
+        }
+        Ok(referrers)
+    }
+
+    /// What changes in one entry.
+    fn change(
+        &self,
+        entry: &StoredEntry<'_>,
+        kinds: &[&AttributeDescription],
+        stamp: &Stamp,
+    ) -> Result<Option<ModifyChange>, Refusal> {
+        let mut deltas = Vec::new();
+        for (description, values) in entry.attributes() {
+            if !kinds.iter().any(|kind| kind.covers(description)) {
+                continue;
+            }
+            let (mut removed, mut added) = (Vec::new(), Vec::new());
+            for value in values.iter() {
+                match self.fate(value) {
+                    Fate::Stays => {}
+                    Fate::Goes => removed.push(value.to_vec()),
+                    Fate::Becomes(name) => {
+                        removed.push(value.to_vec());
+                        if !self.has(entry.id(), description, &name)? {
+                            added.push(name.to_string().into_bytes());
+                        }
+                    }
+                }
+            }
+            if !removed.is_empty() {
+                let description = Arc::clone(description);
+                deltas.push(AttributeDelta { description, removed, added });
+            }
+        }
+        let Ok(dn) = Dn::parse_stored(entry.dn()) else { return Ok(None) };
+        if deltas.is_empty() {
+            return Ok(None);
+        }
+        deltas.extend(self.stamps(entry, stamp));
+        Ok(Some(ModifyChange { id: entry.id(), dn, deltas }))
+    }
+
+    fn fate(&self, value: &[u8]) -> Fate {
+        if self.moved.gone.contains(value) {
+            return Fate::Goes;
+        }
+        let name = std::str::from_utf8(value).ok().and_then(|text| Dn::parse_stored(text).ok());
+        let Some(name) = name else { return Fate::Stays };
+        let Ok(key) = DnKey::from_dn(self.schema, &name) else { return Fate::Stays };
+        let Some(cause) = self.moved.cause(&key) else { return Fate::Stays };
+        let Some(new) = &cause.new else { return Fate::Goes };
+        let below = key.depth() - cause.depth;
+        let mut becomes = new.clone();
+        for rdn in name.rdns().iter().take(below).rev() {
+            becomes = becomes.child(rdn.clone());
+        }
+        Fate::Becomes(becomes)
+    }
+
+    /// Whether an entry has a name already.
+    fn has(
+        &self,
+        id: EntryId,
+        description: &Arc<AttributeDescription>,
+        name: &Dn,
+    ) -> Result<bool, Refusal> {
+        let (description, text) = (Arc::clone(description), name.to_string());
+        let Ok(filter) = Assertion::equality(self.schema, description, text.as_bytes()) else {
+            return Ok(false);
+        };
+        let filter = ResolvedFilter::Equality(filter);
+        let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+        let before = EntryId(id.0.saturating_sub(1));
+        let next = plan.candidates(self.view, before).next().transpose()?;
+        Ok(plan.indexed && next == Some(id))
+    }
+
+    /// Who changed the entry last, and when.
+    fn stamps(&self, entry: &StoredEntry<'_>, stamp: &Stamp) -> Vec<AttributeDelta> {
+        let known = self.schema.well_known();
+        let stamps = [
+            (&known.entry_csn, &stamp.csn),
+            (&known.modifiers_name, &stamp.name),
+            (&known.modify_timestamp, &stamp.time),
+        ];
+        let delta = |(description, value): (&Arc<AttributeDescription>, &String)| {
+            let added = vec![value.as_bytes().to_vec()];
+            let removed: Vec<_> = entry.values(description).iter().map(<[u8]>::to_vec).collect();
+            let is_new = removed != added;
+            is_new.then(|| AttributeDelta { description: Arc::clone(description), removed, added })
+        };
+        stamps.into_iter().filter_map(delta).collect()
+    }
+}
+
+/// What becomes of a value.
+enum Fate {
+    Stays,
+    Goes,
+    Becomes(Dn),
+}
+
+fn octets_of(delta: &AttributeDelta) -> usize {
+    delta.removed.iter().chain(&delta.added).map(Vec::len).sum()
+}
+
+fn too_many() -> Refusal {
+    Refusal::new(
+        ResultCode::AdminLimitExceeded,
+        "so many values name what is to be renamed or deleted that they cannot change with it: \
+         change the entries that have most of them before, or a part of the tree at a time",
+    )
+}
