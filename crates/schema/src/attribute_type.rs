@@ -121,6 +121,12 @@ impl AttributeType {
         self.secret
     }
 
+    /// Whether values are names of entries, with a rule that says which are the same.
+    pub fn names_entries(&self) -> bool {
+        const OF_NAMES: [&str; 2] = [oid::DN, oid::NAME_AND_OPTIONAL_UID];
+        self.equality.is_some() && OF_NAMES.contains(&self.syntax.oid)
+    }
+
     /// Whether a log had better not show values: what is secret, but for the times and numbers that
     /// the server itself keeps of an account, such as since when it is locked.
     pub fn is_kept_from_logs(&self) -> bool {

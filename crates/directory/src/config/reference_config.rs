@@ -1,7 +1,7 @@
 //! `cn=References,cn=config`: the attributes whose values follow the entries that they name.
 
 use ldap::result::ResultCode;
-use schema::{Entry, MatchingRule};
+use schema::Entry;
 use store::{References, StoreError, View};
 
 use crate::read::virtual_tree::branch::BranchSource;
@@ -30,8 +30,7 @@ pub(super) fn put(
         let why = format!("the schema has no attribute '{text}'");
         return refuse(ResultCode::InvalidAttributeSyntax, why);
     };
-    let of_names = ["2.5.13.1", "2.5.13.23"].map(MatchingRule::find);
-    if !of_names.contains(&description.kind.equality) || !description.options().is_empty() {
+    if !description.kind.names_entries() || !description.options().is_empty() {
         let why = format!("values of '{text}' are no names of entries");
         return refuse(ResultCode::UnwillingToPerform, why);
     }

@@ -10,7 +10,7 @@ use schema::{
     AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead, ResolvedFilter,
     Schema, Truth,
 };
-use store::{Ask, View};
+use store::{Ask, Resolved, View};
 
 use super::changed::Changed;
 use super::text::{Constraint, Rule, Unique, ValueRule};
@@ -202,6 +202,14 @@ pub(super) fn broken(
         Rule::Unique(how) => {
             unique::taken(look, constraint, *how, entry, own, which)?.map(Broken::Taken)
         }
+        Rule::Exists => {
+            for attribute in &constraint.attributes {
+                if let Some(why) = exists(look, entry, attribute, which)? {
+                    return Ok(Some(Broken::Says(why)));
+                }
+            }
+            None
+        }
         Rule::Count(range) => of_attribute(&|attribute| count(entry, attribute, range)),
         Rule::Values(rule) => of_attribute(&|attribute| {
             let mut broken = None;
@@ -212,6 +220,38 @@ pub(super) fn broken(
             broken
         }),
     })
+}
+
+/// What is wrong with the names that an attribute has, if something is. An entry may name itself.
+fn exists(
+    look: &Look<'_>,
+    entry: &dyn EntryRead,
+    attribute: &AttributeDescription,
+    which: Which<'_>,
+) -> Result<Option<String>, Refusal> {
+    let own = DnKey::from_text(look.schema, entry.dn()).ok();
+    let (mut broken, mut failed) = (None, None);
+    each_value(entry, attribute, which, &mut |value| {
+        let text = String::from_utf8_lossy(value);
+        let key = DnKey::from_text(look.schema, &text).ok();
+        let is_there = match &key {
+            Some(_) if key == own => true,
+            Some(key) => match look.view.resolve(key) {
+                Ok(found) => matches!(found, Resolved::Found(_)),
+                Err(error) => {
+                    failed = Some(error);
+                    true
+                }
+            },
+            None => false,
+        };
+        if !is_there {
+            let name = attribute.text();
+            broken = Some(format!("a value of '{name}' names no entry that is there: {text}"));
+        }
+        broken.is_none() && failed.is_none()
+    });
+    failed.map_or(Ok(broken), |error| Err(error.into()))
 }
 
 fn count(
@@ -306,7 +346,7 @@ impl Constraint {
     /// Whether a refusal by these values is about what the asker has sent, and nothing else.
     fn is_about_sent(&self, change: &Change, which: Which<'_>) -> bool {
         let asks_values = match self.rule {
-            Rule::Values(_) | Rule::Unique(Unique::Each | Unique::Across) => true,
+            Rule::Values(_) | Rule::Exists | Rule::Unique(Unique::Each | Unique::Across) => true,
             Rule::Count(_) | Rule::Unique(Unique::Combination) => false,
         };
         matches!(change, Change::Add(_)) || (matches!(which, Which::New(_)) && asks_values)

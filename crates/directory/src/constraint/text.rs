@@ -38,6 +38,8 @@ pub(super) enum Rule {
     Values(ValueRule),
     /// Each attribute has so many values.
     Count(RangeInclusive<u64>),
+    /// Each value names an entry.
+    Exists,
 }
 
 /// What no two entries have.
@@ -105,7 +107,7 @@ impl fmt::Debug for Kind {
 }
 
 /// Every kind.
-pub static KINDS: [Kind; 6] = [
+pub static KINDS: [Kind; 7] = [
     Kind {
         name: "unique",
         form: "[across | combination] ATTRIBUTES",
@@ -154,6 +156,14 @@ pub static KINDS: [Kind; 6] = [
         example: "ascii uid,mail",
         read: read_ascii,
     },
+    Kind {
+        name: "exists",
+        form: "ATTRIBUTES",
+        about: "Each value names an entry that is there. Whoever may write such an attribute \
+                learns by it which entries are.",
+        example: "exists manager,owner where (objectClass=inetOrgPerson)",
+        read: read_exists,
+    },
 ];
 
 impl Constraint {
@@ -188,7 +198,7 @@ impl Constraint {
         match self.rule {
             Rule::Unique(Unique::Combination) => (&self.attributes, false),
             Rule::Unique(Unique::Each | Unique::Across) => (&self.attributes, true),
-            Rule::Values(_) | Rule::Count(_) => (&[], true),
+            Rule::Values(_) | Rule::Count(_) | Rule::Exists => (&[], true),
         }
     }
 }
@@ -442,6 +452,14 @@ fn read_count(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<AboutAttribu
 
 fn read_ascii(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<AboutAttributes> {
     Ok((scanner.attributes(schema)?, Rule::Values(ValueRule::Ascii)))
+}
+
+fn read_exists(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<AboutAttributes> {
+    let attributes = scanner.attributes(schema)?;
+    match attributes.iter().find(|one| !one.kind.names_entries()) {
+        Some(one) => wrong(format!("values of '{}' are no names of entries", one.text())),
+        None => Ok((attributes, Rule::Exists)),
+    }
 }
 
 /// The longest constraint, in bytes.

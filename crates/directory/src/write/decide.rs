@@ -342,6 +342,10 @@ impl Attempt<'_, '_> {
     fn follow(&mut self, own: Range<usize>) -> Result<(), Failed> {
         let Self { batch, state, stamp, changes, .. } = self;
         let causes = changes.get(own).unwrap_or_default();
+        // A view takes some work.
+        if !causes.iter().any(|change| references::may_follow(change.get())) {
+            return Ok(());
+        }
         let follows = references::follow(&batch.view(), &state.schema, stamp, causes)?;
         for change in follows {
             self.batch.change(change.get()).map_err(Failed::Store)?;

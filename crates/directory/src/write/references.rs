@@ -53,6 +53,11 @@ pub(crate) fn names(view: &View<'_>) -> Result<Vec<String>, StoreError> {
     })
 }
 
+/// Whether something may follow from a change.
+pub(crate) const fn may_follow(change: &Change) -> bool {
+    matches!(change, Change::Delete(_) | Change::Rename(_))
+}
+
 /// What follows from changes that are in the view already.
 ///
 /// # Errors

@@ -431,3 +431,29 @@ fn a_rename_does_not_take_a_constraint_its_place() {
     );
     assert_eq!(root.rename(&people, "ou=persons", true, None), OK);
 }
+
+#[test]
+fn values_name_entries_that_are_there() {
+    let (_served, mut root) = served();
+    assert_eq!(person(&mut root, &name("a"), &[("manager", &[&name("nobody")])]).code(), OK);
+    put(&mut root, "real: exists manager,owner");
+    let text = "real2: exists description";
+    let answer = root.try_modify(CONFIG, &[(ModifyOperation::Add, "roster-constraint", &[text])]);
+    assert!(answer.diagnostic.contains("no names of entries"), "{}", answer.diagnostic);
+    let mut change = |operation, values: &[&str]| {
+        let values: Vec<String> = values.iter().map(|one| name(one)).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        root.try_modify(&name("a"), &[(operation, "manager", &values)])
+    };
+    refuses(&change(ModifyOperation::Add, &["none"]), "a value of 'manager' names no entry");
+    assert_eq!(change(ModifyOperation::Add, &["a"]).code(), OK);
+    // What was there before stays until it changes.
+    assert_eq!(change(ModifyOperation::Delete, &["nobody"]).code(), OK);
+    // An entry may name itself from the beginning; whoever is deleted is named no more.
+    let answer = person(&mut root, &name("b"), &[("manager", &[&name("a"), &name("b")])]);
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+    refuses(&person(&mut root, &name("c"), &[("manager", &[&name("none")])]), "'real'");
+    assert_eq!(root.delete(&name("a")), OK);
+    let answer = root.try_modify(&name("b"), &[(ModifyOperation::Add, "manager", &[&name("c")])]);
+    refuses(&answer, "names no entry");
+}
