@@ -73,6 +73,15 @@ impl Tool {
         Ok(Some(Said { status, output, errors }))
     }
 
+    /// Ends it where it takes too long: where it stands is worth knowing.
+    pub(super) fn give_up(&mut self) -> Result<(), String> {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let stacks = stacks(self.child.id());
+            let _ = fs::write(self.folder.join(STACKS), stacks.unwrap_or_else(|error| error));
+        }
+        self.kill()
+    }
+
     /// Kills it, and waits until it is gone.
     pub(super) fn kill(&mut self) -> Result<(), String> {
         let killed = self.child.kill().and_then(|()| self.child.wait());
@@ -82,11 +91,7 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // It has ended, but where the run fails meanwhile: then where it stands is worth knowing.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let stacks = stacks(self.child.id());
-            let _ = fs::write(self.folder.join(STACKS), stacks.unwrap_or_else(|error| error));
-        }
+        // It has ended, but where the run fails meanwhile.
         let _ = self.kill();
     }
 }

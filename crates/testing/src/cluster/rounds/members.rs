@@ -306,7 +306,7 @@ impl Run {
                 return Ok(said);
             }
             if begin.elapsed() > TOOL_MAX {
-                tool.kill()?;
+                tool.give_up()?;
                 return Err(format!("{tool:?} has not ended after {} s", TOOL_MAX.as_secs()));
             }
             self.look(unasked)?;
