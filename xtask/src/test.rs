@@ -7,6 +7,7 @@ mod programs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crate::shell::{cargo, command, root, step, succeeds};
 use crate::{Error, conform, libraries, no_arguments, shell};
@@ -81,8 +82,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     prepare()?;
     let mut counts = Counts::default();
-    shell::timed("tests", || cargo_test(&mut counts))?;
-    conform::run(&[])?;
+    // What both need is built.
+    build()?;
+    let (tests, conforms) = thread::scope(|scope| {
+        let conforms = scope.spawn(|| conform::run(&[]));
+        (shell::timed("tests", || cargo_test(&mut counts)), conforms.join())
+    });
+    tests?;
+    conforms.unwrap_or_else(|_| Err(Error::Wrong("a thread panicked".to_owned())))?;
     println!("xtask: every test passed: {} tests and the dialogues of conform", counts.passed);
     Ok(())
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::Error;
 
 /// Programs that run at a time.
-const SIDE_BY_SIDE: usize = 2;
+const SIDE_BY_SIDE: usize = 3;
 /// Those that run longest, first: nothing is to wait for them in the end.
 const LONGEST: [&str; 4] = ["cluster_faults", "behaviour", "cluster", "scripts"];
 

@@ -56,6 +56,7 @@ impl<'a> ViewSurroundings<'a> {
         if !is_group(&target, self.schema) {
             return Ok(Truth::Undefined);
         }
+        self.groups.begin();
         let person = self.groups.entry(who)?;
         let described = Described::of(&target, self.schema);
         let of_target = person

@@ -22,6 +22,9 @@ pub(crate) const MEMBER_OF: &str = "member-of";
 pub(crate) const DIRECT: &str = "direct";
 /// Groups that one question goes through, at the most.
 pub(crate) const GROUPS_MAX: usize = 1_000;
+/// Entries that one question looks at to find groups, at the most: a group may be found on many
+/// ways.
+const LOOKS_MAX: u64 = 20_000;
 /// How deep groups are looked for in groups.
 pub(crate) const GROUP_DEPTH_MAX: usize = 16;
 /// Groups that are remembered, at the most.
@@ -38,6 +41,9 @@ pub(crate) struct Groups<'a> {
     showing: OnceCell<Listed<DnKey>>,
     pub(super) roles: OnceCell<super::roles::Defined>,
     means_direct: OnceCell<bool>,
+    /// Entries that were looked at to find groups, and when the question began.
+    looks: Cell<u64>,
+    begun: Cell<u64>,
 }
 
 /// A group.
@@ -86,7 +92,25 @@ impl<'a> Groups<'a> {
             showing: OnceCell::new(),
             roles: OnceCell::new(),
             means_direct: OnceCell::new(),
+            looks: Cell::new(0),
+            begun: Cell::new(0),
         }
+    }
+
+    /// Another question begins.
+    pub(crate) fn begin(&self) {
+        self.begun.set(self.looks.get());
+    }
+
+    /// Entries that were looked at since the beginning, for all questions.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+
+    /// Whether the question may look at one more.
+    pub(super) fn takes_one(&self) -> bool {
+        self.looks.set(self.looks.get() + 1);
+        self.looks.get() - self.begun.get() <= LOOKS_MAX
     }
 
     /// Whether an attribute tells only the groups that name an entry themselves.
@@ -149,7 +173,8 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// The groups that name `member`; what is no group counts, the work has an end.
+    /// The groups that name `member`, one that names it twice perhaps twice; what is no group counts,
+    /// the work has an end.
     pub(crate) fn naming(
         &self,
         member: &DnKey,
@@ -162,16 +187,13 @@ impl<'a> Groups<'a> {
                 return Ok(Naming::Unindexed);
             }
             for (number, id) in plan.candidates(self.view, EntryId::ROOT).enumerate() {
-                is_cut |= number >= GROUPS_MAX;
+                is_cut |= number >= GROUPS_MAX || !self.takes_one();
                 if is_cut {
                     break;
                 }
                 let id = id?;
                 let is_one = plan.exact || self.is_true_of(&filter, id)?;
-                if is_one
-                    && !found.iter().any(|group| group.id == id)
-                    && let Some(group) = self.known(id)?
-                {
+                if is_one && let Some(group) = self.known(id)? {
                     found.push(group);
                 }
             }
@@ -225,13 +247,15 @@ impl<'a> Groups<'a> {
     /// The groups that show the members of one of these; whether some were left out.
     pub(crate) fn showing_any<'k>(
         &self,
-        groups: impl IntoIterator<Item = &'k DnKey> + Clone,
+        groups: impl IntoIterator<Item = &'k DnKey>,
         found: &mut Vec<Rc<Group>>,
     ) -> Result<bool, StoreError> {
         let showing = self.showing()?;
-        let shows = |(_, target): &&(Rc<Group>, DnKey)| {
-            groups.clone().into_iter().any(|group| group == target)
-        };
+        if showing.groups.is_empty() {
+            return Ok(showing.is_cut);
+        }
+        let groups: FxHashSet<&DnKey> = groups.into_iter().collect();
+        let shows = |(_, target): &&(Rc<Group>, DnKey)| groups.contains(target);
         found.extend(showing.groups.iter().filter(shows).map(|(one, _)| Rc::clone(one)));
         Ok(showing.is_cut)
     }
@@ -266,17 +290,21 @@ impl<'a> Groups<'a> {
     /// The groups that an entry is in: those that name it first, then those that describe it, and
     /// those that these are in, and so on.
     pub(crate) fn of(&self, entry: &StoredEntry<'_>) -> Result<InGroups, StoreError> {
+        self.begin();
         let (key, mut level) = (self.key(entry), Vec::new());
         let mut is_cut = self.naming_all(&key, &mut level)?;
+        let mut seen: FxHashSet<EntryId> = FxHashSet::default();
+        level.retain(|group| seen.insert(group.id));
         let direct = level.len();
+        seen.clear();
         let describing = self.describing()?;
         is_cut |= describing.is_cut;
         for (group, described) in &describing.groups {
-            if described.means(entry, &key, self.schema) == Truth::True {
+            is_cut |= !self.takes_one();
+            if !is_cut && described.means(entry, &key, self.schema) == Truth::True {
                 level.push(Rc::clone(group));
             }
         }
-        let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         let mut groups = Vec::new();
         for depth in 0.. {
             level.retain(|group| seen.insert(group.id));
@@ -284,7 +312,7 @@ impl<'a> Groups<'a> {
             if level.is_empty() {
                 break;
             }
-            if depth >= GROUP_DEPTH_MAX || groups.len() > GROUPS_MAX {
+            if is_cut || depth >= GROUP_DEPTH_MAX || groups.len() > GROUPS_MAX {
                 is_cut = true;
                 break;
             }

@@ -126,6 +126,7 @@ impl Groups<'_> {
 
     /// The roles that an entry has.
     pub(crate) fn roles_of(&self, entry: &StoredEntry<'_>) -> Result<HasRoles, StoreError> {
+        self.begin();
         let mut found = HasRoles::default();
         let person = Person { entry, key: &self.key(entry) };
         for name in self.names(entry, &self.schema.well_known().ns_role_dn) {
@@ -138,6 +139,10 @@ impl Groups<'_> {
         let defined = self.defined()?;
         found.is_cut |= defined.is_cut;
         for role in &defined.roles {
+            found.is_cut |= !self.takes_one();
+            if found.is_cut {
+                break;
+            }
             let Some(definition) = self.view.entry(role.id)? else { continue };
             if let Some(kind) = RoleKind::of(&definition, self.schema) {
                 self.add_role(&definition, kind, person, &mut found)?;

@@ -26,6 +26,7 @@ pub struct LiveEntry<'v> {
     /// Groups that are known to all entries that one request reads, or to this one.
     groups: Option<&'v Groups<'v>>,
     own_groups: OnceCell<Groups<'v>>,
+    looks_before: u64,
     /// The groups it is in, and its roles; none where that cannot be told.
     in_groups: OnceCell<Option<InGroups>>,
     roles: OnceCell<Option<Vec<Rc<Group>>>>,
@@ -55,6 +56,7 @@ impl<'v> LiveEntry<'v> {
             selection: None,
             groups: None,
             own_groups: OnceCell::new(),
+            looks_before: 0,
             in_groups: OnceCell::new(),
             roles: OnceCell::new(),
             reader: None,
@@ -72,7 +74,7 @@ impl<'v> LiveEntry<'v> {
     /// The entry among others, which are likely to be in the same groups.
     #[must_use]
     pub(crate) fn among(self, groups: &'v Groups<'v>) -> Self {
-        Self { groups: Some(groups), ..self }
+        Self { groups: Some(groups), looks_before: groups.looks(), ..self }
     }
 
     /// The entry as this reader sees it: subordinates that may not be seen are not counted.
@@ -81,9 +83,12 @@ impl<'v> LiveEntry<'v> {
         Self { reader: Some(reader), ..self }
     }
 
-    /// How many subordinates were read to compute what it was asked for.
-    pub(crate) fn children_read(&self) -> u64 {
-        self.children_read.get()
+    /// Entries that were read to compute what it was asked for: subordinates, and those that may be
+    /// groups.
+    pub(crate) fn others_read(&self) -> u64 {
+        let own = || self.own_groups.get().map_or(0, Groups::looks);
+        let looks = self.groups.map_or_else(own, Groups::looks);
+        self.children_read.get() + looks.saturating_sub(self.looks_before)
     }
 
     /// The descriptions that are computed.

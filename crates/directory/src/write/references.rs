@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use aci::Permitted;
 use ldap::dn::Dn;
-use ldap::message::Scope;
+use ldap::message::{Scope, Values};
 use ldap::result::ResultCode;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use schema::{
     Assertion, AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead as _,
     ModifyChange, ResolvedFilter, Schema,
@@ -68,7 +68,7 @@ pub(crate) fn follow(
     stamp: &Stamp,
     changes: &[Permitted<Change>],
 ) -> Result<Vec<Permitted<Change>>, Refusal> {
-    let moved = Moved::of(changes, schema);
+    let moved = Moved::of(view, schema, changes)?;
     if moved.causes.is_empty() {
         return Ok(Vec::new());
     }
@@ -76,9 +76,9 @@ pub(crate) fn follow(
     let follower = Follower { view, schema, moved };
     let mut octets = 0;
     let mut follows = Vec::new();
-    for (id, kinds) in follower.referrers(&kinds)? {
+    for (id, references) in follower.referrers(&kinds)? {
         let Some(entry) = view.entry(id)? else { continue };
-        let Some(change) = follower.change(&entry, &kinds, stamp)? else { continue };
+        let Some(change) = follower.change(&entry, &references, stamp)? else { continue };
         octets += change.deltas.iter().map(octets_of).sum::<usize>();
         if octets > OCTETS_MAX {
             return Err(too_many());
@@ -91,8 +91,8 @@ pub(crate) fn follow(
 /// The entries that have other names now, or are gone.
 struct Moved {
     causes: Vec<Cause>,
-    /// Those that are gone, by their names as they were written.
-    gone: FxHashSet<Vec<u8>>,
+    /// Those that name nothing else, as their names were written: gone, or renamed alone.
+    alone: FxHashMap<Vec<u8>, usize>,
 }
 
 struct Cause {
@@ -104,12 +104,19 @@ struct Cause {
 }
 
 impl Moved {
-    fn of(changes: &[Permitted<Change>], schema: &Schema) -> Self {
-        let mut moved = Self { causes: Vec::new(), gone: FxHashSet::default() };
+    fn of(
+        view: &View<'_>,
+        schema: &Schema,
+        changes: &[Permitted<Change>],
+    ) -> Result<Self, StoreError> {
+        let mut moved = Self { causes: Vec::new(), alone: FxHashMap::default() };
         for change in changes {
-            let (old, new) = match change.get() {
-                Change::Delete(change) => (&change.dn, None),
-                Change::Rename(change) => (&change.old_dn, Some(change.new_dn.clone())),
+            let (old, new, is_alone) = match change.get() {
+                Change::Delete(change) => (&change.dn, None, true),
+                Change::Rename(change) => {
+                    let is_alone = view.child_count(change.id)? == 0;
+                    (&change.old_dn, Some(change.new_dn.clone()), is_alone)
+                }
                 _ => continue,
             };
             let Ok(key) = DnKey::from_dn(schema, old) else { continue };
@@ -117,12 +124,12 @@ impl Moved {
             if new.as_ref().is_some_and(|new| DnKey::from_dn(schema, new).as_ref() == Ok(&key)) {
                 continue;
             }
-            if new.is_none() {
-                moved.gone.insert(old.to_string().into_bytes());
+            if is_alone {
+                moved.alone.insert(old.to_string().into_bytes(), moved.causes.len());
             }
             moved.causes.push(Cause { depth: key.depth(), old: key, new });
         }
-        moved
+        Ok(moved)
     }
 
     /// What has become of what a name names; none if nothing has.
@@ -132,6 +139,13 @@ impl Moved {
             None => *name == cause.old,
         })
     }
+}
+
+/// Values of an attribute that have to change, in one entry.
+struct Reference<'k> {
+    kind: &'k AttributeDescription,
+    /// By so many of the causes.
+    causes: usize,
 }
 
 struct Follower<'a> {
@@ -145,8 +159,8 @@ impl Follower<'_> {
     fn referrers<'k>(
         &self,
         kinds: &'k [Arc<AttributeDescription>],
-    ) -> Result<BTreeMap<EntryId, Vec<&'k AttributeDescription>>, Refusal> {
-        let mut referrers: BTreeMap<_, Vec<&AttributeDescription>> = BTreeMap::new();
+    ) -> Result<BTreeMap<EntryId, Vec<Reference<'k>>>, Refusal> {
+        let mut referrers: BTreeMap<_, Vec<Reference<'k>>> = BTreeMap::new();
         for kind in kinds {
             for cause in &self.moved.causes {
                 match self.view.references(&kind.kind, &cause.old, REFERRERS_MAX)? {
@@ -154,9 +168,10 @@ impl Follower<'_> {
                     References::TooMany => return Err(too_many()),
                     References::Found(ids) => {
                         for id in ids {
-                            let kinds = referrers.entry(id).or_default();
-                            if !kinds.contains(&&**kind) {
-                                kinds.push(kind);
+                            let all = referrers.entry(id).or_default();
+                            match all.last_mut() {
+                                Some(last) if last.kind == &**kind => last.causes += 1,
+                                _ => all.push(Reference { kind, causes: 1 }),
                             }
                         }
                     }
@@ -173,25 +188,22 @@ impl Follower<'_> {
     fn change(
         &self,
         entry: &StoredEntry<'_>,
-        kinds: &[&AttributeDescription],
+        references: &[Reference<'_>],
         stamp: &Stamp,
     ) -> Result<Option<ModifyChange>, Refusal> {
         let mut deltas = Vec::new();
         for (description, values) in entry.attributes() {
-            if !kinds.iter().any(|kind| kind.covers(description)) {
+            let Some(reference) = references.iter().find(|one| one.kind.covers(description)) else {
                 continue;
-            }
+            };
+            let fates = self.fates(values, reference.causes);
             let (mut removed, mut added) = (Vec::new(), Vec::new());
-            for value in values.iter() {
-                match self.fate(value) {
-                    Fate::Stays => {}
-                    Fate::Goes => removed.push(value.to_vec()),
-                    Fate::Becomes(name) => {
-                        removed.push(value.to_vec());
-                        if !self.has(entry.id(), description, &name)? {
-                            added.push(name.to_string().into_bytes());
-                        }
-                    }
+            for (value, new) in fates {
+                removed.push(value.to_vec());
+                if let Some(name) = new
+                    && !self.has(entry.id(), description, &name)?
+                {
+                    added.push(name.to_string().into_bytes());
                 }
             }
             if !removed.is_empty() {
@@ -207,21 +219,32 @@ impl Follower<'_> {
         Ok(Some(ModifyChange { id: entry.id(), dn, deltas }))
     }
 
-    fn fate(&self, value: &[u8]) -> Fate {
-        if self.moved.gone.contains(value) {
-            return Fate::Goes;
+    /// The values that change, each with the name that takes its place, if one does.
+    fn fates<'v>(&self, values: Values<'v>, causes: usize) -> Vec<(&'v [u8], Option<Dn>)> {
+        // As they were written, which takes no time for each of a million members: an attribute has
+        // a name once.
+        let of_cause = |at: &usize| self.moved.causes.get(*at).and_then(|cause| cause.new.clone());
+        let written = values.iter().filter_map(|value| Some((value, self.moved.alone.get(value)?)));
+        let found: Vec<_> = written.map(|(value, at)| (value, of_cause(at))).collect();
+        if found.len() == causes {
+            return found;
         }
-        let name = std::str::from_utf8(value).ok().and_then(|text| Dn::parse_stored(text).ok());
-        let Some(name) = name else { return Fate::Stays };
-        let Ok(key) = DnKey::from_dn(self.schema, &name) else { return Fate::Stays };
-        let Some(cause) = self.moved.cause(&key) else { return Fate::Stays };
-        let Some(new) = &cause.new else { return Fate::Goes };
+        values.iter().filter_map(|value| Some((value, self.fate(value)?))).collect()
+    }
+
+    /// What becomes of a value that changes: nothing, or another name.
+    #[expect(clippy::option_option, reason = "whether it changes, and into what")]
+    fn fate(&self, value: &[u8]) -> Option<Option<Dn>> {
+        let name = Dn::parse_stored(std::str::from_utf8(value).ok()?).ok()?;
+        let key = DnKey::from_dn(self.schema, &name).ok()?;
+        let cause = self.moved.cause(&key)?;
+        let Some(new) = &cause.new else { return Some(None) };
         let below = key.depth() - cause.depth;
         let mut becomes = new.clone();
         for rdn in name.rdns().iter().take(below).rev() {
             becomes = becomes.child(rdn.clone());
         }
-        Fate::Becomes(becomes)
+        Some(Some(becomes))
     }
 
     /// Whether an entry has a name already.
@@ -260,13 +283,6 @@ impl Follower<'_> {
     }
 }
 
-/// What becomes of a value.
-enum Fate {
-    Stays,
-    Goes,
-    Becomes(Dn),
-}
-
 fn octets_of(delta: &AttributeDelta) -> usize {
     delta.removed.iter().chain(&delta.added).map(Vec::len).sum()
 }
@@ -275,6 +291,7 @@ fn too_many() -> Refusal {
     Refusal::new(
         ResultCode::AdminLimitExceeded,
         "so many values name what is to be renamed or deleted that they cannot change with it: \
-         change the entries that have most of them before, or a part of the tree at a time",
+         change the entries that have most of them before, or a part of the tree at a time, or \
+         take the attribute out of cn=References,cn=config",
     )
 }

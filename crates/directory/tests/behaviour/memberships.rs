@@ -237,6 +237,31 @@ fn hidden_groups_are_not_told() {
     assert_eq!(found(&mut client, &format!("(isDirectMemberOf={})", dn("staff"))), short([]));
 }
 
+/// Few groups that are in each other on very many ways: the work has an end, and then nothing is
+/// told rather than a part.
+#[test]
+fn groups_that_are_reached_on_too_many_ways_are_not_told() {
+    let served = filled();
+    let mut root = served.root();
+    let names = |letter: &str| (0..160).map(|one| format!("{letter}{one}")).collect::<Vec<_>>();
+    let (below, above) = (names("below"), names("above"));
+    for group in &below {
+        add_group(&mut root, group, &["anna"]);
+    }
+    let members: Vec<&str> = below.iter().map(String::as_str).collect();
+    for group in above.get(..100).unwrap() {
+        add_group(&mut root, group, &members);
+    }
+    assert_eq!(read(&mut root, "anna", "isMemberOf").len(), 266);
+    for group in above.get(100..).unwrap() {
+        add_group(&mut root, group, &members);
+    }
+    check(&mut root, "anna", "isMemberOf", &[]);
+    let filter = format!("(&(sn=archer)(isMemberOf={}))", dn("above7"));
+    assert_eq!(found(&mut root, &filter), short([]));
+    check(&mut root, "bob", "isMemberOf", &["all", "round", "ring", "unique"]);
+}
+
 /// What the groups are after any changes, as one finds out who knows them all.
 struct Model {
     members: BTreeMap<String, BTreeSet<String>>,

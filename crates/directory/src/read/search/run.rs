@@ -331,11 +331,11 @@ impl<'a> Run<'a> {
             true => self.search.evaluate(filter, schema, &entry),
             false => self.evaluate(stored, &entry),
         };
-        let children_steps = live.children_read() * CHILD_STEPS;
+        let others_steps = live.others_read() * CHILD_STEPS;
         match self.searchable {
-            true => self.search.spend(children_steps),
+            true => self.search.spend(others_steps),
             // Hidden ones are among them.
-            false => self.search.spend_unseen(children_steps),
+            false => self.search.spend_unseen(others_steps),
         }
         truth == Truth::True && may_see()
     }

@@ -344,7 +344,7 @@ impl<'a> Sorting<'a> {
         let rights = guard.on(stored);
         let entry = rights.searchable(&live);
         self.run.search.metered(|meter| self.order.append_key(schema, &entry, meter, key));
-        self.spend_passing(live.children_read() * CHILD_STEPS)
+        self.spend_passing(live.others_read() * CHILD_STEPS)
     }
 
     /// Before a candidate is looked at, while nothing is sent.
