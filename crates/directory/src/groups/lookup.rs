@@ -173,8 +173,8 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// The groups that name `member`, one that names it twice perhaps twice; what is no group counts,
-    /// the work has an end.
+    /// The groups that name `member`, one that names it twice perhaps twice; what is no group
+    /// counts, the work has an end.
     pub(crate) fn naming(
         &self,
         member: &DnKey,
