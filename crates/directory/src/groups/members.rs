@@ -1,7 +1,7 @@
 //! Who is in a group, to search for them: what a plan asks of `isMemberOf`, `memberOf` and
 //! `isDirectMemberOf`, which no index has.
 //!
-//! Invariant: all that are in the group are told, and may be more: whoever asks looks once more.
+//! Invariant: all that are in the group are told; if there may be more, that is told, too.
 //! Invariant: of a group that the reader may not see nobody is told.
 
 use std::cell::{Cell, OnceCell};
@@ -9,7 +9,7 @@ use std::cell::{Cell, OnceCell};
 use ldap::message::Scope;
 use rustc_hash::FxHashSet;
 use schema::{Assertion, AttributeDescription, DnKey, EntryId, EntryRead as _, ResolvedFilter};
-use store::{Ask, CandidateIds, Computed, Resolved, StoreError, StoredEntry};
+use store::{Ask, CandidateIds, Computed, ComputedCandidates, Resolved, StoreError, StoredEntry};
 
 use super::described::Described;
 use super::kind::{is_group, is_group_class};
@@ -40,6 +40,8 @@ struct Found {
     at_most: u64,
     /// Some are left out: they are too many, or nobody knows them.
     is_cut: bool,
+    /// All of them are members.
+    exact: bool,
 }
 
 impl<'a> Members<'a> {
@@ -60,7 +62,8 @@ impl<'a> Members<'a> {
         let known = self.groups.schema.well_known();
         let mut expanded = FxHashSet::from_iter([group]);
         let mut level = vec![group];
-        for _ in 0..=GROUP_DEPTH_MAX {
+        // The groups that are so deep are not told either.
+        for _ in 0..GROUP_DEPTH_MAX {
             let mut next = Vec::new();
             for id in level {
                 let Some(entry) = self.groups.view.entry(id)? else { continue };
@@ -124,6 +127,8 @@ impl<'a> Members<'a> {
             let filter = place.filter.as_ref().unwrap_or(&all);
             let interrupt = self.interrupt;
             let plan = view.plan(&Ask { interrupt, ..Ask::new(filter, base, place.scope) })?;
+            // Secrets do not count for groups, and a plan may hold too many.
+            found.exact = false;
             if plan.estimate > found.at_most || !(plan.indexed || plan.exact) {
                 found.is_cut = true;
                 return Ok(());
@@ -180,7 +185,7 @@ impl Computed for Members<'_> {
         &self,
         assertion: &Assertion,
         at_most: u64,
-    ) -> Result<Option<Vec<EntryId>>, StoreError> {
+    ) -> Result<Option<ComputedCandidates>, StoreError> {
         let known = self.groups.schema.well_known();
         let asked = &assertion.description;
         let of_groups = [&known.is_member_of, &known.member_of, &known.is_direct_member_of];
@@ -195,16 +200,19 @@ impl Computed for Members<'_> {
         };
         let is_one =
             |entry: &StoredEntry<'_>| is_group(entry, self.groups.schema) && is_seen(entry);
-        let Some(group) = group.filter(is_one) else { return Ok(Some(Vec::new())) };
+        let Some(group) = group.filter(is_one) else {
+            return Ok(Some(ComputedCandidates { ids: Vec::new(), exact: true }));
+        };
         let is_limited = at_most < MEMBERS_MAX;
         let at_most = at_most.min(MEMBERS_MAX);
-        let mut found = Found { ids: Vec::new(), at_most, is_cut: false };
+        let mut found = Found { ids: Vec::new(), at_most, is_cut: false, exact: true };
         self.find(group.id(), is_direct, &mut found)?;
         if found.is_cut && !is_limited {
             self.refusal.set(Some(TOO_MANY));
             return Err(StoreError::Interrupted);
         }
-        Ok((!found.is_cut).then_some(found.ids))
+        let Found { ids, is_cut, exact, .. } = found;
+        Ok((!is_cut).then_some(ComputedCandidates { ids, exact }))
     }
 }
 

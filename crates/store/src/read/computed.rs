@@ -4,10 +4,19 @@ use schema::{Assertion, EntryId};
 
 use crate::error::StoreError;
 
+/// Entries that have a value of an attribute that is computed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ComputedCandidates {
+    /// In any order; all that have it are among them.
+    pub ids: Vec<EntryId>,
+    /// No others are.
+    pub exact: bool,
+}
+
 /// Knows which entries have values of attributes that are computed: no index has them.
 pub trait Computed {
-    /// All entries that an assertion may be true of, in any order, and perhaps more. None where
-    /// nobody knows, or they are more than `at_most`.
+    /// The entries that an assertion is true of. None where nobody knows, or they are more than
+    /// `at_most`.
     ///
     /// # Errors
     /// As those of a plan.
@@ -15,5 +24,5 @@ pub trait Computed {
         &self,
         assertion: &Assertion,
         at_most: u64,
-    ) -> Result<Option<Vec<EntryId>>, StoreError>;
+    ) -> Result<Option<ComputedCandidates>, StoreError>;
 }

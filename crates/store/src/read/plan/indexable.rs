@@ -277,13 +277,13 @@ impl<'v> Lookup<'_, 'v> {
         let Some(computed) = self.computed.filter(|_| self.worth > 0) else {
             return Ok(Node::unknown());
         };
-        let Some(ids) = computed.candidates(assertion, self.worth)? else {
+        let Some(found) = computed.candidates(assertion, self.worth)? else {
             return Ok(Node::unknown());
         };
-        let ids = IdSet::from_unsorted(ids.into_iter().map(|id| id.0).collect());
+        let ids = IdSet::from_unsorted(found.ids.into_iter().map(|id| id.0).collect());
         let count = ids.len();
         self.work.ids += count;
-        Ok(Node::new(Shape::Ids(ids), count == 0, count))
+        Ok(Node::new(Shape::Ids(ids), found.exact || count == 0, count))
     }
 }
 
