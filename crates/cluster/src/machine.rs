@@ -196,7 +196,10 @@ impl RaftMachine {
             true => u64::MAX,
             false => self.memberships.begins_at(),
         });
+        let before = self.last;
         self.last = self.state.applied();
+        // Before anybody hears of them: the log may still have what was never decided.
+        self.shared.note_copied(before, self.last);
         let position = self.state.position();
         self.shared.set_flushed(position);
         self.copies.installed(position);

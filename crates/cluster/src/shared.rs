@@ -1,6 +1,7 @@
 //! What the engine's thread shares with the rest of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     began_at: AtomicU64,
     /// Whether this server takes part no more.
     is_removed: AtomicBool,
+    /// See [`Self::note_copied`].
+    copied: Mutex<Vec<RangeInclusive<u64>>>,
 }
 
 /// Who takes part, as the log says for good.
@@ -110,6 +113,7 @@ impl Shared {
             listed: Mutex::default(),
             began_at: AtomicU64::new(u64::MAX),
             is_removed: AtomicBool::new(false),
+            copied: Mutex::default(),
         })
     }
 
@@ -275,6 +279,27 @@ impl Shared {
         *self.diverged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The records behind `before`, up to `last`, came in a copy of the data: the log here never had
+    /// them, and may have others in their places until it is told.
+    pub(crate) fn note_copied(&self, before: Lsn, last: Lsn) {
+        let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        copied.push(before.0 + 1..=last.0);
+        if copied.len() > COPIED_MAX {
+            // What lies between them is not told either.
+            let first = copied.remove(0);
+            if let Some(second) = copied.first_mut() {
+                *second = *first.start()..=*second.end();
+            }
+        }
+    }
+
+    /// The record behind the copy that record `lsn` came in; none if it came by the log.
+    pub(crate) fn behind_copy(&self, lsn: Lsn) -> Option<Lsn> {
+        let copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = copied.iter().find(|range| range.contains(&lsn.0));
+        found.map(|range| Lsn(range.end() + 1))
+    }
+
     /// How many records had no effect since the start.
     pub(crate) fn voids(&self) -> u64 {
         self.voids.load(Ordering::Relaxed)
@@ -313,6 +338,8 @@ impl Shared {
 
 /// Who is not listed here counts for so long after it asked: it asks each second.
 const UNLISTED_KEPT: Duration = Duration::from_secs(10);
+/// Copies that are told apart: there is seldom more than one in the life of a process.
+const COPIED_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

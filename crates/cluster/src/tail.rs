@@ -1,6 +1,7 @@
 //! Reading the records of the log behind the engine that writes it.
 //!
-//! Invariant: a record is handed out only after it was applied, and each follows the one before.
+//! Invariant: a record is handed out only after it was applied by the log here, and each follows
+//! the one before.
 //! What is void, and what is no record, is passed over.
 
 use std::collections::VecDeque;
@@ -55,6 +56,7 @@ impl RaftTail {
     /// Finds the next record, which is applied, so it is in the log or was purged.
     fn seek(&mut self) -> Result<(), Gone> {
         let (applied, next) = (self.shared.progress.applied(), self.next);
+        self.check_copied(next)?;
         let mut found: Option<(u64, EncodedRecord)> = None;
         let (mut at, mut highest) = (self.at, Lsn(0));
         while highest < applied && highest.0 < next.0.saturating_add(VOID_REACH) {
@@ -90,13 +92,14 @@ impl RaftTail {
         let mut lsn = self.next;
         // Before the log is read: what is behind it may be replaced by something else.
         let applied = self.shared.progress.applied();
+        self.check_copied(lsn)?;
         while self.ready.is_empty() {
             let entries = self.read(self.at)?;
             if entries.is_empty() {
                 return Err(self.unreadable("the log ends before it"));
             }
             for entry in &entries {
-                if lsn > applied {
+                if lsn > applied || self.shared.behind_copy(lsn).is_some() {
                     break;
                 }
                 self.at = entry.log_id.index + 1;
@@ -109,6 +112,13 @@ impl RaftTail {
             }
         }
         Ok(())
+    }
+
+    /// What came in a copy is in no log here, whatever the log has in its place.
+    fn check_copied(&self, next: Lsn) -> Result<(), Gone> {
+        let Some(first) = self.shared.behind_copy(next) else { return Ok(()) };
+        let reason = format!("record {} came in a copy of the data", next.0);
+        Err(Gone { first, reason })
     }
 
     fn read(&self, at: u64) -> Result<Vec<Entry>, Gone> {
