@@ -279,8 +279,8 @@ impl Shared {
         *self.diverged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The records behind `before`, up to `last`, came in a copy of the data: the log here never had
-    /// them, and may have others in their places until it is told.
+    /// The records behind `before`, up to `last`, came in a copy of the data: the log here never
+    /// had them, and may have others in their places until it is told.
     pub(crate) fn note_copied(&self, before: Lsn, last: Lsn) {
         let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
         copied.push(before.0 + 1..=last.0);

@@ -75,11 +75,25 @@ pub(crate) enum Naming {
 /// The groups that an entry is in.
 #[derive(Debug, Default)]
 pub(crate) struct InGroups {
-    pub(crate) groups: Vec<Rc<Group>>,
+    groups: Vec<Rc<Group>>,
     /// So many of them, the first, name it themselves.
-    pub(crate) direct: usize,
-    /// Some were left out.
-    pub(crate) is_cut: bool,
+    direct: usize,
+    /// Some of those were left out, and some of any.
+    direct_is_cut: bool,
+    is_cut: bool,
+}
+
+impl InGroups {
+    /// All of them, if none was left out.
+    pub(crate) fn told(&self) -> Option<&[Rc<Group>]> {
+        (!self.is_cut).then_some(self.groups.as_slice())
+    }
+
+    /// Those that name it, if none of them was left out.
+    pub(crate) fn told_direct(&self) -> Option<&[Rc<Group>]> {
+        let direct = self.groups.get(..self.direct);
+        direct.filter(|_| !self.direct_is_cut)
+    }
 }
 
 impl<'a> Groups<'a> {
@@ -295,7 +309,7 @@ impl<'a> Groups<'a> {
         let mut is_cut = self.naming_all(&key, &mut level)?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         level.retain(|group| seen.insert(group.id));
-        let direct = level.len();
+        let (direct, direct_is_cut) = (level.len(), is_cut);
         seen.clear();
         let describing = self.describing()?;
         is_cut |= describing.is_cut;
@@ -323,7 +337,7 @@ impl<'a> Groups<'a> {
             is_cut |= self.showing_any(level.iter().map(|group| &group.key), &mut next)?;
             level = next;
         }
-        Ok(InGroups { direct: direct.min(groups.len()), groups, is_cut })
+        Ok(InGroups { direct: direct.min(groups.len()), groups, direct_is_cut, is_cut })
     }
 
     /// As [`Self::naming`]; whether some were left out.

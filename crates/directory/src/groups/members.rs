@@ -66,6 +66,9 @@ impl<'a> Members<'a> {
         for _ in 0..GROUP_DEPTH_MAX {
             let mut next = Vec::new();
             for id in level {
+                if (self.interrupt)() {
+                    return Err(StoreError::Interrupted);
+                }
                 let Some(entry) = self.groups.view.entry(id)? else { continue };
                 let before = found.ids.len();
                 for attribute in [&known.member, &known.unique_member] {

@@ -129,28 +129,26 @@ impl<'v> LiveEntry<'v> {
     }
 
     /// The names of the groups or roles that one of these attributes tells of, as far as the reader
-    /// may see them; whether `visit` wants no more.
+    /// may see them; whether that can be told.
     fn visit_groups(
         &self,
         description: &AttributeDescription,
         visit: &mut dyn FnMut(&str) -> bool,
     ) -> bool {
         let known = self.known;
-        let groups: &[Rc<Group>] = if *description == *known.ns_role {
-            self.roles.get_or_init(|| told(self.find_roles())).as_deref().unwrap_or_default()
+        let groups: Option<&[Rc<Group>]> = if *description == *known.ns_role {
+            self.roles.get_or_init(|| told(self.find_roles())).as_deref()
         } else {
-            let found = self.in_groups.get_or_init(|| told(self.find_groups()));
-            let is_direct = self.groups().is_direct(description);
-            let told = |found: &InGroups| if is_direct { found.direct } else { found.groups.len() };
-            let groups = found.as_ref().and_then(|found| found.groups.get(..told(found)));
-            groups.unwrap_or_default()
+            let find = || told(self.groups().of(self.stored).map(Some));
+            let found = self.in_groups.get_or_init(find).as_ref();
+            let (is_direct, all) =
+                (self.groups().is_direct(description), found.map(InGroups::told));
+            found.and_then(|found| if is_direct { found.told_direct() } else { all.flatten() })
         };
-        groups.iter().filter(|group| self.may_see(group)).any(|group| !visit(&group.name))
-    }
-
-    fn find_groups(&self) -> Result<Option<InGroups>, StoreError> {
-        let found = self.groups().of(self.stored)?;
-        Ok((!found.is_cut).then_some(found))
+        let Some(groups) = groups else { return false };
+        let seen = groups.iter().filter(|group| self.may_see(group));
+        seen.map(|group| visit(&group.name)).find(|goes_on| !goes_on);
+        true
     }
 
     fn find_roles(&self) -> Result<Option<Vec<Rc<Group>>>, StoreError> {
@@ -240,8 +238,8 @@ impl EntryRead for LiveEntry<'_> {
             for description in Self::of_groups(self.known) {
                 if asked.covers(description) && description.is_operational() {
                     // No attribute covers two of them, or one of them and others.
-                    self.visit_groups(description, &mut |name| visit(description, name.as_bytes()));
-                    return true;
+                    let visit = &mut |name: &str| visit(description, name.as_bytes());
+                    return self.visit_groups(description, visit);
                 }
             }
         }

@@ -201,7 +201,7 @@ impl Follower<'_> {
             for (value, new) in fates {
                 removed.push(value.to_vec());
                 if let Some(name) = new
-                    && !self.has(entry.id(), description, &name)?
+                    && !self.has(entry, description, &name)?
                 {
                     added.push(name.to_string().into_bytes());
                 }
@@ -250,11 +250,11 @@ impl Follower<'_> {
     /// Whether an entry has a name already.
     fn has(
         &self,
-        id: EntryId,
-        description: &Arc<AttributeDescription>,
+        entry: &StoredEntry<'_>,
+        own: &Arc<AttributeDescription>,
         name: &Dn,
     ) -> Result<bool, Refusal> {
-        let (description, text) = (Arc::clone(description), name.to_string());
+        let (id, description, text) = (entry.id(), Arc::clone(own), name.to_string());
         let Ok(filter) = Assertion::equality(self.schema, description, text.as_bytes()) else {
             return Ok(false);
         };
@@ -262,7 +262,15 @@ impl Follower<'_> {
         let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
         let before = EntryId(id.0.saturating_sub(1));
         let next = plan.candidates(self.view, before).next().transpose()?;
-        Ok(plan.indexed && next == Some(id))
+        if plan.indexed && next != Some(id) {
+            return Ok(false);
+        }
+        // The index knows no options.
+        let Ok(name) = DnKey::from_dn(self.schema, name) else { return Ok(false) };
+        Ok(entry.values(own).iter().any(|value| {
+            let text = std::str::from_utf8(value).unwrap_or_default();
+            DnKey::from_text(self.schema, text).is_ok_and(|one| one == name)
+        }))
     }
 
     /// Who changed the entry last, and when.

@@ -257,9 +257,41 @@ fn groups_that_are_reached_on_too_many_ways_are_not_told() {
         add_group(&mut root, group, &members);
     }
     check(&mut root, "anna", "isMemberOf", &[]);
-    let filter = format!("(&(sn=archer)(isMemberOf={}))", dn("above7"));
-    assert_eq!(found(&mut root, &filter), short([]));
+    assert_eq!(read(&mut root, "anna", "isDirectMemberOf").len(), 161);
+    // Nobody can say whether she is.
+    for group in ["above7", "unique"] {
+        let filter = format!("(&(sn=archer)(isMemberOf={}))", dn(group));
+        assert_eq!(found(&mut root, &filter), short([]));
+        let filter = format!("(&(sn=archer)(!(isMemberOf={})))", dn(group));
+        assert_eq!(found(&mut root, &filter), short([]));
+    }
     check(&mut root, "bob", "isMemberOf", &["all", "round", "ring", "unique"]);
+}
+
+/// What is stored does not tell: neither a term about groups nor its opposite matches, so a deny
+/// holds and an allow gives nothing.
+#[test]
+fn access_rules_that_ask_for_groups_by_a_filter_give_nothing() {
+    let served = filled();
+    let mut root = served.root();
+    for (filter, rule, sees) in [
+        ("(isMemberOf=cn=staff,SUFFIX)", "deny", false),
+        ("(!(memberOf=cn=staff,SUFFIX))", "deny", false),
+    ] {
+        let aci = format!(
+            "(targetattr=\"sn\")(targetfilter=\"{}\")(version 3.0; acl \"x\"; \
+             {rule} (all) userdn=\"ldap:///anyone\";)",
+            filter.replace("SUFFIX", SUFFIX)
+        );
+        let change = root.try_modify(SUFFIX, &[(Replace, "aci", &[&aci])]);
+        assert_eq!(change.code(), ResultCode::Success, "{}", change.diagnostic);
+        let seen = !read(&mut served.client(), "anna", "sn").is_empty();
+        assert_eq!(seen, sees, "{aci}");
+    }
+    let url = format!("ldap:///{SUFFIX}??sub?(!(isMemberOf={}))", dn("staff"));
+    let classes = ("objectClass", &["groupOfURLs"][..]);
+    add(&mut root, "outside", &[classes, ("memberURL", &[&url])]);
+    assert!(!read(&mut root, "bob", "isMemberOf").contains("outside"));
 }
 
 /// What the groups are after any changes, as one finds out who knows them all.

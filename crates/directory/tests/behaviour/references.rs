@@ -182,6 +182,18 @@ fn which_attributes_follow_is_a_setting() {
     assert_eq!(values(&mut root, "cn=all", "member").len(), 3);
 }
 
+/// An index does not tell values with options from those without.
+#[test]
+fn values_with_options_follow_by_themselves() {
+    let served = filled();
+    let mut root = served.root();
+    let (anna, zoe) = (dn("uid=anna,ou=here"), dn("uid=zoe,ou=here"));
+    let change = [(Replace, "member", &[zoe.as_str()][..]), (Add, "member;x-old", &[&anna])];
+    assert_eq!(root.modify(&dn("cn=one"), &change), ResultCode::Success);
+    assert_eq!(root.rename(&anna, "uid=zoe", true, None), ResultCode::Success);
+    assert_eq!(values(&mut root, "cn=one", "member;x-old"), ["uid=zoe,ou=here"]);
+}
+
 /// A leaf with a name that many have at the beginning of theirs is told apart from them.
 #[test]
 fn a_name_that_is_the_beginning_of_another_is_another() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ldap::dn::Dn;
 use ldap::message::Values;
-use schema::{Attribute, AttributeDescription, Entry, EntryId, EntryRead, Families};
+use schema::{Attribute, AttributeDescription, Entry, EntryId, EntryRead, Families, Schema};
 
 use crate::base::lmdb::ENTRIES;
 use crate::error::StoreError;
@@ -127,6 +127,13 @@ impl<'v> StoredEntry<'v> {
     }
 }
 
+/// Whether an attribute tells the groups or roles of an entry, which are computed from others.
+fn tells_groups(asked: &AttributeDescription, schema: &Schema) -> bool {
+    let known = schema.well_known();
+    let all = [&known.is_member_of, &known.member_of, &known.is_direct_member_of, &known.ns_role];
+    all.into_iter().any(|one| asked.covers(one))
+}
+
 impl EntryRead for StoredEntry<'_> {
     fn dn(&self) -> &str {
         if self.superior.is_empty() {
@@ -145,6 +152,11 @@ impl EntryRead for StoredEntry<'_> {
         asked: &AttributeDescription,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
+        // What is stored does not tell: an assertion about them is Undefined here, and so is its
+        // opposite.
+        if asked.is_operational() && tells_groups(asked, self.dictionary.schema()) {
+            return false;
+        }
         let asked = Asked::new(asked);
         if self.families.get().is_some_and(|&families| !asked.may_be_in(families)) {
             return true;
