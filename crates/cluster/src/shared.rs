@@ -347,6 +347,20 @@ mod tests {
     use crate::engine::CHOSEN_MAX;
 
     #[test]
+    fn what_came_in_copies_is_remembered() {
+        let shared = Shared::new(Lsn(0), LogPosition::default());
+        for number in 0..2 * COPIED_MAX as u64 {
+            shared.note_copied(Lsn(10 * number), Lsn(10 * number + 5));
+        }
+        let last = 20 * COPIED_MAX as u64 - 10;
+        for (lsn, want) in [(last, None), (last + 1, Some(last + 6)), (last + 6, None)] {
+            assert_eq!(shared.behind_copy(Lsn(lsn)), want.map(Lsn), "{lsn}");
+        }
+        // The oldest are one by now, with what lies between them.
+        assert!(shared.behind_copy(Lsn(1)).is_some() && shared.behind_copy(Lsn(7)).is_some());
+    }
+
+    #[test]
     fn whoever_was_removed_is_told_from_whoever_is_to_come() {
         let listed = |index: u64| Listed { index, ids: BTreeSet::from([1, 2, CHOSEN_MAX + 40]) };
         // Of those with whom the cluster began, nobody is missing before something changed.

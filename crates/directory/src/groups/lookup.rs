@@ -274,6 +274,18 @@ impl<'a> Groups<'a> {
         Ok(showing.is_cut)
     }
 
+    /// The group whose members another one shows, if it shows any, and that is a group.
+    pub(super) fn shown_by(&self, group: EntryId) -> Result<Option<Rc<Group>>, StoreError> {
+        let showing = self.showing()?;
+        let Some((_, target)) = showing.groups.iter().find(|(one, _)| one.id == group) else {
+            return Ok(None);
+        };
+        match self.view.resolve(target)? {
+            Resolved::Found(id) => self.known(id),
+            Resolved::Missing { .. } | Resolved::NoContext => Ok(None),
+        }
+    }
+
     /// The groups that show the members of another one (`ds-virtual-static-group`).
     fn showing(&self) -> Result<&Listed<DnKey>, StoreError> {
         if let Some(listed) = self.showing.get() {

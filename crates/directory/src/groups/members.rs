@@ -78,9 +78,7 @@ impl<'a> Members<'a> {
                     return Ok(());
                 }
                 self.groups_among(found.ids.get(before..).unwrap_or_default(), &mut next)?;
-                for shown in self.groups.names(&entry, &known.ds_target_group_dn) {
-                    next.extend(self.groups.entry(&shown)?.map(|entry| entry.id()));
-                }
+                next.extend(self.groups.shown_by(id)?.map(|group| group.id));
                 self.add_described(&entry, found)?;
                 if found.is_cut {
                     return Ok(());

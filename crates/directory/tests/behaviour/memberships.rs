@@ -79,6 +79,11 @@ fn filled() -> Served {
     let staff = dn("staff");
     let classes = ("objectClass", &["groupOfEntries", "ds-virtual-static-group"][..]);
     add(&mut root, "shown", &[classes, ("ds-target-group-dn", &[&staff])]);
+    let thing = dn("thing");
+    let classes = ("objectClass", &["groupOfEntries", "ds-virtual-static-group"][..]);
+    add(&mut root, "wrong", &[classes, ("ds-target-group-dn", &[&thing])]);
+    let classes = ("objectClass", &["groupOfEntries", "extensibleObject"][..]);
+    add(&mut root, "classless", &[classes, ("ds-target-group-dn", &[&staff])]);
     // Whatever it names, this is no group.
     let classes = ("objectClass", &["device", "extensibleObject"][..]);
     add(&mut root, "thing", &[classes, ("member", &[&dn("anna")])]);
@@ -171,6 +176,9 @@ fn groups_are_compared_and_searched_for() {
         ("(memberOf=cn=described,SUFFIX)", &["anna"]),
         ("(memberOf=cn=shown,SUFFIX)", &["anna"]),
         ("(memberOf=cn=thing,SUFFIX)", &[]),
+        // It shows what is no group, and another one has not the class to show any.
+        ("(memberOf=cn=wrong,SUFFIX)", &[]),
+        ("(memberOf=cn=classless,SUFFIX)", &[]),
         ("(memberOf=cn=nowhere,SUFFIX)", &[]),
         ("(&(memberOf=cn=all,SUFFIX)(sn=Baker))", &["bob"]),
         ("(&(objectClass=person)(!(memberOf=cn=staff,SUFFIX)))", &["bob"]),
