@@ -14,6 +14,7 @@ use ldap::message::{Attributes, Values, ValuesBuf};
 
 use crate::description::{AttributeDescription, DescriptionError};
 use crate::object_class::ObjectClass;
+use crate::rules::MatchingRule;
 use crate::schema::Schema;
 use crate::well_known::WellKnown;
 
@@ -40,8 +41,31 @@ pub trait EntryRead {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool;
 
+    /// As [`Self::visit_values`], for whoever looks for values that have `key` by `rule`: others may
+    /// be left out.
+    fn visit_equal(
+        &self,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+        key: &[u8],
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        let _ = (rule, key);
+        self.visit_values(asked, visit)
+    }
+
     /// Calls `visit` with each attribute, its values in wire form.
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>));
+
+    /// As [`Self::visit_attributes`], for whoever wants only some: others may be left out.
+    fn visit_selected(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+    ) {
+        let _ = wants;
+        self.visit_attributes(visit);
+    }
 }
 
 impl WellKnown {

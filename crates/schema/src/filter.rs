@@ -139,9 +139,7 @@ impl ResolvedFilter {
                 Truth::of(may_ask, is_present)
             }
             Self::Equality(assertion) | Self::Approx(assertion) => {
-                assertion.evaluate(schema, entry, scratch, |key| {
-                    assertion.rule.keys_match(key, &assertion.key)
-                })
+                assertion.evaluate_equal(schema, entry, scratch)
             }
             Self::GreaterOrEqual(assertion) => {
                 assertion.evaluate(schema, entry, scratch, |key| key >= assertion.key.as_slice())

@@ -4,7 +4,8 @@
 //! options; so a lookup by the type never misses one of them. A filter on a supertype that has no
 //! index of its own is not looked up. A *composite* index holds pairs of values of two attributes,
 //! a *filtered* one only entries that match its filter. Beside these there are always the lists of
-//! the tree, [`LEVEL_LISTS`] and [`BRANCH_LISTS`].
+//! the tree, [`LEVEL_LISTS`] and [`BRANCH_LISTS`], and those of who names whom, [`TARGET_LISTS`] and
+//! [`SOURCE_LISTS`]: values that are in them are in no index but that of presence.
 //!
 //! Invariant: what the schema says of an index (attribute types, rules, its filter) is resolved
 //! when the dictionary is made; `definition` is its canonical text.
@@ -40,6 +41,11 @@ pub(crate) const LEVEL_LISTS: u16 = 0xff00;
 /// The number of the lists of those entries one level below an entry that have subordinates
 /// themselves; the key is its id.
 pub(crate) const BRANCH_LISTS: u16 = 0xff01;
+/// The number of the lists of those entries that an attribute of an entry names, where they are
+/// many; the key is made of the entry and the attribute, see `references.rs`.
+pub(crate) const TARGET_LISTS: u16 = 0xff02;
+/// The number of the lists of those entries that name an entry like this.
+pub(crate) const SOURCE_LISTS: u16 = 0xff03;
 
 /// What can be looked up in an index.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

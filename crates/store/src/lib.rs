@@ -59,8 +59,8 @@ pub use read::plan::{
 pub use read::reader::{IndexUses, StoreReader};
 pub use read::uses::CacheUses;
 pub use read::view::{
-    Members, OrderedGroup, OrderedGroups, OrderingIndex, References, Resolved, TREE_DEPTH_MAX,
-    View, ordering_would_help,
+    Members, OrderedGroup, OrderedGroups, OrderingIndex, ReferenceList, References, Resolved,
+    TREE_DEPTH_MAX, View, ordering_would_help,
 };
 pub use rows::dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};
 pub use rows::entry::StoredEntry;
@@ -69,5 +69,6 @@ pub use rows::varint;
 pub use upkeep::check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use upkeep::leave::renew_identity;
 pub use upkeep::preload::{PreloadProgress, Preloaded};
+pub use write::apply::LISTED_MIN_BYTES;
 pub use write::batch::{Applied, Batch};
 pub use write::digest::{DIGEST_INTERVAL_RECORDS, DIGESTS_KEPT_MAX};

@@ -3,6 +3,7 @@
 pub(crate) mod computed;
 pub(crate) mod held;
 pub(crate) mod interrupt;
+pub(crate) mod listed_rows;
 pub(crate) mod plan;
 pub(crate) mod reader;
 pub(crate) mod row_cache;

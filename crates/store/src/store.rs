@@ -568,6 +568,7 @@ pub(crate) fn read_settings(
     let texts = attribute_texts(&snapshot, &environment.tables)?;
     let dictionary = dictionary.with_texts(&texts)?;
     let dictionary = dictionary.with_compression(Compression::read(table, txn)?);
+    let dictionary = dictionary.with_listed(meta::listed(table, txn)?);
     Ok((contexts, dictionary, counters))
 }
 

@@ -91,8 +91,24 @@ impl Assertion {
         entry: &dyn EntryRead,
         meter: &mut Meter<'_>,
     ) -> Truth {
+        with_scratch(meter, |scratch| self.evaluate_equal(schema, entry, scratch))
+    }
+
+    /// Whether the key of one value is that of the assertion.
+    pub(super) fn evaluate_equal(
+        &self,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+        scratch: &mut Scratch<'_, '_>,
+    ) -> Truth {
+        let mut holds = false;
         let matches = |key: &[u8]| self.rule.keys_match(key, &self.key);
-        with_scratch(meter, |scratch| self.evaluate(schema, entry, scratch, matches))
+        let may_ask =
+            entry.visit_equal(&self.description, self.rule, &self.key, &mut |_, value| {
+                holds = key_satisfies(self.rule, schema, value, scratch, matches);
+                !holds && !scratch.meter.is_over()
+            });
+        Truth::of(may_ask, holds)
     }
 
     /// Whether the key of one value satisfies `matches`.

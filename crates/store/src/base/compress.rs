@@ -173,10 +173,12 @@ impl Compressor {
     }
 
     /// Writes a record of version 1 as one of version 2 into an empty buffer. False when it is to
-    /// be stored as it is: it is compressed already, or would not get shorter.
+    /// be stored as it is: it is compressed already, has reference lists, or would not get shorter.
     pub(crate) fn compress(&mut self, row: &[u8], out: &mut Vec<u8>) -> bool {
         let Ok(head) = RecordHead::parse(row) else { return false };
-        let Some(attributes) = head.plain_attributes() else { return false };
+        let Some(attributes) = head.plain_attributes().filter(|_| head.listed.is_empty()) else {
+            return false;
+        };
         let Some(last) = self.compression.dictionaries.len().checked_sub(1) else { return false };
         let Some(trained) = self.compression.dictionaries.get(last) else { return false };
         self.frame.clear();

@@ -89,6 +89,11 @@ impl RowHash {
     pub(crate) const fn alone(self) -> Digest {
         Digest::from_number(self.0)
     }
+
+    /// What this and another row add.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
 }
 
 /// What of an entry is hashed: its record, not compressed.
@@ -154,6 +159,13 @@ impl DigestKey {
         self.hash(OF_META, &[&(key.len() as u64).to_be_bytes(), key, value])
     }
 
+    /// What it adds that an attribute of an entry names another one, in a reference list.
+    pub(crate) fn reference(&self, source: u64, attribute: u32, target: u64) -> RowHash {
+        let parts: [&[u8]; 3] =
+            [&source.to_be_bytes(), &attribute.to_be_bytes(), &target.to_be_bytes()];
+        self.hash(OF_REFERENCE, &parts)
+    }
+
     /// A row of `entries` that cannot be read, for comparing it; it adds to no digest of a state.
     pub(crate) fn unreadable(&self, row_key: &[u8], row: &[u8]) -> RowHash {
         self.hash(OF_UNREADABLE, &[&(row_key.len() as u64).to_be_bytes(), row_key, row])
@@ -203,6 +215,7 @@ const OF_META: u8 = 3;
 const OF_UNREADABLE: u8 = 4;
 const OF_VALUES: u8 = 5;
 const OF_NAME: u8 = 6;
+const OF_REFERENCE: u8 = 7;
 
 #[cfg(test)]
 mod tests {
@@ -241,6 +254,8 @@ mod tests {
             key.unreadable(b"a", b"bc"),
             key.values(1, b"cn"),
             key.name(1, "cn"),
+            key.reference(1, 2, 3),
+            key.reference(3, 2, 1),
             DigestKey::new(&[8; KEY_BYTES]).meta(b"a", b"bc"),
         ];
         let count = all.len();

@@ -167,7 +167,9 @@ pub(crate) fn remove_membership(meta: Table, txn: &mut RwTxn<'_>) -> Result<(), 
 
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
-    [COUNTERS, MEMBERSHIP, INDEX_EPOCH, DIGEST_KEY].iter().any(|name| key == name.as_bytes())
+    [COUNTERS, MEMBERSHIP, INDEX_EPOCH, DIGEST_KEY, LISTED]
+        .iter()
+        .any(|name| key == name.as_bytes())
         || [CONTEXT, INDEX, INDEX_STATE, SCHEMA, COMPRESSION, SETTING, REQUEST]
             .iter()
             .any(|prefix| key.starts_with(prefix.as_bytes()))
@@ -181,6 +183,21 @@ pub(crate) fn is_digested(key: &[u8]) -> bool {
 /// The DNs of the naming contexts, in the order they were given.
 pub(crate) fn contexts(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<String>, StoreError> {
     Ok(rows(meta, txn, CONTEXT)?.into_iter().map(|(_, text)| text).collect())
+}
+
+/// The attributes that have reference lists, or once had.
+pub(crate) fn listed(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<u32>, StoreError> {
+    let Some(row) = meta.get(txn, LISTED.as_bytes())? else { return Ok(Vec::new()) };
+    let (ids, rest) = row.as_chunks::<4>();
+    match rest {
+        [] => Ok(ids.iter().map(|id| u32::from_be_bytes(*id)).collect()),
+        _ => Err(StoreError::corrupt(META, LISTED, "is no list of attributes")),
+    }
+}
+
+/// The row of [`listed`].
+pub(crate) fn listed_row(listed: &[u32]) -> Vec<u8> {
+    listed.iter().flat_map(|id| id.to_be_bytes()).collect()
 }
 
 pub(crate) fn write_context(
@@ -387,6 +404,8 @@ const SETTING_NAME_MAX_BYTES: usize = 64;
 /// The key of [`Counters`].
 pub(crate) const COUNTERS: &str = "counters";
 const MEMBERSHIP: &str = "membership";
+/// The key of the row of the attributes that have reference lists.
+pub(crate) const LISTED: &str = "reference-lists";
 const INDEX_EPOCH: &str = "index-epoch";
 const CONTEXT: &str = "context ";
 const INDEX: &str = "index ";

@@ -212,7 +212,8 @@ impl PostingKeys {
         }
     }
 
-    /// Adds the keys of a record in the indexes that are made of whole entries.
+    /// Adds the keys of a record in the indexes that are made of whole entries, and of what it says
+    /// beside its values.
     pub(crate) fn extend_with_record(
         &mut self,
         dictionary: &Dictionary,
@@ -221,6 +222,12 @@ impl PostingKeys {
     ) {
         for index in dictionary.indexes_of_entries() {
             index.entry_keys(dictionary, record, scratch, |key| self.push(index.id, key));
+        }
+        // Of values in reference lists only this is in an index.
+        for index in record.listed.iter().flat_map(|attribute| dictionary.indexes_of(attribute)) {
+            if index.kind == IndexKind::Presence {
+                self.push(index.id, &[]);
+            }
         }
     }
 

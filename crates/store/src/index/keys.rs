@@ -94,6 +94,12 @@ impl Index {
         };
         let values = values_of(&asked);
         let Some(with) = &self.with else {
+            let mut listed = record.listed.iter();
+            if self.kind == IndexKind::Presence
+                && listed.any(|attribute| dictionary.is_covered(attribute, &asked))
+            {
+                return emit(&[]);
+            }
             let count = if self.kind == IndexKind::Presence { 1 } else { usize::MAX };
             for value in values.into_iter().take(count) {
                 self.keys(schema, value, scratch, &mut emit);

@@ -21,7 +21,7 @@ use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::overlay::awaited::Catch;
 use crate::read::reader::HeldPages;
-use crate::read::view::View;
+use crate::read::view::{ReferenceList, View};
 use crate::rows::key;
 use crate::rows::record::Record;
 use crate::store::Store;
@@ -215,7 +215,16 @@ impl HeldState {
             {
                 uuid = String::from_utf8_lossy(value).into_owned();
             }
-            attributes.push((text, self.key.values(attribute, octets).alone()));
+            let mut hash = self.key.values(attribute, octets);
+            if record.listed.contains(attribute) {
+                hash = hash.and(self.listed_hash(id, attribute)?);
+            }
+            attributes.push((text, hash.alone()));
+        }
+        for attribute in record.listed.iter().filter(|one| record.values(*one).is_empty()) {
+            let description = dictionary.description(attribute);
+            let text = description.map_or_else(String::new, |one| one.text().to_owned());
+            attributes.push((text, self.listed_hash(id, attribute)?.alone()));
         }
         let name = self.key.name(record.parent, record.rdn).alone();
         let dn = self.view.dn(EntryId(id)).ok();
@@ -249,6 +258,22 @@ impl HeldState {
         Ok(all)
     }
 
+    /// What the values of an attribute that are in a list add.
+    fn listed_hash(&self, source: u64, attribute: u32) -> Result<RowHash, StoreError> {
+        let list = ReferenceList::new(&self.view, source, attribute);
+        let (mut hash, mut last) = (RowHash::default(), EntryId::ROOT);
+        loop {
+            let ids = list.after(last, LISTED_AT_ONCE)?;
+            for target in &ids {
+                hash = hash.and(self.key.reference(source, attribute, target.0));
+            }
+            match ids.last() {
+                Some(id) => last = *id,
+                None => return Ok(hash),
+            }
+        }
+    }
+
     /// Goes through the entries from `from` on: the id of each, what it adds to a digest, and its
     /// octets.
     fn walk(
@@ -264,7 +289,11 @@ impl HeldState {
             let (hash, bytes) = match (id, record) {
                 (Some(id), Some(record)) => {
                     let bytes = record.rdn.len() + record.attribute_octets().len();
-                    (entry_hash(&self.key, id, &record), bytes)
+                    let mut hash = entry_hash(&self.key, id, &record);
+                    for attribute in record.listed.iter() {
+                        hash = hash.and(self.listed_hash(id, attribute)?);
+                    }
+                    (hash, bytes)
                 }
                 (Some(_) | None, _) => (self.key.unreadable(row_key, row), row.len()),
             };
@@ -289,6 +318,8 @@ fn first_value(octets: &[u8]) -> Option<&[u8]> {
     ldap::ber::Reader::new(octets).octets(ldap::ber::Tag::OCTET_STRING).ok()
 }
 
+/// So many ids of a list are held at once.
+const LISTED_AT_ONCE: usize = 4096;
 const ENTRY_UUID: &str = "entryUUID";
 /// No key is before it: LMDB takes no empty one.
 const FIRST_KEY: &[u8] = &[0];

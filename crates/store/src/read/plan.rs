@@ -319,6 +319,7 @@ impl View<'_> {
         if ask.explain.is_some()
             || ask.parts.is_some()
             || assertion.key.len() >= INDEX_VALUE_KEPT_BYTES
+            || self.dictionary().listed_of(asked).next().is_some()
         {
             return Ok(None);
         }

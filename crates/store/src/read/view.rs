@@ -8,6 +8,7 @@
 mod lists;
 mod ordered;
 mod ranges;
+mod reference_lists;
 mod references;
 
 use std::cell::{OnceCell, RefCell};
@@ -17,6 +18,8 @@ use schema::{AttributeDescription, DnKey, EntryId, Schema};
 
 pub(crate) use lists::List;
 pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
+pub use reference_lists::ReferenceList;
+pub(crate) use reference_lists::{key_parts, source_key, target_key};
 pub use references::References;
 
 use crate::base::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
@@ -387,8 +390,7 @@ impl<'t> View<'t> {
         let damaged = |reason| StoreError::corrupt(ENTRIES, id, reason);
         let head = RecordHead::parse(row).map_err(damaged)?;
         let superior = self.parent_dn(head.parent)?;
-        StoredEntry::new(EntryId(id), &head, is_checked, superior, &self.dictionary)
-            .map_err(damaged)
+        StoredEntry::new(EntryId(id), &head, is_checked, superior, self).map_err(damaged)
     }
 
     /// The name of an entry, as text.

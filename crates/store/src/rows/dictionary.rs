@@ -32,6 +32,8 @@ pub struct Dictionary {
     of_entries: Vec<usize>,
     /// With which records are compressed; none when they are not.
     compression: Option<Arc<Compression>>,
+    /// The ids of the attributes that have a reference list in some entry, or once had.
+    listed: Vec<u32>,
 }
 
 /// Positions of the valid indexes of one type.
@@ -54,6 +56,8 @@ struct KnownAttribute {
     families: Families,
     /// Positions of the indexes its values go into.
     indexes: Vec<usize>,
+    /// Whether very many values may be in a reference list, see [`Dictionary::may_be_listed`].
+    may_be_listed: bool,
 }
 
 impl Dictionary {
@@ -78,7 +82,39 @@ impl Dictionary {
             indexes.push(index);
         }
         let (attributes, ids) = (Vec::new(), FxHashMap::default());
-        Ok(Self { schema, attributes, ids, indexes, by_type, of_entries, compression: None })
+        let (compression, listed) = (None, Vec::new());
+        Ok(Self { schema, attributes, ids, indexes, by_type, of_entries, compression, listed })
+    }
+
+    /// This dictionary, where these attributes have reference lists.
+    pub(crate) fn with_listed(self, listed: Vec<u32>) -> Self {
+        Self { listed, ..self }
+    }
+
+    /// The attributes that have a reference list in some entry, or once had.
+    #[inline]
+    pub(crate) fn listed(&self) -> &[u32] {
+        &self.listed
+    }
+
+    /// Those of them that `asked` covers.
+    #[inline]
+    pub(crate) fn listed_of(&self, asked: &AttributeDescription) -> impl Iterator<Item = u32> {
+        let covers = |id: &u32| self.is_covered(*id, &Asked::new(asked));
+        self.listed.iter().copied().filter(covers)
+    }
+
+    /// An attribute has a reference list from now on.
+    pub(crate) fn push_listed(&mut self, attribute: u32) {
+        self.listed.push(attribute);
+    }
+
+    /// Whether very many values of the attribute `id` may be in a reference list: they name
+    /// entries, people set them, and no index needs them as text but one of equality, which is not
+    /// asked for them. An index that is being removed does not count, so that it is the same on
+    /// all servers.
+    pub(crate) fn may_be_listed(&self, id: u32) -> bool {
+        self.attributes.get(id as usize).is_some_and(|known| known.may_be_listed)
     }
 
     /// This dictionary for a directory that is compressed so, or not at all.
@@ -138,6 +174,7 @@ impl Dictionary {
         let texts: Vec<String> =
             self.attributes.iter().map(|known| known.description.text().to_owned()).collect();
         let dictionary = Self::new(schema, &self.rows())?.with_texts(&texts)?;
+        let dictionary = dictionary.with_listed(self.listed.clone());
         Ok(dictionary.with_compression(self.compression.clone()))
     }
 
@@ -195,8 +232,24 @@ impl Dictionary {
                 })
             })
             .collect();
-        self.attributes.push(KnownAttribute { description, families, indexes });
+        let may_be_listed = self.has_only_references(&description);
+        self.attributes.push(KnownAttribute { description, families, indexes, may_be_listed });
         Ok(id)
+    }
+
+    fn has_only_references(&self, description: &AttributeDescription) -> bool {
+        let kind = &description.kind;
+        let is_by_name = kind.equality.is_some_and(compares_names);
+        let mut written = self.indexes.iter().filter(|index| index.state.is_written());
+        kind.names_entries()
+            && is_by_name
+            && !kind.single_value
+            && !kind.no_user_modification
+            && written.all(|index| {
+                let is_own = index.kind == IndexKind::Equality && index.rule == kind.equality;
+                !index.depends_on(description)
+                    || (!index.is_of_entries() && (is_own || index.kind == IndexKind::Presence))
+            })
     }
 
     /// The families of the attribute `id`: what it may be covered by, see [`Asked::may_be_in`].
@@ -309,6 +362,12 @@ impl<'a> Asked<'a> {
     pub(crate) const fn may_be_in(&self, families: Families) -> bool {
         families & self.family != 0
     }
+}
+
+/// Whether the keys of names alone are those of DNs by this rule.
+pub(crate) fn compares_names(rule: &MatchingRule) -> bool {
+    // distinguishedNameMatch and uniqueMemberMatch.
+    ["2.5.13.1", "2.5.13.23"].contains(&rule.oid)
 }
 
 const fn place_of(kind: IndexKind) -> usize {

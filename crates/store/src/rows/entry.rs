@@ -1,17 +1,23 @@
 //! Stored entries: read in place, from the memory map; one that is compressed holds its attributes
 //! itself.
+//!
+//! Invariant: values in reference lists are values like others; they come after those in the record.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use ldap::dn::Dn;
 use ldap::message::Values;
-use schema::{Attribute, AttributeDescription, Entry, EntryId, EntryRead, Families, Schema};
+use schema::{
+    Attribute, AttributeDescription, DnKey, Entry, EntryId, EntryRead, Families, MatchingRule,
+    Schema,
+};
 
 use crate::base::lmdb::ENTRIES;
 use crate::error::StoreError;
-use crate::rows::dictionary::{Asked, Dictionary};
-use crate::rows::record::{Record, RecordHead};
+use crate::read::view::{ReferenceList, View};
+use crate::rows::dictionary::{Asked, Dictionary, compares_names};
+use crate::rows::record::{Listed, Record, RecordHead};
 
 /// An entry as it is in the store; borrows from the view it was read in.
 #[derive(Debug)]
@@ -25,7 +31,12 @@ pub struct StoredEntry<'v> {
     /// The families of all its attributes, once somebody has looked at each: a bind asks for
     /// dozens that an entry seldom has.
     families: OnceCell<Families>,
-    dictionary: &'v Dictionary,
+    listed: Listed<'v>,
+    /// The attributes that have lists, with all their values, once somebody has asked for them.
+    whole: OnceCell<Vec<(u32, Vec<u8>)>>,
+    /// Why values in lists could not be read.
+    failure: OnceCell<StoreError>,
+    view: &'v View<'v>,
 }
 
 /// Whether the attributes of a record were read through before, as they are at this commit.
@@ -47,8 +58,9 @@ impl<'v> StoredEntry<'v> {
         head: &RecordHead<'v>,
         is_checked: IsChecked,
         superior: Arc<str>,
-        dictionary: &'v Dictionary,
+        view: &'v View<'v>,
     ) -> Result<Self, &'static str> {
+        let dictionary = view.dictionary();
         let plain = match is_checked {
             IsChecked(true) => head.plain_attributes(),
             IsChecked(false) => head.plain(dictionary.len())?,
@@ -62,8 +74,24 @@ impl<'v> StoredEntry<'v> {
             }
         };
         let (parent, rdn) = (head.parent, head.rdn);
-        let (dn, families) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { id, parent, rdn, attributes, superior, dn, families, dictionary })
+        Ok(Self {
+            id,
+            parent,
+            rdn,
+            attributes,
+            superior,
+            dn: OnceCell::new(),
+            families: OnceCell::new(),
+            listed: head.listed,
+            whole: OnceCell::new(),
+            failure: OnceCell::new(),
+            view,
+        })
+    }
+
+    #[inline]
+    fn dictionary(&self) -> &'v Dictionary {
+        self.view.dictionary()
     }
 
     #[inline]
@@ -72,7 +100,7 @@ impl<'v> StoredEntry<'v> {
             Attributes::Mapped(attributes) => attributes,
             Attributes::Decompressed(attributes) => attributes.as_slice(),
         };
-        Record::of_parts(self.parent, self.rdn, attributes)
+        Record::of_parts(self.parent, self.rdn, self.listed, attributes)
     }
 
     /// Its number.
@@ -103,15 +131,117 @@ impl<'v> StoredEntry<'v> {
     /// The values of the attribute with exactly this description.
     #[must_use]
     pub fn values(&self, description: &AttributeDescription) -> Values<'_> {
-        self.dictionary.id(description).map_or(Values::EMPTY, |id| self.record().values(id))
+        let id = self.dictionary().id(description);
+        id.map_or(Values::EMPTY, |id| match self.listed.contains(id) {
+            true => self.whole(id),
+            false => self.record().values(id),
+        })
     }
 
-    /// The attributes, in the order they were added.
+    /// The attributes, in the order they were added; those with reference lists last. All values of
+    /// those are put together: see [`Self::record_attributes`] and [`Self::lists`].
     pub fn attributes(&self) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
-        let dictionary = self.dictionary;
-        self.record()
-            .attributes()
-            .filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
+        let listed = self.listed;
+        let of_record = self.record().attributes();
+        let unlisted = of_record.filter(move |(id, _)| listed.is_empty() || !listed.contains(*id));
+        let all = unlisted.chain(listed.iter().map(|id| (id, self.whole(id))));
+        let dictionary = self.dictionary();
+        all.filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
+    }
+
+    /// As [`Self::attributes`], without the values that are in reference lists.
+    pub fn record_attributes(
+        &self,
+    ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
+        let dictionary = self.dictionary();
+        let all = self.record().attributes();
+        all.filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
+    }
+
+    /// The attributes that have reference lists, with these.
+    pub fn lists(
+        &self,
+    ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, ReferenceList<'v>)> {
+        let (view, id) = (self.view, self.id.0);
+        self.listed.iter().filter_map(move |attribute| {
+            let description = view.dictionary().description(attribute)?;
+            Some((description, ReferenceList::new(view, id, attribute)))
+        })
+    }
+
+    /// All values of an attribute that has a list.
+    fn whole(&self, attribute: u32) -> Values<'_> {
+        let whole = self.whole.get_or_init(|| {
+            let all = self.listed.iter().map(|attribute| {
+                let mut values = self.record().values(attribute).as_ber().to_vec();
+                self.note(ReferenceList::new(self.view, self.id.0, attribute).write(&mut values));
+                (attribute, values)
+            });
+            all.collect()
+        });
+        let found = whole.iter().find(|(one, _)| *one == attribute);
+        found.map_or(Values::EMPTY, |(_, values)| Values::from_ber_trusted(values))
+    }
+
+    fn has_list(&self, description: &AttributeDescription) -> bool {
+        self.dictionary().id(description).is_some_and(|id| self.listed.contains(id))
+    }
+
+    fn note(&self, result: Result<(), StoreError>) -> bool {
+        let failure = result.err();
+        let is_done = failure.is_none();
+        if let Some(failure) = failure {
+            // The first one tells enough.
+            let _ = self.failure.set(failure);
+        }
+        is_done
+    }
+
+    /// Refuses what was read of the entry, where values in its lists could not be read.
+    ///
+    /// # Errors
+    /// Why they could not.
+    pub fn complete(&self) -> Result<(), StoreError> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(StoreError::Corrupt(corruption)) => Err(StoreError::Corrupt(corruption.clone())),
+            Some(other) => Err(StoreError::Lmdb(other.to_string())),
+        }
+    }
+
+    /// Calls `visit` with each value of an attribute; whether to go on, none when it failed.
+    fn visit_list(
+        &self,
+        attribute: u32,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> Option<bool> {
+        let Some(description) = self.dictionary().description(attribute) else { return Some(true) };
+        let mut goes_on = true;
+        let list = ReferenceList::new(self.view, self.id.0, attribute);
+        let result = list.names(&mut |name| {
+            goes_on = visit(description, name.as_bytes());
+            goes_on
+        });
+        self.note(result).then_some(goes_on)
+    }
+
+    /// As [`Self::visit_list`], with the value that names an entry, if it has it.
+    fn visit_listed(
+        &self,
+        attribute: u32,
+        name: &DnKey,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> Option<bool> {
+        let Some(description) = self.dictionary().description(attribute) else { return Some(true) };
+        let list = ReferenceList::new(self.view, self.id.0, attribute);
+        let name = list.find(name).and_then(|id| id.map(|id| self.view.dn(id)).transpose());
+        match name {
+            Ok(name) => Some(name.is_none_or(|name| visit(description, name.as_bytes()))),
+            Err(error) => {
+                self.note(Err(error));
+                None
+            }
+        }
     }
 
     /// A copy to work on.
@@ -123,7 +253,9 @@ impl<'v> StoredEntry<'v> {
             description: Arc::clone(description),
             values: values.iter().map(<[u8]>::to_vec).collect(),
         });
-        Ok(Entry::from_stored(name, attributes.collect()))
+        let attributes = attributes.collect();
+        self.complete()?;
+        Ok(Entry::from_stored(name, attributes))
     }
 }
 
@@ -154,7 +286,8 @@ impl EntryRead for StoredEntry<'_> {
     ) -> bool {
         // What is stored does not tell: an assertion about them is Undefined here, and so is its
         // opposite.
-        if asked.is_operational() && tells_groups(asked, self.dictionary.schema()) {
+        let dictionary = self.dictionary();
+        if asked.is_operational() && tells_groups(asked, dictionary.schema()) {
             return false;
         }
         let asked = Asked::new(asked);
@@ -163,12 +296,22 @@ impl EntryRead for StoredEntry<'_> {
         }
         let mut families = 0;
         for (id, values) in self.record().attributes() {
-            families |= self.dictionary.families(id);
-            if self.dictionary.is_covered(id, &asked)
-                && let Some(description) = self.dictionary.description(id)
+            families |= dictionary.families(id);
+            if dictionary.is_covered(id, &asked)
+                && let Some(description) = dictionary.description(id)
                 && !values.iter().all(|value| visit(description, value))
             {
                 return true;
+            }
+        }
+        for id in self.listed.iter() {
+            families |= dictionary.families(id);
+            if dictionary.is_covered(id, &asked) {
+                match self.visit_list(id, visit) {
+                    Some(true) => {}
+                    Some(false) => return true,
+                    None => return false,
+                }
             }
         }
         // All of them were looked at.
@@ -176,8 +319,58 @@ impl EntryRead for StoredEntry<'_> {
         true
     }
 
+    fn visit_equal(
+        &self,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+        key: &[u8],
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        if self.listed.is_empty() || !compares_names(rule) {
+            return self.visit_values(asked, visit);
+        }
+        let dictionary = self.dictionary();
+        let asked = Asked::new(asked);
+        for (id, values) in self.record().attributes() {
+            if dictionary.is_covered(id, &asked)
+                && let Some(description) = dictionary.description(id)
+                && !values.iter().all(|value| visit(description, value))
+            {
+                return true;
+            }
+        }
+        let name = DnKey::from_bytes(key.to_vec());
+        for id in self.listed.iter().filter(|id| dictionary.is_covered(*id, &asked)) {
+            match self.visit_listed(id, &name, visit) {
+                Some(true) => {}
+                Some(false) => return true,
+                None => return false,
+            }
+        }
+        true
+    }
+
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
         self.attributes().for_each(|(description, values)| visit(description, values));
+    }
+
+    fn visit_selected(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+    ) {
+        for (description, values) in self.record_attributes() {
+            if self.listed.is_empty() || !self.has_list(description) {
+                visit(description, values);
+            }
+        }
+        for id in self.listed.iter() {
+            if let Some(description) = self.dictionary().description(id)
+                && wants(description)
+            {
+                visit(description, self.whole(id));
+            }
+        }
     }
 }
 

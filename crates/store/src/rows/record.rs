@@ -3,10 +3,12 @@
 //! A version octet, the parent's id, the length and the text of the own RDN (of a naming context:
 //! the whole DN), and then for each attribute its id, the length of its values, and the values as
 //! they are sent: OCTET STRING after OCTET STRING. In version 2 all attributes are compressed: the
-//! number of a dictionary, and a frame (see `base/compress.rs`).
+//! number of a dictionary, and a frame (see `base/compress.rs`). Version 3 is version 1 with the ids
+//! of those attributes between name and attributes that have values in a reference list (see
+//! `references.rs`), and perhaps some in the record, too.
 //!
-//! Invariants: an attribute has one value at least and is there once; a record that was parsed has
-//! whole attributes with known ids, so walking it cannot fail.
+//! Invariants: an attribute has one value at least, wherever it is, and is there once; a record that
+//! was parsed has whole attributes with known ids, so walking it cannot fail.
 
 use ldap::ber::{Reader, Tag, Writer};
 use ldap::message::Values;
@@ -19,6 +21,8 @@ use crate::rows::varint;
 const RECORD_VERSION: u8 = 1;
 /// The version with compressed attributes.
 const RECORD_VERSION_COMPRESSED: u8 = 2;
+/// The version with attributes as they are, some of which have a reference list.
+const RECORD_VERSION_LISTED: u8 = 3;
 /// The largest record. LMDB takes up to 4 GiB, but a change rewrites the whole record.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 256 << 20;
 
@@ -28,7 +32,40 @@ pub(crate) struct Record<'a> {
     pub(crate) parent: u64,
     /// As it was sent; of a naming context the whole DN.
     pub(crate) rdn: &'a str,
+    pub(crate) listed: Listed<'a>,
     attributes: &'a [u8],
+}
+
+/// The ids of the attributes of a record that have a reference list, in ascending order.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Listed<'a>(&'a [u8]);
+
+impl<'a> Listed<'a> {
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn contains(self, attribute: u32) -> bool {
+        self.iter().any(|one| one == attribute)
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = u32> + Clone + 'a {
+        let mut rest = self.0;
+        std::iter::from_fn(move || varint::read(&mut rest).map(|id| id as u32))
+    }
+
+    /// Refuses what no writer makes.
+    fn check(self, attribute_count: usize) -> Result<(), &'static str> {
+        let (mut rest, mut last) = (self.0, None);
+        while !rest.is_empty() {
+            let id = varint::read(&mut rest).ok_or("ends within the ids of lists")?;
+            if id >= attribute_count as u64 || last.is_some_and(|last| last >= id) {
+                return Err("has a list of an attribute that is not in the table, or two");
+            }
+            last = Some(id);
+        }
+        Ok(())
+    }
 }
 
 /// What of a record is never compressed, and the rest as it is stored.
@@ -37,6 +74,7 @@ pub(crate) struct RecordHead<'a> {
     pub(crate) parent: u64,
     /// As in [`Record::rdn`].
     pub(crate) rdn: &'a str,
+    pub(crate) listed: Listed<'a>,
     body: Body<'a>,
 }
 
@@ -51,19 +89,23 @@ impl<'a> RecordHead<'a> {
     #[inline]
     pub(crate) fn parse(row: &'a [u8]) -> Result<Self, &'static str> {
         let (&version, mut rest) = row.split_first().ok_or("is empty")?;
-        if !matches!(version, RECORD_VERSION | RECORD_VERSION_COMPRESSED) {
+        if !matches!(version, RECORD_VERSION | RECORD_VERSION_COMPRESSED | RECORD_VERSION_LISTED) {
             return Err("has an unknown version");
         }
         let parent = varint::read(&mut rest).ok_or("has no parent")?;
         let rdn = read_block(&mut rest).ok_or("has no RDN")?;
         let rdn = std::str::from_utf8(rdn).map_err(|_| "has an RDN that is not UTF-8")?;
-        let body = if version == RECORD_VERSION {
+        let mut listed = Listed::default();
+        if version == RECORD_VERSION_LISTED {
+            listed = Listed(read_block(&mut rest).ok_or("has no ids of lists")?);
+        }
+        let body = if version != RECORD_VERSION_COMPRESSED {
             Body::Plain(rest)
         } else {
             let dictionary = varint::read(&mut rest).ok_or("has no dictionary")?;
             Body::Compressed { dictionary, frame: rest }
         };
-        Ok(Self { parent, rdn, body })
+        Ok(Self { parent, rdn, listed, body })
     }
 
     /// The attributes; none when they are compressed.
@@ -79,6 +121,7 @@ impl<'a> RecordHead<'a> {
     pub(crate) fn plain(&self, attribute_count: usize) -> Result<Option<&'a [u8]>, &'static str> {
         let attributes = self.plain_attributes();
         if let Some(attributes) = attributes {
+            self.listed.check(attribute_count)?;
             check_attributes(attributes, attribute_count)?;
         }
         Ok(attributes)
@@ -106,6 +149,7 @@ impl<'a> RecordHead<'a> {
                 return Ok(buffer);
             }
         };
+        self.listed.check(dictionary.len())?;
         check_attributes(attributes, dictionary.len())?;
         Ok(attributes)
     }
@@ -145,9 +189,8 @@ impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn parse(row: &'a [u8], attribute_count: usize) -> Result<Self, &'static str> {
         let head = RecordHead::parse(row)?;
-        let attributes = head.plain_attributes().ok_or("is compressed")?;
-        check_attributes(attributes, attribute_count)?;
-        Ok(Self { parent: head.parent, rdn: head.rdn, attributes })
+        let attributes = head.plain(attribute_count)?.ok_or("is compressed")?;
+        Ok(Self { parent: head.parent, rdn: head.rdn, listed: head.listed, attributes })
     }
 
     /// Reads a record of any version. One that is compressed is read into the buffer.
@@ -159,13 +202,18 @@ impl<'a> Record<'a> {
     ) -> Result<Self, &'static str> {
         let head = RecordHead::parse(row)?;
         let attributes = head.attributes(dictionary, buffer)?;
-        Ok(Self { parent: head.parent, rdn: head.rdn, attributes })
+        Ok(Self { parent: head.parent, rdn: head.rdn, listed: head.listed, attributes })
     }
 
     /// A record of parts that were read before.
     #[inline]
-    pub(crate) const fn of_parts(parent: u64, rdn: &'a str, attributes: &'a [u8]) -> Self {
-        Self { parent, rdn, attributes }
+    pub(crate) const fn of_parts(
+        parent: u64,
+        rdn: &'a str,
+        listed: Listed<'a>,
+        attributes: &'a [u8],
+    ) -> Self {
+        Self { parent, rdn, listed, attributes }
     }
 
     /// Writes a record again, below another superior, into an empty buffer.
@@ -258,12 +306,28 @@ pub(crate) struct RecordWriter<'o> {
 impl<'o> RecordWriter<'o> {
     /// Starts a record in an empty buffer.
     pub(crate) fn begin(parent: u64, rdn: &str, out: &'o mut Vec<u8>) -> Self {
+        Self::begin_listed(parent, rdn, &[], out)
+    }
+
+    /// As [`Self::begin`]; attributes with these ids, in ascending order, have a reference list.
+    pub(crate) fn begin_listed(
+        parent: u64,
+        rdn: &str,
+        listed: &[u32],
+        out: &'o mut Vec<u8>,
+    ) -> Self {
         out.clear();
-        out.push(RECORD_VERSION);
+        out.push(if listed.is_empty() { RECORD_VERSION } else { RECORD_VERSION_LISTED });
         varint::write(parent, out);
         varint::write(rdn.len() as u64, out);
         out.extend_from_slice(rdn.as_bytes());
-        Self { out, values: Vec::new() }
+        let mut values = Vec::new();
+        if !listed.is_empty() {
+            listed.iter().for_each(|id| varint::write(u64::from(*id), &mut values));
+            varint::write(values.len() as u64, out);
+            out.extend_from_slice(&values);
+        }
+        Self { out, values }
     }
 
     /// Appends an attribute; one without values is left out.

@@ -9,6 +9,7 @@
 
 mod one;
 mod postings;
+mod references;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,6 +128,7 @@ impl Store {
             lists: Lists::new(&dictionary),
             dictionary,
             children: FxHashMap::default(),
+            listed: FxHashSet::default(),
             named: 0,
             digest: match counters.digest {
                 Some(_) => Some((environment.digest_key()?, Digest::default())),
@@ -147,6 +149,8 @@ struct Checker<'c> {
     lists: Lists,
     /// The numbers of subordinates as they should be.
     children: FxHashMap<u64, u64>,
+    /// The entries, and those of their attributes, that say that they have a reference list.
+    listed: FxHashSet<(u64, u32)>,
     /// How many entries are found by their names.
     named: u64,
     /// The digest as it should be, where one is kept and all rows can be read.
@@ -251,6 +255,7 @@ impl Checker<'_> {
         }
         progress("entries", total, total);
         self.lists.make_branches();
+        self.references()?;
         self.counters(&counters);
         Ok(())
     }
@@ -288,6 +293,7 @@ impl Checker<'_> {
         for (attribute, values) in record.attributes() {
             keys.extend(&self.dictionary, attribute, values.iter(), scratch);
         }
+        self.listed.extend(record.listed.iter().map(|attribute| (id, attribute)));
         keys.extend_with_record(&self.dictionary, record, scratch);
         self.lists.push(&keys, record.parent, id);
         let rdn_key = match rdn_key(record.parent, record.rdn, self.dictionary.schema()) {

@@ -4,6 +4,7 @@
 //! replica and at recovery.
 
 mod edit;
+mod references;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use schema::{
     ModifyChange, RdnKey, RenameChange, SchemaChange, SettingChange,
 };
 
+use self::references::{Parted, ReferenceChange};
 use crate::base::digest::RowHash;
 use crate::base::lmdb::{CHILDREN, ENTRIES, NAMES, PlainTable};
 use crate::base::meta;
@@ -23,6 +25,7 @@ use crate::rows::key::{self, RowKey, display};
 use crate::rows::names;
 use crate::rows::record::{Record, RecordHead, RecordWriter};
 use crate::write::batch::Batch;
+pub use references::LISTED_MIN_BYTES;
 
 impl Batch<'_> {
     /// Turns a change into rows and changes of posting lists.
@@ -53,10 +56,18 @@ impl Batch<'_> {
         let entry = &change.entry;
         let rdn = own_name(entry.name(), change.parent);
         let ids = self.attribute_ids(entry.attributes().iter().map(|one| &one.description))?;
-        let mut row = std::mem::take(&mut self.row);
-        let mut record = RecordWriter::begin(parent, &rdn, &mut row);
+        let mut parted = Vec::new();
         for (attribute, &attribute_id) in entry.attributes().iter().zip(&ids) {
-            record.attribute(attribute_id, attribute.values.iter().map(Vec::as_slice));
+            if let Some(parts) = self.part(attribute_id, &attribute.values)? {
+                parted.push((attribute_id, parts));
+            }
+        }
+        let mut listed: Vec<u32> = parted.iter().map(|(attribute_id, _)| *attribute_id).collect();
+        listed.sort_unstable();
+        let mut row = std::mem::take(&mut self.row);
+        let mut record = RecordWriter::begin_listed(parent, &rdn, &listed, &mut row);
+        for (attribute, &attribute_id) in entry.attributes().iter().zip(&ids) {
+            record.attribute(attribute_id, kept(&parted, attribute_id, &attribute.values));
         }
         record.finish()?;
         self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
@@ -68,8 +79,14 @@ impl Batch<'_> {
         self.count_child(parent, true)?;
         self.put_below(parent, id, true);
         for (attribute, attribute_id) in entry.attributes().iter().zip(ids) {
-            let values = attribute.values.iter().map(Vec::as_slice);
+            let values = kept(&parted, attribute_id, &attribute.values);
             self.index_values(attribute_id, values, id, true);
+        }
+        for (attribute, parts) in parted {
+            self.index_presence(attribute, id, true);
+            for target in parts.targets {
+                self.refer(id, ReferenceChange { attribute, target, is_added: true });
+            }
         }
         self.counters.next_entry_id = self.counters.next_entry_id.max(id.saturating_add(1));
         self.counters.entry_count += 1;
@@ -120,6 +137,7 @@ impl Batch<'_> {
         self.remove_name(parent, &rdn_key, id)?;
         self.count_child(parent, false)?;
         self.put_below(parent, id, false);
+        self.forget_target(id)?;
         self.unindex(id)?;
         self.put(PlainTable::Entries, &id.to_be_bytes(), None);
         self.counters.entry_count = self.counters.entry_count.saturating_sub(1);
@@ -296,6 +314,20 @@ impl Batch<'_> {
         }
         Ok(ids)
     }
+}
+
+/// The values that stay in a record.
+fn kept<'v>(
+    parted: &[(u32, Parted<'v>)],
+    attribute: u32,
+    all: &'v [Vec<u8>],
+) -> impl Iterator<Item = &'v [u8]> + Clone {
+    let parts = parted.iter().find(|(one, _)| *one == attribute);
+    let (some, all) = match parts {
+        Some((_, parts)) => (parts.kept.clone(), &[][..]),
+        None => (Vec::new(), all),
+    };
+    some.into_iter().chain(all.iter().map(Vec::as_slice))
 }
 
 /// What a record says of its own name: the leaf; of a naming context the whole DN.

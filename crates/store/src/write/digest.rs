@@ -9,6 +9,7 @@
 //! another copy of the store.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use heed::{AnyTls, RoTxn};
@@ -20,6 +21,8 @@ use crate::base::lmdb::{ATTRIBUTES, ENTRIES, PlainTable, Tables};
 use crate::base::meta::{self, Counters};
 use crate::base::position::Lsn;
 use crate::error::StoreError;
+use crate::index::TARGET_LISTS;
+use crate::read::listed_rows::each_listed;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key::{self, display};
 use crate::rows::record::{Record, RecordHead};
@@ -240,6 +243,10 @@ fn digest_of(
         let id = id.map_err(|_| StoreError::corrupt(ATTRIBUTES, display(row_key), "is no id"))?;
         digest = digest.with(key.attribute(id, text));
     }
+    each_listed(tables.postings, txn, TARGET_LISTS, |row| {
+        digest = digest.with(key.reference(row.of, row.attribute, row.id));
+        ControlFlow::Continue(())
+    })?;
     let mut buffer = Vec::new();
     for row in tables.entries.iter(txn)? {
         let (row_key, row) = row?;

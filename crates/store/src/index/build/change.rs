@@ -98,6 +98,7 @@ impl Dictionary {
         let texts = ids.filter_map(|id| self.description(id));
         let texts: Vec<String> = texts.map(|description| description.text().to_owned()).collect();
         let dictionary = Self::new(Arc::clone(self.schema()), rows)?.with_texts(&texts)?;
+        let dictionary = dictionary.with_listed(self.listed().to_vec());
         Ok(dictionary.with_compression(self.compression().cloned()))
     }
 

@@ -46,6 +46,7 @@ impl Store {
             lists: Lists::new(&dictionary),
             dictionary,
             children: rustc_hash::FxHashMap::default(),
+            listed: rustc_hash::FxHashSet::default(),
             named: 0,
             digest: None,
             report: CheckReport::default(),

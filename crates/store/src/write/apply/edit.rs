@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::index::{Index, IndexKind};
 use crate::overlay::deltas::PostingChange;
 use crate::rows::record::{Record, RecordWriter};
+use crate::write::apply::references::Split;
 use crate::write::batch::Batch;
 
 impl Batch<'_> {
@@ -25,8 +26,9 @@ impl Batch<'_> {
         let mut buffer = Vec::new();
         let record = self.record_of(id, &mut buffer)?;
         let before = self.hash_of(id, &record);
+        let Split { deltas, references, listed } = self.split(id, &record, deltas, &ids)?;
         let (parent, rdn) = name.unwrap_or((record.parent, record.rdn));
-        let mut writer = RecordWriter::begin(parent, rdn, &mut row);
+        let mut writer = RecordWriter::begin_listed(parent, rdn, &listed, &mut row);
         for (attribute, values) in record.attributes() {
             let delta = ids.iter().position(|&id| id == attribute).and_then(|at| deltas.get(at));
             let Some(delta) = delta else {
@@ -49,14 +51,43 @@ impl Batch<'_> {
             }
         }
         writer.finish()?;
-        let mut changes = self.index_changes(&row, deltas, &ids)?;
-        self.entry_changes(&record, &row, deltas, &mut changes)?;
+        let mut changes = self.index_changes(&row, &deltas, &ids)?;
+        self.entry_changes(&record, &row, &deltas, &mut changes)?;
+        if !references.is_empty() || !record.listed.is_empty() {
+            let new = Record::parse(&row, self.dictionary.len());
+            let new = new.map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
+            self.settle_presence(&ids, &new, &mut changes);
+        }
         for (index, value, is_added) in changes {
             self.memory.push(index, &value, PostingChange::new(id, is_added));
         }
         self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
         let after = self.hash_of_row(id, &row)?;
         self.digest(before, after);
+        self.row = row;
+        for change in references {
+            self.refer(id, change);
+        }
+        Ok(())
+    }
+
+    /// An attribute of an entry has no list any more.
+    pub(super) fn unlist(&mut self, id: u64, attribute: u32) -> Result<(), StoreError> {
+        let mut row = std::mem::take(&mut self.row);
+        let mut buffer = Vec::new();
+        let record = self.record_of(id, &mut buffer)?;
+        let left: Vec<u32> = record.listed.iter().filter(|one| *one != attribute).collect();
+        let mut writer = RecordWriter::begin_listed(record.parent, record.rdn, &left, &mut row);
+        record.attributes().for_each(|(attribute, values)| writer.copy(attribute, values));
+        writer.finish()?;
+        let new = Record::parse(&row, self.dictionary.len());
+        let new = new.map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
+        let mut changes = Vec::new();
+        self.settle_presence(&[attribute], &new, &mut changes);
+        for (index, value, is_added) in changes {
+            self.memory.push(index, &value, PostingChange::new(id, is_added));
+        }
+        self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
         self.row = row;
         Ok(())
     }
@@ -174,6 +205,7 @@ impl Batch<'_> {
             .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
         let gone = self.hash_of(id, &record);
         self.digest(gone, RowHash::default());
+        self.forget_source(id, record.listed)?;
         let change = PostingChange::new(id, false);
         for (attribute, values) in record.attributes() {
             for index in dictionary.indexes_of(attribute) {
