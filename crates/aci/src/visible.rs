@@ -1,7 +1,9 @@
 //! The wall before the socket: an entry reduced to what its reader may see.
 
 use ldap::message::{Values, ValuesBuf};
-use schema::{AttributeDescription, EntryRead, ResolvedFilter, Schema, Selection, Truth};
+use schema::{
+    AttributeDescription, EntryRead, MatchingRule, ResolvedFilter, Schema, Selection, Truth,
+};
 
 use crate::Rights;
 use crate::rule::pattern::OneValue;
@@ -66,8 +68,11 @@ impl<'e> VisibleEntry<'e> {
         if !self.rights.may_see() {
             return;
         }
-        self.entry.visit_attributes(&mut |description, values| {
-            if !self.selection.selects(description) || !self.rights.may_read(description) {
+        let is_shown = |description: &AttributeDescription| {
+            self.selection.selects(description) && self.rights.may_read(description)
+        };
+        self.entry.visit_selected(&is_shown, &mut |description, values| {
+            if !is_shown(description) {
                 return;
             }
             let Some(wanted) = &self.wanted else { return visit(description.text(), values) };
@@ -119,6 +124,22 @@ impl EntryRead for Searchable<'_> {
         }
         self.entry.visit_values(asked, &mut |description, value| {
             // A supertype may be searchable where one of its subtypes is not.
+            (description != asked && !self.rights.may_search(description))
+                || visit(description, value)
+        })
+    }
+
+    fn visit_equal(
+        &self,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+        key: &[u8],
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        if !self.rights.may_search(asked) {
+            return false;
+        }
+        self.entry.visit_equal(asked, rule, key, &mut |description, value| {
             (description != asked && !self.rights.may_search(description))
                 || visit(description, value)
         })

@@ -31,7 +31,7 @@ pub const RECORD_FORMAT: u16 = 1;
 
 /// What records may say; a reader that knows less stops. Grows when a kind of change is new. A
 /// record is of the lowest level that has all its changes: see [`RecordHead::level`].
-pub const RECORD_LEVEL: u16 = 3;
+pub const RECORD_LEVEL: u16 = 4;
 
 /// What every release reads that can be a member of a cluster. The members of one whose log has no
 /// [`Change::Level`] write no more.

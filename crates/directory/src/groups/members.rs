@@ -8,7 +8,7 @@ use std::cell::{Cell, OnceCell};
 
 use ldap::message::Scope;
 use rustc_hash::FxHashSet;
-use schema::{Assertion, AttributeDescription, DnKey, EntryId, EntryRead as _, ResolvedFilter};
+use schema::{Assertion, AttributeDescription, DnKey, EntryId, ResolvedFilter};
 use store::{Ask, CandidateIds, Computed, ComputedCandidates, Resolved, StoreError, StoredEntry};
 
 use super::described::Described;
@@ -20,6 +20,8 @@ use crate::access::guard::Guard;
 const MEMBERS_MAX: u64 = 4_000_000;
 /// Of so many members it is asked one by one whether they are groups.
 const FEW_MEMBERS: usize = 256;
+/// So many members are read from a reference list at once.
+const LISTED_AT_ONCE: usize = 65_536;
 /// After so many members it is asked whether to go on.
 const INTERRUPT_EVERY: usize = 256;
 
@@ -100,23 +102,37 @@ impl<'a> Members<'a> {
         attribute: &AttributeDescription,
         found: &mut Found,
     ) -> Result<(), StoreError> {
-        let (groups, mut failed, mut count) = (self.groups, None, 0_usize);
-        entry.visit_values(attribute, &mut |_, value| {
-            count += 1;
+        let groups = self.groups;
+        let of_record = entry.record_attributes().filter(|(one, _)| attribute.covers(one));
+        for (count, value) in of_record.flat_map(|(_, values)| values).enumerate() {
             if count.is_multiple_of(INTERRUPT_EVERY) && (self.interrupt)() {
-                failed = Some(StoreError::Interrupted);
-                return false;
+                return Err(StoreError::Interrupted);
             }
             let text = std::str::from_utf8(value).unwrap_or_default();
-            let Ok(key) = DnKey::from_text(groups.schema, text) else { return true };
-            match groups.view.resolve(&key) {
-                Ok(Resolved::Found(id)) => found.push(id),
-                Ok(Resolved::Missing { .. } | Resolved::NoContext) => {}
-                Err(error) => failed = Some(error),
+            let Ok(key) = DnKey::from_text(groups.schema, text) else { continue };
+            match groups.view.resolve(&key)? {
+                Resolved::Found(id) => found.push(id),
+                Resolved::Missing { .. } | Resolved::NoContext => {}
             }
-            failed.is_none() && !found.is_cut
-        });
-        failed.map_or(Ok(()), Err)
+            if found.is_cut {
+                return Ok(());
+            }
+        }
+        for (_, list) in entry.lists().filter(|(one, _)| attribute.covers(one)) {
+            let mut last = EntryId::ROOT;
+            loop {
+                if (self.interrupt)() {
+                    return Err(StoreError::Interrupted);
+                }
+                let ids = list.after(last, LISTED_AT_ONCE)?;
+                ids.iter().for_each(|id| found.push(*id));
+                match ids.last() {
+                    Some(id) if !found.is_cut => last = *id,
+                    Some(_) | None => break,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The entries that a group describes, as far as indexes know.

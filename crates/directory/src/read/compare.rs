@@ -5,8 +5,8 @@ use auth::password;
 use ldap::message::{CompareRequest, Control, ControlsBuf, Scope, Values};
 use ldap::result::ResultCode;
 use schema::{
-    Assertion, AssertionError, AttributeDescription, EntryRead, Meter, Schema, Selection, Truth,
-    steps_of_name,
+    Assertion, AssertionError, AttributeDescription, EntryRead, MatchingRule, Meter, Schema,
+    Selection, Truth, steps_of_name,
 };
 
 use crate::access::guard::{self, Guard, Viewer, guarded};
@@ -349,6 +349,19 @@ impl EntryRead for Comparable<'_> {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         self.entry.visit_values(asked, &mut |description, value| {
+            (description != asked && !self.rights.may_compare(description))
+                || visit(description, value)
+        })
+    }
+
+    fn visit_equal(
+        &self,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+        key: &[u8],
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        self.entry.visit_equal(asked, rule, key, &mut |description, value| {
             (description != asked && !self.rights.may_compare(description))
                 || visit(description, value)
         })

@@ -296,7 +296,15 @@ impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
     }
 
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.entry.visit_attributes(visit);
+        self.visit_selected(&|_| true, visit);
+    }
+
+    fn visit_selected(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+    ) {
+        self.entry.visit_selected(wants, visit);
         for (description, line) in &self.lines {
             let mut values = ValuesBuf::new();
             values.push(line.as_bytes());

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope, Values};
+use ldap::result::ResultCode;
 use schema::{
-    Attribute, AttributeDescription, Entry, EntryId, EntryRead as _, ResolvedFilter, Schema,
+    Attribute, AttributeDescription, DnKey, Entry, EntryId, EntryRead as _, ResolvedFilter, Schema,
 };
-use store::{Ask, StoreError, View};
+use store::{Ask, ReferenceList, StoreError, View};
 
 use crate::access::guard;
 use crate::request::refusal::Refusal;
@@ -31,22 +32,34 @@ pub(crate) fn load(
     passes: &mut Passes,
 ) -> Result<Entry, Refusal> {
     let stored = guard::stored(view, id)?;
-    if stored.attributes().all(|(_, values)| values.as_ber().len() < LARGE_BYTES) {
+    let mut lists: Vec<_> = stored.lists().collect();
+    let is_small = |values: Values<'_>| values.as_ber().len() < LARGE_BYTES;
+    if lists.is_empty() && stored.record_attributes().all(|(_, values)| is_small(values)) {
         return Ok(stored.to_entry()?);
     }
     let Ok(name) = Dn::parse_stored(stored.dn()) else { return Ok(stored.to_entry()?) };
     let mut attributes = Vec::new();
-    for (description, values) in stored.attributes() {
-        let wanted = (values.as_ber().len() >= LARGE_BYTES)
+    for (description, values) in stored.record_attributes() {
+        let list = lists.iter().position(|(one, _)| *one == description);
+        let list = list.map(|at| lists.swap_remove(at).1);
+        let wanted = (list.is_some() || !is_small(values))
             .then(|| wanted(&name, schema, description, modifications))
-            .flatten();
-        let kept = match wanted {
-            Some(wanted) => {
-                Excerpt { view, id, schema, description }.of(values, &wanted, passes)?
-            }
-            None => values.iter().map(<[u8]>::to_vec).collect(),
+            .flatten()
+            .filter(|wanted| list.is_some() || wanted.len() <= WANTED_MAX);
+        let excerpt = Excerpt { view, id, schema, description };
+        let mut kept = match &wanted {
+            Some(wanted) if !is_small(values) => excerpt.of(values, wanted, passes)?,
+            Some(_) | None => values.iter().map(<[u8]>::to_vec).collect(),
         };
+        if let Some(list) = list {
+            kept.append(&mut excerpt.of_list(&list, wanted.as_ref())?);
+        }
         attributes.push(Attribute { description: Arc::clone(description), values: kept });
+    }
+    for (description, list) in lists {
+        let wanted = wanted(&name, schema, description, modifications);
+        let values = Excerpt { view, id, schema, description }.of_list(&list, wanted.as_ref())?;
+        attributes.push(Attribute { description: Arc::clone(description), values });
     }
     Ok(Entry::from_stored(name, attributes))
 }
@@ -76,7 +89,7 @@ fn wanted<'m>(
             wanted.insert(&ava.value);
         }
     }
-    (wanted.len() <= WANTED_MAX).then_some(wanted)
+    Some(wanted)
 }
 
 /// A large attribute of which not all is needed.
@@ -127,6 +140,40 @@ impl Excerpt<'_> {
         Ok(kept.into_iter().map(|(_, value)| value.to_vec()).collect())
     }
 
+    /// Those of a reference list that are wanted, and some more; all where none are told.
+    fn of_list(
+        &self,
+        list: &ReferenceList<'_>,
+        wanted: Option<&HashSet<&[u8]>>,
+    ) -> Result<Vec<Vec<u8>>, Refusal> {
+        let mut kept = Vec::new();
+        let Some(wanted) = wanted else {
+            if list.count()? > LISTED_AT_ONCE_MAX {
+                return Err(too_many_at_once(self.description));
+            }
+            list.names(&mut |name| {
+                kept.push(name.as_bytes().to_vec());
+                true
+            })?;
+            return Ok(kept);
+        };
+        let mut found = HashSet::new();
+        for value in wanted {
+            let mut key = Vec::new();
+            if self.prepare(value, &mut key)
+                && let Some(id) = list.find(&DnKey::from_bytes(key))?
+                && found.insert(id)
+            {
+                kept.push(self.view.dn(id)?.into_bytes());
+            }
+        }
+        let some = list.after(EntryId::ROOT, found.len() + SPARE_COUNT)?;
+        for id in some.iter().filter(|id| !found.contains(id)).take(SPARE_COUNT) {
+            kept.push(self.view.dn(*id)?.into_bytes());
+        }
+        Ok(kept)
+    }
+
     /// The key by which values are equal; false where there is none but the octets.
     fn prepare(&self, value: &[u8], key: &mut Vec<u8>) -> bool {
         let rule = self.description.kind.equality;
@@ -148,6 +195,20 @@ impl Excerpt<'_> {
     }
 }
 
+/// Refuses a change that goes through all values of a list.
+pub(crate) fn too_many_at_once(description: &AttributeDescription) -> Refusal {
+    Refusal::new(
+        ResultCode::AdminLimitExceeded,
+        format!(
+            "'{}' has more than {LISTED_AT_ONCE_MAX} values, which is too many to change all of \
+             them at once: delete them by name first, some thousands at a time",
+            description.text()
+        ),
+    )
+}
+
+/// So many values of a reference list may go, or be replaced, with one change.
+pub(crate) const LISTED_AT_ONCE_MAX: u64 = 1_000_000;
 /// An attribute with so many octets is large: about a thousand members.
 const LARGE_BYTES: usize = 64 << 10;
 /// The most values of a large attribute that one request names; with more the entry is taken as a

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use ldap::message::{Values, ValuesBuf};
-use schema::{AttributeDescription, EntryRead, Selection, WellKnown};
+use schema::{AttributeDescription, EntryRead, MatchingRule, Selection, WellKnown};
 use store::{StoreError, StoredEntry, View};
 
 use crate::access::guard::Guard;
@@ -246,13 +246,34 @@ impl EntryRead for LiveEntry<'_> {
         self.stored.visit_values(asked, visit)
     }
 
+    fn visit_equal(
+        &self,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+        key: &[u8],
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        match asked.is_operational() {
+            true => self.visit_values(asked, visit),
+            false => self.stored.visit_equal(asked, rule, key, visit),
+        }
+    }
+
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        self.visit_selected(&|_| true, visit);
+    }
+
+    fn visit_selected(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+    ) {
         if !self.computed && self.selection.is_some() {
             // None of those that are computed is selected.
-            return self.stored.visit_attributes(visit);
+            return self.stored.visit_selected(wants, visit);
         }
         let of_groups = Self::of_groups(self.known);
-        self.stored.visit_attributes(&mut |description, values| {
+        self.stored.visit_selected(wants, &mut |description, values| {
             let is_computed = description.is_operational()
                 && of_groups.iter().any(|one| one.kind == description.kind);
             if !is_computed {

@@ -1,12 +1,14 @@
 //! Delete (RFC 4511 §4.8).
 
 use history::record::DELETED_ATTRIBUTES_MAX_BYTES;
+use ldap::dn::Dn;
 use ldap::result::ResultCode;
-use schema::DeleteChange;
+use schema::{DeleteChange, EntryRead as _};
 use store::StoredEntry;
 
 use crate::access::guard;
 use crate::config::index_config;
+use crate::read::excerpt::{LISTED_AT_ONCE_MAX, too_many_at_once};
 use crate::read::target;
 use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
@@ -47,6 +49,21 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
 /// The change that deletes an entry, and the octets of its values. What the entry held goes into
 /// the change, so that it can be told and undone, unless it is very large.
 pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), Refusal> {
+    let mut listed = 0;
+    for (description, list) in stored.lists() {
+        let count = list.count()?;
+        if count > LISTED_AT_ONCE_MAX {
+            return Err(too_many_at_once(description));
+        }
+        listed += count;
+    }
+    if listed > LISTED_KEPT_MAX {
+        let dn = Dn::parse_stored(stored.dn()).map_err(|error| {
+            Refusal::new(ResultCode::Other, format!("the entry has a damaged name: {error}"))
+        })?;
+        let octets = usize::try_from(listed).unwrap_or(usize::MAX) * LISTED_VALUE_BYTES;
+        return Ok((DeleteChange { id: stored.id(), dn, attributes: Vec::new() }, octets));
+    }
     let entry = stored.to_entry()?;
     let mut octets = 0;
     for attribute in entry.attributes() {
@@ -59,3 +76,8 @@ pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), 
     };
     Ok((DeleteChange { id: stored.id(), dn: entry.name().clone(), attributes }, octets))
 }
+
+/// So many values of reference lists a change tells of a deleted entry; with more it tells nothing.
+const LISTED_KEPT_MAX: u64 = 100_000;
+/// What a name takes in memory, about.
+const LISTED_VALUE_BYTES: usize = 64;

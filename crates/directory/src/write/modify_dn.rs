@@ -2,20 +2,21 @@
 
 use aci::Right;
 use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
-use ldap::message::{ModifyDnRequest, NAME_LENGTH_MAX_BYTES};
+use ldap::message::{ModifyDnRequest, ModifyOperation, NAME_LENGTH_MAX_BYTES};
 use ldap::result::ResultCode;
 use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate};
 use store::Resolved;
 
 use crate::access::guard;
 use crate::read::search::aliases;
-use crate::read::target;
+use crate::read::{excerpt, target};
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
-use crate::write::request::{ModifyDn, WriteOp};
+use crate::write::passes::Passes;
+use crate::write::request::{Modification, ModifyDn, WriteOp};
 use crate::write::{delta, relax, stamp};
 
 /// Resolves the request.
@@ -48,7 +49,14 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         ));
     }
     let stored = guard::stored(decide.view, id)?;
-    let before = stored.to_entry()?;
+    let mut passes = Passes::new(decide.directory.limits.modify_work_max);
+    let before = excerpt::load(
+        decide.view,
+        id,
+        &decide.state.schema,
+        &named_values(op, decide),
+        &mut passes,
+    )?;
     let (new_parent, parent_dn) = new_place(decide, op, id)?;
     let schema = &decide.state.schema;
     let new_dn = parent_dn.child(op.new_rdn.clone());
@@ -84,6 +92,16 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         passwords: Passwords::Untouched,
     };
     Ok(Decision::change(checks::permit(decide, &checked, change)?))
+}
+
+/// The values of the new name, as modifications that add them: these are looked at.
+fn named_values(op: &ModifyDn, decide: &Decide<'_>) -> Vec<Modification> {
+    let avas = op.new_rdn.avas().iter().filter_map(|ava| {
+        let description = decide.state.schema.describe(&ava.attribute).ok()?;
+        let values = vec![ava.value.clone()];
+        Some(Modification { operation: ModifyOperation::Add, description, values })
+    });
+    avas.collect()
 }
 
 /// Refuses a name that no request could name again. As it is written: escapes make it longer.

@@ -101,6 +101,14 @@ struct Cause {
     depth: usize,
     /// None: it is gone.
     new: Option<Dn>,
+    new_key: Option<DnKey>,
+}
+
+impl Cause {
+    /// The new name, under which something may have been named already.
+    fn named_now(&self) -> Option<(&DnKey, usize)> {
+        self.new_key.as_ref().map(|name| (name, 0))
+    }
 }
 
 impl Moved {
@@ -120,16 +128,23 @@ impl Moved {
                 _ => continue,
             };
             let Ok(key) = DnKey::from_dn(schema, old) else { continue };
+            let new_key = new.as_ref().and_then(|new| DnKey::from_dn(schema, new).ok());
             // In another spelling it is named as before.
-            if new.as_ref().is_some_and(|new| DnKey::from_dn(schema, new).as_ref() == Ok(&key)) {
+            if new_key.as_ref() == Some(&key) {
                 continue;
             }
             if is_alone {
                 moved.alone.insert(old.to_string().into_bytes(), moved.causes.len());
             }
-            moved.causes.push(Cause { depth: key.depth(), old: key, new });
+            moved.causes.push(Cause { depth: key.depth(), old: key, new, new_key });
         }
         Ok(moved)
+    }
+
+    /// Whether a name is now that of what was renamed, or of something below it.
+    fn has_become(&self, name: &DnKey) -> bool {
+        let mut new = self.causes.iter().filter_map(|cause| cause.new_key.as_ref());
+        new.any(|new| name.is_within(new))
     }
 
     /// What has become of what a name names; none if nothing has.
@@ -162,16 +177,18 @@ impl Follower<'_> {
     ) -> Result<BTreeMap<EntryId, Vec<Reference<'k>>>, Refusal> {
         let mut referrers: BTreeMap<_, Vec<Reference<'k>>> = BTreeMap::new();
         for kind in kinds {
-            for cause in &self.moved.causes {
-                match self.view.references(&kind.kind, &cause.old, REFERRERS_MAX)? {
+            let causes = self.moved.causes.iter();
+            let names = causes.flat_map(|cause| [Some((&cause.old, 1)), cause.named_now()]);
+            for (name, counts) in names.flatten() {
+                match self.view.references(&kind.kind, name, REFERRERS_MAX)? {
                     References::Unindexed => break,
                     References::TooMany => return Err(too_many()),
                     References::Found(ids) => {
                         for id in ids {
                             let all = referrers.entry(id).or_default();
                             match all.last_mut() {
-                                Some(last) if last.kind == &**kind => last.causes += 1,
-                                _ => all.push(Reference { kind, causes: 1 }),
+                                Some(last) if last.kind == &**kind => last.causes += counts,
+                                _ => all.push(Reference { kind, causes: counts }),
                             }
                         }
                     }
@@ -192,12 +209,12 @@ impl Follower<'_> {
         stamp: &Stamp,
     ) -> Result<Option<ModifyChange>, Refusal> {
         let mut deltas = Vec::new();
-        for (description, values) in entry.attributes() {
+        for (description, values) in entry.record_attributes() {
             let Some(reference) = references.iter().find(|one| one.kind.covers(description)) else {
                 continue;
             };
             let fates = self.fates(values, reference.causes);
-            let (mut removed, mut added) = (Vec::new(), Vec::new());
+            let (mut removed, mut added) = (self.doubled(entry, description)?, Vec::new());
             for (value, new) in fates {
                 removed.push(value.to_vec());
                 if let Some(name) = new
@@ -267,10 +284,37 @@ impl Follower<'_> {
         }
         // The index knows no options.
         let Ok(name) = DnKey::from_dn(self.schema, name) else { return Ok(false) };
-        Ok(entry.values(own).iter().any(|value| {
+        for (_, list) in entry.lists().filter(|(one, _)| *one == own) {
+            if list.find(&name)?.is_some() {
+                return Ok(true);
+            }
+        }
+        let of_record = entry.record_attributes().filter(|(one, _)| *one == own);
+        Ok(of_record.flat_map(|(_, values)| values).any(|value| {
             let text = std::str::from_utf8(value).unwrap_or_default();
             DnKey::from_text(self.schema, text).is_ok_and(|one| one == name)
         }))
+    }
+
+    /// Values that named nothing before and now name what a reference list of the attribute has
+    /// under its new name.
+    fn doubled(
+        &self,
+        entry: &StoredEntry<'_>,
+        own: &AttributeDescription,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut doubled = Vec::new();
+        for (_, list) in entry.lists().filter(|(one, _)| ***one == *own) {
+            let of_record = entry.record_attributes().filter(|(one, _)| ***one == *own);
+            for value in of_record.flat_map(|(_, values)| values) {
+                let text = std::str::from_utf8(value).unwrap_or_default();
+                let Ok(name) = DnKey::from_text(self.schema, text) else { continue };
+                if self.moved.has_become(&name) && list.find(&name)?.is_some() {
+                    doubled.push(value.to_vec());
+                }
+            }
+        }
+        Ok(doubled)
     }
 
     /// Who changed the entry last, and when.

@@ -40,6 +40,7 @@ mod read_entry;
 mod read_levels;
 mod readers;
 mod record_level;
+mod reference_lists;
 mod references;
 mod referrals;
 mod rules_within;

@@ -127,6 +127,7 @@ impl Writer<'_> {
                 push_ldif_line(out, description.text(), value, *fold_columns);
             }
         }
+        entry.complete()?;
         out.push(b'\n');
         self.chunks.end_record()
     }

@@ -385,6 +385,7 @@ impl<'a> Run<'a> {
             None => sink.entry(&rights.visible(entry, selection).only(wanted)),
             Some(asked) => self.send_account(asked, stored, entry, &rights, sink),
         };
+        stored.complete()?;
         Ok(match flow {
             Flow::Continue => AfterEntry::Next,
             Flow::Park => AfterEntry::Park,

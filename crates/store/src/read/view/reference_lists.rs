@@ -55,7 +55,8 @@ impl<'v> ReferenceList<'v> {
         self.view.list(TARGET_LISTS, &target_key(self.source, self.attribute))
     }
 
-    /// How many entries are named; perhaps a few less, where some were changed a moment ago.
+    /// How many entries are named, at most: what came or went since the last flush may be counted
+    /// though it changes nothing.
     ///
     /// # Errors
     /// When the store cannot be read.

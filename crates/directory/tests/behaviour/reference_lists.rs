@@ -1,0 +1,197 @@
+//! Groups of very many: their members are kept by number, and nobody sees a difference but the order.
+
+use std::collections::BTreeSet;
+
+use ldap::message::ModifyOperation::{Add, Delete, Replace};
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryId};
+
+use crate::support::{Asked, Client, SUFFIX, Served};
+
+const MANY: usize = 500;
+
+fn person(number: usize) -> String {
+    format!("uid=member-number-{number},ou=people,{SUFFIX}")
+}
+
+fn group(name: &str) -> String {
+    format!("cn={name},{SUFFIX}")
+}
+
+fn names(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+    numbers.into_iter().map(person).collect()
+}
+
+#[track_caller]
+fn add(root: &mut Client, name: &str, attributes: &[(&str, &[&str])]) {
+    let answer = root.try_add(name, attributes);
+    assert_eq!(answer.code(), ResultCode::Success, "{name}: {}", answer.diagnostic);
+}
+
+fn add_group(root: &mut Client, name: &str, members: &[String]) {
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    add(root, &group(name), &[("objectClass", &["groupOfNames"]), ("member", &members)]);
+}
+
+fn add_person(root: &mut Client, number: usize) {
+    let classes = ("objectClass", &["inetOrgPerson"][..]);
+    add(root, &person(number), &[classes, ("sn", &["x"]), ("cn", &["x"])]);
+}
+
+/// People, and a group of all of them and of one that there is not.
+fn filled() -> Served {
+    let served = Served::new();
+    let mut root = served.root();
+    let people = format!("ou=people,{SUFFIX}");
+    add(&mut root, &people, &[("objectClass", &["organizationalUnit"])]);
+    (0..MANY).for_each(|number| add_person(&mut root, number));
+    add_group(&mut root, "many", &names(0..=MANY));
+    served
+}
+
+fn members(client: &mut Client, name: &str) -> BTreeSet<String> {
+    let (base, attributes) = (group(name), &["member"][..]);
+    let answer =
+        client.search(&Asked { base: &base, scope: Scope::Base, attributes, ..Asked::default() });
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    let values = answer.entries[0].texts("member");
+    let set: BTreeSet<String> = values.iter().cloned().collect();
+    assert_eq!(set.len(), values.len(), "each is there once");
+    set
+}
+
+/// How many members a group has by number, and how many by name.
+fn kept(served: &Served, name: &str) -> (u64, usize) {
+    let store = served.directory.store();
+    let mut reader = store.reader();
+    let view = reader.view().unwrap();
+    let key = DnKey::from_text(view.schema(), &group(name)).unwrap();
+    let store::Resolved::Found(id) = view.resolve(&key).unwrap() else { panic!("no {name}") };
+    let entry = view.entry(id).unwrap().unwrap();
+    let all = |list: store::ReferenceList<'_>| {
+        list.after(EntryId::ROOT, usize::MAX).unwrap().len() as u64
+    };
+    let listed = entry.lists().map(|(_, list)| all(list)).sum();
+    let mut of_record = entry.record_attributes();
+    let of_record = of_record.find(|(description, _)| description.text() == "member");
+    (listed, of_record.map_or(0, |(_, values)| values.iter().count()))
+}
+
+fn found(client: &mut Client, filter: &str) -> Vec<String> {
+    let answer = client.search(&Asked { filter, ..Asked::default() });
+    assert_eq!(answer.code(), ResultCode::Success, "{filter}: {}", answer.diagnostic);
+    answer.names().into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn members_come_and_go() {
+    let served = filled();
+    let mut root = served.root();
+    assert_eq!(kept(&served, "many"), (MANY as u64, 1));
+    let mut want: BTreeSet<String> = names(0..=MANY).into_iter().collect();
+    assert_eq!(members(&mut root, "many"), want);
+    let many = group("many");
+    let mut change =
+        |operation, values: &[&str]| root.modify(&many, &[(operation, "member", values)]);
+    // In whatever spelling.
+    let (third, other) = (person(3), person(3).to_uppercase());
+    for there in [&third, &other, &person(MANY)] {
+        assert_eq!(change(Add, &[there]), ResultCode::AttributeOrValueExists);
+    }
+    assert_eq!(change(Delete, &[&person(MANY + 1)]), ResultCode::NoSuchAttribute);
+    assert_eq!(change(Delete, &[&other, &person(4), &person(MANY)]), ResultCode::Success);
+    assert_eq!(change(Delete, &[&third]), ResultCode::NoSuchAttribute);
+    assert_eq!(change(Add, &[&third, &person(MANY + 7)]), ResultCode::Success);
+    want.remove(&person(4));
+    want.remove(&person(MANY));
+    want.insert(person(MANY + 7));
+    assert_eq!(members(&mut root, "many"), want);
+    assert_eq!(kept(&served, "many"), (MANY as u64 - 1, 1));
+    // Who is replaced by all but some.
+    let all = names(10..MANY);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    assert_eq!(root.modify(&many, &[(Replace, "member", &all)]), ResultCode::Success);
+    assert_eq!(members(&mut root, "many").len(), MANY - 10);
+    // All of them go, and some come back, in one request and in two.
+    let again = [(Delete, "member", &[][..]), (Add, "member", &[third.as_str()][..])];
+    assert_eq!(root.modify(&many, &again), ResultCode::Success);
+    assert_eq!(members(&mut root, "many"), BTreeSet::from([third.clone()]));
+    assert_eq!(root.modify(&many, &[(Delete, "member", &[&third])]), ResultCode::Success);
+    assert_eq!(kept(&served, "many"), (0, 0));
+    assert_eq!(found(&mut root, "(&(cn=many)(member=*))"), [""; 0]);
+    assert_eq!(root.modify(&many, &[(Add, "member", &all)]), ResultCode::Success);
+    assert_eq!(found(&mut root, "(&(cn=many)(member=*))"), [many.clone()]);
+    assert_eq!(kept(&served, "many"), (MANY as u64 - 10, 0));
+}
+
+#[test]
+fn they_are_found_and_compared() {
+    let served = filled();
+    let mut root = served.root();
+    add_group(&mut root, "outer", &[group("many")]);
+    let many = group("many");
+    for number in [0, 7, MANY] {
+        let filter = format!("(member={})", person(number));
+        assert_eq!(found(&mut root, &filter), [many.clone()], "{filter}");
+        let filter = format!("(&(objectClass=groupOfNames)(cn=*m*)(member={}))", person(number));
+        assert_eq!(found(&mut root, &filter), [many.clone()], "{filter}");
+        assert_eq!(root.compare(&many, "member", &person(number)), ResultCode::CompareTrue);
+    }
+    let nobody = person(MANY + 1);
+    assert_eq!(root.compare(&many, "member", &nobody), ResultCode::CompareFalse);
+    assert_eq!(found(&mut root, &format!("(member={nobody})")), [""; 0]);
+    let filter = format!("(&(objectClass=groupOfNames)(!(member={})))", person(7));
+    assert_eq!(found(&mut root, &filter), [group("outer")]);
+    // The groups of somebody, and the people of a group.
+    let (base, attributes) = (person(7), &["isMemberOf"][..]);
+    let answer =
+        root.search(&Asked { base: &base, scope: Scope::Base, attributes, ..Asked::default() });
+    assert_eq!(answer.entries[0].texts("isMemberOf"), [many.clone(), group("outer")]);
+    assert_eq!(found(&mut root, &format!("(isMemberOf={})", group("outer"))).len(), MANY + 1);
+    let filter = format!("(&(isDirectMemberOf={many})(uid=member-number-9))");
+    assert_eq!(found(&mut root, &filter), [person(9)]);
+    // Nobody reads them who asks for something else.
+    let asked = Asked { base: &many, scope: Scope::Base, attributes: &["cn"], ..Asked::default() };
+    let answer = root.search(&asked);
+    let there: Vec<&String> = answer.entries[0].attributes.keys().collect();
+    assert_eq!(there, ["cn"]);
+}
+
+#[test]
+fn they_follow_what_becomes_of_those_they_name() {
+    let served = filled();
+    let mut root = served.root();
+    let many = group("many");
+    assert_eq!(root.delete(&person(5)), ResultCode::Success);
+    assert_eq!(root.rename(&person(6), "uid=somebody", true, None), ResultCode::Success);
+    let mut want: BTreeSet<String> = names(0..=MANY).into_iter().collect();
+    want.retain(|name| *name != person(5) && *name != person(6));
+    want.insert(format!("uid=somebody,ou=people,{SUFFIX}"));
+    assert_eq!(members(&mut root, "many"), want);
+    // Another one of that name is no member.
+    add_person(&mut root, 5);
+    assert_eq!(members(&mut root, "many"), want);
+    assert_eq!(found(&mut root, &format!("(member={})", person(5))), [""; 0]);
+    // Who gets a name that is there already is named once.
+    let renamed = root.rename(&person(8), &format!("uid=member-number-{MANY}"), true, None);
+    assert_eq!(renamed, ResultCode::Success);
+    want.remove(&person(8));
+    assert_eq!(members(&mut root, "many"), want);
+    // With all that is below it.
+    let people = format!("ou=people,{SUFFIX}");
+    assert_eq!(root.rename(&people, "ou=staff", true, None), ResultCode::Success);
+    let moved = |name: &String| name.replace("ou=people", "ou=staff");
+    let want: BTreeSet<String> = want.iter().map(moved).collect();
+    assert_eq!(members(&mut root, "many"), want);
+    // The group itself.
+    assert_eq!(root.rename(&many, "cn=all", true, None), ResultCode::Success);
+    assert_eq!(members(&mut root, "all"), want);
+    let somebody = format!("uid=somebody,ou=staff,{SUFFIX}");
+    assert_eq!(found(&mut root, &format!("(member={somebody})")), [group("all")]);
+    assert_eq!(root.delete(&group("all")), ResultCode::Success);
+    assert_eq!(found(&mut root, &format!("(member={somebody})")), [""; 0]);
+    let report = served.directory.store();
+    report.flush().unwrap();
+    assert_eq!(report.check(&mut |_, _, _| {}).unwrap().findings, []);
+}
