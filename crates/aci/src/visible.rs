@@ -3,6 +3,7 @@
 use ldap::message::{Values, ValuesBuf};
 use schema::{
     AttributeDescription, EntryRead, MatchingRule, ResolvedFilter, Schema, Selection, Truth,
+    ValueRange,
 };
 
 use crate::Rights;
@@ -89,6 +90,23 @@ impl<'e> VisibleEntry<'e> {
                 visit(description.text(), kept);
             }
         });
+        for range in self.selection.ranges() {
+            self.visit_range(range, visit);
+        }
+    }
+
+    /// Values of an attribute of which only a part is asked for.
+    fn visit_range(&self, range: &ValueRange, visit: &mut dyn FnMut(&str, Values<'_>)) {
+        let description = &*range.description;
+        if self.selection.selects(description) || !self.rights.may_read(description) {
+            return;
+        }
+        let mut values = ValuesBuf::new();
+        let has_more = self.entry.values_from(description, range.first, range.most(), &mut values);
+        let values = values.as_ref();
+        if !values.is_empty() {
+            visit(&range.told(values.iter().count() as u64, has_more), values);
+        }
     }
 }
 

@@ -176,6 +176,7 @@ impl From<StoreError> for Failure {
             | StoreError::Invalid { .. }
             | StoreError::Diverged { .. }
             | StoreError::TooMany { .. }
+            | StoreError::TooManyValues { .. }
             | StoreError::Interrupted => return failure,
         };
         failure.hint(hint)

@@ -166,7 +166,9 @@ fn message(progress: &Progress) -> String {
             let rate = HumanCount(rate(progress) as u64);
             format!("{entries} entries, {rate}/s")
         }
-        ImportPhase::Index | ImportPhase::Verify => format!("{entries} entries"),
+        ImportPhase::Index | ImportPhase::Verify | ImportPhase::Groups => {
+            format!("{entries} entries")
+        }
     }
 }
 

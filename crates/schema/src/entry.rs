@@ -54,6 +54,31 @@ pub trait EntryRead {
         self.visit_values(asked, visit)
     }
 
+    /// Appends values of the attribute with exactly this description to `out`: up to `most`, from
+    /// number `first` on, where the first has number 0. Whether there are more behind them.
+    fn values_from(
+        &self,
+        description: &AttributeDescription,
+        first: u64,
+        most: u64,
+        out: &mut ValuesBuf,
+    ) -> bool {
+        let end = first.saturating_add(most);
+        let (mut number, mut has_more) = (0, false);
+        self.visit_values(description, &mut |found, value| {
+            if found != description {
+                return true;
+            }
+            has_more = number >= end;
+            if (first..end).contains(&number) {
+                out.push(value);
+            }
+            number += 1;
+            !has_more
+        });
+        has_more
+    }
+
     /// Calls `visit` with each attribute, its values in wire form.
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>));
 

@@ -57,7 +57,7 @@ pub use held_bytes::values_held_bytes;
 pub use maker::EntryMaker;
 pub use matching_rule::{APPROXIMATE_RULE, IN_CHAIN_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};
 pub use prepare::{Invalid, Position};
-pub use selection::{SELECTION_NAMES_MAX, Selection};
+pub use selection::{RANGE_VALUES_MAX, SELECTION_NAMES_MAX, Selection, ValueRange};
 pub use syntax::SYNTAXES;
 pub use validate::{Mode, Structure, Violation, check_modifiable, check_name, check_values};
 pub use validate::{validate, validate_touched};

@@ -23,7 +23,69 @@ pub struct Selection {
     named_families: Families,
     /// From `@class` (RFC 4529).
     of_classes: Vec<Arc<AttributeType>>,
+    /// Attributes of which only some values are asked for.
+    ranges: Vec<ValueRange>,
 }
+
+/// Some of the values of an attribute, as `member;range=0-1499` asks for them (as Active Directory
+/// has it).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ValueRange {
+    /// The attribute.
+    pub description: Arc<AttributeDescription>,
+    /// The number of the first value; that of the first of all is 0.
+    pub first: u64,
+    /// The number of the last one; none: as far as it goes.
+    pub last: Option<u64>,
+}
+
+impl ValueRange {
+    /// Reads `member;range=0-*` and the like; none if it is nothing like it.
+    fn parse(selector: &str, schema: &Schema) -> Option<Self> {
+        let is_range = |option: &&str| {
+            option.get(..OPTION.len()).is_some_and(|name| name.eq_ignore_ascii_case(OPTION))
+        };
+        let (mut ranges, others): (Vec<&str>, Vec<&str>) =
+            selector.split(';').partition(|option| is_range(option));
+        let range = ranges.pop().filter(|_| ranges.is_empty())?;
+        let (first, last) = range.get(OPTION.len()..)?.split_once('-')?;
+        let number = |text: &str| {
+            let is_number = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+            text.parse::<u64>().ok().filter(|_| is_number)
+        };
+        let first = number(first)?;
+        let last = match last {
+            "*" => None,
+            last => Some(number(last).filter(|last| *last >= first)?),
+        };
+        let description = schema.describe(&others.join(";")).ok()?;
+        Some(Self { description, first, last })
+    }
+
+    /// So many values are sent at the most.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        let asked = self.last.map_or(u64::MAX, |last| last.saturating_add(1) - self.first);
+        asked.min(RANGE_VALUES_MAX)
+    }
+
+    /// What the attribute is called with `count` of its values, behind which there are more or not.
+    #[must_use]
+    pub fn told(&self, count: u64, has_more: bool) -> String {
+        let Self { description, first, .. } = self;
+        match has_more {
+            true => format!("{};{OPTION}{first}-{}", description.text(), first + count - 1),
+            false => format!("{};{OPTION}{first}-*", description.text()),
+        }
+    }
+}
+
+/// The option by which some of the values are asked for.
+const OPTION: &str = "range=";
+/// The most values that are sent of one attribute of which a range is asked for.
+pub const RANGE_VALUES_MAX: u64 = 5_000;
+/// The most ranges of one selection; more are ignored.
+const RANGES_MAX: usize = 8;
 
 impl Selection {
     /// Selects every user attribute, as an empty list does.
@@ -57,6 +119,12 @@ impl Selection {
                 "+" => selection.all_operational = true,
                 _ => match selector.strip_prefix('@') {
                     Some(class) => selection.add_class(class, schema),
+                    None if selector.contains('=') => {
+                        let range = ValueRange::parse(selector, schema);
+                        if selection.ranges.len() < RANGES_MAX {
+                            selection.ranges.extend(range);
+                        }
+                    }
                     None => {
                         let Ok(description) = schema.describe(selector) else { continue };
                         let is_room = selection.named.len() < SELECTION_NAMES_MAX;
@@ -118,9 +186,14 @@ impl Selection {
         &self.of_classes
     }
 
+    /// The attributes of which only some values are asked for.
+    pub fn ranges(&self) -> &[ValueRange] {
+        &self.ranges
+    }
+
     /// Whether nothing at all can be selected.
     pub fn is_none(&self) -> bool {
-        self.named.is_empty() && !self.has_groups()
+        self.named.is_empty() && self.ranges.is_empty() && !self.has_groups()
     }
 
     /// Whether an operational attribute can be selected.
@@ -134,6 +207,39 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_the_values_can_be_asked_for() {
+        let schema = Schema::builtin();
+        let parse = |selector: &str| {
+            let range = ValueRange::parse(selector, &schema)?;
+            Some((range.description.text().to_owned(), range.first, range.last))
+        };
+        let of = |name: &str, first, last| Some((name.to_owned(), first, last));
+        assert_eq!(parse("member;range=0-1499"), of("member", 0, Some(1499)));
+        assert_eq!(parse("Member;Range=1500-*"), of("member", 1500, None));
+        assert_eq!(parse("cn;lang-de;range=3-3"), of("cn;lang-de", 3, Some(3)));
+        for wrong in [
+            "member;range=",
+            "member;range=1",
+            "member;range=-1",
+            "member;range=2-1",
+            "member;range=+1-2",
+            "member;range=1-2;range=3-4",
+            "member;range=*-*",
+            "range=0-1",
+            "nothing;range=0-1",
+            "member;range=99999999999999999999-*",
+            "member;=",
+            "=",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        let all = ValueRange::parse("member;range=7-18446744073709551615", &schema).unwrap();
+        assert_eq!(all.most(), RANGE_VALUES_MAX);
+        assert_eq!(all.told(3, true), "member;range=7-9");
+        assert_eq!(all.told(3, false), "member;range=7-*");
+    }
 
     /// Which of some attributes the selectors select.
     #[track_caller]

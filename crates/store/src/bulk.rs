@@ -11,6 +11,7 @@ mod budget;
 mod error;
 mod finish;
 mod gather;
+mod gathering;
 mod held;
 mod lists;
 mod loader;
@@ -111,6 +112,8 @@ pub enum Phase {
     Sync,
     /// What was written is looked through.
     Verify,
+    /// Values that name entries become reference lists, where there are very many.
+    References,
 }
 
 impl Phase {
@@ -123,6 +126,7 @@ impl Phase {
             Self::Indexes => "indexes",
             Self::Sync => "sync",
             Self::Verify => "verify",
+            Self::References => "references",
         }
     }
 }

@@ -117,6 +117,13 @@ pub enum StoreError {
         /// The limit.
         limit: usize,
     },
+    /// An attribute of an entry has more values than are read at once.
+    TooManyValues {
+        /// Its description.
+        attribute: String,
+        /// The limit.
+        limit: u64,
+    },
     /// Whoever asked did not want to wait any longer.
     Interrupted,
 }
@@ -231,6 +238,11 @@ impl fmt::Display for StoreError {
                 lsn.0
             ),
             Self::TooMany { what, limit } => write!(f, "there can be at most {limit} {what}"),
+            Self::TooManyValues { attribute, limit } => write!(
+                f,
+                "'{attribute}' has more than {limit} values: ask for some of them at a time, as in \
+                 '{attribute};range=0-4999'"
+            ),
             Self::Interrupted => f.write_str("the work was interrupted"),
         }
     }
@@ -257,6 +269,7 @@ impl std::error::Error for StoreError {
             | Self::Invalid { .. }
             | Self::Diverged { .. }
             | Self::TooMany { .. }
+            | Self::TooManyValues { .. }
             | Self::Interrupted => None,
         }
     }

@@ -418,7 +418,16 @@ fn is_related_to(
     match relation {
         // Of a value that is no name nobody knows whom it was to mean.
         Relation::User => {
-            each(&|value| key_of(value, schema).map_or(Truth::Undefined, |key| truth(key == *who)))
+            let is_who = |value: &[u8]| {
+                key_of(value, schema).map_or(Truth::Undefined, |key| truth(key == *who))
+            };
+            let Some(rule) = attribute.kind.equality else { return each(&is_who) };
+            let mut found = Truth::False;
+            entry.visit_equal(attribute, rule, who.as_bytes(), &mut |_, value| {
+                found = found.or(is_who(value));
+                found != Truth::True
+            });
+            found
         }
         Relation::Group => each(&|value| match key_of(value, schema) {
             Some(group) => match counts(&group) {

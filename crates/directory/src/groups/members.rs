@@ -20,6 +20,9 @@ use crate::access::guard::Guard;
 const MEMBERS_MAX: u64 = 4_000_000;
 /// Of so many members it is asked one by one whether they are groups.
 const FEW_MEMBERS: usize = 256;
+/// The number of those in a list is not exact: what came and went since the last flush may be
+/// counted. By so many it is thought to be wrong.
+const LISTED_SLACK: u64 = 1_000;
 /// So many members are read from a reference list at once.
 const LISTED_AT_ONCE: usize = 65_536;
 /// After so many members it is asked whether to go on.
@@ -119,6 +122,10 @@ impl<'a> Members<'a> {
             }
         }
         for (_, list) in entry.lists().filter(|(one, _)| attribute.covers(one)) {
+            if list.count()? > found.at_most.saturating_add(LISTED_SLACK) {
+                found.is_cut = true;
+                return Ok(());
+            }
             let mut last = EntryId::ROOT;
             loop {
                 if (self.interrupt)() {

@@ -295,6 +295,16 @@ impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
         self.entry.visit_values(asked, visit)
     }
 
+    fn values_from(
+        &self,
+        description: &AttributeDescription,
+        first: u64,
+        most: u64,
+        out: &mut ValuesBuf,
+    ) -> bool {
+        self.entry.values_from(description, first, most, out)
+    }
+
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
         self.visit_selected(&|_| true, visit);
     }

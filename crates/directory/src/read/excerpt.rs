@@ -148,8 +148,8 @@ impl Excerpt<'_> {
     ) -> Result<Vec<Vec<u8>>, Refusal> {
         let mut kept = Vec::new();
         let Some(wanted) = wanted else {
-            if list.count()? > LISTED_AT_ONCE_MAX {
-                return Err(too_many_at_once(self.description));
+            if list.count()? > LISTED_GONE_MAX {
+                return Err(too_many_at_once(self.description, LISTED_GONE_MAX));
             }
             list.names(&mut |name| {
                 kept.push(name.as_bytes().to_vec());
@@ -196,19 +196,20 @@ impl Excerpt<'_> {
 }
 
 /// Refuses a change that goes through all values of a list.
-pub(crate) fn too_many_at_once(description: &AttributeDescription) -> Refusal {
+pub(crate) fn too_many_at_once(description: &AttributeDescription, most: u64) -> Refusal {
     Refusal::new(
         ResultCode::AdminLimitExceeded,
         format!(
-            "'{}' has more than {LISTED_AT_ONCE_MAX} values, which is too many to change all of \
-             them at once: delete them by name first, some thousands at a time",
+            "'{}' has more than {most} values, which is too many for them to go at once: delete \
+             them by name first, some thousands at a time",
             description.text()
         ),
     )
 }
 
-/// So many values of a reference list may go, or be replaced, with one change.
-pub(crate) const LISTED_AT_ONCE_MAX: u64 = 1_000_000;
+/// So many values of a reference list may be deleted or replaced without being named: the change
+/// record has all of them.
+const LISTED_GONE_MAX: u64 = 100_000;
 /// An attribute with so many octets is large: about a thousand members.
 const LARGE_BYTES: usize = 64 << 10;
 /// The most values of a large attribute that one request names; with more the entry is taken as a

@@ -259,6 +259,17 @@ impl EntryRead for LiveEntry<'_> {
         }
     }
 
+    fn values_from(
+        &self,
+        description: &AttributeDescription,
+        first: u64,
+        most: u64,
+        out: &mut ValuesBuf,
+    ) -> bool {
+        // Those that are computed are not in parts.
+        !description.is_operational() && self.stored.values_from(description, first, most, out)
+    }
+
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
         self.visit_selected(&|_| true, visit);
     }

@@ -93,6 +93,9 @@ impl From<StoreError> for Refusal {
             StoreError::TooLarge { .. } | StoreError::TooMany { .. } => {
                 Self::new(ResultCode::UnwillingToPerform, error.to_string())
             }
+            StoreError::TooManyValues { .. } => {
+                Self::new(ResultCode::AdminLimitExceeded, error.to_string())
+            }
             StoreError::Interrupted => {
                 Self::new(ResultCode::TimeLimitExceeded, "the operation exceeded its time limit")
             }

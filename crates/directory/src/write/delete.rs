@@ -8,7 +8,7 @@ use store::StoredEntry;
 
 use crate::access::guard;
 use crate::config::index_config;
-use crate::read::excerpt::{LISTED_AT_ONCE_MAX, too_many_at_once};
+use crate::read::excerpt::too_many_at_once;
 use crate::read::target;
 use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
@@ -52,8 +52,8 @@ pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), 
     let mut listed = 0;
     for (description, list) in stored.lists() {
         let count = list.count()?;
-        if count > LISTED_AT_ONCE_MAX {
-            return Err(too_many_at_once(description));
+        if count > LISTED_DELETED_MAX {
+            return Err(too_many_at_once(description, LISTED_DELETED_MAX));
         }
         listed += count;
     }
@@ -77,6 +77,8 @@ pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), 
     Ok((DeleteChange { id: stored.id(), dn: entry.name().clone(), attributes }, octets))
 }
 
+/// So many values of a reference list may go with their entry.
+const LISTED_DELETED_MAX: u64 = 1_000_000;
 /// So many values of reference lists a change tells of a deleted entry; with more it tells nothing.
 const LISTED_KEPT_MAX: u64 = 100_000;
 /// What a name takes in memory, about.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use directory::loading::LiveEntry;
 use ldap::ldif::push_ldif_line;
 use ldap::message::Scope;
-use schema::{EntryId, Selection, Truth};
+use schema::{AttributeDescription, EntryId, Selection, Truth};
 use store::{Store, StoreReader, StoredEntry, View};
 
 use super::ExportError;
@@ -117,17 +117,23 @@ impl Writer<'_> {
             self.dn.extend_from_slice(entry.superior_dn().as_bytes());
         }
         push_ldif_line(out, "dn", self.dn, *fold_columns);
-        for (description, values) in entry.attributes() {
-            if (*is_without_operational && description.is_operational())
-                || selection.as_ref().is_some_and(|selection| !selection.selects(description))
-            {
-                continue;
-            }
-            for value in values {
-                push_ldif_line(out, description.text(), value, *fold_columns);
+        let is_asked_for = |description: &AttributeDescription| {
+            !(*is_without_operational && description.is_operational())
+                && selection.as_ref().is_none_or(|selection| selection.selects(description))
+        };
+        for (description, values) in entry.record_attributes() {
+            if is_asked_for(description) {
+                for value in values {
+                    push_ldif_line(out, description.text(), value, *fold_columns);
+                }
             }
         }
-        entry.complete()?;
+        for (description, list) in entry.lists().filter(|(one, _)| is_asked_for(one)) {
+            list.names(&mut |name| {
+                push_ldif_line(out, description.text(), name.as_bytes(), *fold_columns);
+                true
+            })?;
+        }
         out.push(b'\n');
         self.chunks.end_record()
     }

@@ -139,6 +139,8 @@ pub enum ImportPhase {
     Index,
     /// What was written is made durable and looked over.
     Verify,
+    /// Members of large groups are put down by number.
+    Groups,
 }
 
 impl ImportPhase {
@@ -149,6 +151,7 @@ impl ImportPhase {
             Self::Load => "load",
             Self::Index => "index",
             Self::Verify => "verify",
+            Self::Groups => "groups",
         }
     }
 }

@@ -154,6 +154,7 @@ impl Teller<'_> {
             Phase::Indexes => (ImportPhase::Index, NAMES_PERCENT, 100),
             Phase::Sync => (ImportPhase::Verify, 0, 50),
             Phase::Verify => (ImportPhase::Verify, 50, 100),
+            Phase::References => (ImportPhase::Groups, 0, 100),
         };
         // Of a step that has nothing to do there is nothing left.
         let share = if total == 0 { 1.0 } else { done as f64 / total as f64 };

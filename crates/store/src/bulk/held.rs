@@ -17,9 +17,9 @@ use super::names::{NameHasher, NameMap};
 use crate::base::lmdb::{CHILDREN, Environment, NAMES, POSTINGS, Snapshot, Table};
 use crate::error::StoreError;
 use crate::index::posting::{Chunk, Head, Span, Width};
-use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
+use crate::index::{BRANCH_LISTS, LEVEL_LISTS, TARGET_LISTS};
 use crate::read::plan::Ask;
-use crate::read::view::Memories;
+use crate::read::view::{Memories, key_parts};
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key::{self, PostingKey, display};
 use crate::rows::names::row_items;
@@ -101,10 +101,20 @@ impl<'r> HeldReader<'r> {
         &self.key
     }
 
-    /// Whether the key is that of a list of the tree: what is replaced keeps its place there.
+    fn index(&self) -> Option<u16> {
+        self.key.first_chunk().map(|index| u16::from_be_bytes(*index))
+    }
+
+    /// Whether the key is that of a list of the tree, or of those that an entry names: what is
+    /// replaced keeps its place there.
     pub(super) fn is_of_tree(&self) -> bool {
-        let index = self.key.first_chunk().map(|index| u16::from_be_bytes(*index));
-        matches!(index, Some(LEVEL_LISTS | BRANCH_LISTS))
+        matches!(self.index(), Some(LEVEL_LISTS | BRANCH_LISTS | TARGET_LISTS))
+    }
+
+    /// The entry that names those of the list; none when it is no such list.
+    pub(super) fn source(&self) -> Option<u64> {
+        self.index().filter(|index| *index == TARGET_LISTS)?;
+        key_parts(self.key.get(2..)?).map(|(_, source)| source)
     }
 
     pub(super) fn spans(&self) -> &[Span] {
@@ -147,7 +157,7 @@ impl<'r> HeldReader<'r> {
             let Some((head, row)) = self.row()? else { return Ok(false) };
             let damaged = || StoreError::corrupt(POSTINGS, display(head), "is not well formed");
             let parsed = PostingKey::parse(head).ok_or_else(damaged)?;
-            let is_written = matches!(parsed.index, LEVEL_LISTS | BRANCH_LISTS)
+            let is_written = parsed.index >= LEVEL_LISTS
                 || dictionary
                     .index_with_id(parsed.index)
                     .is_some_and(|index| index.state.is_written());

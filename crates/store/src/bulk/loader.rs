@@ -14,6 +14,7 @@ use schema::{Entry, EntryId};
 use super::budget::Budget;
 use super::finish::Finish;
 use super::gather::Gatherer;
+use super::gathering::gather_references;
 use super::held::{aliases, read_names};
 use super::merge::Fixes;
 use super::names::{NameHasher, NameMap, Places, table_bytes};
@@ -34,6 +35,7 @@ use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
 use crate::rows::key::RowKey;
 use crate::rows::record::Record;
 use crate::store::Store;
+use crate::write::apply::LISTED_MIN_BYTES;
 use crate::write::batch::Seat;
 
 /// Fills a store; see [`Store::bulk_load`].
@@ -71,6 +73,8 @@ pub struct BulkLoader<'s> {
     places: Places,
     pub(super) waiting: Option<Waiting>,
     pub(super) fixes: Fixes,
+    /// Entries that may have so many values that they are to be in reference lists.
+    large: Vec<u64>,
     /// Where those came from that took the place of what the store held, by their ids.
     replaced: FxHashMap<u64, SourceLine>,
     pub(super) counters: Counters,
@@ -138,6 +142,7 @@ impl<'s> BulkLoader<'s> {
             places: Places::default(),
             waiting: None,
             fixes: Fixes::default(),
+            large: Vec::new(),
             replaced: FxHashMap::default(),
             first_id: counters.next_entry_id,
             counters,
@@ -321,7 +326,12 @@ impl<'s> BulkLoader<'s> {
         if let Err(error) = self.add_waiting(progress, refused) {
             return Err(self.reason(error));
         }
-        Finish { loader: &mut self, progress }.run()
+        let report = Finish { loader: &mut self, progress }.run()?;
+        let (store, large) = (self.store, std::mem::take(&mut self.large));
+        // Nobody else writes as long as it is there.
+        drop(self);
+        gather_references(store, &large, progress)?;
+        Ok(report)
     }
 
     /// The id of the superior, 0 of a naming context; none when it is not there.
@@ -380,6 +390,9 @@ impl<'s> BulkLoader<'s> {
         }
         let copied = Record::copy_below(entry.row(), superior, &mut self.row);
         copied.expect("a preparer writes whole records");
+        if self.row.len() >= LISTED_MIN_BYTES {
+            self.large.push(entry.id);
+        }
         if is_last {
             self.packing.push(entry.id, &self.row, &mut self.records);
             if self.records.is_full() {
@@ -431,6 +444,9 @@ impl<'s> BulkLoader<'s> {
         }
         let copied = Record::copy_below(entry.row(), superior, &mut self.row);
         copied.expect("a preparer writes whole records");
+        if self.row.len() >= LISTED_MIN_BYTES {
+            self.large.push(there);
+        }
         self.packing.push_anywhere(there, &self.row, &mut self.other_records);
         self.send_others_when_full()?;
         Ok(Added::Replaced)

@@ -130,6 +130,9 @@ impl Source<'_> {
                 }
             }
             Self::Held(held) => {
+                if held.source().is_some_and(|source| fixes.replaced.contains(source)) {
+                    return Ok(());
+                }
                 if fixes.concerns(Ids::OfTheStore) && !held.is_of_tree() {
                     let spans = held.spans().iter();
                     spans.for_each(|span| fixes.apply(Ids::OfTheStore, *span, out));

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use ldap::dn::Dn;
-use ldap::message::Values;
+use ldap::message::{Values, ValuesBuf};
 use schema::{
     Attribute, AttributeDescription, DnKey, Entry, EntryId, EntryRead, Families, MatchingRule,
     Schema,
@@ -174,13 +174,50 @@ impl<'v> StoredEntry<'v> {
         let whole = self.whole.get_or_init(|| {
             let all = self.listed.iter().map(|attribute| {
                 let mut values = self.record().values(attribute).as_ber().to_vec();
-                self.note(ReferenceList::new(self.view, self.id.0, attribute).write(&mut values));
+                self.note(self.write_list(attribute, &mut values));
                 (attribute, values)
             });
             all.collect()
         });
         let found = whole.iter().find(|(one, _)| *one == attribute);
         found.map_or(Values::EMPTY, |(_, values)| Values::from_ber_trusted(values))
+    }
+
+    fn write_list(&self, attribute: u32, out: &mut Vec<u8>) -> Result<(), StoreError> {
+        let list = ReferenceList::new(self.view, self.id.0, attribute);
+        if list.count()? > LISTED_READ_MAX {
+            let description = self.dictionary().description(attribute);
+            let attribute = description.map_or("", |description| description.text()).to_owned();
+            return Err(StoreError::TooManyValues { attribute, limit: LISTED_READ_MAX });
+        }
+        list.write(out)
+    }
+
+    /// Appends the names of a list from number `first` on, up to `most`; whether there are more.
+    fn names_from(
+        list: &ReferenceList<'_>,
+        view: &View<'_>,
+        mut first: u64,
+        most: u64,
+        out: &mut ValuesBuf,
+    ) -> Result<bool, StoreError> {
+        let (mut last, mut left) = (EntryId::ROOT, most);
+        loop {
+            let wanted = first.saturating_add(left).saturating_add(1);
+            let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(IDS_AT_ONCE);
+            let ids = list.after(last, wanted)?;
+            let Some(end) = ids.last() else { return Ok(false) };
+            last = *end;
+            let skipped = usize::try_from(first).unwrap_or(usize::MAX).min(ids.len());
+            first -= skipped as u64;
+            for id in ids.iter().skip(skipped) {
+                if left == 0 {
+                    return Ok(true);
+                }
+                out.push(view.dn(*id)?.as_bytes());
+                left -= 1;
+            }
+        }
     }
 
     fn has_list(&self, description: &AttributeDescription) -> bool {
@@ -205,6 +242,9 @@ impl<'v> StoredEntry<'v> {
         match self.failure.get() {
             None => Ok(()),
             Some(StoreError::Corrupt(corruption)) => Err(StoreError::Corrupt(corruption.clone())),
+            Some(StoreError::TooManyValues { attribute, limit }) => {
+                Err(StoreError::TooManyValues { attribute: attribute.clone(), limit: *limit })
+            }
             Some(other) => Err(StoreError::Lmdb(other.to_string())),
         }
     }
@@ -350,6 +390,40 @@ impl EntryRead for StoredEntry<'_> {
         true
     }
 
+    fn values_from(
+        &self,
+        description: &AttributeDescription,
+        first: u64,
+        most: u64,
+        out: &mut ValuesBuf,
+    ) -> bool {
+        let Some(id) = self.dictionary().id(description) else { return false };
+        let of_record = self.record().values(id);
+        let (mut count, mut left) = (0, most);
+        for value in of_record.iter() {
+            if count >= first {
+                if left == 0 {
+                    return true;
+                }
+                out.push(value);
+                left -= 1;
+            }
+            count += 1;
+        }
+        if !self.listed.contains(id) {
+            return false;
+        }
+        let list = ReferenceList::new(self.view, self.id.0, id);
+        let more = Self::names_from(&list, self.view, first.saturating_sub(count), left, out);
+        match more {
+            Ok(more) => more,
+            Err(error) => {
+                self.note(Err(error));
+                false
+            }
+        }
+    }
+
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
         self.attributes().for_each(|(description, values)| visit(description, values));
     }
@@ -373,6 +447,11 @@ impl EntryRead for StoredEntry<'_> {
         }
     }
 }
+
+/// So many values of a list are read at once; of more a part is to be asked for.
+const LISTED_READ_MAX: u64 = 2_000_000;
+/// So many ids of a list are held to get to a part of it.
+const IDS_AT_ONCE: usize = 65_536;
 
 /// The DN of the entry `rdn` below `superior`.
 pub(crate) fn join(rdn: &str, superior: &str) -> String {

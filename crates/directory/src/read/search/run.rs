@@ -364,6 +364,9 @@ impl<'a> Run<'a> {
         if let Some(end) = self.full() {
             return Ok(AfterEntry::End(SearchOutcome::Done(end)));
         }
+        if self.search.candidates_max.is_some() && self.has_many_names(stored)? {
+            return Ok(AfterEntry::End(SearchOutcome::TooMuch));
+        }
         self.sent += 1;
         self.last = stored.id();
         let known = self.state.schema.well_known();
@@ -391,6 +394,20 @@ impl<'a> Run<'a> {
             Flow::Park => AfterEntry::Park,
             Flow::Stop => AfterEntry::End(self.stopped()),
         })
+    }
+
+    /// Whether so many names would have to be found that a thread of its own does it.
+    fn has_many_names(&self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
+        let Resolved { selection, .. } = *self.resolved;
+        let ranges = selection.ranges();
+        for (description, list) in stored.lists() {
+            let is_asked = selection.selects(description)
+                || ranges.iter().any(|range| range.description == *description);
+            if is_asked && list.count()? > NAMES_HERE_MAX {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Sends an entry with what is asked for of its account.
@@ -658,6 +675,9 @@ fn look_through(bounds: &Bounds) -> u64 {
         most => most.into(),
     }
 }
+
+/// So many names of entries are found where requests are read.
+const NAMES_HERE_MAX: u64 = 2_000;
 
 /// What it costs to find out whether an attribute may be searched.
 const RIGHT_STEPS: u64 = 30;

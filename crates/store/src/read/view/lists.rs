@@ -385,6 +385,85 @@ impl View<'_> {
         Ok(())
     }
 
+    /// Whether a list has an id. Of a long list one chunk is read.
+    pub(crate) fn list_has(&self, list: &List<'_>, id: u64) -> Result<bool, StoreError> {
+        if let Some(says) = list.changes.says(id) {
+            return Ok(says);
+        }
+        let width = match list.head {
+            None => return Ok(false),
+            Some(Head::Inline(mut ids)) => return Ok(ids.any(|one| one == id)),
+            Some(Head::Chunked(_, width)) => width,
+        };
+        let key = RowKey::chunk(&list.key, width.chunk_of(id));
+        let row = self.ground.snapshot.get(self.ground.tables.postings, key.as_bytes())?;
+        let Some(row) = row else { return Ok(false) };
+        let chunk = Chunk::read(row).ok_or_else(|| damaged(key.as_bytes()))?;
+        let mut found = Vec::new();
+        chunk.retain(width, &[id], true, &mut Marks::default(), &mut found);
+        Ok(!found.is_empty())
+    }
+
+    /// The next ids of a list after `after`, `most` or a few more or less; none only at its end. No
+    /// more than these are made, however long the list is and whatever lies over it.
+    pub(crate) fn ids_after(
+        &self,
+        list: &List<'_>,
+        mut after: u64,
+        most: usize,
+    ) -> Result<Vec<u64>, StoreError> {
+        let most = most.max(1);
+        let mut found = Vec::new();
+        loop {
+            let mut ids = self.base_after(list, after, most)?;
+            let mut upto = match ids.last() {
+                Some(last) if ids.len() >= most => *last,
+                Some(_) | None => u64::MAX,
+            };
+            for layer in list.changes.layers() {
+                let start = layer.partition_point(|change| change.id() <= after);
+                upto = upto.min(
+                    layer.get(start.saturating_add(most)).map_or(u64::MAX, |change| change.id()),
+                );
+            }
+            ids.truncate(ids.partition_point(|id| *id <= upto));
+            let changes = list.changes.between(after, upto);
+            match changes.is_empty() {
+                true => found.append(&mut ids),
+                false => found.append(&mut merged(&ids, &changes.together())),
+            }
+            if found.len() >= most || upto == u64::MAX {
+                return Ok(found);
+            }
+            after = upto;
+        }
+    }
+
+    /// As [`Self::ids_after`], of the base alone, and not more than `most`.
+    fn base_after(&self, list: &List<'_>, after: u64, most: usize) -> Result<Vec<u64>, StoreError> {
+        let width = match list.head {
+            None => return Ok(Vec::new()),
+            Some(Head::Inline(ids)) => {
+                return Ok(ids.filter(|id| *id > after).take(most).collect());
+            }
+            Some(Head::Chunked(_, width)) => width,
+        };
+        let mut found = Vec::new();
+        let from = RowKey::chunk(&list.key, width.chunk_of(after.saturating_add(1)));
+        for row in self.chunks(&list.key, from.as_bytes())? {
+            let (number, chunk) = row?;
+            chunk.for_each_run(|run| {
+                let (first, last) = (width.id_at(number, run.first), width.id_at(number, run.last));
+                let room = most - found.len();
+                found.extend((first.max(after.saturating_add(1))..=last).take(room));
+            });
+            if found.len() >= most {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
     /// The ids of a list after `after`: about `ids_min` at least, and not many more. To walk a
     /// long list in parts without holding it.
     pub(crate) fn window(

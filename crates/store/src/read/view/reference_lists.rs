@@ -4,15 +4,15 @@
 //!
 //! Invariant: what is in a list is an entry. A value is in the list or in the record, never in both.
 
+use std::cell::OnceCell;
+
 use ldap::ber::{Tag, Writer};
 use schema::{DnKey, EntryId};
 
 use super::{List, Resolved, View};
 use crate::base::lmdb::{ENTRIES, PlainTable};
 use crate::error::StoreError;
-use crate::index::ids::IdSet;
 use crate::index::{SOURCE_LISTS, TARGET_LISTS};
-use crate::read::interrupt::NEVER;
 use crate::rows::record::RecordHead;
 use crate::rows::varint;
 
@@ -39,20 +39,25 @@ pub(crate) fn key_parts(mut key: &[u8]) -> Option<(u32, u64)> {
 const KEY_RESERVE_BYTES: usize = 10;
 
 /// The values of one attribute of an entry that are in a list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct ReferenceList<'v> {
     view: &'v View<'v>,
     source: u64,
     attribute: u32,
+    list: OnceCell<Option<List<'v>>>,
 }
 
 impl<'v> ReferenceList<'v> {
     pub(crate) const fn new(view: &'v View<'v>, source: u64, attribute: u32) -> Self {
-        Self { view, source, attribute }
+        Self { view, source, attribute, list: OnceCell::new() }
     }
 
-    fn list(&self) -> Result<Option<List<'_>>, StoreError> {
-        self.view.list(TARGET_LISTS, &target_key(self.source, self.attribute))
+    fn list(&self) -> Result<Option<&List<'v>>, StoreError> {
+        if let Some(list) = self.list.get() {
+            return Ok(list.as_ref());
+        }
+        let list = self.view.list(TARGET_LISTS, &target_key(self.source, self.attribute))?;
+        Ok(self.list.get_or_init(|| list).as_ref())
     }
 
     /// How many entries are named, at most: what came or went since the last flush may be counted
@@ -61,7 +66,7 @@ impl<'v> ReferenceList<'v> {
     /// # Errors
     /// When the store cannot be read.
     pub fn count(&self) -> Result<u64, StoreError> {
-        Ok(self.list()?.map_or(0, |list| list.count()))
+        Ok(self.list()?.map_or(0, List::count))
     }
 
     /// Whether an entry is named.
@@ -69,10 +74,7 @@ impl<'v> ReferenceList<'v> {
     /// # Errors
     /// When the store cannot be read.
     pub fn contains(&self, target: EntryId) -> Result<bool, StoreError> {
-        let Some(list) = self.list()? else { return Ok(false) };
-        let mut ids = IdSet::Few(vec![target.0]);
-        self.view.intersect(&mut ids, &list, NEVER)?;
-        Ok(!ids.is_empty())
+        self.list()?.map_or(Ok(false), |list| self.view.list_has(list, target.0))
     }
 
     /// The entry with this name, if it is named.
@@ -84,21 +86,15 @@ impl<'v> ReferenceList<'v> {
         Ok(self.contains(id)?.then_some(id))
     }
 
-    /// The next entries that are named, in the order of their ids: about `ids_min` or more, none
-    /// when there are no more after `after`.
+    /// The next entries that are named, in the order of their ids: `most`, or a few more or less;
+    /// none when there are no more after `after`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn after(&self, after: EntryId, ids_min: usize) -> Result<Vec<EntryId>, StoreError> {
+    pub fn after(&self, after: EntryId, most: usize) -> Result<Vec<EntryId>, StoreError> {
         let Some(list) = self.list()? else { return Ok(Vec::new()) };
-        let mut after = after.0;
-        loop {
-            let window = self.view.window(&list, after, ids_min, NEVER)?;
-            match window.upto {
-                Some(upto) if window.ids.is_empty() => after = upto,
-                Some(_) | None => return Ok(window.ids.iter_after(0).map(EntryId).collect()),
-            }
-        }
+        let ids = self.view.ids_after(list, after.0, most)?;
+        Ok(ids.into_iter().map(EntryId).collect())
     }
 
     /// Calls `visit` with the name of each entry that is named, in the order of their ids, until it
@@ -108,8 +104,10 @@ impl<'v> ReferenceList<'v> {
     /// When the store cannot be read.
     pub fn names(&self, visit: &mut dyn FnMut(&str) -> bool) -> Result<(), StoreError> {
         let (mut last, mut name) = (EntryId::ROOT, String::new());
+        // Many who ask want the first ones.
+        let mut most = NAMES_FIRST;
         loop {
-            let ids = self.after(last, NAMES_AT_ONCE)?;
+            let ids = self.after(last, most)?;
             for id in &ids {
                 self.view.write_dn(*id, &mut name)?;
                 if !visit(&name) {
@@ -120,6 +118,7 @@ impl<'v> ReferenceList<'v> {
                 Some(id) => last = *id,
                 None => return Ok(()),
             }
+            most = (most * 4).min(NAMES_AT_ONCE);
         }
     }
 
@@ -132,7 +131,8 @@ impl<'v> ReferenceList<'v> {
     }
 }
 
-/// So many ids are held to find their names.
+/// So many ids are held to find their names, at first and later.
+const NAMES_FIRST: usize = 8;
 const NAMES_AT_ONCE: usize = 1024;
 
 impl View<'_> {

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::index::{Index, IndexKind};
 use crate::overlay::deltas::PostingChange;
 use crate::rows::record::{Record, RecordWriter};
-use crate::write::apply::references::Split;
+use crate::write::apply::references::{Gathers, Split};
 use crate::write::batch::Batch;
 
 impl Batch<'_> {
@@ -21,12 +21,24 @@ impl Batch<'_> {
         name: Option<(u64, &str)>,
         deltas: &[AttributeDelta],
     ) -> Result<(), StoreError> {
+        self.edit_and_gather(id, name, deltas, Gathers::WhenItGrows).map(|_| ())
+    }
+
+    /// As [`Self::edit`]; returns how many references came to lists or went.
+    pub(super) fn edit_and_gather(
+        &mut self,
+        id: u64,
+        name: Option<(u64, &str)>,
+        deltas: &[AttributeDelta],
+        gathers: Gathers,
+    ) -> Result<u64, StoreError> {
         let ids = self.attribute_ids(deltas.iter().map(|delta| &delta.description))?;
         let mut row = std::mem::take(&mut self.row);
         let mut buffer = Vec::new();
         let record = self.record_of(id, &mut buffer)?;
         let before = self.hash_of(id, &record);
-        let Split { deltas, references, listed } = self.split(id, &record, deltas, &ids)?;
+        let split = self.split(id, &record, deltas, &ids, gathers)?;
+        let Split { deltas, references, listed } = split;
         let (parent, rdn) = name.unwrap_or((record.parent, record.rdn));
         let mut writer = RecordWriter::begin_listed(parent, rdn, &listed, &mut row);
         for (attribute, values) in record.attributes() {
@@ -65,10 +77,11 @@ impl Batch<'_> {
         let after = self.hash_of_row(id, &row)?;
         self.digest(before, after);
         self.row = row;
+        let count = references.len() as u64;
         for change in references {
             self.refer(id, change);
         }
-        Ok(())
+        Ok(count)
     }
 
     /// An attribute of an entry has no list any more.

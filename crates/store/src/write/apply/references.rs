@@ -46,6 +46,15 @@ pub(super) struct Split<'d> {
     pub(super) listed: Vec<u32>,
 }
 
+/// When the values that a record has are looked through.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Gathers {
+    /// When a change makes them grow past a step of [`LISTED_MIN_BYTES`].
+    WhenItGrows,
+    /// In any case.
+    Always,
+}
+
 /// Values of an attribute of a new entry.
 pub(super) struct Parted<'v> {
     pub(super) kept: Vec<&'v [u8]>,
@@ -60,12 +69,13 @@ impl Batch<'_> {
         record: &Record<'_>,
         deltas: &'d [AttributeDelta],
         ids: &[u32],
+        when: Gathers,
     ) -> Result<Split<'d>, StoreError> {
         let listed: Vec<u32> = record.listed.iter().collect();
         let mut split = Split { deltas: Cow::Borrowed(deltas), references: Vec::new(), listed };
         for (at, (delta, &attribute)) in deltas.iter().zip(ids).enumerate() {
             let is_listed = record.listed.contains(attribute);
-            let gathers = self.gathers(record, delta, attribute)?;
+            let gathers = when == Gathers::Always || self.gathers(record, delta, attribute)?;
             if !is_listed && !gathers {
                 continue;
             }
@@ -83,6 +93,28 @@ impl Batch<'_> {
             }
         }
         Ok(split)
+    }
+
+    /// Has the values of an entry in lists that are to be there; returns how many these are. Does
+    /// nothing where there is no such entry.
+    pub(crate) fn gather(&mut self, id: u64) -> Result<u64, StoreError> {
+        if self.get(PlainTable::Entries, &id.to_be_bytes())?.is_none() || !self.may_list()? {
+            return Ok(0);
+        }
+        let mut buffer = Vec::new();
+        let record = self.record_of(id, &mut buffer)?;
+        let is_large = |(attribute, values): (u32, ldap::message::Values<'_>)| {
+            let is_one = values.as_ber().len() >= LISTED_MIN_BYTES
+                && self.dictionary.may_be_listed(attribute);
+            let description = self.dictionary.description(attribute).filter(|_| is_one)?;
+            let (removed, added) = (Vec::new(), Vec::new());
+            Some(AttributeDelta { description: description.clone(), removed, added })
+        };
+        let deltas: Vec<AttributeDelta> = record.attributes().filter_map(is_large).collect();
+        match deltas.is_empty() {
+            true => Ok(0),
+            false => self.edit_and_gather(id, None, &deltas, Gathers::Always),
+        }
     }
 
     /// Whether a change makes so many values that those are looked through that are there.
