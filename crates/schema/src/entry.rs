@@ -41,8 +41,8 @@ pub trait EntryRead {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool;
 
-    /// As [`Self::visit_values`], for whoever looks for values that have `key` by `rule`: others may
-    /// be left out.
+    /// As [`Self::visit_values`], for whoever looks for values that have `key` by `rule`: others
+    /// may be left out.
     fn visit_equal(
         &self,
         asked: &AttributeDescription,

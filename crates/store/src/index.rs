@@ -4,8 +4,8 @@
 //! options; so a lookup by the type never misses one of them. A filter on a supertype that has no
 //! index of its own is not looked up. A *composite* index holds pairs of values of two attributes,
 //! a *filtered* one only entries that match its filter. Beside these there are always the lists of
-//! the tree, [`LEVEL_LISTS`] and [`BRANCH_LISTS`], and those of who names whom, [`TARGET_LISTS`] and
-//! [`SOURCE_LISTS`]: values that are in them are in no index but that of presence.
+//! the tree, [`LEVEL_LISTS`] and [`BRANCH_LISTS`], and those of who names whom, [`TARGET_LISTS`]
+//! and [`SOURCE_LISTS`]: values that are in them are in no index but that of presence.
 //!
 //! Invariant: what the schema says of an index (attribute types, rules, its filter) is resolved
 //! when the dictionary is made; `definition` is its canonical text.

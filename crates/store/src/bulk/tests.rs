@@ -1,6 +1,7 @@
 //! The bulk load: what it makes is what adding makes, and nothing is there before it is finished.
 
 pub(crate) mod crash;
+mod lists;
 mod random;
 
 use std::sync::Arc;

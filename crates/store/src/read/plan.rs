@@ -6,6 +6,7 @@
 mod cost;
 mod explain;
 mod indexable;
+mod listed;
 mod load;
 mod lookup;
 mod node;

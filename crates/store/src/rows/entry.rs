@@ -1,7 +1,8 @@
 //! Stored entries: read in place, from the memory map; one that is compressed holds its attributes
 //! itself.
 //!
-//! Invariant: values in reference lists are values like others; they come after those in the record.
+//! Invariant: values in reference lists are values like others; they come after those in the
+//! record.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -32,11 +33,18 @@ pub struct StoredEntry<'v> {
     /// dozens that an entry seldom has.
     families: OnceCell<Families>,
     listed: Listed<'v>,
-    /// The attributes that have lists, with all their values, once somebody has asked for them.
-    whole: OnceCell<Vec<(u32, Vec<u8>)>>,
-    /// Why values in lists could not be read.
-    failure: OnceCell<StoreError>,
+    /// Once somebody has asked for values in lists.
+    read: OnceCell<Box<ReadLists>>,
     view: &'v View<'v>,
+}
+
+/// What was read of reference lists.
+#[derive(Debug, Default)]
+struct ReadLists {
+    /// The attributes that have lists, with all their values.
+    whole: OnceCell<Vec<(u32, Vec<u8>)>>,
+    /// Why values could not be read.
+    failure: OnceCell<StoreError>,
 }
 
 /// Whether the attributes of a record were read through before, as they are at this commit.
@@ -83,8 +91,7 @@ impl<'v> StoredEntry<'v> {
             dn: OnceCell::new(),
             families: OnceCell::new(),
             listed: head.listed,
-            whole: OnceCell::new(),
-            failure: OnceCell::new(),
+            read: OnceCell::new(),
             view,
         })
     }
@@ -171,7 +178,7 @@ impl<'v> StoredEntry<'v> {
 
     /// All values of an attribute that has a list.
     fn whole(&self, attribute: u32) -> Values<'_> {
-        let whole = self.whole.get_or_init(|| {
+        let whole = self.read.get_or_init(Box::default).whole.get_or_init(|| {
             let all = self.listed.iter().map(|attribute| {
                 let mut values = self.record().values(attribute).as_ber().to_vec();
                 self.note(self.write_list(attribute, &mut values));
@@ -229,7 +236,7 @@ impl<'v> StoredEntry<'v> {
         let is_done = failure.is_none();
         if let Some(failure) = failure {
             // The first one tells enough.
-            let _ = self.failure.set(failure);
+            let _ = self.read.get_or_init(Box::default).failure.set(failure);
         }
         is_done
     }
@@ -239,7 +246,7 @@ impl<'v> StoredEntry<'v> {
     /// # Errors
     /// Why they could not.
     pub fn complete(&self) -> Result<(), StoreError> {
-        match self.failure.get() {
+        match self.read.get().and_then(|read| read.failure.get()) {
             None => Ok(()),
             Some(StoreError::Corrupt(corruption)) => Err(StoreError::Corrupt(corruption.clone())),
             Some(StoreError::TooManyValues { attribute, limit }) => {

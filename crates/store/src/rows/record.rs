@@ -3,12 +3,12 @@
 //! A version octet, the parent's id, the length and the text of the own RDN (of a naming context:
 //! the whole DN), and then for each attribute its id, the length of its values, and the values as
 //! they are sent: OCTET STRING after OCTET STRING. In version 2 all attributes are compressed: the
-//! number of a dictionary, and a frame (see `base/compress.rs`). Version 3 is version 1 with the ids
-//! of those attributes between name and attributes that have values in a reference list (see
+//! number of a dictionary, and a frame (see `base/compress.rs`). Version 3 is version 1 with the
+//! ids of those attributes between name and attributes that have values in a reference list (see
 //! `references.rs`), and perhaps some in the record, too.
 //!
-//! Invariants: an attribute has one value at least, wherever it is, and is there once; a record that
-//! was parsed has whole attributes with known ids, so walking it cannot fail.
+//! Invariants: an attribute has one value at least, wherever it is, and is there once; a record
+//! that was parsed has whole attributes with known ids, so walking it cannot fail.
 
 use ldap::ber::{Reader, Tag, Writer};
 use ldap::message::Values;

@@ -148,7 +148,8 @@ fn views_are_points_in_time_whatever_the_flusher_does() {
         let flushed = Arc::new(AtomicU64::new(0));
         let heard = Arc::clone(&flushed);
         let on_flush = Box::new(move |mark: Result<&Mark, &StoreError>| {
-            let mark = mark.unwrap();
+            // It is told of those that are to fail where these are slow to end.
+            let Ok(mark) = mark else { return };
             let before = heard.swap(mark.lsn.0, Ordering::AcqRel);
             assert!(before <= mark.lsn.0, "flushes go forward");
         });

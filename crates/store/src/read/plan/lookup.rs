@@ -11,8 +11,8 @@
 use ldap::filter::Filter;
 use rustc_hash::FxHashSet;
 use schema::{
-    Assertion, AttributeDescription, Compare, DnKey, ExtensibleAssertion, MatchingRule,
-    ResolvedFilter, RuleKind,
+    Assertion, AttributeDescription, Compare, ExtensibleAssertion, MatchingRule, ResolvedFilter,
+    RuleKind,
 };
 
 use super::Whole;
@@ -22,13 +22,12 @@ use super::node::{Details, ListKey, Node, Posting, Range, Shape, UNCOUNTED, UNKN
 use crate::error::StoreError;
 use crate::index::ids::IdSet;
 use crate::index::{
-    COMPOSITE_CROWD, Index, IndexDefinition, IndexKind, SOURCE_LISTS, composite_key, each_bit,
-    orders_keys_of,
+    COMPOSITE_CROWD, Index, IndexDefinition, IndexKind, composite_key, each_bit, orders_keys_of,
 };
 use crate::read::computed::Computed;
 use crate::read::interrupt::{Interrupt, Watch};
-use crate::read::view::{Resolved, View, source_key};
-use crate::rows::dictionary::{Asked, compares_names};
+use crate::read::view::View;
+use crate::rows::dictionary::Asked;
 use crate::rows::key::{INDEX_VALUE_KEPT_BYTES, RowKey, shorten};
 
 /// Looks up the parts of one filter.
@@ -403,32 +402,6 @@ impl<'a, 'v> Lookup<'a, 'v> {
             }
             None => self.computed(assertion),
         }
-    }
-
-    /// Beside what the index tells, the entries that name the same one in reference lists.
-    fn with_lists(
-        &mut self,
-        assertion: &Assertion,
-        node: Node<'v>,
-    ) -> Result<Node<'v>, StoreError> {
-        let dictionary = self.view.dictionary();
-        let mut covered = dictionary.listed_of(&assertion.description).peekable();
-        if covered.peek().is_none() || !compares_names(assertion.rule) {
-            return Ok(node);
-        }
-        let name = DnKey::from_bytes(assertion.key.clone());
-        let Resolved::Found(target) = self.view.resolve(&name)? else { return Ok(node) };
-        let mut nodes = vec![node];
-        for attribute in covered {
-            nodes.push(self.list(SOURCE_LISTS, &source_key(attribute, target.0), true)?);
-        }
-        nodes.retain(|node| !node.is_nothing());
-        if nodes.len() <= 1 {
-            return Ok(nodes.pop().unwrap_or_else(Node::nothing));
-        }
-        let count = nodes.iter().fold(0_u64, |sum, node| sum.saturating_add(node.count));
-        let exact = nodes.iter().all(|node| node.exact);
-        Ok(Node::new(Shape::Or(nodes), exact, count.min(self.entries)))
     }
 
     /// The index of this kind that has all that is looked for: one of all entries, else one of only

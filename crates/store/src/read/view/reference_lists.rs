@@ -2,7 +2,8 @@
 //! one like this. Both are posting lists, of entry ids: adding the ten-millionth member of a group
 //! takes what adding the first one does, and a renamed entry changes none of them.
 //!
-//! Invariant: what is in a list is an entry. A value is in the list or in the record, never in both.
+//! Invariant: what is in a list is an entry. A value is in the list or in the record, never in
+//! both.
 
 use std::cell::OnceCell;
 

@@ -21,9 +21,9 @@ use crate::read::view::{ReferenceList, Resolved, View, source_key, target_key};
 use crate::rows::record::{Listed, Record};
 use crate::write::batch::Batch;
 
-/// Values of an attribute that take so many octets in a record, or twice as many, four times as many
-/// and so on, are looked through for names of entries, which then go into a list: some hundred
-/// members of a group.
+/// Values of an attribute that take so many octets in a record, or twice as many, four times as
+/// many and so on, are looked through for names of entries, which then go into a list: some
+/// hundred members of a group.
 pub const LISTED_MIN_BYTES: usize = if cfg!(test) { 128 } else { 16 << 10 };
 
 /// Members of a cluster may have lists when its change records are of this level: each must make
@@ -80,7 +80,7 @@ impl Batch<'_> {
                 continue;
             }
             let before = split.references.len();
-            let kept = self.split_one(id, record, (attribute, delta), gathers, &mut split)?;
+            let kept = self.split_one(id, record, attribute, delta, gathers, &mut split)?;
             if let Some(place) = split.deltas.to_mut().get_mut(at) {
                 *place = kept;
             }
@@ -136,7 +136,8 @@ impl Batch<'_> {
         &self,
         id: u64,
         record: &Record<'_>,
-        (attribute, delta): (u32, &AttributeDelta),
+        attribute: u32,
+        delta: &AttributeDelta,
         gathers: bool,
         split: &mut Split<'_>,
     ) -> Result<AttributeDelta, StoreError> {
