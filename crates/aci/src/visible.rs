@@ -98,7 +98,9 @@ impl<'e> VisibleEntry<'e> {
     /// Values of an attribute of which only a part is asked for.
     fn visit_range(&self, range: &ValueRange, visit: &mut dyn FnMut(&str, Values<'_>)) {
         let description = &*range.description;
-        if self.selection.selects(description) || !self.rights.may_read(description) {
+        // Which of the values are wanted and which are asked for do not go together.
+        let is_other = self.selection.selects(description) || self.wanted.is_some();
+        if is_other || !self.rights.may_read(description) {
             return;
         }
         let mut values = ValuesBuf::new();
@@ -164,9 +166,25 @@ impl EntryRead for Searchable<'_> {
     }
 
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.entry.visit_attributes(&mut |description, values| {
+        self.visit_selected(&|_| true, visit);
+    }
+
+    fn visit_selected(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+    ) {
+        self.entry.visit_selected(wants, &mut |description, values| {
             if self.rights.may_search(description) {
                 visit(description, values);
+            }
+        });
+    }
+
+    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
+        self.entry.visit_left_out(&mut |description| {
+            if self.rights.may_search(description) {
+                visit(description);
             }
         });
     }

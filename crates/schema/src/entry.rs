@@ -91,6 +91,12 @@ pub trait EntryRead {
         let _ = wants;
         self.visit_attributes(visit);
     }
+
+    /// Calls `visit` with each attribute that [`Self::visit_selected`] leaves out where it is not
+    /// wanted: those whose values take long to be put together.
+    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
+        let _ = visit;
+    }
 }
 
 impl WellKnown {

@@ -9,6 +9,7 @@ use crate::attribute_type::AttributeType;
 use crate::definition::Definition;
 use crate::description::AttributeDescription;
 use crate::entry::EntryRead;
+use crate::rules::MatchingRule;
 
 /// The extension of a definition that makes a type secret.
 const MARK: &str = "X-SECRET";
@@ -62,10 +63,39 @@ impl EntryRead for WithoutSecrets<'_> {
             })
     }
 
+    fn visit_equal(
+        &self,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+        key: &[u8],
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        !asked.kind.is_secret()
+            && self.0.visit_equal(asked, rule, key, &mut |description, value| {
+                description.kind.is_secret() || visit(description, value)
+            })
+    }
+
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.0.visit_attributes(&mut |description, values| {
+        self.visit_selected(&|_| true, visit);
+    }
+
+    fn visit_selected(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+    ) {
+        self.0.visit_selected(wants, &mut |description, values| {
             if !description.kind.is_secret() {
                 visit(description, values);
+            }
+        });
+    }
+
+    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
+        self.0.visit_left_out(&mut |description| {
+            if !description.kind.is_secret() {
+                visit(description);
             }
         });
     }

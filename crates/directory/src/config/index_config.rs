@@ -198,6 +198,16 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &IndexConfig) -> Result<Decisi
         take_step(step, kind.name(), schema, &mut after, &mut rebuilt)?;
     }
     rebuilt.retain(|definition| before.contains(definition));
+    for definition in after.difference(&before).chain(&rebuilt) {
+        if let Some(description) = dictionary.lists_against(definition) {
+            let why = format!(
+                "entries have very many values of '{}', which an index of this kind does not take: \
+                 only those of equality and of presence do",
+                description.text()
+            );
+            return Err(refuse(&why));
+        }
+    }
     let lines = |set: &mut dyn Iterator<Item = &IndexDefinition>| -> Vec<String> {
         set.map(ToString::to_string).collect()
     };

@@ -124,12 +124,14 @@ impl ReportedRights<'_> {
                 names.push(Arc::clone(named));
             }
         }
-        entry.visit_attributes(&mut |description, _| {
+        let mut tell = |description: &AttributeDescription| {
             let is_told = !description.is_operational() && own.may(Right::Read, description);
             if is_told && is_new(&names, description) {
                 names.extend(schema.describe(description.text()).ok());
             }
-        });
+        };
+        entry.visit_selected(&|_| false, &mut |description, _| tell(description));
+        entry.visit_left_out(&mut tell);
         names
     }
 
@@ -293,6 +295,10 @@ impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         self.entry.visit_values(asked, visit)
+    }
+
+    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
+        self.entry.visit_left_out(visit);
     }
 
     fn values_from(

@@ -52,13 +52,18 @@ pub(crate) fn load(
             Some(_) | None => values.iter().map(<[u8]>::to_vec).collect(),
         };
         if let Some(list) = list {
-            kept.append(&mut excerpt.of_list(&list, wanted.as_ref())?);
+            let there = excerpt.keys(&kept);
+            kept.append(&mut excerpt.of_list(&list, wanted.as_ref(), &there)?);
         }
         attributes.push(Attribute { description: Arc::clone(description), values: kept });
     }
     for (description, list) in lists {
         let wanted = wanted(&name, schema, description, modifications);
-        let values = Excerpt { view, id, schema, description }.of_list(&list, wanted.as_ref())?;
+        let values = Excerpt { view, id, schema, description }.of_list(
+            &list,
+            wanted.as_ref(),
+            &HashSet::new(),
+        )?;
         attributes.push(Attribute { description: Arc::clone(description), values });
     }
     Ok(Entry::from_stored(name, attributes))
@@ -145,14 +150,22 @@ impl Excerpt<'_> {
         &self,
         list: &ReferenceList<'_>,
         wanted: Option<&HashSet<&[u8]>>,
+        there: &HashSet<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>, Refusal> {
+        // A name that was text before an entry got it is one value.
+        let is_new = |name: &str| {
+            let mut key = Vec::new();
+            there.is_empty() || !(self.prepare(name.as_bytes(), &mut key) && there.contains(&key))
+        };
         let mut kept = Vec::new();
         let Some(wanted) = wanted else {
             if list.count()? > LISTED_GONE_MAX {
                 return Err(too_many_at_once(self.description, LISTED_GONE_MAX));
             }
             list.names(&mut |name| {
-                kept.push(name.as_bytes().to_vec());
+                if is_new(name) {
+                    kept.push(name.as_bytes().to_vec());
+                }
                 true
             })?;
             return Ok(kept);
@@ -164,14 +177,27 @@ impl Excerpt<'_> {
                 && let Some(id) = list.find(&DnKey::from_bytes(key))?
                 && found.insert(id)
             {
-                kept.push(self.view.dn(id)?.into_bytes());
+                kept.extend(
+                    Some(self.view.dn(id)?).filter(|name| is_new(name)).map(String::into_bytes),
+                );
             }
         }
         let some = list.after(EntryId::ROOT, found.len() + SPARE_COUNT)?;
         for id in some.iter().filter(|id| !found.contains(id)).take(SPARE_COUNT) {
-            kept.push(self.view.dn(*id)?.into_bytes());
+            kept.extend(
+                Some(self.view.dn(*id)?).filter(|name| is_new(name)).map(String::into_bytes),
+            );
         }
         Ok(kept)
+    }
+
+    /// The keys of values.
+    fn keys(&self, values: &[Vec<u8>]) -> HashSet<Vec<u8>> {
+        let key = |value: &Vec<u8>| {
+            let mut key = Vec::new();
+            self.prepare(value, &mut key).then_some(key)
+        };
+        values.iter().filter_map(key).collect()
     }
 
     /// The key by which values are equal; false where there is none but the octets.

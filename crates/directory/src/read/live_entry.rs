@@ -259,6 +259,10 @@ impl EntryRead for LiveEntry<'_> {
         }
     }
 
+    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
+        self.stored.visit_left_out(visit);
+    }
+
     fn values_from(
         &self,
         description: &AttributeDescription,

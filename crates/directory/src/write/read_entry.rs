@@ -43,19 +43,24 @@ impl Room {
         });
         let value = writer.finish();
         let left = self.left_bytes.checked_sub(value.len()).filter(|_| is_room);
-        self.left_bytes = left.ok_or_else(|| {
-            Refusal::new(
-                ResultCode::AdminLimitExceeded,
-                format!(
-                    "pre-read and post-read return at most {} bytes for one request or \
-                     transaction: name fewer attributes, or search for the entry",
-                    self.max_bytes
-                ),
-            )
-        })?;
+        self.left_bytes = left.ok_or_else(|| self.refuse())?;
         Ok(value)
     }
+
+    fn refuse(&self) -> Refusal {
+        Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            format!(
+                "pre-read and post-read return at most {} bytes for one request or transaction: \
+                 name fewer attributes, or search for the entry",
+                self.max_bytes
+            ),
+        )
+    }
 }
+
+/// A name takes so many octets at least. Half of the number that a list tells may be wrong.
+const NAME_BYTES_MIN: usize = 8;
 
 impl ReadEntry {
     /// The response control `oid` for a stored entry, with what is computed about it.
@@ -71,7 +76,19 @@ impl ReadEntry {
         let computed = self.selection.may_select_operational();
         let live = LiveEntry::new(view, stored, known, computed).seen_by(guard);
         let live = live.selecting(&self.selection);
-        self.response(oid, room, &live, &guard.on(stored))
+        let mut least = 0;
+        for (description, list) in stored.lists() {
+            if self.selection.selects(description) {
+                least += usize::try_from(list.count()?).unwrap_or(usize::MAX) / 2 * NAME_BYTES_MIN;
+            }
+        }
+        // They are not even put together.
+        if least > room.left_bytes {
+            return Err(room.refuse());
+        }
+        let response = self.response(oid, room, &live, &guard.on(stored))?;
+        stored.complete()?;
+        Ok(response)
     }
 
     /// The response control `oid` for an entry, reduced to what the asker may see.

@@ -214,7 +214,9 @@ impl Follower<'_> {
                 continue;
             };
             let fates = self.fates(values, reference.causes);
-            let (mut removed, mut added) = (self.doubled(entry, description)?, Vec::new());
+            // As text they go, and in the list they stay.
+            let mut removed = self.doubled(entry, description)?;
+            let mut added = removed.clone();
             for (value, new) in fates {
                 removed.push(value.to_vec());
                 if let Some(name) = new

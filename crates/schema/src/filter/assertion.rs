@@ -307,7 +307,7 @@ impl ExtensibleAssertion {
         matches: impl Fn(&[u8]) -> bool,
     ) -> Truth {
         let mut holds = false;
-        entry.visit_attributes(&mut |description, values| {
+        entry.visit_selected(&|_| false, &mut |description, values| {
             let goes_on = !holds && scratch.meter.spend(meter::ATTRIBUTE_STEPS);
             if !goes_on || !self.rule.applies_to(description.kind.syntax.oid) {
                 return;
@@ -315,6 +315,16 @@ impl ExtensibleAssertion {
             holds = values
                 .iter()
                 .any(|value| key_satisfies(self.rule, schema, value, scratch, &matches));
+        });
+        entry.visit_left_out(&mut |description| {
+            let goes_on = !holds && scratch.meter.spend(meter::ATTRIBUTE_STEPS);
+            if !goes_on || !self.rule.applies_to(description.kind.syntax.oid) {
+                return;
+            }
+            entry.visit_equal(description, self.rule, &self.key, &mut |_, value| {
+                holds = key_satisfies(self.rule, schema, value, scratch, &matches);
+                !holds && !scratch.meter.is_over()
+            });
         });
         Truth::of(true, holds)
     }

@@ -97,6 +97,21 @@ impl Dictionary {
         &self.listed
     }
 
+    /// An attribute that has reference lists and would be in this index, of a kind that does not
+    /// take the values in them. None where the definition is wrong: others say so.
+    #[must_use]
+    pub fn lists_against(&self, definition: &IndexDefinition) -> Option<&AttributeDescription> {
+        let index = Index::resolve(0, definition, IndexState::Valid, &self.schema).ok()?;
+        let takes = |description: &AttributeDescription| {
+            let is_own =
+                index.kind == IndexKind::Equality && index.rule == description.kind.equality;
+            !index.is_of_entries() && (is_own || index.kind == IndexKind::Presence)
+        };
+        let mut listed = self.listed.iter().filter_map(|id| self.description(*id));
+        let found = listed.find(|one| index.depends_on(one) && !takes(one));
+        found.map(|description| &**description)
+    }
+
     /// Those of them that `asked` covers.
     #[inline]
     pub(crate) fn listed_of(&self, asked: &AttributeDescription) -> impl Iterator<Item = u32> {

@@ -41,8 +41,8 @@ pub struct StoredEntry<'v> {
 /// What was read of reference lists.
 #[derive(Debug, Default)]
 struct ReadLists {
-    /// The attributes that have lists, with all their values.
-    whole: OnceCell<Vec<(u32, Vec<u8>)>>,
+    /// The attributes that have lists, each with all its values once they were asked for.
+    whole: OnceCell<Vec<(u32, OnceCell<Vec<u8>>)>>,
     /// Why values could not be read.
     failure: OnceCell<StoreError>,
 }
@@ -179,23 +179,23 @@ impl<'v> StoredEntry<'v> {
     /// All values of an attribute that has a list.
     fn whole(&self, attribute: u32) -> Values<'_> {
         let whole = self.read.get_or_init(Box::default).whole.get_or_init(|| {
-            let all = self.listed.iter().map(|attribute| {
-                let mut values = self.record().values(attribute).as_ber().to_vec();
-                self.note(self.write_list(attribute, &mut values));
-                (attribute, values)
-            });
-            all.collect()
+            self.listed.iter().map(|attribute| (attribute, OnceCell::new())).collect()
         });
-        let found = whole.iter().find(|(one, _)| *one == attribute);
-        found.map_or(Values::EMPTY, |(_, values)| Values::from_ber_trusted(values))
+        let Some((_, values)) = whole.iter().find(|(one, _)| *one == attribute) else {
+            return Values::EMPTY;
+        };
+        let values = values.get_or_init(|| {
+            let mut values = self.record().values(attribute).as_ber().to_vec();
+            self.note(self.write_list(attribute, &mut values));
+            values
+        });
+        Values::from_ber_trusted(values)
     }
 
     fn write_list(&self, attribute: u32, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let list = ReferenceList::new(self.view, self.id.0, attribute);
-        if list.count()? > LISTED_READ_MAX {
-            let description = self.dictionary().description(attribute);
-            let attribute = description.map_or("", |description| description.text()).to_owned();
-            return Err(StoreError::TooManyValues { attribute, limit: LISTED_READ_MAX });
+        if let Some(description) = self.dictionary().description(attribute) {
+            list.check_read(description)?;
         }
         list.write(out)
     }
@@ -397,6 +397,10 @@ impl EntryRead for StoredEntry<'_> {
         true
     }
 
+    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
+        self.lists().for_each(|(description, _)| visit(description));
+    }
+
     fn values_from(
         &self,
         description: &AttributeDescription,
@@ -455,8 +459,6 @@ impl EntryRead for StoredEntry<'_> {
     }
 }
 
-/// So many values of a list are read at once; of more a part is to be asked for.
-const LISTED_READ_MAX: u64 = 2_000_000;
 /// So many ids of a list are held to get to a part of it.
 const IDS_AT_ONCE: usize = 65_536;
 

@@ -116,6 +116,8 @@ impl Batch<'_> {
             self.counters.names_moved += 1;
         }
         let rdn = own_name(&change.new_dn, change.new_parent);
+        // What is remembered is not known to all servers.
+        self.forget_moved_names();
         self.edit(id, Some((change.new_parent.0, &rdn)), &change.deltas)?;
         self.forget_moved_names();
         Ok(())

@@ -47,6 +47,8 @@ pub(crate) struct Run<'a> {
     accounts: Option<AccountsAsked>,
     pub(crate) bounds: Bounds,
     pub(crate) start: Position,
+    /// Names in reference lists that were to be found.
+    names: u64,
     /// Entries sent for this request.
     pub(crate) sent: u32,
     pub(crate) last: EntryId,
@@ -124,6 +126,7 @@ impl<'a> Run<'a> {
                 && computed.iter().any(|description| selection.selects(description)),
             accounts: AccountsAsked::of(search.controls, selection, search.directory, state),
             bounds,
+            names: 0,
             sent: 0,
             last: start.after,
             after: start.after,
@@ -364,7 +367,7 @@ impl<'a> Run<'a> {
         if let Some(end) = self.full() {
             return Ok(AfterEntry::End(SearchOutcome::Done(end)));
         }
-        if self.search.candidates_max.is_some() && self.has_many_names(stored)? {
+        if self.has_many_names(stored)? && self.search.candidates_max.is_some() {
             return Ok(AfterEntry::End(SearchOutcome::TooMuch));
         }
         self.sent += 1;
@@ -396,18 +399,20 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Whether so many names would have to be found that a thread of its own does it.
-    fn has_many_names(&self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
+    /// Whether so many names have to be found, for all entries by now, that a thread of its own does
+    /// it. Refuses an entry that has more than are sent.
+    fn has_many_names(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
         let Resolved { selection, .. } = *self.resolved;
         let ranges = selection.ranges();
         for (description, list) in stored.lists() {
-            let is_asked = selection.selects(description)
-                || ranges.iter().any(|range| range.description == *description);
-            if is_asked && list.count()? > NAMES_HERE_MAX {
-                return Ok(true);
+            if selection.selects(description) {
+                list.check_read(description)?;
+            } else if !ranges.iter().any(|range| range.description == *description) {
+                continue;
             }
+            self.names += list.count()?;
         }
-        Ok(false)
+        Ok(self.names > NAMES_HERE_MAX)
     }
 
     /// Sends an entry with what is asked for of its account.

@@ -1,6 +1,6 @@
 //! Assertions of names, where attributes have reference lists.
 
-use schema::{Assertion, DnKey};
+use schema::{AttributeDescription, DnKey, MatchingRule};
 
 use super::lookup::Lookup;
 use super::node::{Node, Shape};
@@ -13,15 +13,17 @@ impl<'v> Lookup<'_, 'v> {
     /// Beside what the index tells, the entries that name the same one in reference lists.
     pub(super) fn with_lists(
         &mut self,
-        assertion: &Assertion,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+        key: &[u8],
         node: Node<'v>,
     ) -> Result<Node<'v>, StoreError> {
         let dictionary = self.view.dictionary();
-        let mut covered = dictionary.listed_of(&assertion.description).peekable();
-        if covered.peek().is_none() || !compares_names(assertion.rule) {
+        let mut covered = dictionary.listed_of(asked).peekable();
+        if covered.peek().is_none() || !compares_names(rule) {
             return Ok(node);
         }
-        let name = DnKey::from_bytes(assertion.key.clone());
+        let name = DnKey::from_bytes(key.to_vec());
         let Resolved::Found(target) = self.view.resolve(&name)? else { return Ok(node) };
         let mut nodes = vec![node];
         for attribute in covered {

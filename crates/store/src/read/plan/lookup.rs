@@ -398,7 +398,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
                 self.view.note_index(index.id);
                 let exact = asked.options().is_empty();
                 let node = self.long_list(index.id, &assertion.key, exact)?;
-                self.with_lists(assertion, node)
+                self.with_lists(asked, assertion.rule, &assertion.key, node)
             }
             None => self.computed(assertion),
         }
@@ -516,7 +516,13 @@ impl<'a, 'v> Lookup<'a, 'v> {
         self.view.note_index(index.id);
         let is_plain = asked.options().is_empty();
         match index.rule.map(|rule| rule.compare) {
-            Some(Compare::Key) => self.long_list(index.id, key, is_plain),
+            Some(Compare::Key) => {
+                let node = self.long_list(index.id, key, is_plain)?;
+                match index.rule {
+                    Some(rule) => self.with_lists(asked, rule, key, node),
+                    None => Ok(node),
+                }
+            }
             // The assertion is one word.
             Some(Compare::Word) => self.long_list(index.id, key, is_plain),
             Some(Compare::Words) => {

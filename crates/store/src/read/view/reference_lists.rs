@@ -8,7 +8,7 @@
 use std::cell::OnceCell;
 
 use ldap::ber::{Tag, Writer};
-use schema::{DnKey, EntryId};
+use schema::{AttributeDescription, DnKey, EntryId};
 
 use super::{List, Resolved, View};
 use crate::base::lmdb::{ENTRIES, PlainTable};
@@ -68,6 +68,20 @@ impl<'v> ReferenceList<'v> {
     /// When the store cannot be read.
     pub fn count(&self) -> Result<u64, StoreError> {
         Ok(self.list()?.map_or(0, List::count))
+    }
+
+    /// Refuses to read all values of a list that has very many; `description` is its attribute.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManyValues`], or when the store cannot be read.
+    pub fn check_read(&self, description: &AttributeDescription) -> Result<(), StoreError> {
+        match self.count()? > LISTED_READ_MAX {
+            true => Err(StoreError::TooManyValues {
+                attribute: description.text().to_owned(),
+                limit: LISTED_READ_MAX,
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Whether an entry is named.
@@ -132,6 +146,8 @@ impl<'v> ReferenceList<'v> {
     }
 }
 
+/// So many values of a list are read at once; of more a part is to be asked for.
+const LISTED_READ_MAX: u64 = 2_000_000;
 /// So many ids are held to find their names, at first and later.
 const NAMES_FIRST: usize = 8;
 const NAMES_AT_ONCE: usize = 1024;

@@ -76,7 +76,8 @@ impl Batch<'_> {
         for (at, (delta, &attribute)) in deltas.iter().zip(ids).enumerate() {
             let is_listed = record.listed.contains(attribute);
             let gathers = when == Gathers::Always || self.gathers(record, delta, attribute)?;
-            if !is_listed && !gathers {
+            let gathers = gathers.then_some(when);
+            if !is_listed && gathers.is_none() {
                 continue;
             }
             let before = split.references.len();
@@ -138,7 +139,7 @@ impl Batch<'_> {
         record: &Record<'_>,
         attribute: u32,
         delta: &AttributeDelta,
-        gathers: bool,
+        gathers: Option<Gathers>,
         split: &mut Split<'_>,
     ) -> Result<AttributeDelta, StoreError> {
         let view = self.view();
@@ -151,20 +152,30 @@ impl Batch<'_> {
             removed: Vec::new(),
             added: Vec::new(),
         };
-        let mut gone = HashSet::new();
+        let (mut gone, mut seen) = (HashSet::new(), HashSet::new());
+        let of_record: HashSet<&[u8]> = match delta.removed.is_empty() {
+            true => HashSet::new(),
+            false => record.values(attribute).iter().collect(),
+        };
         for value in &delta.removed {
-            match self.target(&view, attribute, value)? {
-                Some(target) if list.contains(EntryId(target))? => {
-                    references(target, false);
-                    gone.insert(target);
-                }
-                Some(_) | None => kept.removed.push(value.clone()),
+            // A name that was text before an entry got it is in both.
+            let is_text = of_record.contains(value.as_slice());
+            let target = self.target(&view, attribute, value)?;
+            let is_listed = target.map_or(Ok(false), |target| list.contains(EntryId(target)))?;
+            if let Some(target) = target.filter(|target| is_listed && gone.insert(*target)) {
+                references(target, false);
+            }
+            if (is_text || !is_listed) && seen.insert(value.as_slice()) {
+                kept.removed.push(value.clone());
             }
         }
-        if gathers {
+        if let Some(when) = gathers {
+            let is_all = when == Gathers::Always;
             let removed: HashSet<&[u8]> = kept.removed.iter().map(Vec::as_slice).collect();
             let mut moved = Vec::new();
-            for value in record.values(attribute).iter().filter(|one| !removed.contains(one)) {
+            let looked_at = if is_all { usize::MAX } else { LOOKED_AT_MAX };
+            let there = record.values(attribute).iter().take(looked_at);
+            for value in there.filter(|one| !removed.contains(one)) {
                 match self.target(&view, attribute, value)? {
                     Some(target) if !list.contains(EntryId(target))? => {
                         references(target, true);
@@ -376,6 +387,8 @@ const fn passes_step(before: usize, after: usize) -> bool {
     after > before && before.leading_zeros() != after.leading_zeros()
 }
 
+/// So many values of a record are looked through for one change: it is made while others wait.
+const LOOKED_AT_MAX: usize = 100_000;
 /// So many ids are held to take a list apart.
 const TARGETS_AT_ONCE: usize = 4096;
 
