@@ -399,8 +399,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Whether so many names have to be found, for all entries by now, that a thread of its own does
-    /// it. Refuses an entry that has more than are sent.
+    /// Whether so many names have to be found, for all entries by now, that a thread of its own
+    /// does it. Refuses an entry that has more than are sent.
     fn has_many_names(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
         let Resolved { selection, .. } = *self.resolved;
         let ranges = selection.ranges();
