@@ -2,8 +2,7 @@
 
 use ldap::message::{Values, ValuesBuf};
 use schema::{
-    AttributeDescription, EntryRead, MatchingRule, ResolvedFilter, Schema, Selection, Truth,
-    ValueRange,
+    AttributeDescription, EntryRead, ResolvedFilter, Schema, Selection, Truth, ValueKey, ValueRange,
 };
 
 use crate::Rights;
@@ -72,10 +71,8 @@ impl<'e> VisibleEntry<'e> {
         let is_shown = |description: &AttributeDescription| {
             self.selection.selects(description) && self.rights.may_read(description)
         };
-        self.entry.visit_selected(&is_shown, &mut |description, values| {
-            if !is_shown(description) {
-                return;
-            }
+        self.entry.visit_wanted(&is_shown, &mut |description, values| {
+            let Some(values) = values.filter(|_| is_shown(description)) else { return };
             let Some(wanted) = &self.wanted else { return visit(description.text(), values) };
             // What may not be searched is Undefined, as in any filter.
             if !self.rights.may_search(description) {
@@ -134,57 +131,30 @@ impl EntryRead for Searchable<'_> {
         self.entry.split_dn()
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if !self.rights.may_search(asked) {
             return false;
         }
-        self.entry.visit_values(asked, &mut |description, value| {
+        self.entry.visit_matching(asked, only, &mut |description, value| {
             // A supertype may be searchable where one of its subtypes is not.
             (description != asked && !self.rights.may_search(description))
                 || visit(description, value)
         })
     }
 
-    fn visit_equal(
-        &self,
-        asked: &AttributeDescription,
-        rule: &MatchingRule,
-        key: &[u8],
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool {
-        if !self.rights.may_search(asked) {
-            return false;
-        }
-        self.entry.visit_equal(asked, rule, key, &mut |description, value| {
-            (description != asked && !self.rights.may_search(description))
-                || visit(description, value)
-        })
-    }
-
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.visit_selected(&|_| true, visit);
-    }
-
-    fn visit_selected(
+    fn visit_wanted(
         &self,
         wants: &dyn Fn(&AttributeDescription) -> bool,
-        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
     ) {
-        self.entry.visit_selected(wants, &mut |description, values| {
+        self.entry.visit_wanted(wants, &mut |description, values| {
             if self.rights.may_search(description) {
                 visit(description, values);
-            }
-        });
-    }
-
-    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
-        self.entry.visit_left_out(&mut |description| {
-            if self.rights.may_search(description) {
-                visit(description);
             }
         });
     }

@@ -33,25 +33,40 @@ pub trait EntryRead {
     }
 
     /// Calls `visit` with each value of each attribute that `asked` covers, until it returns false.
+    /// With a key, values that do not have it may be left out.
     ///
     /// Returns false when the question may not be asked: an assertion about it is Undefined.
+    fn visit_matching(
+        &self,
+        asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool;
+
+    /// As [`Self::visit_matching`], with all values.
     fn visit_values(
         &self,
         asked: &AttributeDescription,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool;
-
-    /// As [`Self::visit_values`], for whoever looks for values that have `key` by `rule`: others
-    /// may be left out.
-    fn visit_equal(
-        &self,
-        asked: &AttributeDescription,
-        rule: &MatchingRule,
-        key: &[u8],
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
-        let _ = (rule, key);
-        self.visit_values(asked, visit)
+        self.visit_matching(asked, None, visit)
+    }
+
+    /// Calls `visit` with each attribute, its values in wire form. One that is not wanted comes
+    /// without them where they take long to be put together.
+    fn visit_wanted(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    );
+
+    /// As [`Self::visit_wanted`], with all values.
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        self.visit_wanted(&|_| true, &mut |description, values| {
+            if let Some(values) = values {
+                visit(description, values);
+            }
+        });
     }
 
     /// Appends values of the attribute with exactly this description to `out`: up to `most`, from
@@ -78,25 +93,15 @@ pub trait EntryRead {
         });
         has_more
     }
+}
 
-    /// Calls `visit` with each attribute, its values in wire form.
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>));
-
-    /// As [`Self::visit_attributes`], for whoever wants only some: others may be left out.
-    fn visit_selected(
-        &self,
-        wants: &dyn Fn(&AttributeDescription) -> bool,
-        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
-    ) {
-        let _ = wants;
-        self.visit_attributes(visit);
-    }
-
-    /// Calls `visit` with each attribute that [`Self::visit_selected`] leaves out where it is not
-    /// wanted: those whose values take long to be put together.
-    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
-        let _ = visit;
-    }
+/// The key that a value has by a matching rule.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueKey<'k> {
+    /// An equality rule.
+    pub rule: &'k MatchingRule,
+    /// As the rule prepares values.
+    pub key: &'k [u8],
 }
 
 impl WellKnown {
@@ -411,9 +416,10 @@ impl EntryRead for Entry {
         &self.text
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        _: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let covered =
@@ -426,12 +432,16 @@ impl EntryRead for Entry {
         true
     }
 
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+    fn visit_wanted(
+        &self,
+        _: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
         let mut values = ValuesBuf::new();
         for attribute in &self.attributes {
             values.clear();
             values.extend(attribute.values.iter().map(Vec::as_slice));
-            visit(&attribute.description, values.as_ref());
+            visit(&attribute.description, Some(values.as_ref()));
         }
     }
 }

@@ -50,7 +50,7 @@ mod validator;
 pub use change::{AddChange, AttributeDelta, Change, DeleteChange, EntryId, ModifyChange};
 pub use change::{IndexChange, RenameChange, SchemaChange, SettingChange};
 pub use dn_key::{DnKey, InvalidDn, RdnKey};
-pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
+pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead, ValueKey};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};
 pub use filter::{Meter, SubstringAssertion, Truth, steps_of_name};
 pub use held_bytes::values_held_bytes;

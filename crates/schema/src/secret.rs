@@ -8,8 +8,7 @@ use ldap::message::Values;
 use crate::attribute_type::AttributeType;
 use crate::definition::Definition;
 use crate::description::AttributeDescription;
-use crate::entry::EntryRead;
-use crate::rules::MatchingRule;
+use crate::entry::{EntryRead, ValueKey};
 
 /// The extension of a definition that makes a type secret.
 const MARK: &str = "X-SECRET";
@@ -51,51 +50,27 @@ impl EntryRead for WithoutSecrets<'_> {
         self.0.split_dn()
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         // A type that is derived from one that is not secret may be.
         !asked.kind.is_secret()
-            && self.0.visit_values(asked, &mut |description, value| {
+            && self.0.visit_matching(asked, only, &mut |description, value| {
                 description.kind.is_secret() || visit(description, value)
             })
     }
 
-    fn visit_equal(
-        &self,
-        asked: &AttributeDescription,
-        rule: &MatchingRule,
-        key: &[u8],
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool {
-        !asked.kind.is_secret()
-            && self.0.visit_equal(asked, rule, key, &mut |description, value| {
-                description.kind.is_secret() || visit(description, value)
-            })
-    }
-
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.visit_selected(&|_| true, visit);
-    }
-
-    fn visit_selected(
+    fn visit_wanted(
         &self,
         wants: &dyn Fn(&AttributeDescription) -> bool,
-        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
     ) {
-        self.0.visit_selected(wants, &mut |description, values| {
+        self.0.visit_wanted(wants, &mut |description, values| {
             if !description.kind.is_secret() {
                 visit(description, values);
-            }
-        });
-    }
-
-    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
-        self.0.visit_left_out(&mut |description| {
-            if !description.kind.is_secret() {
-                visit(description);
             }
         });
     }

@@ -3,7 +3,7 @@
 use ldap::message::Scope;
 use ldap::url::LdapUrl;
 use schema::{
-    AttributeDescription, DnKey, EntryRead, ResolvedFilter, Schema, Truth, WithoutSecrets,
+    AttributeDescription, DnKey, EntryRead, ResolvedFilter, Schema, Truth, ValueKey, WithoutSecrets,
 };
 
 use super::target::Target;
@@ -423,7 +423,8 @@ fn is_related_to(
             };
             let Some(rule) = attribute.kind.equality else { return each(&is_who) };
             let mut found = Truth::False;
-            entry.visit_equal(attribute, rule, who.as_bytes(), &mut |_, value| {
+            let only = Some(ValueKey { rule, key: who.as_bytes() });
+            entry.visit_matching(attribute, only, &mut |_, value| {
                 found = found.or(is_who(value));
                 found != Truth::True
             });

@@ -141,19 +141,21 @@ impl EntryRead for Split<'_> {
         self.0.dn().split_once(',')
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<schema::ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
-        self.0.visit_values(asked, visit)
+        self.0.visit_matching(asked, only, visit)
     }
 
-    fn visit_attributes(
+    fn visit_wanted(
         &self,
-        visit: &mut dyn FnMut(&AttributeDescription, ldap::message::Values<'_>),
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<ldap::message::Values<'_>>),
     ) {
-        self.0.visit_attributes(visit);
+        self.0.visit_wanted(wants, visit);
     }
 }
 

@@ -17,6 +17,7 @@ use ldap::filter::{Filter, SubstringFilter};
 use ldap::message::{Values, ValuesBuf};
 use schema::{
     AttributeDescription, DnKey, EntryRead, InvalidDn, RdnKey, ResolvedFilter, Schema, Truth,
+    ValueKey,
 };
 
 /// A name that stands for one or more.
@@ -696,9 +697,10 @@ impl EntryRead for OneValue<'_> {
         ""
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        _: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if asked.covers(self.description) {
@@ -707,10 +709,14 @@ impl EntryRead for OneValue<'_> {
         true
     }
 
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+    fn visit_wanted(
+        &self,
+        _: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
         let mut values = ValuesBuf::new();
         values.push(self.value);
-        visit(self.description, values.as_ref());
+        visit(self.description, Some(values.as_ref()));
     }
 }
 

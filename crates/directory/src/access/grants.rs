@@ -77,14 +77,12 @@ impl GrantTypes {
     pub(crate) fn read(&self, entry: &dyn EntryRead) -> Grants {
         // Most entries have none of them: one look at the types says so.
         let mut is_any = false;
-        let mut look = |description: &AttributeDescription| {
+        entry.visit_wanted(&|_| false, &mut |description, _| {
             let kind: &AttributeType = &description.kind;
             let mut kinds = successors(Some(kind), |kind| kind.superior.as_deref());
             is_any |= kind.families() & self.families != 0
                 && kinds.any(|kind| self.numbers.binary_search(&kind.number()).is_ok());
-        };
-        entry.visit_selected(&|_| false, &mut |description, _| look(description));
-        entry.visit_left_out(&mut look);
+        });
         if !is_any {
             return Grants::default();
         }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use ldap::message::{Values, ValuesBuf};
-use schema::{AttributeDelta, AttributeDescription, EntryRead};
+use schema::{AttributeDelta, AttributeDescription, EntryRead, ValueKey};
 
 /// The entry with the deltas applied.
 pub(super) struct Changed<'a> {
@@ -32,14 +32,15 @@ impl EntryRead for Changed<'_> {
         self.before.split_dn()
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let removed = self.removed();
         let mut goes_on = true;
-        let may_ask = self.before.visit_values(asked, &mut |description, value| {
+        let may_ask = self.before.visit_matching(asked, only, &mut |description, value| {
             goes_on = removed.contains(&(description, value)) || visit(description, value);
             goes_on
         });
@@ -52,15 +53,20 @@ impl EntryRead for Changed<'_> {
         may_ask
     }
 
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+    fn visit_wanted(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
         let removed = self.removed();
         let mut seen = Vec::new();
-        self.before.visit_attributes(&mut |description, values| {
+        self.before.visit_wanted(wants, &mut |description, values| {
             seen.push(description.text().to_owned());
+            let Some(values) = values else { return visit(description, None) };
             let deltas = self.deltas.iter().filter(|delta| *delta.description == *description);
             let deltas: Vec<&AttributeDelta> = deltas.collect();
             if deltas.is_empty() {
-                return visit(description, values);
+                return visit(description, Some(values));
             }
             let mut left = ValuesBuf::new();
             for value in values.iter().filter(|value| !removed.contains(&(description, *value))) {
@@ -68,7 +74,7 @@ impl EntryRead for Changed<'_> {
             }
             deltas.iter().flat_map(|delta| &delta.added).for_each(|value| left.push(value));
             if !left.as_ref().is_empty() {
-                visit(description, left.as_ref());
+                visit(description, Some(left.as_ref()));
             }
         });
         for delta in self.deltas {
@@ -76,7 +82,7 @@ impl EntryRead for Changed<'_> {
             {
                 let mut values = ValuesBuf::new();
                 delta.added.iter().for_each(|value| values.push(value));
-                visit(&delta.description, values.as_ref());
+                visit(&delta.description, Some(values.as_ref()));
             }
         }
     }

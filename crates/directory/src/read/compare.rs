@@ -5,8 +5,8 @@ use auth::password;
 use ldap::message::{CompareRequest, Control, ControlsBuf, Scope, Values};
 use ldap::result::ResultCode;
 use schema::{
-    Assertion, AssertionError, AttributeDescription, EntryRead, MatchingRule, Meter, Schema,
-    Selection, Truth, steps_of_name,
+    Assertion, AssertionError, AttributeDescription, EntryRead, Meter, Schema, Selection, Truth,
+    ValueKey, steps_of_name,
 };
 
 use crate::access::guard::{self, Guard, Viewer, guarded};
@@ -343,32 +343,24 @@ impl EntryRead for Comparable<'_> {
         self.entry.dn()
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
-        self.entry.visit_values(asked, &mut |description, value| {
+        self.entry.visit_matching(asked, only, &mut |description, value| {
             (description != asked && !self.rights.may_compare(description))
                 || visit(description, value)
         })
     }
 
-    fn visit_equal(
+    fn visit_wanted(
         &self,
-        asked: &AttributeDescription,
-        rule: &MatchingRule,
-        key: &[u8],
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool {
-        self.entry.visit_equal(asked, rule, key, &mut |description, value| {
-            (description != asked && !self.rights.may_compare(description))
-                || visit(description, value)
-        })
-    }
-
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.entry.visit_attributes(&mut |description, values| {
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
+        self.entry.visit_wanted(wants, &mut |description, values| {
             if self.rights.may_compare(description) {
                 visit(description, values);
             }

@@ -13,7 +13,7 @@ use aci::{
 use ldap::dn::{Dn, DnText};
 use ldap::message::{Values, ValuesBuf};
 use ldap::result::ResultCode;
-use schema::{AttributeDescription, DnKey, EntryRead, Schema, Selection};
+use schema::{AttributeDescription, DnKey, EntryRead, Schema, Selection, ValueKey};
 use store::{Resolved, View};
 
 use crate::access::guard::Guard;
@@ -124,14 +124,12 @@ impl ReportedRights<'_> {
                 names.push(Arc::clone(named));
             }
         }
-        let mut tell = |description: &AttributeDescription| {
+        entry.visit_wanted(&|_| false, &mut |description, _| {
             let is_told = !description.is_operational() && own.may(Right::Read, description);
             if is_told && is_new(&names, description) {
                 names.extend(schema.describe(description.text()).ok());
             }
-        };
-        entry.visit_selected(&|_| false, &mut |description, _| tell(description));
-        entry.visit_left_out(&mut tell);
+        });
         names
     }
 
@@ -289,16 +287,13 @@ impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
         self.entry.split_dn()
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
-        self.entry.visit_values(asked, visit)
-    }
-
-    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
-        self.entry.visit_left_out(visit);
+        self.entry.visit_matching(asked, only, visit)
     }
 
     fn values_from(
@@ -311,20 +306,16 @@ impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
         self.entry.values_from(description, first, most, out)
     }
 
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.visit_selected(&|_| true, visit);
-    }
-
-    fn visit_selected(
+    fn visit_wanted(
         &self,
         wants: &dyn Fn(&AttributeDescription) -> bool,
-        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
     ) {
-        self.entry.visit_selected(wants, visit);
+        self.entry.visit_wanted(wants, visit);
         for (description, line) in &self.lines {
             let mut values = ValuesBuf::new();
             values.push(line.as_bytes());
-            visit(description.borrow(), values.as_ref());
+            visit(description.borrow(), Some(values.as_ref()));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use ldap::message::{Values, ValuesBuf};
-use schema::{AttributeDescription, EntryRead, MatchingRule, Selection, WellKnown};
+use schema::{AttributeDescription, EntryRead, Selection, ValueKey, WellKnown};
 use store::{StoreError, StoredEntry, View};
 
 use crate::access::guard::Guard;
@@ -221,9 +221,10 @@ impl EntryRead for LiveEntry<'_> {
         self.stored.split_dn()
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if asked.is_operational() {
@@ -243,24 +244,7 @@ impl EntryRead for LiveEntry<'_> {
                 }
             }
         }
-        self.stored.visit_values(asked, visit)
-    }
-
-    fn visit_equal(
-        &self,
-        asked: &AttributeDescription,
-        rule: &MatchingRule,
-        key: &[u8],
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool {
-        match asked.is_operational() {
-            true => self.visit_values(asked, visit),
-            false => self.stored.visit_equal(asked, rule, key, visit),
-        }
-    }
-
-    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
-        self.stored.visit_left_out(visit);
+        self.stored.visit_matching(asked, only, visit)
     }
 
     fn values_from(
@@ -274,21 +258,17 @@ impl EntryRead for LiveEntry<'_> {
         !description.is_operational() && self.stored.values_from(description, first, most, out)
     }
 
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.visit_selected(&|_| true, visit);
-    }
-
-    fn visit_selected(
+    fn visit_wanted(
         &self,
         wants: &dyn Fn(&AttributeDescription) -> bool,
-        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
     ) {
         if !self.computed && self.selection.is_some() {
             // None of those that are computed is selected.
-            return self.stored.visit_selected(wants, visit);
+            return self.stored.visit_wanted(wants, visit);
         }
         let of_groups = Self::of_groups(self.known);
-        self.stored.visit_selected(wants, &mut |description, values| {
+        self.stored.visit_wanted(wants, &mut |description, values| {
             let is_computed = description.is_operational()
                 && of_groups.iter().any(|one| one.kind == description.kind);
             if !is_computed {
@@ -302,7 +282,7 @@ impl EntryRead for LiveEntry<'_> {
             if let Some(value) = self.compute(description) {
                 let mut values = ValuesBuf::new();
                 values.push(value.as_bytes());
-                visit(description, values.as_ref());
+                visit(description, Some(values.as_ref()));
             }
         }
         let is_wanted = |one: &&AttributeDescription| one.is_operational() && self.is_selected(one);
@@ -313,7 +293,7 @@ impl EntryRead for LiveEntry<'_> {
                 true
             });
             if !values.as_ref().is_empty() {
-                visit(description, values.as_ref());
+                visit(description, Some(values.as_ref()));
             }
         }
     }

@@ -299,19 +299,24 @@ mod tests {
             self.0.dn()
         }
 
-        fn visit_values(
+        fn visit_matching(
             &self,
             asked: &AttributeDescription,
+            only: Option<schema::ValueKey<'_>>,
             visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
         ) -> bool {
-            self.0.visit_values(asked, &mut |description, value| {
+            self.0.visit_matching(asked, only, &mut |description, value| {
                 self.1.set(self.1.get() + 1);
                 visit(description, value)
             })
         }
 
-        fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-            self.0.visit_attributes(visit);
+        fn visit_wanted(
+            &self,
+            wants: &dyn Fn(&AttributeDescription) -> bool,
+            visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+        ) {
+            self.0.visit_wanted(wants, visit);
         }
     }
 

@@ -10,7 +10,7 @@ use memchr::memmem;
 use super::{Meter, Truth, meter};
 use crate::attribute_type::AttributeType;
 use crate::description::AttributeDescription;
-use crate::entry::EntryRead;
+use crate::entry::{EntryRead, ValueKey};
 use crate::prepare::{Invalid, Position};
 use crate::rules::{MatchingRule, RuleKind};
 use crate::schema::Schema;
@@ -103,11 +103,11 @@ impl Assertion {
     ) -> Truth {
         let mut holds = false;
         let matches = |key: &[u8]| self.rule.keys_match(key, &self.key);
-        let may_ask =
-            entry.visit_equal(&self.description, self.rule, &self.key, &mut |_, value| {
-                holds = key_satisfies(self.rule, schema, value, scratch, matches);
-                !holds && !scratch.meter.is_over()
-            });
+        let only = Some(ValueKey { rule: self.rule, key: &self.key });
+        let may_ask = entry.visit_matching(&self.description, only, &mut |_, value| {
+            holds = key_satisfies(self.rule, schema, value, scratch, matches);
+            !holds && !scratch.meter.is_over()
+        });
         Truth::of(may_ask, holds)
     }
 
@@ -307,24 +307,24 @@ impl ExtensibleAssertion {
         matches: impl Fn(&[u8]) -> bool,
     ) -> Truth {
         let mut holds = false;
-        entry.visit_selected(&|_| false, &mut |description, values| {
+        let only = Some(ValueKey { rule: self.rule, key: &self.key });
+        entry.visit_wanted(&|_| false, &mut |description, values| {
             let goes_on = !holds && scratch.meter.spend(meter::ATTRIBUTE_STEPS);
             if !goes_on || !self.rule.applies_to(description.kind.syntax.oid) {
                 return;
             }
-            holds = values
-                .iter()
-                .any(|value| key_satisfies(self.rule, schema, value, scratch, &matches));
-        });
-        entry.visit_left_out(&mut |description| {
-            let goes_on = !holds && scratch.meter.spend(meter::ATTRIBUTE_STEPS);
-            if !goes_on || !self.rule.applies_to(description.kind.syntax.oid) {
-                return;
-            }
-            entry.visit_equal(description, self.rule, &self.key, &mut |_, value| {
+            let mut look = |value: &[u8]| {
                 holds = key_satisfies(self.rule, schema, value, scratch, &matches);
                 !holds && !scratch.meter.is_over()
-            });
+            };
+            match values {
+                Some(values) => {
+                    let _ = values.iter().all(look);
+                }
+                None => {
+                    entry.visit_matching(description, only, &mut |_, value| look(value));
+                }
+            }
         });
         Truth::of(true, holds)
     }

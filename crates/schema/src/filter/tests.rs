@@ -418,17 +418,19 @@ impl EntryRead for Hidden {
         "cn=hidden"
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         _: &AttributeDescription,
+        _: Option<crate::ValueKey<'_>>,
         _: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         false
     }
 
-    fn visit_attributes(
+    fn visit_wanted(
         &self,
-        _: &mut dyn FnMut(&AttributeDescription, ldap::message::Values<'_>),
+        _: &dyn Fn(&AttributeDescription) -> bool,
+        _: &mut dyn FnMut(&AttributeDescription, Option<ldap::message::Values<'_>>),
     ) {
     }
 }

@@ -4,7 +4,7 @@
 //! keys of an entry on its record and the index alone.
 
 use ldap::message::Values;
-use schema::{AttributeDescription, EntryRead, MatchingRule, Schema, Truth};
+use schema::{AttributeDescription, EntryRead, MatchingRule, Schema, Truth, ValueKey};
 
 use super::{Form, Index, IndexKind};
 use crate::rows::dictionary::{Asked, Dictionary};
@@ -191,9 +191,10 @@ impl EntryRead for Unnamed<'_> {
         ""
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        _: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let asked = Asked::new(asked);
@@ -208,10 +209,14 @@ impl EntryRead for Unnamed<'_> {
         true
     }
 
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+    fn visit_wanted(
+        &self,
+        _: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
         for (id, values) in self.record.attributes() {
             if let Some(description) = self.dictionary.description(id) {
-                visit(description, values);
+                visit(description, Some(values));
             }
         }
     }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use ldap::dn::Dn;
 use ldap::message::{Values, ValuesBuf};
 use schema::{
-    Attribute, AttributeDescription, DnKey, Entry, EntryId, EntryRead, Families, MatchingRule,
-    Schema,
+    Attribute, AttributeDescription, DnKey, Entry, EntryId, EntryRead, Families, Schema, ValueKey,
 };
 
 use crate::base::lmdb::ENTRIES;
@@ -36,6 +35,7 @@ pub struct StoredEntry<'v> {
     /// Once somebody has asked for values in lists.
     read: OnceCell<Box<ReadLists>>,
     view: &'v View<'v>,
+    dictionary: &'v Dictionary,
 }
 
 /// What was read of reference lists.
@@ -68,7 +68,7 @@ impl<'v> StoredEntry<'v> {
         superior: Arc<str>,
         view: &'v View<'v>,
     ) -> Result<Self, &'static str> {
-        let dictionary = view.dictionary();
+        let dictionary = &**view.dictionary();
         let plain = match is_checked {
             IsChecked(true) => head.plain_attributes(),
             IsChecked(false) => head.plain(dictionary.len())?,
@@ -93,12 +93,8 @@ impl<'v> StoredEntry<'v> {
             listed: head.listed,
             read: OnceCell::new(),
             view,
+            dictionary,
         })
-    }
-
-    #[inline]
-    fn dictionary(&self) -> &'v Dictionary {
-        self.view.dictionary()
     }
 
     #[inline]
@@ -138,7 +134,7 @@ impl<'v> StoredEntry<'v> {
     /// The values of the attribute with exactly this description.
     #[must_use]
     pub fn values(&self, description: &AttributeDescription) -> Values<'_> {
-        let id = self.dictionary().id(description);
+        let id = self.dictionary.id(description);
         id.map_or(Values::EMPTY, |id| match self.listed.contains(id) {
             true => self.whole(id),
             false => self.record().values(id),
@@ -152,7 +148,7 @@ impl<'v> StoredEntry<'v> {
         let of_record = self.record().attributes();
         let unlisted = of_record.filter(move |(id, _)| listed.is_empty() || !listed.contains(*id));
         let all = unlisted.chain(listed.iter().map(|id| (id, self.whole(id))));
-        let dictionary = self.dictionary();
+        let dictionary = self.dictionary;
         all.filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
     }
 
@@ -160,7 +156,7 @@ impl<'v> StoredEntry<'v> {
     pub fn record_attributes(
         &self,
     ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
-        let dictionary = self.dictionary();
+        let dictionary = self.dictionary;
         let all = self.record().attributes();
         all.filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
     }
@@ -186,7 +182,9 @@ impl<'v> StoredEntry<'v> {
         };
         let values = values.get_or_init(|| {
             let mut values = self.record().values(attribute).as_ber().to_vec();
-            self.note(self.write_list(attribute, &mut values));
+            if let Err(error) = self.write_list(attribute, &mut values) {
+                self.note(error);
+            }
             values
         });
         Values::from_ber_trusted(values)
@@ -194,7 +192,7 @@ impl<'v> StoredEntry<'v> {
 
     fn write_list(&self, attribute: u32, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let list = ReferenceList::new(self.view, self.id.0, attribute);
-        if let Some(description) = self.dictionary().description(attribute) {
+        if let Some(description) = self.dictionary.description(attribute) {
             list.check_read(description)?;
         }
         list.write(out)
@@ -227,18 +225,9 @@ impl<'v> StoredEntry<'v> {
         }
     }
 
-    fn has_list(&self, description: &AttributeDescription) -> bool {
-        self.dictionary().id(description).is_some_and(|id| self.listed.contains(id))
-    }
-
-    fn note(&self, result: Result<(), StoreError>) -> bool {
-        let failure = result.err();
-        let is_done = failure.is_none();
-        if let Some(failure) = failure {
-            // The first one tells enough.
-            let _ = self.read.get_or_init(Box::default).failure.set(failure);
-        }
-        is_done
+    /// Remembers why values could not be read; the first reason tells enough.
+    fn note(&self, failure: StoreError) {
+        let _ = self.read.get_or_init(Box::default).failure.set(failure);
     }
 
     /// Refuses what was read of the entry, where values in its lists could not be read.
@@ -256,39 +245,37 @@ impl<'v> StoredEntry<'v> {
         }
     }
 
-    /// Calls `visit` with each value of an attribute; whether to go on, none when it failed.
-    fn visit_list(
+    /// Calls `visit` with the values in lists, of attributes that `asked` covers: all, or that
+    /// which has a key. Whether to go on.
+    fn visit_lists(
         &self,
-        attribute: u32,
+        asked: &Asked<'_>,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> Option<bool> {
-        let Some(description) = self.dictionary().description(attribute) else { return Some(true) };
+        families: &mut Families,
+    ) -> Result<bool, StoreError> {
+        let name = only.filter(|only| compares_names(only.rule));
+        let name = name.map(|only| DnKey::from_bytes(only.key.to_vec()));
         let mut goes_on = true;
-        let list = ReferenceList::new(self.view, self.id.0, attribute);
-        let result = list.names(&mut |name| {
-            goes_on = visit(description, name.as_bytes());
-            goes_on
-        });
-        self.note(result).then_some(goes_on)
-    }
-
-    /// As [`Self::visit_list`], with the value that names an entry, if it has it.
-    fn visit_listed(
-        &self,
-        attribute: u32,
-        name: &DnKey,
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> Option<bool> {
-        let Some(description) = self.dictionary().description(attribute) else { return Some(true) };
-        let list = ReferenceList::new(self.view, self.id.0, attribute);
-        let name = list.find(name).and_then(|id| id.map(|id| self.view.dn(id)).transpose());
-        match name {
-            Ok(name) => Some(name.is_none_or(|name| visit(description, name.as_bytes()))),
-            Err(error) => {
-                self.note(Err(error));
-                None
+        for id in self.listed.iter() {
+            *families |= self.dictionary.families(id);
+            let description = self.dictionary.description(id);
+            let description = description.filter(|_| self.dictionary.is_covered(id, asked));
+            let Some(description) = description.filter(|_| goes_on) else { continue };
+            let list = ReferenceList::new(self.view, self.id.0, id);
+            match &name {
+                None => list.names(&mut |name| {
+                    goes_on = visit(description, name.as_bytes());
+                    goes_on
+                })?,
+                Some(name) => {
+                    if let Some(id) = list.find(name)? {
+                        goes_on = visit(description, self.view.dn(id)?.as_bytes());
+                    }
+                }
             }
         }
+        Ok(goes_on)
     }
 
     /// A copy to work on.
@@ -326,14 +313,15 @@ impl EntryRead for StoredEntry<'_> {
         (!self.superior.is_empty()).then_some((self.rdn, &*self.superior))
     }
 
-    fn visit_values(
+    fn visit_matching(
         &self,
         asked: &AttributeDescription,
+        only: Option<ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
+        let dictionary = self.dictionary;
         // What is stored does not tell: an assertion about them is Undefined here, and so is its
         // opposite.
-        let dictionary = self.dictionary();
         if asked.is_operational() && tells_groups(asked, dictionary.schema()) {
             return false;
         }
@@ -351,13 +339,13 @@ impl EntryRead for StoredEntry<'_> {
                 return true;
             }
         }
-        for id in self.listed.iter() {
-            families |= dictionary.families(id);
-            if dictionary.is_covered(id, &asked) {
-                match self.visit_list(id, visit) {
-                    Some(true) => {}
-                    Some(false) => return true,
-                    None => return false,
+        if !self.listed.is_empty() {
+            match self.visit_lists(&asked, only, visit, &mut families) {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(error) => {
+                    self.note(error);
+                    return false;
                 }
             }
         }
@@ -366,39 +354,30 @@ impl EntryRead for StoredEntry<'_> {
         true
     }
 
-    fn visit_equal(
+    fn visit_wanted(
         &self,
-        asked: &AttributeDescription,
-        rule: &MatchingRule,
-        key: &[u8],
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool {
-        if self.listed.is_empty() || !compares_names(rule) {
-            return self.visit_values(asked, visit);
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
+        if self.listed.is_empty() {
+            for (description, values) in self.record_attributes() {
+                visit(description, Some(values));
+            }
+            return;
         }
-        let dictionary = self.dictionary();
-        let asked = Asked::new(asked);
         for (id, values) in self.record().attributes() {
-            if dictionary.is_covered(id, &asked)
-                && let Some(description) = dictionary.description(id)
-                && !values.iter().all(|value| visit(description, value))
+            if let Some(description) =
+                self.dictionary.description(id).filter(|_| !self.listed.contains(id))
             {
-                return true;
+                visit(description, Some(values));
             }
         }
-        let name = DnKey::from_bytes(key.to_vec());
-        for id in self.listed.iter().filter(|id| dictionary.is_covered(*id, &asked)) {
-            match self.visit_listed(id, &name, visit) {
-                Some(true) => {}
-                Some(false) => return true,
-                None => return false,
+        for id in self.listed.iter() {
+            if let Some(description) = self.dictionary.description(id) {
+                let values = wants(description).then(|| self.whole(id));
+                visit(description, values);
             }
         }
-        true
-    }
-
-    fn visit_left_out(&self, visit: &mut dyn FnMut(&AttributeDescription)) {
-        self.lists().for_each(|(description, _)| visit(description));
     }
 
     fn values_from(
@@ -408,7 +387,7 @@ impl EntryRead for StoredEntry<'_> {
         most: u64,
         out: &mut ValuesBuf,
     ) -> bool {
-        let Some(id) = self.dictionary().id(description) else { return false };
+        let Some(id) = self.dictionary.id(description) else { return false };
         let of_record = self.record().values(id);
         let (mut count, mut left) = (0, most);
         for value in of_record.iter() {
@@ -429,31 +408,8 @@ impl EntryRead for StoredEntry<'_> {
         match more {
             Ok(more) => more,
             Err(error) => {
-                self.note(Err(error));
+                self.note(error);
                 false
-            }
-        }
-    }
-
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.attributes().for_each(|(description, values)| visit(description, values));
-    }
-
-    fn visit_selected(
-        &self,
-        wants: &dyn Fn(&AttributeDescription) -> bool,
-        visit: &mut dyn FnMut(&AttributeDescription, Values<'_>),
-    ) {
-        for (description, values) in self.record_attributes() {
-            if self.listed.is_empty() || !self.has_list(description) {
-                visit(description, values);
-            }
-        }
-        for id in self.listed.iter() {
-            if let Some(description) = self.dictionary().description(id)
-                && wants(description)
-            {
-                visit(description, self.whole(id));
             }
         }
     }

@@ -121,7 +121,9 @@ impl<'a> RecordHead<'a> {
     pub(crate) fn plain(&self, attribute_count: usize) -> Result<Option<&'a [u8]>, &'static str> {
         let attributes = self.plain_attributes();
         if let Some(attributes) = attributes {
-            self.listed.check(attribute_count)?;
+            if !self.listed.is_empty() {
+                self.listed.check(attribute_count)?;
+            }
             check_attributes(attributes, attribute_count)?;
         }
         Ok(attributes)
@@ -149,7 +151,9 @@ impl<'a> RecordHead<'a> {
                 return Ok(buffer);
             }
         };
-        self.listed.check(dictionary.len())?;
+        if !self.listed.is_empty() {
+            self.listed.check(dictionary.len())?;
+        }
         check_attributes(attributes, dictionary.len())?;
         Ok(attributes)
     }

@@ -638,16 +638,18 @@ fn nothing_is_asked_of_entries_where_nothing_depends_on_them() {
         fn dn(&self) -> &str {
             panic!("the name was asked for")
         }
-        fn visit_values(
+        fn visit_matching(
             &self,
             _: &AttributeDescription,
+            _: Option<schema::ValueKey<'_>>,
             _: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
         ) -> bool {
             panic!("a value was asked for")
         }
-        fn visit_attributes(
+        fn visit_wanted(
             &self,
-            _: &mut dyn FnMut(&AttributeDescription, ldap::message::Values<'_>),
+            _: &dyn Fn(&AttributeDescription) -> bool,
+            _: &mut dyn FnMut(&AttributeDescription, Option<ldap::message::Values<'_>>),
         ) {
             panic!("the attributes were asked for")
         }
