@@ -68,11 +68,15 @@ impl<'e> VisibleEntry<'e> {
         if !self.rights.may_see() {
             return;
         }
-        let is_shown = |description: &AttributeDescription| {
-            self.selection.selects(description) && self.rights.may_read(description)
-        };
-        self.entry.visit_wanted(&is_shown, &mut |description, values| {
-            let Some(values) = values.filter(|_| is_shown(description)) else { return };
+        let Self { rights, selection, .. } = self;
+        // Asked of what takes long to be put together, before it is.
+        let wants =
+            |one: &AttributeDescription| selection.selects_this(one) && rights.may_read(one);
+        self.entry.visit_wanted(&wants, &mut |description, values| {
+            if !self.selection.selects(description) || !self.rights.may_read(description) {
+                return;
+            }
+            let Some(values) = values else { return };
             let Some(wanted) = &self.wanted else { return visit(description.text(), values) };
             // What may not be searched is Undefined, as in any filter.
             if !self.rights.may_search(description) {
@@ -96,7 +100,7 @@ impl<'e> VisibleEntry<'e> {
     fn visit_range(&self, range: &ValueRange, visit: &mut dyn FnMut(&str, Values<'_>)) {
         let description = &*range.description;
         // Which of the values are wanted and which are asked for do not go together.
-        let is_other = self.selection.selects(description) || self.wanted.is_some();
+        let is_other = self.selection.selects_this(description) || self.wanted.is_some();
         if is_other || !self.rights.may_read(description) {
             return;
         }
@@ -134,7 +138,7 @@ impl EntryRead for Searchable<'_> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if !self.rights.may_search(asked) {

@@ -39,7 +39,7 @@ pub trait EntryRead {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool;
 
@@ -419,7 +419,7 @@ impl EntryRead for Entry {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        _: Option<ValueKey<'_>>,
+        _: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let covered =

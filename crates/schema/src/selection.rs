@@ -158,6 +158,12 @@ impl Selection {
         (self.has_groups() && self.is_in_group(description)) || self.names_attribute(description)
     }
 
+    /// As [`Self::selects`], for whoever asks of few attributes: asked of each it takes its place
+    /// where it is called.
+    pub fn selects_this(&self, description: &AttributeDescription) -> bool {
+        self.selects(description)
+    }
+
     const fn has_groups(&self) -> bool {
         self.all_user || self.all_operational || !self.of_classes.is_empty()
     }

@@ -423,8 +423,8 @@ fn is_related_to(
             };
             let Some(rule) = attribute.kind.equality else { return each(&is_who) };
             let mut found = Truth::False;
-            let only = Some(ValueKey { rule, key: who.as_bytes() });
-            entry.visit_matching(attribute, only, &mut |_, value| {
+            let key = ValueKey { rule, key: who.as_bytes() };
+            entry.visit_matching(attribute, Some(&key), &mut |_, value| {
                 found = found.or(is_who(value));
                 found != Truth::True
             });

@@ -700,7 +700,7 @@ impl EntryRead for OneValue<'_> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        _: Option<ValueKey<'_>>,
+        _: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if asked.covers(self.description) {

@@ -35,7 +35,7 @@ impl EntryRead for Changed<'_> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let removed = self.removed();

@@ -346,7 +346,7 @@ impl EntryRead for Comparable<'_> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         self.entry.visit_matching(asked, only, &mut |description, value| {

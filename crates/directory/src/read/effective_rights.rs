@@ -290,7 +290,7 @@ impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         self.entry.visit_matching(asked, only, visit)

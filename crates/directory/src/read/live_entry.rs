@@ -224,7 +224,7 @@ impl EntryRead for LiveEntry<'_> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if asked.is_operational() {

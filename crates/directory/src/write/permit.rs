@@ -302,7 +302,7 @@ mod tests {
         fn visit_matching(
             &self,
             asked: &AttributeDescription,
-            only: Option<schema::ValueKey<'_>>,
+            only: Option<&schema::ValueKey<'_>>,
             visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
         ) -> bool {
             self.0.visit_matching(asked, only, &mut |description, value| {

@@ -103,8 +103,8 @@ impl Assertion {
     ) -> Truth {
         let mut holds = false;
         let matches = |key: &[u8]| self.rule.keys_match(key, &self.key);
-        let only = Some(ValueKey { rule: self.rule, key: &self.key });
-        let may_ask = entry.visit_matching(&self.description, only, &mut |_, value| {
+        let key = ValueKey { rule: self.rule, key: &self.key };
+        let may_ask = entry.visit_matching(&self.description, Some(&key), &mut |_, value| {
             holds = key_satisfies(self.rule, schema, value, scratch, matches);
             !holds && !scratch.meter.is_over()
         });
@@ -307,7 +307,7 @@ impl ExtensibleAssertion {
         matches: impl Fn(&[u8]) -> bool,
     ) -> Truth {
         let mut holds = false;
-        let only = Some(ValueKey { rule: self.rule, key: &self.key });
+        let key = ValueKey { rule: self.rule, key: &self.key };
         entry.visit_wanted(&|_| false, &mut |description, values| {
             let goes_on = !holds && scratch.meter.spend(meter::ATTRIBUTE_STEPS);
             if !goes_on || !self.rule.applies_to(description.kind.syntax.oid) {
@@ -322,7 +322,7 @@ impl ExtensibleAssertion {
                     let _ = values.iter().all(look);
                 }
                 None => {
-                    entry.visit_matching(description, only, &mut |_, value| look(value));
+                    entry.visit_matching(description, Some(&key), &mut |_, value| look(value));
                 }
             }
         });

@@ -421,7 +421,7 @@ impl EntryRead for Hidden {
     fn visit_matching(
         &self,
         _: &AttributeDescription,
-        _: Option<crate::ValueKey<'_>>,
+        _: Option<&crate::ValueKey<'_>>,
         _: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         false

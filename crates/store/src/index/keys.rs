@@ -194,7 +194,7 @@ impl EntryRead for Unnamed<'_> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        _: Option<ValueKey<'_>>,
+        _: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let asked = Asked::new(asked);

@@ -49,11 +49,13 @@ struct TypeIndexes {
     filtered: Vec<usize>,
 }
 
+/// An attribute that has an id.
 #[derive(Clone, Debug)]
-struct KnownAttribute {
-    description: Arc<AttributeDescription>,
-    /// Of its type: what is not in here is certainly none of its superiors.
-    families: Families,
+pub(crate) struct KnownAttribute {
+    pub(crate) description: Arc<AttributeDescription>,
+    /// Of its type: what is not in here is certainly none of its superiors. See
+    /// [`Asked::may_be_in`].
+    pub(crate) families: Families,
     /// Positions of the indexes its values go into.
     indexes: Vec<usize>,
     /// Whether very many values may be in a reference list, see [`Dictionary::may_be_listed`].
@@ -267,18 +269,16 @@ impl Dictionary {
             })
     }
 
-    /// The families of the attribute `id`: what it may be covered by, see [`Asked::may_be_in`].
+    /// The attribute with this id.
     #[inline]
-    pub(crate) fn families(&self, id: u32) -> Families {
-        self.attributes.get(id as usize).map_or(0, |known| known.families)
+    pub(crate) fn known(&self, id: u32) -> Option<&KnownAttribute> {
+        self.attributes.get(id as usize)
     }
 
     /// Whether values of the attribute `id` are values of `asked`.
     #[inline]
     pub(crate) fn is_covered(&self, id: u32, asked: &Asked<'_>) -> bool {
-        self.attributes.get(id as usize).is_some_and(|known| {
-            known.families & asked.family != 0 && asked.description.covers(&known.description)
-        })
+        self.known(id).is_some_and(|known| known.is_covered(asked))
     }
 
     /// The indexes that values of the attribute `id` go into, whatever else is in the entry. Those
@@ -355,6 +355,14 @@ impl TypeIndexes {
                 }
             }
         }
+    }
+}
+
+impl KnownAttribute {
+    /// Whether its values are values of `asked`.
+    #[inline]
+    pub(crate) fn is_covered(&self, asked: &Asked<'_>) -> bool {
+        asked.may_be_in(self.families) && asked.description.covers(&self.description)
     }
 }
 

@@ -31,20 +31,32 @@ pub struct StoredEntry<'v> {
     /// The families of all its attributes, once somebody has looked at each: a bind asks for
     /// dozens that an entry seldom has.
     families: OnceCell<Families>,
-    listed: Listed<'v>,
-    /// Once somebody has asked for values in lists.
-    read: OnceCell<Box<ReadLists>>,
-    view: &'v View<'v>,
     dictionary: &'v Dictionary,
+    /// Of an entry that has reference lists.
+    lists: Option<Box<Lists<'v>>>,
 }
 
-/// What was read of reference lists.
-#[derive(Debug, Default)]
-struct ReadLists {
-    /// The attributes that have lists, each with all its values once they were asked for.
+/// What an entry with reference lists has beside its record.
+#[derive(Debug)]
+struct Lists<'v> {
+    /// The attributes that have lists.
+    listed: Listed<'v>,
+    view: &'v View<'v>,
+    /// All values of each of these attributes, once they were asked for.
     whole: OnceCell<Vec<(u32, OnceCell<Vec<u8>>)>>,
     /// Why values could not be read.
     failure: OnceCell<StoreError>,
+}
+
+impl<'v> Lists<'v> {
+    fn new(listed: Listed<'v>, view: &'v View<'v>) -> Box<Self> {
+        Box::new(Self { listed, view, whole: OnceCell::new(), failure: OnceCell::new() })
+    }
+
+    /// Remembers why values could not be read; the first reason tells enough.
+    fn note(&self, failure: StoreError) {
+        let _ = self.failure.set(failure);
+    }
 }
 
 /// Whether the attributes of a record were read through before, as they are at this commit.
@@ -90,10 +102,8 @@ impl<'v> StoredEntry<'v> {
             superior,
             dn: OnceCell::new(),
             families: OnceCell::new(),
-            listed: head.listed,
-            read: OnceCell::new(),
-            view,
             dictionary,
+            lists: (!head.listed.is_empty()).then(|| Lists::new(head.listed, view)),
         })
     }
 
@@ -103,7 +113,13 @@ impl<'v> StoredEntry<'v> {
             Attributes::Mapped(attributes) => attributes,
             Attributes::Decompressed(attributes) => attributes.as_slice(),
         };
-        Record::of_parts(self.parent, self.rdn, self.listed, attributes)
+        Record::of_parts(self.parent, self.rdn, self.listed(), attributes)
+    }
+
+    /// The attributes that have lists.
+    #[inline]
+    fn listed(&self) -> Listed<'v> {
+        self.lists.as_ref().map_or(Listed::default(), |lists| lists.listed)
     }
 
     /// Its number.
@@ -135,7 +151,7 @@ impl<'v> StoredEntry<'v> {
     #[must_use]
     pub fn values(&self, description: &AttributeDescription) -> Values<'_> {
         let id = self.dictionary.id(description);
-        id.map_or(Values::EMPTY, |id| match self.listed.contains(id) {
+        id.map_or(Values::EMPTY, |id| match self.listed().contains(id) {
             true => self.whole(id),
             false => self.record().values(id),
         })
@@ -144,7 +160,7 @@ impl<'v> StoredEntry<'v> {
     /// The attributes, in the order they were added; those with reference lists last. All values of
     /// those are put together: see [`Self::record_attributes`] and [`Self::lists`].
     pub fn attributes(&self) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
-        let listed = self.listed;
+        let listed = self.listed();
         let of_record = self.record().attributes();
         let unlisted = of_record.filter(move |(id, _)| listed.is_empty() || !listed.contains(*id));
         let all = unlisted.chain(listed.iter().map(|id| (id, self.whole(id))));
@@ -165,37 +181,36 @@ impl<'v> StoredEntry<'v> {
     pub fn lists(
         &self,
     ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, ReferenceList<'v>)> {
-        let (view, id) = (self.view, self.id.0);
-        self.listed.iter().filter_map(move |attribute| {
-            let description = view.dictionary().description(attribute)?;
-            Some((description, ReferenceList::new(view, id, attribute)))
+        let (dictionary, id) = (self.dictionary, self.id.0);
+        self.lists.iter().flat_map(move |lists| {
+            let view = lists.view;
+            lists.listed.iter().filter_map(move |attribute| {
+                let description = dictionary.description(attribute)?;
+                Some((description, ReferenceList::new(view, id, attribute)))
+            })
         })
     }
 
     /// All values of an attribute that has a list.
     fn whole(&self, attribute: u32) -> Values<'_> {
-        let whole = self.read.get_or_init(Box::default).whole.get_or_init(|| {
-            self.listed.iter().map(|attribute| (attribute, OnceCell::new())).collect()
+        let Some(lists) = &self.lists else { return Values::EMPTY };
+        let whole = lists.whole.get_or_init(|| {
+            lists.listed.iter().map(|attribute| (attribute, OnceCell::new())).collect()
         });
         let Some((_, values)) = whole.iter().find(|(one, _)| *one == attribute) else {
             return Values::EMPTY;
         };
         let values = values.get_or_init(|| {
             let mut values = self.record().values(attribute).as_ber().to_vec();
-            if let Err(error) = self.write_list(attribute, &mut values) {
-                self.note(error);
+            let list = ReferenceList::new(lists.view, self.id.0, attribute);
+            let description = self.dictionary.description(attribute);
+            let allowed = description.map_or(Ok(()), |description| list.check_read(description));
+            if let Err(error) = allowed.and_then(|()| list.write(&mut values)) {
+                lists.note(error);
             }
             values
         });
         Values::from_ber_trusted(values)
-    }
-
-    fn write_list(&self, attribute: u32, out: &mut Vec<u8>) -> Result<(), StoreError> {
-        let list = ReferenceList::new(self.view, self.id.0, attribute);
-        if let Some(description) = self.dictionary.description(attribute) {
-            list.check_read(description)?;
-        }
-        list.write(out)
     }
 
     /// Appends the names of a list from number `first` on, up to `most`; whether there are more.
@@ -225,9 +240,11 @@ impl<'v> StoredEntry<'v> {
         }
     }
 
-    /// Remembers why values could not be read; the first reason tells enough.
-    fn note(&self, failure: StoreError) {
-        let _ = self.read.get_or_init(Box::default).failure.set(failure);
+    /// Whether attributes have reference lists.
+    #[inline]
+    #[must_use]
+    pub const fn has_lists(&self) -> bool {
+        self.lists.is_some()
     }
 
     /// Refuses what was read of the entry, where values in its lists could not be read.
@@ -235,7 +252,7 @@ impl<'v> StoredEntry<'v> {
     /// # Errors
     /// Why they could not.
     pub fn complete(&self) -> Result<(), StoreError> {
-        match self.read.get().and_then(|read| read.failure.get()) {
+        match self.lists.as_ref().and_then(|lists| lists.failure.get()) {
             None => Ok(()),
             Some(StoreError::Corrupt(corruption)) => Err(StoreError::Corrupt(corruption.clone())),
             Some(StoreError::TooManyValues { attribute, limit }) => {
@@ -246,23 +263,26 @@ impl<'v> StoredEntry<'v> {
     }
 
     /// Calls `visit` with the values in lists, of attributes that `asked` covers: all, or that
-    /// which has a key. Whether to go on.
+    /// which has a key. The families of the attributes that have lists; none where it is to end.
+    #[cold]
     fn visit_lists(
         &self,
+        lists: &Lists<'v>,
         asked: &Asked<'_>,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-        families: &mut Families,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<Families>, StoreError> {
         let name = only.filter(|only| compares_names(only.rule));
         let name = name.map(|only| DnKey::from_bytes(only.key.to_vec()));
-        let mut goes_on = true;
-        for id in self.listed.iter() {
-            *families |= self.dictionary.families(id);
-            let description = self.dictionary.description(id);
-            let description = description.filter(|_| self.dictionary.is_covered(id, asked));
-            let Some(description) = description.filter(|_| goes_on) else { continue };
-            let list = ReferenceList::new(self.view, self.id.0, id);
+        let (mut goes_on, mut families) = (true, 0);
+        for id in lists.listed.iter() {
+            let Some(known) = self.dictionary.known(id) else { continue };
+            families |= known.families;
+            if !goes_on || !known.is_covered(asked) {
+                continue;
+            }
+            let description = &known.description;
+            let list = ReferenceList::new(lists.view, self.id.0, id);
             match &name {
                 None => list.names(&mut |name| {
                     goes_on = visit(description, name.as_bytes());
@@ -270,12 +290,12 @@ impl<'v> StoredEntry<'v> {
                 })?,
                 Some(name) => {
                     if let Some(id) = list.find(name)? {
-                        goes_on = visit(description, self.view.dn(id)?.as_bytes());
+                        goes_on = visit(description, lists.view.dn(id)?.as_bytes());
                     }
                 }
             }
         }
-        Ok(goes_on)
+        Ok(goes_on.then_some(families))
     }
 
     /// A copy to work on.
@@ -316,35 +336,34 @@ impl EntryRead for StoredEntry<'_> {
     fn visit_matching(
         &self,
         asked: &AttributeDescription,
-        only: Option<ValueKey<'_>>,
+        only: Option<&ValueKey<'_>>,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
-        let dictionary = self.dictionary;
         // What is stored does not tell: an assertion about them is Undefined here, and so is its
         // opposite.
-        if asked.is_operational() && tells_groups(asked, dictionary.schema()) {
+        if asked.is_operational() && tells_groups(asked, self.dictionary.schema()) {
             return false;
         }
         let asked = Asked::new(asked);
         if self.families.get().is_some_and(|&families| !asked.may_be_in(families)) {
             return true;
         }
-        let mut families = 0;
+        let (dictionary, mut families) = (self.dictionary, 0);
         for (id, values) in self.record().attributes() {
-            families |= dictionary.families(id);
-            if dictionary.is_covered(id, &asked)
-                && let Some(description) = dictionary.description(id)
-                && !values.iter().all(|value| visit(description, value))
+            let Some(known) = dictionary.known(id) else { continue };
+            families |= known.families;
+            if known.is_covered(&asked)
+                && !values.iter().all(|value| visit(&known.description, value))
             {
                 return true;
             }
         }
-        if !self.listed.is_empty() {
-            match self.visit_lists(&asked, only, visit, &mut families) {
-                Ok(true) => {}
-                Ok(false) => return true,
+        if let Some(lists) = &self.lists {
+            match self.visit_lists(lists, &asked, only, visit) {
+                Ok(Some(of_lists)) => families |= of_lists,
+                Ok(None) => return true,
                 Err(error) => {
-                    self.note(error);
+                    lists.note(error);
                     return false;
                 }
             }
@@ -359,20 +378,19 @@ impl EntryRead for StoredEntry<'_> {
         wants: &dyn Fn(&AttributeDescription) -> bool,
         visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
     ) {
-        if self.listed.is_empty() {
+        let Some(lists) = &self.lists else {
             for (description, values) in self.record_attributes() {
                 visit(description, Some(values));
             }
             return;
-        }
+        };
         for (id, values) in self.record().attributes() {
-            if let Some(description) =
-                self.dictionary.description(id).filter(|_| !self.listed.contains(id))
-            {
+            let description = self.dictionary.description(id);
+            if let Some(description) = description.filter(|_| !lists.listed.contains(id)) {
                 visit(description, Some(values));
             }
         }
-        for id in self.listed.iter() {
+        for id in lists.listed.iter() {
             if let Some(description) = self.dictionary.description(id) {
                 let values = wants(description).then(|| self.whole(id));
                 visit(description, values);
@@ -400,18 +418,15 @@ impl EntryRead for StoredEntry<'_> {
             }
             count += 1;
         }
-        if !self.listed.contains(id) {
+        let Some(lists) = self.lists.as_ref().filter(|lists| lists.listed.contains(id)) else {
             return false;
-        }
-        let list = ReferenceList::new(self.view, self.id.0, id);
-        let more = Self::names_from(&list, self.view, first.saturating_sub(count), left, out);
-        match more {
-            Ok(more) => more,
-            Err(error) => {
-                self.note(error);
-                false
-            }
-        }
+        };
+        let list = ReferenceList::new(lists.view, self.id.0, id);
+        let more = Self::names_from(&list, lists.view, first.saturating_sub(count), left, out);
+        more.unwrap_or_else(|error| {
+            lists.note(error);
+            false
+        })
     }
 }
 

@@ -55,6 +55,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Refuses what no writer makes.
+    #[cold]
     fn check(self, attribute_count: usize) -> Result<(), &'static str> {
         let (mut rest, mut last) = (self.0, None);
         while !rest.is_empty() {

@@ -641,7 +641,7 @@ fn nothing_is_asked_of_entries_where_nothing_depends_on_them() {
         fn visit_matching(
             &self,
             _: &AttributeDescription,
-            _: Option<schema::ValueKey<'_>>,
+            _: Option<&schema::ValueKey<'_>>,
             _: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
         ) -> bool {
             panic!("a value was asked for")

@@ -367,7 +367,8 @@ impl<'a> Run<'a> {
         if let Some(end) = self.full() {
             return Ok(AfterEntry::End(SearchOutcome::Done(end)));
         }
-        if self.has_many_names(stored)? && self.search.candidates_max.is_some() {
+        let is_slow = stored.has_lists() && self.has_many_names(stored)?;
+        if is_slow && self.search.candidates_max.is_some() {
             return Ok(AfterEntry::End(SearchOutcome::TooMuch));
         }
         self.sent += 1;
@@ -391,7 +392,9 @@ impl<'a> Run<'a> {
             None => sink.entry(&rights.visible(entry, selection).only(wanted)),
             Some(asked) => self.send_account(asked, stored, entry, &rights, sink),
         };
-        stored.complete()?;
+        if stored.has_lists() {
+            stored.complete()?;
+        }
         Ok(match flow {
             Flow::Continue => AfterEntry::Next,
             Flow::Park => AfterEntry::Park,
