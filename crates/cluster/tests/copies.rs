@@ -26,7 +26,7 @@ use history::record::Origin;
 use history::recovery::StoreMachine;
 use journal::Journal;
 use schema::{Change, Schema, SettingChange};
-use store::{IndexConfig, Lsn, Mark, Store, StoreOptions};
+use store::{IndexConfig, Lsn, Mark, Store, StoreError, StoreOptions};
 use support::{BEGINNING, Cluster, PATIENCE, barrier, commit, leader, wait_for};
 use tempfile::TempDir;
 
@@ -102,7 +102,13 @@ impl Running {
     }
 
     fn open(&mut self, id: u64) {
-        let store = Store::open(&self.data(id), &options(), Schema::builtin()).unwrap();
+        // The last one who had it may be closing it.
+        let store = wait_for("it can be opened", || {
+            match Store::open(&self.data(id), &options(), Schema::builtin()) {
+                Err(StoreError::InUse { .. }) => None,
+                opened => Some(opened.unwrap()),
+            }
+        });
         self.stores.insert(id, Arc::new(store));
     }
 

@@ -11,7 +11,6 @@ mod machine;
 
 use std::fs;
 use std::io::BufReader;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -21,6 +20,7 @@ use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
 use machine::wait_for;
 use rustix::process::{Pid, Signal, kill_process};
+use testing::ports::free_addresses;
 
 const PERSON: &str = "uid=user.42,ou=people,dc=example,dc=com";
 /// The page that has the configuration.
@@ -120,10 +120,7 @@ struct Balancer {
 
 impl Balancer {
     fn start(nodes: &[Node]) -> Self {
-        // Taken until both are known: no other gets them.
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [ldap, reads] = ports.each_ref().map(|port| port.local_addr().unwrap().to_string());
-        drop(ports);
+        let [ldap, reads] = free_addresses().unwrap().map(|address| address.to_string());
         let (_, begin) = PAGE.split_once("```haproxy\n").unwrap();
         let (text, _) = begin.split_once("```").unwrap();
         let mut text = text.to_owned();

@@ -47,7 +47,8 @@ fn record(servers: &str, arguments: &[&str]) -> BenchRecord {
     BenchRecord::parse(run.output.as_bytes()).unwrap()
 }
 
-/// What each server did adds up to what was done; connections to each.
+/// What each server did adds up to what was done; connections to each. One of them may have done
+/// nothing: few operations are soon over where the other's connections are heard first.
 #[track_caller]
 fn connections(record: &BenchRecord, pair: &Pair) -> Vec<u64> {
     let shares = &record.servers;
@@ -59,7 +60,7 @@ fn connections(record: &BenchRecord, pair: &Pair) -> Vec<u64> {
     let entries: u64 = shares.iter().map(|share| share.entries).sum();
     assert_eq!(entries, record.streams.iter().map(|stream| stream.entries).sum::<u64>());
     for share in shares {
-        assert!(share.operations > 0 && share.latency.max > 0.0, "{share:?}");
+        assert_eq!(share.operations > 0, share.latency.max > 0.0, "{share:?}");
         assert_eq!((share.wrong, share.errors, &share.lost), (0, 0, &None), "{share:?}");
     }
     let connections: Vec<u64> = shares.iter().map(|share| share.connections).collect();
@@ -98,6 +99,7 @@ fn connections_are_shared_out_evenly_among_servers() {
     let timed = ["search", "-t", "1", "--server-pid", &pids, "--output", &file];
     let timed = record(&list, &timed);
     assert!(timed.servers.iter().all(|share| spent(share).source == "pid"), "{timed:?}");
+    assert!(timed.servers.iter().all(|share| share.operations > 0), "{timed:?}");
     assert!(timed.servers.iter().all(|share| share.server.pid.is_some()));
     assert!(timed.seconds.iter().all(|second| second.server_cpu_us > Some(0)));
     let page = pair.demos[0].scratch().join("page.html").display().to_string();

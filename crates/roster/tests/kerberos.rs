@@ -9,11 +9,12 @@ mod demo;
 
 use std::fs;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use demo::Demo;
+use testing::ports::free_addresses;
 
 /// A realm, its key distribution centre, and the keytab of the services on `localhost`.
 struct Realm {
@@ -24,7 +25,7 @@ struct Realm {
 impl Realm {
     fn start() -> Self {
         let place = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let [port] = free_addresses().unwrap().map(|address| address.port());
         let path = |name: &str| place.path().join(name).display().to_string();
         let client = format!(
             "[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n \

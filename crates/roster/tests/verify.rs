@@ -10,7 +10,6 @@ mod common;
 mod machine;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -30,6 +29,7 @@ use schema::{
 use serde_json::Value;
 use store::{Resolved, Store, StoreOptions};
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD};
+use testing::ports::free_addresses;
 
 const SUFFIX: &str = "dc=example,dc=com";
 /// More than one slice.
@@ -127,9 +127,7 @@ impl Machine {
 fn three(folder: &Path, people: u64, rate: Option<u64>) -> Vec<Machine> {
     let password = folder.join("password");
     fs::write(&password, ADMIN_PASSWORD).unwrap();
-    // Taken until all are known: no other gets them.
-    let ports = [(); 6].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let ports = ports.map(|port| port.local_addr().unwrap().to_string());
+    let ports = free_addresses::<6>().unwrap().map(|port| port.to_string());
     let [data, out, ldif] =
         ["data", "nodes", "people.ldif"].map(|name| folder.join(name).display().to_string());
     let member = |id: usize| format!("{} {} ldap://{}", id + 1, ports[2 * id], ports[2 * id + 1]);

@@ -15,6 +15,7 @@ mod cursor;
 mod expect;
 mod filter;
 mod parse;
+pub mod ports;
 mod request;
 mod response;
 pub mod run;

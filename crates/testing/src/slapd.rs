@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::ports::free_addresses;
 use crate::run::Peer;
 use crate::target::{ANSWER_TIMEOUT, Target, TcpTarget};
 
@@ -90,7 +91,7 @@ impl Running {
         fs::write(&config, configuration(directory)).map_err(describe)?;
         load(&config, ldif)?;
         let _choosing = CHOOSING.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = free_address().map_err(describe)?;
+        let [address] = free_addresses()?;
         let child = Command::new(PROGRAM)
             .args(["-d", "0", "-h", &format!("ldap://{address}/"), "-f"])
             .arg(&config)
@@ -149,10 +150,6 @@ fn answers(address: SocketAddr) -> bool {
 /// Message 1: version 3, no name, no password.
 const ANONYMOUS_BIND: &[u8] = b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\x00\x80\x00";
 
-fn free_address() -> std::io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
-
 fn load(config: &Path, ldif: &Path) -> Result<(), String> {
     let output = Command::new(PROGRAM)
         .args(["-T", "add", "-q", "-f"])
@@ -199,6 +196,8 @@ overlay sssvlv
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
     use super::*;
 
     #[test]

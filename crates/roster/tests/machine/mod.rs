@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -12,6 +11,7 @@ use ldap::message::{ModifyOperation, Scope};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, now, pause};
+use testing::ports::free_addresses;
 
 use crate::common::{self, Run, roster};
 
@@ -49,9 +49,7 @@ impl Drop for Machine {
 
 impl Machine {
     pub(crate) fn new(folder: &Path, name: &str) -> Self {
-        // Taken until both are known: no other gets them.
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [ldap, address] = ports.map(|port| port.local_addr().unwrap().to_string());
+        let [ldap, address] = free_addresses().unwrap().map(|address| address.to_string());
         let password = folder.join("password");
         fs::write(&password, ADMIN_PASSWORD).unwrap();
         Self { data: folder.join(name), password, ldap, address, server: None }

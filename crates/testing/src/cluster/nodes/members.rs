@@ -4,7 +4,7 @@
 //! Invariant: a node keeps its position here, whatever number and address it gets.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +12,7 @@ use super::{Cluster, Process};
 use crate::chance::Chance;
 use crate::client::Search;
 use crate::cluster::tools::run;
+use crate::ports::free_port;
 
 /// What a member is, as another one tells.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -221,19 +222,6 @@ impl Cluster {
     }
 }
 
-/// A port that is free, below those that the system gives to connections.
-fn free_port(chance: &mut Chance) -> Result<TcpListener, String> {
-    let mut last = String::new();
-    for _ in 0..PORT_TRIES {
-        let port = PORTS_FROM + chance.below(PORTS) as u16;
-        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => last = error.to_string(),
-        }
-    }
-    Err(format!("no port is free: {last}"))
-}
-
 /// What the settings of a member say in `[cluster]`.
 fn setting(data: &Path, key: &str) -> Result<String, String> {
     let file = data.join("roster.toml");
@@ -271,12 +259,6 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
 
 /// The file of the database.
 const BASE: &str = "data.mdb";
-/// The lowest port of a machine that comes anew.
-const PORTS_FROM: u16 = 10_000;
-/// How many there are.
-const PORTS: u64 = 22_000;
-/// How many are tried.
-const PORT_TRIES: u32 = 100;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,68 @@
+//! Ports for servers that are told where to listen before they start.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use crate::chance::Chance;
+
+/// Ports from which servers of tests draw theirs: below those that the system gives to connections
+/// and to who asks for any, which would be gone before the server comes to listen.
+const FROM: u16 = 10_000;
+const COUNT: u64 = 22_000;
+
+/// How often one is drawn before none is said to be free.
+const TRIES: u32 = 100;
+
+/// A port of this machine's own network that is free; taken until the listener goes.
+///
+/// # Errors
+///
+/// Tells why no port was free, as text.
+pub fn free_port(chance: &mut Chance) -> Result<TcpListener, String> {
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        let port = FROM + chance.below(COUNT) as u16;
+        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(format!("no port is free: {last}"))
+}
+
+/// Addresses of this machine's own network, `127.0.0.1:PORT`, no two alike, at which nobody
+/// listens.
+///
+/// # Errors
+///
+/// Tells why no port was free, as text.
+pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], String> {
+    let mut chance = Chance::new(RandomState::new().build_hasher().finish(), 0);
+    let mut taken = Vec::with_capacity(N);
+    for _ in 0..N {
+        // Taken until all are known: none is drawn twice.
+        taken.push(free_port(&mut chance)?);
+    }
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    for (address, listener) in addresses.iter_mut().zip(&taken) {
+        *address = listener.local_addr().map_err(|error| error.to_string())?;
+    }
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::free_addresses;
+
+    #[test]
+    fn addresses_differ_and_are_free() {
+        let mut addresses = free_addresses::<8>().unwrap();
+        let listeners = addresses.map(|address| TcpListener::bind(address).unwrap());
+        assert_eq!(listeners.len(), 8);
+        assert!(addresses.iter().all(|address| address.port() < 32_768), "{addresses:?}");
+        addresses.sort_unstable();
+        assert!(addresses.windows(2).all(|pair| pair[0] != pair[1]), "{addresses:?}");
+    }
+}
