@@ -11,10 +11,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     test::prepare()?;
-    test::build()?;
+    let programs = test::build()?;
     let (tests, compiled) = thread::scope(|scope| {
         let compiled = scope.spawn(compile);
-        (test::run(&[]), compiled.join())
+        (test::run_built(&programs), compiled.join())
     });
     // Both have said what is wrong.
     tests?;
@@ -32,6 +32,7 @@ fn compile() -> Result<(), Error> {
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     step("documentation", background(doc))?;
+    test::documented()?;
     step("fuzz targets compile", background(fuzz::check()))?;
     step("the gauge's program", background(gauge::build()))
 }

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::shell::{cargo, command, root, step, succeeds};
+use self::programs::Program;
+use crate::shell::{background, cargo, command, root, step, succeeds};
 use crate::{Error, conform, libraries, no_arguments, shell};
 
 /// A Debian package and how to see that what we need of it is there.
@@ -81,16 +82,21 @@ pub(crate) fn is_library(name: &str) -> bool {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     prepare()?;
-    let mut counts = Counts::default();
-    // What both need is built.
-    build()?;
+    let programs = build()?;
+    run_built(&programs)?;
+    documented()
+}
+
+/// Runs the programs that were built, and the dialogues of conform: without cargo, so that others
+/// may use it.
+pub(crate) fn run_built(programs: &[Program]) -> Result<(), Error> {
     let (tests, conforms) = thread::scope(|scope| {
         let conforms = scope.spawn(|| conform::run(&[]));
-        (shell::timed("tests", || cargo_test(&mut counts)), conforms.join())
+        (shell::timed("tests", || run_programs(programs)), conforms.join())
     });
     tests?;
     conforms.unwrap_or_else(|_| Err(Error::Wrong("a thread panicked".to_owned())))?;
-    println!("xtask: every test passed: {} tests and the dialogues of conform", counts.passed);
+    println!("xtask: every test passed, and the dialogues of conform");
     Ok(())
 }
 
@@ -100,9 +106,25 @@ pub(crate) fn prepare() -> Result<(), Error> {
     libraries::fetch_missing()
 }
 
-/// Builds the tests without running them.
-pub(crate) fn build() -> Result<(), Error> {
-    step("building the tests", tests(&["--no-run"]))
+/// Builds the tests without running them; their programs.
+pub(crate) fn build() -> Result<Vec<Program>, Error> {
+    let mut found = Vec::new();
+    shell::timed("building the tests", || {
+        let mut list = tests(&["--no-run", "--message-format=json"]);
+        let listed = list.stderr(Stdio::inherit()).output();
+        let listed = listed.map_err(|error| Error::Wrong(format!("cargo test: {error}")))?;
+        if !listed.status.success() {
+            return Err(Error::Wrong("the tests do not compile".to_owned()));
+        }
+        found = programs::of_messages(&String::from_utf8_lossy(&listed.stdout));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Runs the tests that stand in documentation: their programs cargo alone knows.
+pub(crate) fn documented() -> Result<(), Error> {
+    step("tests in the documentation", background(tests(&["--doc", "--no-fail-fast"])))
 }
 
 /// All tests. Who builds them once has the compiler do each of the crates that are optimised in few
@@ -143,30 +165,15 @@ impl Counts {
     }
 }
 
-fn cargo_test(counts: &mut Counts) -> Result<(), Error> {
-    let mut list = tests(&["--no-run", "--message-format=json"]);
-    let listed = list.stderr(Stdio::inherit()).output();
-    let listed = listed.map_err(|error| Error::Wrong(format!("cargo test: {error}")))?;
-    if !listed.status.success() {
-        return Err(Error::Wrong("the tests do not compile".to_owned()));
-    }
-    let found = programs::of_messages(&String::from_utf8_lossy(&listed.stdout));
+fn run_programs(found: &[Program]) -> Result<(), Error> {
     let heard = Mutex::new(Counts::default());
     let hear = |text: &str| {
         let mut counts = heard.lock().unwrap_or_else(PoisonError::into_inner);
         text.lines().for_each(|line| counts.add(line));
         println!("{text}");
     };
-    let mut failed = programs::run(&found, &hear)?;
-    // Those that stand in documentation have programs that cargo alone knows.
-    let documented = tests(&["--doc", "--no-fail-fast"]).output();
-    let documented = documented.map_err(|error| Error::Wrong(format!("cargo test: {error}")))?;
-    hear(&String::from_utf8_lossy(&documented.stdout));
-    if !documented.status.success() {
-        eprintln!("{}", String::from_utf8_lossy(&documented.stderr));
-        failed.push("documentation".to_owned());
-    }
-    *counts = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed = programs::run(found, &hear)?;
+    let counts = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("xtask: {} tests passed, {} failed", counts.passed, counts.failed);
     match failed.as_slice() {
         [] => Ok(()),

@@ -21,7 +21,7 @@ const LONGEST: [&str; 4] = ["cluster_faults", "behaviour", "cluster", "scripts"]
 
 /// A program of tests.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// How its test target is called.
     name: String,
     executable: PathBuf,
