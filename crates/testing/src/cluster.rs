@@ -198,6 +198,7 @@ impl Run {
             programs: Programs {
                 before: options.before.clone().unwrap_or_else(|| options.place.roster.clone()),
                 this: options.place.roster.clone(),
+                were_all_new: false,
             },
         }
     }

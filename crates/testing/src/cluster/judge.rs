@@ -1,9 +1,9 @@
 //! After all rounds: does every node hold what was acknowledged, nothing that was refused, and the
 //! same as the others?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::load::{Account, COUNTER, Fate, Span, Written};
+use super::load::{Account, COUNTER, Fate, MEMBER, Span, Written, group_dn};
 use crate::client::Tree;
 
 /// What is wrong with the trees of all nodes, in words.
@@ -16,6 +16,9 @@ pub(super) fn judge(accounts: &[Account], trees: &[Tree]) -> Vec<String> {
             wrong.extend(judge_entry(dn, written, tree));
         }
         wrong.extend(unasked(accounts, tree));
+        for (account, client) in accounts.iter().zip(0..) {
+            wrong.extend(judge_group(client, account, tree));
+        }
         faults.extend(cut(wrong).into_iter().map(|what| format!("node {number}: {what}")));
     }
     if let Some(first) = trees.first() {
@@ -55,6 +58,22 @@ fn judge_entry(dn: &str, written: &Written, tree: &Tree) -> Option<String> {
     }
     let Written { count, unknown, .. } = written;
     Some(format!("{dn}: acknowledged {count}, without an answer {unknown:?}, found {text:?}"))
+}
+
+/// What is wrong with the members of a client's group.
+fn judge_group(client: usize, account: &Account, tree: &Tree) -> Vec<String> {
+    let group = group_dn(client);
+    let attributes = tree.get(&group).into_iter().flatten();
+    let of_members = attributes.filter(|(name, _)| name.eq_ignore_ascii_case(MEMBER));
+    let values = of_members.flat_map(|(_, values)| values);
+    let found: BTreeSet<_> = values.map(|value| String::from_utf8_lossy(value)).collect();
+    let known = &account.members;
+    let certain = known.iter().filter(|(_, is_certain)| **is_certain);
+    let lost = certain.filter(|(dn, _)| !found.contains(dn.as_str()));
+    let lost = lost.map(|(dn, _)| format!("acknowledged and no member of {group}: {dn}"));
+    let unasked = found.iter().filter(|dn| !known.contains_key(dn.as_ref()));
+    let unasked = unasked.map(|dn| format!("nobody made it a member of {group}: {dn}"));
+    lost.chain(unasked).collect()
 }
 
 /// Entries of clients that no client wanted, or that were deleted.
@@ -180,6 +199,21 @@ mod tests {
             let faults = judge(&accounts, &[tree.clone(), tree.clone()]);
             assert!(faults.is_empty(), "{accounts:?} {tree:?}: {faults:?}");
         }
+    }
+
+    #[test]
+    fn members_are_those_that_were_added() {
+        let check = |members: &[(&str, bool)], found: &[&str]| {
+            let members = members.iter().map(|(dn, known)| ((*dn).to_owned(), *known)).collect();
+            let values = found.iter().map(|value| value.as_bytes().to_vec()).collect();
+            let tree: Tree = [(group_dn(0), vec![(MEMBER.to_owned(), values)])].into();
+            judge(&[Account { members, ..Account::default() }], &[tree]).len()
+        };
+        let known = [("uid=a", true), ("uid=b", false)];
+        assert_eq!(check(&known, &["uid=a"]), 0);
+        assert_eq!(check(&known, &["uid=a", "uid=b"]), 0);
+        assert_eq!(check(&known, &["uid=b"]), 1);
+        assert_eq!(check(&known, &["uid=a", "uid=c"]), 1);
     }
 
     #[test]

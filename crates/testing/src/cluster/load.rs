@@ -80,6 +80,9 @@ pub(super) struct Span {
 pub(super) struct Account {
     /// By name; without those that are deleted again. What is not in here must not be there.
     pub(super) written: BTreeMap<String, Written>,
+    /// Who was added to the client's group and not deleted since; whether that is certain. What is
+    /// not in here must not be there.
+    pub(super) members: BTreeMap<String, bool>,
     /// How many were deleted again.
     pub(super) deleted: u64,
     /// Answers by result code.
@@ -203,6 +206,10 @@ pub(super) struct Load {
     door: usize,
     /// The entry whose number is raised.
     counting: Option<String>,
+    /// Its group is there.
+    has_group: bool,
+    /// The entry that is to be a member of the group.
+    joining: Option<String>,
     /// Entries that it wanted to add and has not deleted, in that order.
     kept: VecDeque<String>,
     /// What this connection has shown.
@@ -219,6 +226,10 @@ struct Seen {
 /// What a client asks for, and what must be answered if the cluster decides it.
 enum Step {
     Add,
+    /// Its group, without members.
+    AddGroup,
+    /// An entry becomes a member of the group.
+    Join(String),
     /// An entry without an attribute that it must have.
     AddIncomplete,
     /// An entry that is there.
@@ -239,6 +250,8 @@ impl Load {
             serial: 0,
             door: NOBODY,
             counting: None,
+            has_group: false,
+            joining: None,
             kept: VecDeque::new(),
             seen: None,
         }
@@ -264,6 +277,8 @@ impl Load {
             let step = self.next();
             let done = match step {
                 Step::Add => self.add(client, true),
+                Step::AddGroup => self.add_group(client),
+                Step::Join(dn) => self.join(client, dn),
                 Step::AddIncomplete => self.add(client, false),
                 Step::AddAgain(dn) => self.add_again(client, dn),
                 Step::Count(dn) => self.count(client, dn),
@@ -309,6 +324,12 @@ impl Load {
     }
 
     fn next(&mut self) -> Step {
+        if !self.has_group {
+            return Step::AddGroup;
+        }
+        if let Some(dn) = self.joining.take() {
+            return Step::Join(dn);
+        }
         if let Some(dn) = self.oldest() {
             return Step::Delete(dn);
         }
@@ -375,6 +396,9 @@ impl Load {
         if can_count && (self.counting.is_none() || self.chance.once_in(COUNTED_EVERY)) {
             self.counting = Some(dn.clone());
         }
+        if can_count && self.has_group {
+            self.joining = Some(dn.clone());
+        }
         match outcome {
             Ok(SUCCESS) if !complete => self.fault(format!("an incomplete entry was added: {dn}")),
             Ok(CLASS_VIOLATION) if !complete => {}
@@ -383,6 +407,32 @@ impl Load {
         }
         self.kept.push_back(dn.clone());
         self.account.written.insert(dn, Written { fate, count: 0, unknown: None, span });
+        outcome
+    }
+
+    fn add_group(&mut self, client: &mut Client) -> Result<i64, ClientError> {
+        let dn = group_dn(self.number);
+        let mut attributes = Attributes::new();
+        attributes.insert("objectClass".to_owned(), ["groupOfEntries".to_owned()].into());
+        let outcome = self.call(client, &Request::Add { dn: dn.clone(), attributes });
+        match outcome {
+            // It was asked for before, and nobody knew what came of that.
+            Ok(SUCCESS | ALREADY_EXISTS) => self.has_group = true,
+            Ok(code) => self.expect(code, "add", &dn),
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    fn join(&mut self, client: &mut Client, member: String) -> Result<i64, ClientError> {
+        let dn = group_dn(self.number);
+        let changes = vec![change(ChangeKind::Add, MEMBER, member.clone())];
+        let outcome = self.call(client, &Request::Modify { dn: dn.clone(), changes });
+        match outcome {
+            Ok(SUCCESS) => drop(self.account.members.insert(member, true)),
+            Ok(OTHER) | Err(_) => drop(self.account.members.insert(member, false)),
+            Ok(code) => self.expect(code, "add a member", &dn),
+        }
         outcome
     }
 
@@ -449,11 +499,18 @@ impl Load {
         match outcome {
             Ok(SUCCESS) => {
                 self.account.written.remove(&dn);
+                // One whose addition may be decided later may be there again, as a name.
+                if self.account.members.get(&dn).is_some_and(|is_certain| *is_certain) {
+                    self.account.members.remove(&dn);
+                }
                 self.account.deleted += 1;
             }
             Ok(OTHER) | Err(_) => {
                 if let Some(written) = self.account.written.get_mut(&dn) {
                     written.fate = Fate::Unknown;
+                }
+                if let Some(is_certain) = self.account.members.get_mut(&dn) {
+                    *is_certain = false;
                 }
             }
             Ok(_) => self.kept.push_front(dn.clone()),
@@ -535,10 +592,17 @@ fn addition(dn: &str, uid: &str, complete: bool) -> Request {
     Request::Add { dn: dn.to_owned(), attributes }
 }
 
+/// The name of the group of a client.
+pub(super) fn group_dn(number: usize) -> String {
+    format!("cn=group {number},ou=people,{SUFFIX}")
+}
+
 /// The place of no node.
 pub(super) const NOBODY: usize = usize::MAX;
 /// The attribute in which a client counts.
 pub(super) const COUNTER: &str = "employeeNumber";
+/// The attribute that names the members of a group.
+pub(super) const MEMBER: &str = "member";
 /// RFC 4511 §4.1.9: success.
 pub(super) const SUCCESS: i64 = 0;
 /// Result code: noSuchObject.

@@ -30,8 +30,8 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), String> {
     done().map_err(|error: std::io::Error| format!("{}: {error}", from.display()))
 }
 
-/// How a node with another bit in its files goes on.
-enum Start {
+/// How a node with another bit in its files, or another program, goes on.
+pub(super) enum Start {
     /// It does not, and says why; or it has ended.
     Refused(String),
     /// It serves and follows.
@@ -148,7 +148,7 @@ impl Run {
     }
 
     /// Waits until a node has ended or says that it cannot go on, or all serve and follow one.
-    fn wait_start(&mut self, which: usize, limit: Duration) -> Result<Start, String> {
+    pub(super) fn wait_start(&mut self, which: usize, limit: Duration) -> Result<Start, String> {
         let begin = now();
         let mut goal = None;
         while begin.elapsed() < limit {
