@@ -29,7 +29,7 @@ pub use identity::{Grants, Identity};
 pub use network::Network;
 pub use permitted::{Denied, Permitted};
 pub use privilege::{Privilege, Privileges};
-pub use rights::{Rights, is_account_state, privilege_for};
+pub use rights::{Own, Rights, is_account_state, privilege_for};
 pub use rule::pattern::PatternFault;
 pub use rule::{Aci, Right};
 pub use set::{AciSet, GlobalAcis};
@@ -327,7 +327,10 @@ mod tests {
         ] {
             let own = [Schema::builtin().describe(name).unwrap()];
             with_rights(&anonymous, &anna(), |rights| {
-                let permit = |own| rights.permit_password(modify(ANNA, name), own).is_ok();
+                let permit = |of_password| {
+                    let own = Own { of_password, given: &[] };
+                    rights.permit_with(modify(ANNA, name), &own).is_ok()
+                };
                 assert_eq!((permit(&own), permit(&[])), (want, false), "{name}");
             });
         }

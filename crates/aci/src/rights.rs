@@ -135,18 +135,16 @@ impl<'e> Rights<'e> {
         if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
     }
 
-    /// Decides on a change of a password and of what follows from it by the server's own rules:
-    /// the attributes `own`, as far as they are passwords or the state of an account. Of them the
-    /// identity needs no rights.
+    /// Decides on a change of which a part is the server's own. Of that the identity needs no
+    /// rights.
     ///
     /// # Errors
     /// [`Denied`] when the identity lacks the right.
-    pub fn permit_password(
-        &self,
-        change: Change,
-        own: &[Arc<AttributeDescription>],
-    ) -> Result<Permitted<Change>, Denied> {
-        let follows = |one: &Arc<AttributeDescription>| own.contains(one) && is_of_password(one);
+    pub fn permit_with(&self, change: Change, own: &Own<'_>) -> Result<Permitted<Change>, Denied> {
+        let follows = |one: &Arc<AttributeDescription>| {
+            (own.of_password.contains(one) && is_of_password(one))
+                || (own.given.contains(one) && !one.is_operational() && !one.is_password())
+        };
         let is_allowed = match &change {
             Change::Modify(modify) => modify
                 .deltas
@@ -213,6 +211,16 @@ impl<'e> Rights<'e> {
     pub fn has_privilege_for(&self, description: &AttributeDescription) -> bool {
         privilege_for(description).is_none_or(|privilege| self.access.has(privilege))
     }
+}
+
+/// What the server changes in an entry beside what was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own<'o> {
+    /// Attributes that follow from a change of the password, as far as they are passwords or the
+    /// state of an account.
+    pub of_password: &'o [Arc<AttributeDescription>],
+    /// Attributes whose values it gives, as far as they are user attributes and no passwords.
+    pub given: &'o [Arc<AttributeDescription>],
 }
 
 /// Whether an attribute says whether and how long an account may be used, and by which policy.

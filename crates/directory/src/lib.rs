@@ -6,6 +6,7 @@
 //! Invariant: a client is answered after its change is durable and visible, never before.
 
 mod access;
+pub mod assignment;
 mod bind;
 mod config;
 pub mod constraint;
@@ -15,6 +16,7 @@ mod flush_failures;
 mod following;
 pub mod forward;
 mod groups;
+mod lines;
 pub mod loading;
 mod member_machine;
 mod opening;

@@ -10,6 +10,7 @@ pub use crate::access::acis::{
     GLOBAL_ACI, global_values as global_acis, texts as global_aci_texts,
 };
 pub use crate::options::ROOT_DN;
+pub use crate::read::computed::descriptions as computed_descriptions;
 pub use crate::read::live_entry::LiveEntry;
 pub use crate::write::passwords::{StoredForm, hash_passwords_with};
 pub use crate::write::stamp::{Stamp, stamp_new};

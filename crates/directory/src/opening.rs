@@ -32,13 +32,13 @@ use crate::bind::sasl::scram::KnownKeys;
 use crate::bind::{administrator, sasl};
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
-use crate::constraint::in_force::ConstraintsInForce;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
 use crate::flush_failures::FlushFailures;
 use crate::following::Following;
 use crate::forward::known_requests::KnownRequests;
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
+use crate::lines::in_force::InForce;
 use crate::member_machine::MemberMachine;
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
@@ -182,7 +182,8 @@ impl Directory {
         let rules = RulesInForce {
             acis: Arc::clone(&following.acis),
             password_policies: Arc::clone(&following.password_policies),
-            constraints: ConstraintsInForce::default(),
+            constraints: InForce::default(),
+            assignments: InForce::default(),
             policies,
         };
         let directory = Arc::new(Self {

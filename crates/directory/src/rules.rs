@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crate::access::acis_in_force::AcisInForce;
-use crate::constraint::in_force::ConstraintsInForce;
+use crate::assignment::text::Assignment;
+use crate::constraint::text::Constraint;
+use crate::lines::in_force::InForce;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
 
@@ -15,7 +17,9 @@ pub(crate) struct RulesInForce {
     /// The password policies; what a view has is never newer.
     pub(crate) password_policies: Arc<PoliciesInForce>,
     /// What values must be like, beyond the schema.
-    pub(crate) constraints: ConstraintsInForce,
+    pub(crate) constraints: InForce<Constraint>,
+    /// What the server writes by itself.
+    pub(crate) assignments: InForce<Assignment>,
     /// What connections may ask for.
     pub(crate) policies: Policies,
 }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, backup, bench, check, cluster, constraint, demo, explain, export, generate, import,
-    index, init, restore, serve, session, top, why,
+    account, assignment, backup, bench, check, cluster, constraint, demo, explain, export,
+    generate, import, index, init, restore, serve, session, top, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -44,6 +44,7 @@ enum Command {
     Cluster(cluster::Options),
     Index(index::Options),
     Constraint(constraint::Options),
+    Assignment(assignment::Options),
     Check(check::Options),
     Backup(backup::Options),
     Restore(restore::Options),
@@ -67,6 +68,7 @@ impl Command {
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Constraint(options) => constraint::run(&options),
+            Self::Assignment(options) => assignment::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),
             Self::Restore(options) => restore::run(&options),

@@ -1,6 +1,7 @@
 //! The subcommands, one file each: its options, and a `run` that does it.
 
 pub(crate) mod account;
+pub(crate) mod assignment;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
@@ -18,6 +19,7 @@ pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod init;
+mod lines;
 pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod session;

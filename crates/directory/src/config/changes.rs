@@ -45,6 +45,8 @@ pub(crate) enum Setting {
     JoinTokens,
     /// `cn=Constraints,cn=config`.
     Constraints,
+    /// `cn=Assignments,cn=config`.
+    Assignments,
     /// `cn=Groups,cn=config`.
     MemberOf,
     /// `cn=References,cn=config`.

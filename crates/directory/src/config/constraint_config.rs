@@ -2,12 +2,13 @@
 //! entries break them.
 
 use ldap::result::ResultCode;
-use schema::{AttributeType, DnKey, Entry};
-use store::{Dictionary, IndexDefinition, IndexKind, IndexState, StoreError, View};
+use schema::{DnKey, Entry};
+use store::{StoreError, View};
 
-use crate::constraint::in_force::CONSTRAINTS;
-use crate::constraint::text::{Constraint, name_of};
+use crate::config::index_needs::{self, IndexNeed};
+use crate::constraint::text::{CONSTRAINTS, Constraint};
 use crate::constraint::violations::{self, Violations};
+use crate::lines::name_of;
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::{CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN};
 use crate::request::refusal::Refusal;
@@ -41,60 +42,9 @@ pub(super) fn put(
     if others.len() >= CONSTRAINTS_MAX {
         return refuse(format!("there are at most {CONSTRAINTS_MAX} constraints"));
     }
-    let dictionary = decide.view.dictionary();
     let (attributes, needs_all) = constraint.looks_up();
-    let mut without = attributes.iter().filter(|one| !has_index(dictionary, &one.kind));
-    let missing = match needs_all {
-        true => without.next(),
-        false if without.clone().count() == attributes.len() => without.next(),
-        false => None,
-    };
-    match missing {
-        Some(attribute) => refuse(format!(
-            "'{name}' has no equality index that is complete, and each change would have to look \
-             at all entries: add one first (roster index add 'equality {name}' --wait)",
-            name = attribute.kind.name()
-        )),
-        None => Ok(()),
-    }
-}
-
-fn has_index(dictionary: &Dictionary, kind: &AttributeType) -> bool {
-    let mut all = dictionary.definitions();
-    all.any(|(_, one, state)| {
-        let is_plain = one.with.is_none() && one.filter.is_none();
-        let is_it = one.kind == IndexKind::Equality && one.attribute == kind.name();
-        is_plain && is_it && state == IndexState::Valid
-    })
-}
-
-/// Refuses to drop indexes that constraints look values up in.
-pub(super) fn check_dropped(
-    decide: &Decide<'_>,
-    kept: impl Fn(&IndexDefinition) -> bool,
-) -> Result<(), Refusal> {
-    let all = decide.directory.rules.constraints.of(decide.view, &decide.state.schema)?;
-    let dictionary = decide.view.dictionary();
-    for constraint in all.iter() {
-        let (attributes, needs_all) = constraint.looks_up();
-        let stays = |one: &AttributeType| {
-            let own = IndexDefinition::new(IndexKind::Equality, one.name());
-            has_index(dictionary, one) && kept(&own)
-        };
-        let mut stay = attributes.iter().map(|one| stays(&one.kind));
-        let is_fine = match needs_all {
-            true => stay.all(|stays| stays),
-            false => stay.any(|stays| stays),
-        };
-        if !is_fine {
-            let why = format!(
-                "constraint '{}' looks values up in this index: delete that first",
-                constraint.name
-            );
-            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
-        }
-    }
-    Ok(())
+    let by = String::new();
+    index_needs::check(decide, &IndexNeed { by, attributes: attributes.to_vec(), needs_all })
 }
 
 /// The entry.

@@ -13,7 +13,7 @@ use schema::{Change, DnKey, Entry, IndexChange, Schema};
 use store::{Dictionary, INDEX_COUNT_MAX, IndexDefinition, IndexKind, IndexState};
 
 use crate::config::changes::{IndexConfig, IndexStep, Which};
-use crate::config::constraint_config;
+use crate::config::index_needs;
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::INDEX_CONFIG_DN;
 use crate::request::refusal::Refusal;
@@ -221,9 +221,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &IndexConfig) -> Result<Decisi
         let why = format!("there may be at most {INDEX_COUNT_MAX} indexes");
         return Err(Refusal::new(ResultCode::AdminLimitExceeded, why));
     }
-    constraint_config::check_dropped(decide, |one| {
-        one.attribute != kind.name() || after.contains(one)
-    })?;
+    index_needs::check_dropped(decide, |one| one.attribute != kind.name() || after.contains(one))?;
     let change = Change::Index(IndexChange { added, removed });
     Ok(Decision::change(decide.guard.access().permit(change)?))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod access_config;
 mod asking;
+pub(crate) mod assignment_config;
 pub(crate) mod change_members;
 pub(crate) mod changes;
 pub(crate) mod close_session;
@@ -11,6 +12,7 @@ pub(crate) mod figure_monitor;
 pub(crate) mod group_config;
 pub(crate) mod index_config;
 pub(crate) mod index_monitor;
+mod index_needs;
 pub(crate) mod init_cluster;
 pub(crate) mod join;
 pub(crate) mod join_tokens;

@@ -13,16 +13,19 @@ use schema::{Change, DnKey, Schema, SettingChange};
 use store::{StoreError, View};
 
 use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
+use crate::assignment::text::ASSIGNMENTS;
 use crate::config::access_config;
+use crate::config::assignment_config;
 use crate::config::changes::{Setting, SettingConfig, SettingStep};
 use crate::config::constraint_config;
 use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::config::reference_config;
-use crate::constraint::in_force::CONSTRAINTS;
+use crate::constraint::text::CONSTRAINTS;
 use crate::groups::lookup::MEMBER_OF;
 use crate::read::virtual_tree::names::{
-    ACCESS_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN,
+    ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
+    REFERENCE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
@@ -52,7 +55,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 5] = [
+static ENTRIES: [SettingEntry; 6] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -84,6 +87,18 @@ static ENTRIES: [SettingEntry; 5] = [
         privilege: None,
         values: constraint_config::values,
         put: constraint_config::put,
+        none_at_all: None,
+    },
+    SettingEntry {
+        dn: ASSIGNMENT_CONFIG_DN,
+        attribute: assignment_config::ATTRIBUTE,
+        setting: Setting::Assignments,
+        name: ASSIGNMENTS,
+        what: "assignment",
+        // What it writes may be what rights follow from.
+        privilege: Some(Privilege::ModifyAcl),
+        values: assignment_config::values,
+        put: assignment_config::put,
         none_at_all: None,
     },
     SettingEntry {

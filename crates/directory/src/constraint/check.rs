@@ -7,8 +7,7 @@ use aci::Privilege;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{
-    AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead, ResolvedFilter,
-    Schema, Truth,
+    AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead, ResolvedFilter, Schema,
 };
 use store::{Ask, Resolved, View};
 
@@ -107,9 +106,9 @@ pub(crate) fn check(
         check_places(decide, &all, checked.key)?;
     }
     for constraint in all.iter() {
-        let is_within = |key: &DnKey| constraint.holds_at(key);
+        let is_within = |key: &DnKey| constraint.place.holds_at(key);
         if is_within(&new_key)
-            && constraint.holds_for(schema, after)
+            && constraint.place.holds_for(schema, after)
             && let Some(which) = concerned(constraint, change, is_within(checked.key))
             && let Some(broken) = broken(&look, constraint, after, own, which)?
         {
@@ -118,7 +117,7 @@ pub(crate) fn check(
         }
         if let Change::Rename(rename) = change
             && new_key != *checked.key
-            && let Some(base) = &constraint.below
+            && let Some(base) = &constraint.place.below
             && (base.is_within(&new_key) || is_within(&new_key))
             && !is_within(checked.key)
         {
@@ -132,7 +131,8 @@ pub(crate) fn check(
 /// Refuses a rename of what a constraint names by `below`, or of what is above it: it would hold
 /// for nothing then. Whoever may change the constraint may do so.
 fn check_places(decide: &Decide<'_>, all: &[Constraint], renamed: &DnKey) -> Result<(), Refusal> {
-    let is_below = |one: &&Constraint| one.below.as_ref().is_some_and(|it| it.is_within(renamed));
+    let is_below =
+        |one: &&Constraint| one.place.below.as_ref().is_some_and(|it| it.is_within(renamed));
     match all.iter().find(is_below) {
         Some(constraint) if !decide.guard.access().has(Privilege::ConfigWrite) => {
             Err(Refusal::new(
@@ -164,7 +164,7 @@ fn concerned<'c>(
     let touches =
         |asked: &AttributeDescription| deltas.iter().any(|delta| asked.covers(&delta.description));
     let mut asks_filter = false;
-    if let Some(filter) = &constraint.filter {
+    if let Some(filter) = &constraint.place.filter {
         filter.visit_descriptions(&mut |asked| asks_filter |= touches(asked));
     }
     if !was_within || asks_filter {
@@ -172,19 +172,6 @@ fn concerned<'c>(
     }
     let is_touched = constraint.attributes.iter().any(|asked| touches(asked));
     is_touched.then_some(Which::New(deltas))
-}
-
-impl Constraint {
-    /// Whether it holds for entries at this place.
-    pub(super) fn holds_at(&self, key: &DnKey) -> bool {
-        self.below.as_ref().is_none_or(|base| key.is_within(base))
-    }
-
-    /// Whether it holds for such an entry, wherever it is.
-    pub(super) fn holds_for(&self, schema: &Schema, entry: &dyn EntryRead) -> bool {
-        let filter = self.filter.as_ref();
-        filter.is_none_or(|filter| filter.matches(schema, entry) == Truth::True)
-    }
 }
 
 /// Whether an entry for which a constraint holds breaks it. `own`: its number, if it has one.
@@ -385,7 +372,8 @@ impl Moved<'_> {
         let everything = ResolvedFilter::And(Vec::new());
         let plan = look.view.plan(&Ask::new(&everything, self.top, Scope::Subordinate))?;
         let mut seen = unique::Seen::default();
-        if constraint.holds_at(self.to) && constraint.holds_for(look.schema, self.after) {
+        if constraint.place.holds_at(self.to) && constraint.place.holds_for(look.schema, self.after)
+        {
             seen.meets(look.schema, constraint, self.after)?;
         }
         for stored in plan.entries(look.view, EntryId::ROOT) {
@@ -406,7 +394,7 @@ impl Moved<'_> {
                 ));
             }
             let key = DnKey::from_text(look.schema, stored.dn()).unwrap_or_default();
-            if !self.comes_within(&key) || !constraint.holds_for(look.schema, &stored) {
+            if !self.comes_within(&key) || !constraint.place.holds_for(look.schema, &stored) {
                 continue;
             }
             let on = Some(stored.id());
@@ -437,7 +425,7 @@ fn refusal(
         let rights = decide.guard.on(&stored);
         let mut may = constraint.attributes.iter().all(|one| rights.may_search_all(one));
         // That it holds for the entry is told by the name of the entry.
-        constraint.filter.iter().for_each(|filter| {
+        constraint.place.filter.iter().for_each(|filter| {
             filter.visit_descriptions(&mut |one| may = may && rights.may_search_all(one));
         });
         (rights.may_see() && may).then(|| stored.dn().to_owned())

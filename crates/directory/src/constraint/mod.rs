@@ -2,8 +2,8 @@
 //! it in `cn=Constraints,cn=config`.
 //!
 //! Start at `text.rs`, how one is written, then `check.rs`, what a change is checked for.
-//! `unique.rs` looks for entries that have the same; `in_force.rs` has those that hold now;
-//! `violations.rs` finds the entries that broke them before they came.
+//! `unique.rs` looks for entries that have the same; `violations.rs` finds the entries that broke
+//! them before they came.
 //!
 //! Invariant: whoever has not the right to make a change learns nothing from a constraint: rights
 //! are checked first.
@@ -12,7 +12,6 @@
 
 mod changed;
 pub(crate) mod check;
-pub(crate) mod in_force;
 pub mod text;
 mod unique;
 pub(crate) mod violations;

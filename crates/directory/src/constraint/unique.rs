@@ -136,7 +136,7 @@ fn other(
     asked: &ResolvedFilter,
     own: Option<EntryId>,
 ) -> Result<Option<EntryId>, Refusal> {
-    let base = match &constraint.below {
+    let base = match &constraint.place.below {
         None => EntryId::ROOT,
         Some(key) => match look.view.resolve(key)? {
             Resolved::Found(id) => id,
@@ -144,7 +144,7 @@ fn other(
         },
     };
     let with_filter;
-    let filter = match &constraint.filter {
+    let filter = match &constraint.place.filter {
         None => asked,
         Some(filter) => {
             with_filter = ResolvedFilter::And(vec![asked.clone(), filter.clone()]);

@@ -48,7 +48,7 @@ fn some(
 ) -> Result<Option<EntryId>, Refusal> {
     let mut reader = store.reader();
     let view = reader.view()?;
-    let base = match &constraint.below {
+    let base = match &constraint.place.below {
         None => EntryId::ROOT,
         Some(key) => match view.resolve(key)? {
             Resolved::Found(id) => id,
@@ -56,13 +56,13 @@ fn some(
         },
     };
     let everything = ResolvedFilter::And(Vec::new());
-    let filter = constraint.filter.as_ref().unwrap_or(&everything);
+    let filter = constraint.place.filter.as_ref().unwrap_or(&everything);
     let plan = view.plan(&Ask::new(filter, base, Scope::Subtree))?;
     let look = Look::new(view, schema);
     for (number, stored) in plan.entries(view, after).enumerate() {
         let stored = stored?;
         let is_meant = (plan.scope_exact || view.is_within(&stored, base)?)
-            && constraint.holds_for(schema, &stored);
+            && constraint.place.holds_for(schema, &stored);
         if is_meant {
             found.looked_at += 1;
             look.begin_again();

@@ -9,6 +9,7 @@ use store::{StoreError, StoredEntry, View};
 
 use crate::access::guard::Guard;
 use crate::groups::lookup::{Group, Groups, InGroups};
+use crate::read::computed;
 use crate::read::subschema::SUBSCHEMA_DN;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
@@ -89,28 +90,6 @@ impl<'v> LiveEntry<'v> {
         let own = || self.own_groups.get().map_or(0, Groups::looks);
         let looks = self.groups.map_or_else(own, Groups::looks);
         self.children_read.get() + looks.saturating_sub(self.looks_before)
-    }
-
-    /// The descriptions that are computed.
-    pub fn computed_descriptions(known: &WellKnown) -> [&AttributeDescription; 8] {
-        let [one, two, three, four] = Self::of_entry(known);
-        let [five, six, seven, eight] = Self::of_groups(known);
-        [one, two, three, four, five, six, seven, eight]
-    }
-
-    fn of_entry(known: &WellKnown) -> [&AttributeDescription; 4] {
-        [
-            &known.entry_dn,
-            &known.subschema_subentry,
-            &known.has_subordinates,
-            &known.num_subordinates,
-        ]
-    }
-
-    /// Those that tell of groups and roles. One that the schema of a site makes a user attribute
-    /// is stored, and not computed.
-    pub(crate) fn of_groups(known: &WellKnown) -> [&AttributeDescription; 4] {
-        [&known.is_member_of, &known.member_of, &known.is_direct_member_of, &known.ns_role]
     }
 
     /// Whether a reader is to see one of those of groups and roles: by `+` the two that all others
@@ -228,7 +207,7 @@ impl EntryRead for LiveEntry<'_> {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         if asked.is_operational() {
-            for description in Self::of_entry(self.known) {
+            for description in computed::of_entry(self.known) {
                 if asked.covers(description)
                     && let Some(value) = self.compute(description)
                     && !visit(description, value.as_bytes())
@@ -236,7 +215,7 @@ impl EntryRead for LiveEntry<'_> {
                     return true;
                 }
             }
-            for description in Self::of_groups(self.known) {
+            for description in computed::of_groups(self.known) {
                 if asked.covers(description) && description.is_operational() {
                     // No attribute covers two of them, or one of them and others.
                     let visit = &mut |name: &str| visit(description, name.as_bytes());
@@ -267,7 +246,7 @@ impl EntryRead for LiveEntry<'_> {
             // None of those that are computed is selected.
             return self.stored.visit_wanted(wants, visit);
         }
-        let of_groups = Self::of_groups(self.known);
+        let of_groups = computed::of_groups(self.known);
         self.stored.visit_wanted(wants, &mut |description, values| {
             let is_computed = description.is_operational()
                 && of_groups.iter().any(|one| one.kind == description.kind);
@@ -278,7 +257,7 @@ impl EntryRead for LiveEntry<'_> {
         if !self.computed {
             return;
         }
-        for description in Self::of_entry(self.known) {
+        for description in computed::of_entry(self.known) {
             if let Some(value) = self.compute(description) {
                 let mut values = ValuesBuf::new();
                 values.push(value.as_bytes());

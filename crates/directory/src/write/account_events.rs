@@ -86,6 +86,7 @@ fn change(
         onto: None,
         after: &after,
         passwords: Passwords::OfServer,
+        given: &[],
     };
     Ok(Some(checks::permit(decide, &checked, change)?))
 }

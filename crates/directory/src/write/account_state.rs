@@ -173,6 +173,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
         onto: None,
         after: &after,
         passwords: Passwords::Untouched,
+        given: &[],
     };
     let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     (decision.value, decision.settled) = (Some(value), settled);

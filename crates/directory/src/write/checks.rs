@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use aci::{Access, Denied, Permitted, Privilege, Rights};
+use aci::{Access, Denied, Own, Permitted, Privilege, Rights};
 use ldap::dn::Rdn;
 use ldap::result::ResultCode;
 use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, Schema};
@@ -33,6 +33,8 @@ pub(crate) struct Checked<'c> {
     /// The entry as the change leaves it.
     pub(crate) after: &'c Entry,
     pub(crate) passwords: Passwords<'c>,
+    /// What the server gave the entry by itself: of these attributes nobody needs a right.
+    pub(crate) given: &'c [Arc<AttributeDescription>],
 }
 
 /// By whose word passwords change.
@@ -94,8 +96,12 @@ pub(crate) fn permit(
     set::check_entry(schema, checked.after)?;
     let permitted = match (checked.onto, checked.passwords) {
         (Some(onto), _) => checked.rights.permit_move(change, onto)?,
-        (None, Passwords::Decided(own)) => checked.rights.permit_password(change, own)?,
-        (None, Passwords::Untouched | Passwords::OfServer) => checked.rights.permit(change)?,
+        (None, Passwords::Decided(own)) => {
+            checked.rights.permit_with(change, &Own { of_password: own, given: checked.given })?
+        }
+        (None, Passwords::Untouched | Passwords::OfServer) => {
+            checked.rights.permit_with(change, &Own { of_password: &[], given: checked.given })?
+        }
     };
     if !matches!(checked.passwords, Passwords::OfServer) {
         constraint::check::check(decide, checked, permitted.get())?;

@@ -260,13 +260,10 @@ impl Attempt<'_, '_> {
         // What rules mean is kept for a point of the log, and there is none between updates.
         let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
         let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
-        let (mut read, Decision { changes, value, settled, late }, is_over) = decided;
+        let (mut read, Decision { changes, follows, value, settled, late }, is_over) = decided;
         self.settled.extend(settled);
         let first = self.changes.len();
-        for change in changes {
-            self.batch.change(change.get()).map_err(Failed::Store)?;
-            self.changes.push(change);
-        }
+        self.apply(changes)?;
         let new = self.changes.get(first..).unwrap_or_default();
         if let Some(after) =
             acis::after(&self.acis, new.iter().map(Permitted::get), &self.batch.view())
@@ -275,6 +272,7 @@ impl Attempt<'_, '_> {
             self.acis = Arc::new(after);
         }
         let own = first..self.changes.len();
+        self.apply(follows)?;
         self.follow(own.clone())?;
         if let Some(wanted) = &controls.post_read {
             read.extend(self.post_read(&Access::clone(access), wanted, op, own)?);
@@ -347,7 +345,12 @@ impl Attempt<'_, '_> {
             return Ok(());
         }
         let follows = references::follow(&batch.view(), &state.schema, stamp, causes)?;
-        for change in follows {
+        self.apply(follows)
+    }
+
+    /// Puts changes into the batch, and into the record.
+    fn apply(&mut self, changes: Vec<Permitted<Change>>) -> Result<(), Failed> {
+        for change in changes {
             self.batch.change(change.get()).map_err(Failed::Store)?;
             self.changes.push(change);
         }

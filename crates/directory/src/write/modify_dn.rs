@@ -8,6 +8,7 @@ use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate};
 use store::Resolved;
 
 use crate::access::guard;
+use crate::assignment::membership;
 use crate::read::search::aliases;
 use crate::read::{excerpt, target};
 use crate::request::refusal::Refusal;
@@ -90,8 +91,16 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         onto: onto.as_ref(),
         after: &after,
         passwords: Passwords::Untouched,
+        given: &[],
     };
-    Ok(Decision::change(checks::permit(decide, &checked, change)?))
+    let change = checks::permit(decide, &checked, change)?;
+    if new_key != op.key {
+        membership::check_places(decide, &op.key)?;
+    }
+    let was = membership::Entry { key: &op.key, entry: &before };
+    let is = membership::Entry { key: &new_key, entry: &after };
+    let follows = membership::follow(decide, Some(was), is)?;
+    Ok(Decision { follows, ..Decision::change(change) })
 }
 
 /// The values of the new name, as modifications that add them: these are looked at.

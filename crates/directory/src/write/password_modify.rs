@@ -192,6 +192,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
         onto: None,
         after: &after,
         passwords: Passwords::Decided(&own),
+        given: &[],
     };
     let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     decision.value = op.response_value();

@@ -21,7 +21,7 @@ use schema::{
 use store::{Ask, References, StoreError, StoredEntry, View};
 
 use crate::request::refusal::Refusal;
-use crate::write::stamp::Stamp;
+use crate::write::stamp::{self, Stamp};
 
 /// The setting with the attributes whose values follow.
 pub(crate) const REFERENCES: &str = "references";
@@ -234,7 +234,7 @@ impl Follower<'_> {
         if deltas.is_empty() {
             return Ok(None);
         }
-        deltas.extend(self.stamps(entry, stamp));
+        deltas.extend(stamp::of_what_follows(entry, self.schema, stamp));
         Ok(Some(ModifyChange { id: entry.id(), dn, deltas }))
     }
 
@@ -317,23 +317,6 @@ impl Follower<'_> {
             }
         }
         Ok(doubled)
-    }
-
-    /// Who changed the entry last, and when.
-    fn stamps(&self, entry: &StoredEntry<'_>, stamp: &Stamp) -> Vec<AttributeDelta> {
-        let known = self.schema.well_known();
-        let stamps = [
-            (&known.entry_csn, &stamp.csn),
-            (&known.modifiers_name, &stamp.name),
-            (&known.modify_timestamp, &stamp.time),
-        ];
-        let delta = |(description, value): (&Arc<AttributeDescription>, &String)| {
-            let added = vec![value.as_bytes().to_vec()];
-            let removed: Vec<_> = entry.values(description).iter().map(<[u8]>::to_vec).collect();
-            let is_new = removed != added;
-            is_new.then(|| AttributeDelta { description: Arc::clone(description), removed, added })
-        };
-        stamps.into_iter().filter_map(delta).collect()
     }
 }
 

@@ -65,6 +65,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
         onto: None,
         after: &after,
         passwords: Passwords::OfServer,
+        given: &[],
     };
     Ok(Decision::change(checks::permit(decide, &checked, change)?))
 }

@@ -13,7 +13,7 @@ use schema::{
 };
 use store::Ask;
 
-use crate::read::live_entry::LiveEntry;
+use crate::read::computed;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 
@@ -32,7 +32,7 @@ pub(crate) fn check_settable(
             format!("'{description}' is the server's own stamp of the change: leave it out"),
         ));
     }
-    if LiveEntry::computed_descriptions(schema.well_known()).contains(&description) {
+    if computed::descriptions(schema.well_known()).contains(&description) {
         return Err(Refusal::new(
             ResultCode::ConstraintViolation,
             format!("attribute '{description}' is computed and cannot be set"),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use aci::Identity;
 use environment::Timestamp;
 use history::Csn;
-use schema::{AttributeDescription, Entry, EntryError, Schema};
+use schema::{AttributeDelta, AttributeDescription, Entry, EntryError, Schema};
+use store::StoredEntry;
 
 /// What one decided change is stamped with. Made by the writer alone, in order.
 #[derive(Clone, Debug)]
@@ -68,6 +69,27 @@ pub(crate) fn stamp_modified(
         entry.replace_values(schema, description, vec![value.as_bytes().to_vec()])?;
     }
     Ok(())
+}
+
+/// What notes on an entry that changes with another one who changed it, and when.
+pub(crate) fn of_what_follows(
+    entry: &StoredEntry<'_>,
+    schema: &Schema,
+    stamp: &Stamp,
+) -> Vec<AttributeDelta> {
+    let known = schema.well_known();
+    let stamps = [
+        (&known.entry_csn, &stamp.csn),
+        (&known.modifiers_name, &stamp.name),
+        (&known.modify_timestamp, &stamp.time),
+    ];
+    let delta = |(description, value): (&Arc<AttributeDescription>, &String)| {
+        let added = vec![value.as_bytes().to_vec()];
+        let removed: Vec<_> = entry.values(description).iter().map(<[u8]>::to_vec).collect();
+        let is_new = removed != added;
+        is_new.then(|| AttributeDelta { description: Arc::clone(description), removed, added })
+    };
+    stamps.into_iter().filter_map(delta).collect()
 }
 
 /// Hands out stamps that only grow, whatever the clock does.

@@ -7,6 +7,7 @@ mod access;
 mod accounts;
 mod acis_in_time;
 mod aliases;
+mod assignments;
 mod authentication;
 mod binds_under_policy;
 mod canceling;

@@ -10,7 +10,7 @@ use schema::{AttributeDescription, Entry, EntryMaker, Schema, Validator, Violati
 
 use super::record::RawRecord;
 use auth::password::{self, PASSWORD_MAX_BYTES, PasswordStorage};
-use directory::loading::{self, LiveEntry, ROOT_DN, Stamp};
+use directory::loading::{self, ROOT_DN, Stamp};
 
 /// How entries are completed and checked; the same for each thread.
 pub(super) struct Completer {
@@ -47,7 +47,7 @@ impl Completer {
 
     /// For one thread.
     pub(super) fn worker(&self) -> Worker<'_> {
-        let computed = LiveEntry::computed_descriptions(self.schema.well_known());
+        let computed = loading::computed_descriptions(self.schema.well_known());
         let computed = computed.into_iter().map(AttributeDescription::text);
         Worker {
             completer: self,

@@ -3,8 +3,9 @@
 use clap::{Args, Subcommand};
 use client::{Connection, SearchFor};
 use ldap::filter::Filter;
-use ldap::message::{ModifyOperation, Scope};
+use ldap::message::Scope;
 
+use super::lines::{Lines, name_of};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -87,33 +88,17 @@ struct Check {
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
-        Action::List(List { json, server }) => list(&mut server.connect()?, *json),
+        Action::List(List { json, server }) => LINES.list(&mut server.connect()?, *json),
         Action::Add(Add { constraints, server }) => {
             add(&mut server.connect_patiently()?, constraints)
         }
-        Action::Drop(Drop { names, server }) => drop(&mut server.connect()?, names),
+        Action::Drop(Drop { names, server }) => LINES.drop(&mut server.connect()?, names),
         Action::Check(Check { names, server }) => check(&mut server.connect_patiently()?, names),
     }
 }
 
-fn list(connection: &mut Connection, json: bool) -> Result<Exit, Failure> {
-    let all = constraints(connection)?;
-    if json {
-        output::json(&all)?;
-        return Ok(Exit::Done);
-    }
-    for constraint in &all {
-        output::line(format_args!("{constraint}"))?;
-    }
-    if all.is_empty() {
-        output::note(format_args!("roster: there are no constraints"));
-    }
-    Ok(Exit::Done)
-}
-
 fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
-    let values: Vec<&str> = added.iter().map(String::as_str).collect();
-    change(connection, ModifyOperation::Add, &values)?;
+    LINES.add(connection, added)?;
     let mut broken = 0;
     for text in added {
         output::line(format_args!("{}: holds from now on", name_of(text)))?;
@@ -128,23 +113,9 @@ fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn drop(connection: &mut Connection, names: &[String]) -> Result<Exit, Failure> {
-    let all = named(constraints(connection)?, names)?;
-    let values: Vec<&str> = all.iter().map(String::as_str).collect();
-    change(connection, ModifyOperation::Delete, &values)?;
-    for text in &all {
-        output::line(format_args!("{}: dropped", name_of(text)))?;
-    }
-    Ok(Exit::Done)
-}
-
 fn check(connection: &mut Connection, names: &[String]) -> Result<Exit, Failure> {
-    let mut all = constraints(connection)?;
-    if !names.is_empty() {
-        all = named(all, names)?;
-    }
     let mut broken = 0;
-    for text in &all {
+    for text in &LINES.named(connection, names)? {
         broken += look(connection, name_of(text))?;
     }
     if broken > 0 {
@@ -191,48 +162,13 @@ fn look(connection: &mut Connection, name: &str) -> Result<u64, Failure> {
     Ok(count)
 }
 
-fn constraints(connection: &mut Connection) -> Result<Vec<String>, Failure> {
-    let asked = SearchFor {
-        scope: Scope::Base,
-        attributes: &[ATTRIBUTE],
-        ..SearchFor::below(CONFIG, Filter::Present("objectClass"))
-    };
-    let found = connection.search(&asked)?;
-    let entry = found.entries.first().ok_or_else(|| {
-        Failure::refused("the server shows no constraints").hint(crate::connect::ADMINISTRATOR_HINT)
-    })?;
-    Ok(entry.texts(ATTRIBUTE).map(str::to_owned).collect())
-}
-
-/// Those of these names.
-fn named(all: Vec<String>, names: &[String]) -> Result<Vec<String>, Failure> {
-    if let Some(name) = names.iter().find(|name| !all.iter().any(|text| is_named(text, name))) {
-        return Err(Failure::local(format!("there is no constraint '{name}'"))
-            .hint("'roster constraint list' lists them"));
-    }
-    Ok(all.into_iter().filter(|text| names.iter().any(|name| is_named(text, name))).collect())
-}
-
-fn change(
-    connection: &mut Connection,
-    operation: ModifyOperation,
-    values: &[&str],
-) -> Result<(), Failure> {
-    let outcome = connection.modify(CONFIG, &[(operation, ATTRIBUTE, values)])?;
-    Ok(outcome.into_result("change of the constraints")?)
-}
-
-fn is_named(text: &str, name: &str) -> bool {
-    name_of(text).eq_ignore_ascii_case(name)
-}
-
-fn name_of(text: &str) -> &str {
-    text.split(':').next().unwrap_or_default().trim()
-}
-
-const CONFIG: &str = "cn=Constraints,cn=config";
+const LINES: Lines = Lines {
+    config: "cn=Constraints,cn=config",
+    attribute: "roster-constraint",
+    what: "constraint",
+    change: "change of the constraints",
+};
 const MONITOR: &str = "cn=Constraints,cn=monitor";
-const ATTRIBUTE: &str = "roster-constraint";
 const LOOKED_AT: &str = "roster-constraint-looked-at";
 const COUNT: &str = "roster-constraint-violations";
 const LISTED: &str = "roster-constraint-violation";

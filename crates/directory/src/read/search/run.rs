@@ -21,6 +21,7 @@ use super::work::terms;
 use crate::directory::State;
 use crate::groups::lookup::Groups;
 use crate::read::account_usability::AccountsAsked;
+use crate::read::computed;
 use crate::read::live_entry::LiveEntry;
 use crate::read::subentry::Visibility;
 use crate::request::controls::paged::Position;
@@ -113,7 +114,7 @@ impl<'a> Run<'a> {
         let searchable = resolved.searchable && is_even;
         let sees_all = resolved.guard.sees_all();
         let selection = resolved.selection;
-        let computed = LiveEntry::computed_descriptions(state.schema.well_known());
+        let computed = computed::descriptions(state.schema.well_known());
         let mut run = Self {
             search,
             view,

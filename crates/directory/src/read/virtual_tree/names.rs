@@ -16,6 +16,12 @@ pub(crate) const JOIN_TOKENS_DN: &str = "cn=Join Tokens,cn=config";
 /// The entry with the constraints.
 pub(crate) const CONSTRAINT_CONFIG_DN: &str = "cn=Constraints,cn=config";
 
+/// The entry with the assignments.
+pub(crate) const ASSIGNMENT_CONFIG_DN: &str = "cn=Assignments,cn=config";
+
+/// The entry above those of the assignments, with the numbers that come next.
+pub(crate) const ASSIGNMENT_MONITOR_DN: &str = "cn=Assignments,cn=monitor";
+
 /// The entry with the settings of groups.
 pub(crate) const GROUP_CONFIG_DN: &str = "cn=Groups,cn=config";
 
@@ -62,6 +68,7 @@ const TREES: [(&str, &[&str]); 2] = [
             INDEX_CONFIG_DN,
             ACCESS_CONFIG_DN,
             CONSTRAINT_CONFIG_DN,
+            ASSIGNMENT_CONFIG_DN,
             GROUP_CONFIG_DN,
             REFERENCE_CONFIG_DN,
             JOIN_TOKENS_DN,
@@ -73,6 +80,7 @@ const TREES: [(&str, &[&str]); 2] = [
             FILTER_MONITOR_DN,
             INDEX_MONITOR_DN,
             CONSTRAINT_MONITOR_DN,
+            ASSIGNMENT_MONITOR_DN,
             LOG_MONITOR_DN,
             TLS_MONITOR_DN,
             CLUSTER_MONITOR_DN,

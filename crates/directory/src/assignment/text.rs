@@ -1,0 +1,259 @@
+//! How an assignment is written: `NAME: KIND … [below DN] [where FILTER]`, in a line.
+//!
+//! A kind plugs in by one row of [`KINDS`].
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use schema::{AttributeDescription, DnKey, Schema};
+
+use crate::lines::Line;
+use crate::lines::place::Place;
+use crate::lines::scanner::{LineError, Parsed, Scanner, wrong};
+
+/// What the server writes by itself, as an administrator says it.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// Its name.
+    pub name: String,
+    pub(super) rule: Rule,
+    /// The entries that it is about.
+    pub(crate) place: Place,
+}
+
+/// What is written.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    Number(Numbers),
+    Member(Membership),
+}
+
+/// A number that no other entry has.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers {
+    /// The attributes that get it: the same one, those that have no value.
+    pub(crate) attributes: Vec<Arc<AttributeDescription>>,
+    pub(super) range: RangeInclusive<u64>,
+    /// A value that stands for none.
+    pub(super) stands_for: Option<String>,
+}
+
+/// That entries are members of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Membership {
+    pub(super) attribute: Arc<AttributeDescription>,
+    pub(super) group: DnKey,
+}
+
+/// A kind of assignment.
+pub struct Kind {
+    /// The word for it.
+    pub name: &'static str,
+    /// What follows the word.
+    pub form: &'static str,
+    /// What is written, for the reference.
+    pub about: &'static str,
+    /// A line, without its name.
+    pub example: &'static str,
+    /// Reads what follows the word.
+    read: fn(&mut Scanner<'_>, &Schema) -> Parsed<Rule>,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Every kind.
+pub static KINDS: [Kind; 2] = [
+    Kind {
+        name: "number",
+        form: "ATTRIBUTES FIRST..LAST [for VALUE]",
+        about: "An entry that is added, or whose object classes change, gets the next number of \
+                the range in those of the attributes that have no value, or this value, the same \
+                number in each. No other entry has the number, and it is not given again, even \
+                when the entry is deleted. Each attribute needs an equality index.",
+        example: "number uidNumber,gidNumber 10000..59999 for -1 below ou=people,dc=example,dc=com \
+                  where (objectClass=posixAccount)",
+        read: read_number,
+    },
+    Kind {
+        name: "member",
+        form: "ATTRIBUTE of GROUP",
+        about: "An entry is made a value of the attribute of the group when it comes to be one of \
+                those that are meant, and the value goes when it is none of them any more.",
+        example: "member member of cn=staff,ou=groups,dc=example,dc=com below \
+                  ou=people,dc=example,dc=com where (employeeType=staff)",
+        read: read_member,
+    },
+];
+
+/// The setting with the assignments.
+pub(crate) const ASSIGNMENTS: &str = "assignments";
+
+impl Line for Assignment {
+    const SETTING: &'static str = ASSIGNMENTS;
+
+    fn read(text: &str, schema: &Schema) -> Parsed<Self> {
+        Self::parse(text, schema)
+    }
+}
+
+impl Assignment {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// When it is no assignment, or is about attributes that the schema does not know, or that are
+    /// secret or operational.
+    pub fn parse(text: &str, schema: &Schema) -> Result<Self, LineError> {
+        let (name, mut scanner) = Scanner::begin(text, "assignment", KINDS[0].example)?;
+        let kind = scanner.kind(&KINDS, |kind| kind.name)?;
+        let rule = (kind.read)(&mut scanner, schema)?;
+        let place = scanner.place(schema)?;
+        if place.below.is_none() && place.filter.is_none() {
+            return wrong("it would be about every entry: say 'below DN' or 'where FILTER'");
+        }
+        Ok(Self { name: name.to_owned(), rule, place })
+    }
+
+    /// What it gives, if it gives numbers.
+    pub(crate) const fn numbers(&self) -> Option<&Numbers> {
+        match &self.rule {
+            Rule::Number(numbers) => Some(numbers),
+            Rule::Member(_) => None,
+        }
+    }
+
+    /// What it needs an equality index of.
+    pub(crate) fn looks_up(&self) -> &[Arc<AttributeDescription>] {
+        self.numbers().map_or(&[], |numbers| &numbers.attributes)
+    }
+
+    /// The group and the attribute, if it makes members.
+    pub(super) const fn membership(&self) -> Option<&Membership> {
+        match &self.rule {
+            Rule::Member(membership) => Some(membership),
+            Rule::Number(_) => None,
+        }
+    }
+}
+
+fn read_number(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Rule> {
+    let attributes = scanner.attributes(schema)?;
+    for one in &attributes {
+        let name = one.text();
+        if one.is_operational() {
+            return wrong(format!("'{name}' is operational: it may give rights"));
+        }
+        if one.kind.equality.is_none() {
+            return wrong(format!("'{name}' has no equality rule to compare its values by"));
+        }
+        if (one.kind.syntax.check)(schema, b"1").is_err() {
+            return wrong(format!("'{name}' does not take numbers as values"));
+        }
+    }
+    let range = scanner.range()?;
+    if *range.end() > NUMBER_MAX {
+        return wrong(format!("the last number is given, and at most {NUMBER_MAX}"));
+    }
+    let stands_for = scanner.takes("for").then(|| scanner.word().to_owned());
+    Ok(Rule::Number(Numbers { attributes, range, stands_for }))
+}
+
+fn read_member(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Rule> {
+    let attributes = scanner.attributes(schema)?;
+    let [attribute] = &*attributes else {
+        return wrong("one attribute of the group is named");
+    };
+    if !attribute.kind.names_entries() || attribute.is_operational() {
+        return wrong(format!("values of '{}' are no names of members", attribute.text()));
+    }
+    if !scanner.takes("of") {
+        return wrong("'of' and the name of a group are expected, as in 'member of cn=a,dc=b'");
+    }
+    let group = scanner.name(schema)?;
+    Ok(Rule::Member(Membership { attribute: Arc::clone(attribute), group }))
+}
+
+/// The highest number: what every client can read.
+const NUMBER_MAX: u64 = i64::MAX as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_read() {
+        let schema = Schema::builtin();
+        for kind in &KINDS {
+            let read = Assignment::parse(&format!("a: {}", kind.example), &schema);
+            assert!(read.is_ok(), "{}: {read:?}", kind.example);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_meant() {
+        let schema = Schema::builtin();
+        let read = |text: &str| Assignment::parse(text, &schema).unwrap();
+        let one = read("a: number uidNumber 7..9 for none below dc=x where (cn=*)");
+        let numbers = one.numbers().unwrap();
+        assert_eq!((numbers.range.clone(), numbers.stands_for.as_deref()), (7..=9, Some("none")));
+        let other = read("b: member owner of cn=a b,dc=x where (cn=*)");
+        let membership = other.membership().unwrap();
+        assert_eq!(DnKey::from_text(&schema, "cn=a b,dc=x").as_ref(), Ok(&membership.group));
+        assert_eq!(membership.attribute.text(), "owner");
+    }
+
+    #[test]
+    fn what_is_no_assignment_is_refused_with_the_reason() {
+        let schema = Schema::builtin();
+        for (text, why) in [
+            ("a number", "begins with a name"),
+            ("a: count uidNumber 1..2 below dc=x", "no kind of assignment; there are: number, "),
+            ("a: number uidNumber 1..2", "about every entry"),
+            ("a: number nothing 1..2 below dc=x", "no attribute"),
+            ("a: number uidNumber 1.. below dc=x", "the last number is given"),
+            ("a: number uidNumber 1..9223372036854775808 below dc=x", "at most"),
+            ("a: number manager 1..2 below dc=x", "does not take numbers"),
+            ("a: number ds-privilege-name 1..2 below dc=x", "operational"),
+            ("a: number jpegPhoto 1..2 below dc=x", "no equality rule"),
+            ("a: number uidNumber 1..2 for below dc=x", "'dc=x' is too much"),
+            ("a: member cn of cn=a below dc=x", "no names of members"),
+            ("a: member member,owner of cn=a below dc=x", "one attribute"),
+            ("a: member member cn=a below dc=x", "'of' and the name"),
+            ("a: member member of below dc=x", "is no name"),
+        ] {
+            let error = Assignment::parse(text, &schema).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_reference_page_is_what_the_kinds_say() {
+        let mut page = HEAD.to_owned();
+        for Kind { name, form, about, example, .. } in &KINDS {
+            let [form, about, example] = [form, about, example].map(|it| it.replace('|', "\\|"));
+            page += &format!("| `{name}` | `{form}` | {about} | `{example}` |\n");
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/assignments.md");
+        if std::env::var_os("ROSTER_WRITE_REFERENCE").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        let is = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(is == page, "{path} is not as the code says");
+    }
+
+    const HEAD: &str = "\
+# Kinds of assignments
+
+What follows the name in an [assignment](../how-to/assignments.md). `ATTRIBUTES` are names with
+commas between, and no blanks; after all of it, `below DN` or `where FILTER` follows, or both.
+
+To regenerate this page: `ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib reference`.
+
+| kind | followed by | | example |
+|---|---|---|---|
+";
+}

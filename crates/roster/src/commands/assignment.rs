@@ -1,0 +1,119 @@
+//! `roster assignment`: what the server writes by itself when entries come to be of a kind.
+
+use clap::{Args, Subcommand};
+use client::{Connection, SearchFor};
+use ldap::filter::Filter;
+use ldap::message::Scope;
+
+use super::lines::{Lines, name_of};
+use crate::connect::ServerOptions;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Show and change what a running server writes by itself: numbers, and memberships in groups.
+///
+/// An assignment is a line, 'NAME: KIND … [below DN] [where FILTER]'. Kinds are number and member;
+/// docs/how-to/assignments.md explains them. It holds for entries that are added or changed from
+/// then on; what was there before stays.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster assignment add 'uids: number uidNumber 10000..59999 where (objectClass=posixAccount)' -W
+  roster assignment add 'cooks: member member of cn=cooks,dc=example,dc=com where (title=cook)' -W
+  roster assignment list -W
+  roster assignment drop staff -W";
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    List(List),
+    Add(Add),
+    Drop(Drop),
+}
+
+/// List the assignments.
+#[derive(Args, Debug)]
+struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Add assignments.
+#[derive(Args, Debug)]
+struct Add {
+    /// The assignments, each a line
+    #[arg(value_name = "ASSIGNMENT", required = true)]
+    assignments: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Remove assignments; what they wrote stays, and no number is given again.
+#[derive(Args, Debug)]
+struct Drop {
+    /// The assignments, by name
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    match &options.action {
+        Action::List(List { json: true, server }) => LINES.list(&mut server.connect()?, true),
+        Action::List(List { json: false, server }) => list(&mut server.connect()?),
+        Action::Add(Add { assignments, server }) => add(&mut server.connect()?, assignments),
+        Action::Drop(Drop { names, server }) => LINES.drop(&mut server.connect()?, names),
+    }
+}
+
+/// Prints each with the number that comes next.
+fn list(connection: &mut Connection) -> Result<Exit, Failure> {
+    LINES.list(connection, false)?;
+    for text in LINES.all(connection)? {
+        let name = name_of(&text);
+        let base = format!("cn={name},{MONITOR}");
+        let asked = SearchFor {
+            scope: Scope::Base,
+            attributes: &[NEXT],
+            ..SearchFor::below(&base, Filter::Present("objectClass"))
+        };
+        let found = connection.search(&asked)?;
+        if let Some(next) = found.entries.first().and_then(|entry| entry.text(NEXT)) {
+            output::note(format_args!("roster: {name}: the next number is {next}"));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
+    LINES.add(connection, added)?;
+    for text in added {
+        output::line(format_args!("{}: holds from now on", name_of(text)))?;
+    }
+    output::note(format_args!(
+        "roster: note: it is about entries that are added or changed from now on"
+    ));
+    Ok(Exit::Done)
+}
+
+const LINES: Lines = Lines {
+    config: "cn=Assignments,cn=config",
+    attribute: "roster-assignment",
+    what: "assignment",
+    change: "change of the assignments",
+};
+const MONITOR: &str = "cn=Assignments,cn=monitor";
+const NEXT: &str = "roster-assignment-next";

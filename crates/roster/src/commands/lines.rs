@@ -1,0 +1,109 @@
+//! Settings of a directory that are lines, `NAME: …`: shown, added and removed by name.
+
+use client::{Connection, SearchFor};
+use ldap::filter::Filter;
+use ldap::message::{ModifyOperation, Scope};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Such a setting.
+pub(super) struct Lines {
+    /// The entry that shows it, and its attribute.
+    pub(super) config: &'static str,
+    pub(super) attribute: &'static str,
+    /// What a line is called; with an 's' there are several. The command has the same name.
+    pub(super) what: &'static str,
+    /// What changing them is called.
+    pub(super) change: &'static str,
+}
+
+impl Lines {
+    /// Every line.
+    pub(super) fn all(&self, connection: &mut Connection) -> Result<Vec<String>, Failure> {
+        let asked = SearchFor {
+            scope: Scope::Base,
+            attributes: &[self.attribute],
+            ..SearchFor::below(self.config, Filter::Present("objectClass"))
+        };
+        let found = connection.search(&asked)?;
+        let entry = found.entries.first().ok_or_else(|| {
+            Failure::refused(format!("the server shows no {}s", self.what))
+                .hint(crate::connect::ADMINISTRATOR_HINT)
+        })?;
+        Ok(entry.texts(self.attribute).map(str::to_owned).collect())
+    }
+
+    /// Those of these names; all of them if there are none.
+    pub(super) fn named(
+        &self,
+        connection: &mut Connection,
+        names: &[String],
+    ) -> Result<Vec<String>, Failure> {
+        let all = self.all(connection)?;
+        let what = self.what;
+        if let Some(name) = names.iter().find(|name| !all.iter().any(|text| is_named(text, name))) {
+            return Err(Failure::local(format!("there is no {what} '{name}'"))
+                .hint(format!("'roster {what} list' lists them")));
+        }
+        let is_one =
+            |text: &String| names.is_empty() || names.iter().any(|name| is_named(text, name));
+        Ok(all.into_iter().filter(is_one).collect())
+    }
+
+    /// Prints every line.
+    pub(super) fn list(&self, connection: &mut Connection, json: bool) -> Result<Exit, Failure> {
+        let all = self.all(connection)?;
+        if json {
+            output::json(&all)?;
+            return Ok(Exit::Done);
+        }
+        for line in &all {
+            output::line(format_args!("{line}"))?;
+        }
+        if all.is_empty() {
+            output::note(format_args!("roster: there are no {}s", self.what));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Adds lines; all or none.
+    pub(super) fn add(&self, connection: &mut Connection, added: &[String]) -> Result<(), Failure> {
+        self.change(connection, ModifyOperation::Add, added)
+    }
+
+    /// Removes those of these names.
+    pub(super) fn drop(
+        &self,
+        connection: &mut Connection,
+        names: &[String],
+    ) -> Result<Exit, Failure> {
+        let all = self.named(connection, names)?;
+        self.change(connection, ModifyOperation::Delete, &all)?;
+        for text in &all {
+            output::line(format_args!("{}: dropped", name_of(text)))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn change(
+        &self,
+        connection: &mut Connection,
+        operation: ModifyOperation,
+        lines: &[String],
+    ) -> Result<(), Failure> {
+        let values: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let changes = [(operation, self.attribute, &values[..])];
+        let outcome = connection.modify(self.config, &changes)?;
+        Ok(outcome.into_result(self.change)?)
+    }
+}
+
+fn is_named(text: &str, name: &str) -> bool {
+    name_of(text).eq_ignore_ascii_case(name)
+}
+
+/// The name that a line begins with.
+pub(super) fn name_of(text: &str) -> &str {
+    text.split(':').next().unwrap_or_default().trim()
+}
