@@ -40,7 +40,7 @@ pub(crate) struct Numbers {
 }
 
 /// That entries are members of a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Membership {
     pub(super) attribute: Arc<AttributeDescription>,
     pub(super) group: DnKey,
@@ -71,10 +71,11 @@ pub static KINDS: [Kind; 2] = [
     Kind {
         name: "number",
         form: "ATTRIBUTES FIRST..LAST [for VALUE]",
-        about: "An entry that is added, or whose object classes change, gets the next number of \
-                the range in those of the attributes that have no value, or this value, the same \
-                number in each. No other entry has the number, and it is not given again, even \
-                when the entry is deleted. Each attribute needs an equality index.",
+        about: "An entry that is added gets the next number of the range in those of the \
+                attributes that have no value, or this value, the same number in each; and one \
+                that is modified, in its object classes, these attributes or those of the filter. \
+                No other entry (below the DN, if there is one) has the number, and it is not given \
+                again, even when the entry is deleted. Each attribute needs an equality index.",
         example: "number uidNumber,gidNumber 10000..59999 for -1 below ou=people,dc=example,dc=com \
                   where (objectClass=posixAccount)",
         read: read_number,
@@ -82,8 +83,10 @@ pub static KINDS: [Kind; 2] = [
     Kind {
         name: "member",
         form: "ATTRIBUTE of GROUP",
-        about: "An entry is made a value of the attribute of the group when it comes to be one of \
-                those that are meant, and the value goes when it is none of them any more.",
+        about: "An entry becomes a value of the attribute of the group when it comes to be one of \
+                those that are meant, and the value goes when it is none of them any more. Of \
+                several for one group each is enough. The attribute needs an equality index, and \
+                stands in cn=References,cn=config, as member and uniqueMember do by default.",
         example: "member member of cn=staff,ou=groups,dc=example,dc=com below \
                   ou=people,dc=example,dc=com where (employeeType=staff)",
         read: read_member,
@@ -126,9 +129,18 @@ impl Assignment {
         }
     }
 
-    /// What it needs an equality index of.
+    /// What it needs an equality index of: numbers to find those that are free, members so that
+    /// they follow and leave.
     pub(crate) fn looks_up(&self) -> &[Arc<AttributeDescription>] {
-        self.numbers().map_or(&[], |numbers| &numbers.attributes)
+        match &self.rule {
+            Rule::Number(numbers) => &numbers.attributes,
+            Rule::Member(membership) => std::slice::from_ref(&membership.attribute),
+        }
+    }
+
+    /// The attribute of the group, if it makes members.
+    pub(crate) fn member_attribute(&self) -> Option<&AttributeDescription> {
+        self.membership().map(|membership| &*membership.attribute)
     }
 
     /// The group and the attribute, if it makes members.
@@ -167,7 +179,8 @@ fn read_member(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Rule> {
     let [attribute] = &*attributes else {
         return wrong("one attribute of the group is named");
     };
-    if !attribute.kind.names_entries() || attribute.is_operational() {
+    let is_list = attribute.kind.names_entries() && !attribute.kind.single_value;
+    if !is_list || attribute.is_operational() {
         return wrong(format!("values of '{}' are no names of members", attribute.text()));
     }
     if !scanner.takes("of") {

@@ -13,6 +13,7 @@ use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::{ASSIGNMENT_CONFIG_DN, ASSIGNMENT_MONITOR_DN};
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
+use crate::write::references;
 
 /// The attribute.
 pub(super) const ATTRIBUTE: &str = "roster-assignment";
@@ -44,6 +45,16 @@ pub(super) fn put(
         let why = format!("there are at most {ASSIGNMENTS_MAX} assignments");
         return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
     }
+    if let Some(member) = assignment.member_attribute()
+        && !references::names(decide.view)?.iter().any(|name| member.kind.is_named(name))
+    {
+        let why = format!(
+            "values of '{}' do not follow the entries that they name: add it to \
+             cn=References,cn=config first",
+            member.kind.name()
+        );
+        return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+    }
     let attributes = assignment.looks_up().to_vec();
     index_needs::check(decide, &IndexNeed { by: String::new(), attributes, needs_all: true })
 }
@@ -60,7 +71,7 @@ pub(crate) fn states(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
     let mut reader = source.directory.storage.store.reader();
     let view = reader.view()?;
     let mut made = vec![source.entry(ASSIGNMENT_MONITOR_DN, &["top", "extensibleObject"]).done()];
-    for assignment in source.directory.rules.assignments.of(view, source.schema)?.iter() {
+    for assignment in source.directory.rules.assignments.of(view, source.schema).iter() {
         // What its name is of needs no escapes.
         let name = format!("cn={},{ASSIGNMENT_MONITOR_DN}", assignment.name);
         let mut entry = source.entry(&name, &["top", "extensibleObject"]);

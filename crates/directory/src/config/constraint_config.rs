@@ -67,7 +67,7 @@ pub(crate) fn broken(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
     let mut made = vec![top];
     let all = {
         let mut reader = store.reader();
-        source.directory.rules.constraints.of(reader.view()?, source.schema)?
+        source.directory.rules.constraints.of(reader.view()?, source.schema)
     };
     for constraint in all.iter() {
         // What its name is of needs no escapes.

@@ -70,12 +70,12 @@ pub(super) fn check_dropped(
 fn needs(decide: &Decide<'_>) -> Result<Vec<IndexNeed>, Refusal> {
     let (rules, schema) = (&decide.directory.rules, &*decide.state.schema);
     let mut needs = Vec::new();
-    for constraint in rules.constraints.of(decide.view, schema)?.iter() {
+    for constraint in rules.constraints.of(decide.view, schema).iter() {
         let (attributes, needs_all) = constraint.looks_up();
         let by = format!("constraint '{}'", constraint.name);
         needs.push(IndexNeed { by, attributes: attributes.to_vec(), needs_all });
     }
-    for assignment in rules.assignments.of(decide.view, schema)?.iter() {
+    for assignment in rules.assignments.of(decide.view, schema).iter() {
         let attributes = assignment.looks_up().to_vec();
         let by = format!("assignment '{}'", assignment.name);
         needs.push(IndexNeed { by, attributes, needs_all: true });

@@ -7,9 +7,9 @@ use ldap::message::{Values, ValuesBuf};
 use schema::{AttributeDelta, AttributeDescription, EntryRead, ValueKey};
 
 /// The entry with the deltas applied.
-pub(super) struct Changed<'a> {
-    pub(super) before: &'a dyn EntryRead,
-    pub(super) deltas: &'a [AttributeDelta],
+pub(crate) struct Changed<'a> {
+    pub(crate) before: &'a dyn EntryRead,
+    pub(crate) deltas: &'a [AttributeDelta],
 }
 
 impl Changed<'_> {

@@ -10,7 +10,7 @@
 //! Invariant: a change is checked on the state that its predecessors left, by the only thread that
 //! decides: no two changes pass that together break a constraint.
 
-mod changed;
+pub(crate) mod changed;
 pub(crate) mod check;
 pub mod text;
 mod unique;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use schema::Schema;
-use store::{StoreError, View};
+use store::View;
 
 use super::{Line, name_of};
 
@@ -15,7 +15,7 @@ use super::{Line, name_of};
 pub(crate) struct InForce<L>(ArcSwapOption<Known<L>>);
 
 struct Known<L> {
-    texts: Vec<String>,
+    texts: Arc<[String]>,
     /// The generation of the schema.
     generation: u64,
     all: Arc<[L]>,
@@ -29,19 +29,19 @@ impl<L> Default for InForce<L> {
 
 impl<L: Line> InForce<L> {
     /// Those of a view.
-    pub(crate) fn of(&self, view: &View<'_>, schema: &Schema) -> Result<Arc<[L]>, StoreError> {
-        let texts = view.setting(L::SETTING)?;
+    pub(crate) fn of(&self, view: &View<'_>, schema: &Schema) -> Arc<[L]> {
+        let Some(texts) = view.setting_at_hand(L::SETTING) else { return Arc::default() };
         let generation = schema.generation();
         if let Some(known) = &*self.0.load()
-            && known.texts == texts
+            && (Arc::ptr_eq(&known.texts, texts) || known.texts == *texts)
             && known.generation == generation
         {
-            return Ok(Arc::clone(&known.all));
+            return Arc::clone(&known.all);
         }
         let all: Arc<[L]> = texts.iter().filter_map(|text| read(text, schema)).collect();
-        let known = Known { texts, generation, all: Arc::clone(&all) };
+        let known = Known { texts: Arc::clone(texts), generation, all: Arc::clone(&all) };
         self.0.store(Some(Arc::new(known)));
-        Ok(all)
+        all
     }
 }
 

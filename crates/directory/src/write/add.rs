@@ -10,7 +10,7 @@ use schema::{AddChange, Change, Entry, EntryId, Mode, steps_of_name, validate};
 use store::Resolved;
 
 use crate::access::guard;
-use crate::assignment::{membership, number};
+use crate::assignment::number;
 use crate::config::index_config;
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::verdict::Storing;
@@ -134,8 +134,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     let relax = decide.controls.relax;
     let mode = if relax { Mode::Import } else { Mode::Client };
     let mut entry = op.entry.clone();
-    let given = number::give(decide, &op.key, &mut entry, None);
-    let given = given.map_err(|refusal| number::tell(refusal, &decide.guard.on(&op.entry)))?;
+    let given = number::give(decide, &op.key, None, &mut entry)?;
     let structure = validate(&entry, schema, mode)?;
     let structural = structure.structural.name().to_owned();
     entry.add_superior_classes(schema)?;
@@ -167,8 +166,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
         passwords: own.as_deref().map_or(Passwords::Untouched, Passwords::Decided),
         given: &given.attributes,
     };
-    let follows =
-        membership::follow(decide, None, membership::Entry { key: &op.key, entry: &entry })?;
     let change = Change::Add(AddChange {
         id: decide.next_id,
         parent,
@@ -177,7 +174,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     });
     let change = checks::permit(decide, &checked, change)?;
     let changes = given.change.into_iter().chain([change]).collect();
-    Ok(Decision { changes, follows, ..Decision::default() })
+    Ok(Decision { changes, ..Decision::default() })
 }
 
 /// The id of the entry the new one goes below; ROOT for the entry of a naming context.

@@ -18,6 +18,8 @@ use store::{Batch, Mark, Resolved, StoreError};
 
 use crate::access::acis;
 use crate::access::guard::{self, Viewer, guarded_by};
+use crate::assignment::membership;
+use crate::assignment::text::ASSIGNMENTS;
 use crate::bind::recheck;
 use crate::config::{index_config, record_level, setting_config};
 use crate::directory::{Directory, State};
@@ -260,7 +262,7 @@ impl Attempt<'_, '_> {
         // What rules mean is kept for a point of the log, and there is none between updates.
         let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
         let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
-        let (mut read, Decision { changes, follows, value, settled, late }, is_over) = decided;
+        let (mut read, Decision { changes, value, settled, late }, is_over) = decided;
         self.settled.extend(settled);
         let first = self.changes.len();
         self.apply(changes)?;
@@ -272,8 +274,8 @@ impl Attempt<'_, '_> {
             self.acis = Arc::new(after);
         }
         let own = first..self.changes.len();
-        self.apply(follows)?;
         self.follow(own.clone())?;
+        self.assign(first)?;
         if let Some(wanted) = &controls.post_read {
             read.extend(self.post_read(&Access::clone(access), wanted, op, own)?);
         }
@@ -346,6 +348,28 @@ impl Attempt<'_, '_> {
         }
         let follows = references::follow(&batch.view(), &state.schema, stamp, causes)?;
         self.apply(follows)
+    }
+
+    /// Groups change whose members are assigned, by all changes since the `first`.
+    fn assign(&mut self, first: usize) -> Result<(), Failed> {
+        let all = {
+            // A view takes some work.
+            if self.batch.setting_at_hand(ASSIGNMENTS).is_none() {
+                return Ok(());
+            }
+            self.directory.rules.assignments.of(&self.batch.view(), &self.state.schema)
+        };
+        if !membership::any(&all) {
+            return Ok(());
+        }
+        for at in first..self.changes.len() {
+            let Self { batch, state, stamp, changes, .. } = self;
+            let Some(change) = changes.get(at) else { break };
+            let (view, schema) = (&batch.view(), &state.schema);
+            let follows = membership::follow(view, schema, stamp, &all, change.get());
+            self.apply(follows.map_err(Failed::Store)?)?;
+        }
+        Ok(())
     }
 
     /// Puts changes into the batch, and into the record.

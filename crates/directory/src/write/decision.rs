@@ -55,8 +55,6 @@ impl Decide<'_> {
 pub(crate) struct Decision {
     /// What is to be logged and applied; empty when the request changes nothing.
     pub(crate) changes: Vec<Permitted<Change>>,
-    /// What follows from it in other entries, to be applied after it.
-    pub(crate) follows: Vec<Permitted<Change>>,
     /// The value of an extended response.
     pub(crate) value: Option<Vec<u8>>,
     /// What binds left of this account and is not in its entry yet is in the changes, or undone.

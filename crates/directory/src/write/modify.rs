@@ -12,11 +12,9 @@ use schema::{
     ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, EntryId, EntryRead, Schema,
     Structure, check_name, validate_touched,
 };
-use store::StoredEntry;
 
 use crate::access::guard;
-use crate::assignment::membership;
-use crate::assignment::number::{self, Given};
+use crate::assignment::number::{self, Before, Given};
 use crate::assignment::text::Assignment;
 use crate::bind;
 use crate::bind::hashing::Behind;
@@ -356,7 +354,13 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     }
     let (before, mut after) = modified(decide, op, id)?;
     let touched = touched(&op.modifications);
-    let given = give_numbers(decide, op, &touched, &stored, &mut after)?;
+    let given = give_numbers(
+        decide,
+        op,
+        &touched,
+        &Before { stored: &stored, before: &before },
+        &mut after,
+    )?;
     let relax = decide.controls.relax;
     check_result(&before, &mut after, schema, &touched, relax)?;
     let known = schema.well_known();
@@ -384,33 +388,31 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         given: &given.attributes,
     };
     let change = checks::permit(decide, &checked, change)?;
-    let key = &op.key;
-    let was = membership::Entry { key, entry: &before };
-    let follows = membership::follow(decide, Some(was), membership::Entry { key, entry: &after })?;
     let changes = given.change.into_iter().chain([change]).collect();
-    Ok(Decision { changes, follows, late, ..Decision::default() })
+    Ok(Decision { changes, late, ..Decision::default() })
 }
 
-/// Gives the entry numbers that it came to lack: by new object classes, or by a value that stands
-/// for none.
+/// Gives the entry numbers that it came to lack: by other object classes, by what the assignment
+/// asks for, or by a value that stands for none.
 fn give_numbers(
     decide: &Decide<'_>,
     op: &Modify,
     touched: &[Arc<AttributeDescription>],
-    stored: &StoredEntry<'_>,
+    before: &Before<'_>,
     after: &mut Entry,
 ) -> Result<Given, Refusal> {
     let class = &decide.state.schema.well_known().object_class;
+    let is_touched = |asked: &AttributeDescription| touched.iter().any(|one| asked.covers(one));
     let is_concerned = |one: &Assignment| {
         let numbers = one.numbers().map_or(&[][..], |numbers| &numbers.attributes);
-        touched.iter().any(|it| it == class || numbers.contains(it))
+        numbers.iter().any(|one| is_touched(one))
+            || !numbers.is_empty() && (is_touched(class) || one.asks_about(is_touched))
     };
-    let all = decide.directory.rules.assignments.of(decide.view, &decide.state.schema)?;
-    if !all.iter().any(is_concerned) {
-        return Ok(Given::default());
+    let all = decide.directory.rules.assignments.of(decide.view, &decide.state.schema);
+    match all.iter().any(is_concerned) {
+        true => number::give(decide, &op.key, Some(before), after),
+        false => Ok(Given::default()),
     }
-    number::give(decide, &op.key, after, Some(stored.id()))
-        .map_err(|refusal| number::tell(refusal, &decide.guard.on(stored)))
 }
 
 /// The entry as it was, as far as the modifications need it, and as they leave it.

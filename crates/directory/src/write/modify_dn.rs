@@ -97,10 +97,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
     if new_key != op.key {
         membership::check_places(decide, &op.key)?;
     }
-    let was = membership::Entry { key: &op.key, entry: &before };
-    let is = membership::Entry { key: &new_key, entry: &after };
-    let follows = membership::follow(decide, Some(was), is)?;
-    Ok(Decision { follows, ..Decision::change(change) })
+    Ok(Decision::change(change))
 }
 
 /// The values of the new name, as modifications that add them: these are looked at.

@@ -187,33 +187,43 @@ fn no_two_get_the_same_number_at_the_same_time() {
 }
 
 #[test]
-fn whoever_may_add_needs_no_right_on_the_number() {
+fn whoever_makes_an_account_needs_no_right_on_the_number() {
     const ADDS: &str = concat!(
         r#"(targetattr!="uidNumber || gidNumber")(version 3.0; acl "adds"; "#,
         r#"allow (add,write) userdn="ldap:///all";)"#,
+    );
+    const DELETES: &str = concat!(
+        r#"(targetattr="uidNumber")"#,
+        r#"(targattrfilters="add=uidNumber:(uidNumber=0),del=uidNumber:(uidNumber=*)")"#,
+        r#"(version 3.0; acl "deletes"; allow (write) userdn="ldap:///all";)"#,
     );
     let (served, mut root) = served();
     put(&mut root, UIDS);
     added(&mut root, "clerk", &[("userPassword", &["secret"])]);
     let mut clerk = served.client();
     assert_eq!(clerk.bind(&name("clerk"), "secret"), OK);
-    // A stranger to the range learns nothing of it.
-    let mut fill = |count: usize| {
-        (0..count).for_each(|number| added(&mut root, &format!("fill{number}"), &[]));
-    };
-    fill(3);
     let denied = person(&mut clerk, "a", &[]);
     assert_eq!(denied.code(), ResultCode::InsufficientAccessRights, "{}", denied.diagnostic);
     assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[ADDS])]), OK);
     added(&mut clerk, "a", &[]);
-    assert_eq!(numbers(&mut root, "a"), text(1004));
-    // The value that stands for none is one that the client writes.
-    let changes: &[(ModifyOperation, &str, &[&str])] = &[(Replace, "uidNumber", &["-1"])];
-    assert_eq!(clerk.modify(&name("a"), changes), ResultCode::InsufficientAccessRights);
-    assert_eq!(root.modify(SUFFIX, &[(Delete, "aci", &[ADDS])]), OK);
-    (0..5).for_each(|number| added(&mut root, &format!("more{number}"), &[]));
-    let denied = person(&mut clerk, "b", &[]);
+    assert_eq!(numbers(&mut root, "a"), text(1001));
+    let plain: &[(&str, &[&str])] =
+        &[("objectClass", &["inetOrgPerson"]), ("cn", &["e"]), ("sn", &["e"])];
+    assert_eq!(clerk.add(&name("e"), plain), OK);
+    let class: &[(ModifyOperation, &str, &[&str])] =
+        &[(Add, "objectClass", &["posixAccount"]), (Add, "homeDirectory", &["/"])];
+    let answer = clerk.try_modify(&name("e"), class);
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+    assert_eq!(numbers(&mut root, "e"), text(1002));
+    // A number that is there is changed by who may: not by the value that stands for none, and not
+    // by deleting it.
+    let none: &[(ModifyOperation, &str, &[&str])] = &[(Replace, "uidNumber", &["-1"])];
+    assert_eq!(clerk.modify(&name("e"), none), ResultCode::InsufficientAccessRights);
+    assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[DELETES])]), OK);
+    let delete: &[(ModifyOperation, &str, &[&str])] = &[(Delete, "uidNumber", &[])];
+    let denied = clerk.try_modify(&name("e"), delete);
     assert_eq!(denied.code(), ResultCode::InsufficientAccessRights, "{}", denied.diagnostic);
+    assert_eq!(numbers(&mut root, "e"), text(1002));
 }
 
 #[test]
@@ -261,9 +271,106 @@ fn who_comes_to_be_of_a_kind_comes_into_the_group() {
     added(&mut root, "a", &[number, staff].concat());
 }
 
+/// A name so long that some hundred of them are kept by number.
+fn long(number: usize) -> String {
+    format!("member-of-a-group-of-very-many-who-has-a-name-as-long-as-this-{number}")
+}
+
+#[test]
+fn a_group_of_very_many_follows_as_well() {
+    let (served, mut root) = served();
+    let number: &[(&str, &[&str])] = &[("uidNumber", &["1"]), ("gidNumber", &["1"])];
+    let staff: &[(&str, &[&str])] = &[("employeeType", &["staff"])];
+    put(&mut root, STAFF);
+    let all: Vec<String> = (0..300).map(long).collect();
+    all.iter().for_each(|uid| added(&mut root, uid, &[number, staff].concat()));
+    let everybody: BTreeSet<String> = all.iter().map(|uid| name(uid)).collect();
+    assert!(members(&mut root) == everybody);
+    let group = format!("cn=staff,{SUFFIX}");
+    let listed = {
+        let store = served.directory.store();
+        let mut reader = store.reader();
+        let view = reader.view().unwrap();
+        let key = schema::DnKey::from_text(&schema::Schema::builtin(), &group).unwrap();
+        let store::Resolved::Found(id) = view.resolve(&key).unwrap() else { panic!() };
+        view.entry(id).unwrap().unwrap().lists().count()
+    };
+    assert_eq!(listed, 1, "they are kept by number");
+    // Who moves away leaves, who comes back joins; who was in it by hand is not in it twice.
+    let (people, guests) = (format!("ou=people,{SUFFIX}"), format!("ou=guests,{SUFFIX}"));
+    let rdn = format!("uid={}", long(7));
+    let answer = root.rename(&name(&long(7)), &rdn, true, Some(&guests));
+    assert_eq!(answer, OK);
+    assert!(members(&mut root).len() == 299);
+    let there = format!("{rdn},{guests}");
+    assert_eq!(root.modify(&group, &[(Add, "member", &[&there])]), OK);
+    assert_eq!(root.rename(&there, &rdn, true, Some(&people)), OK);
+    let attributes = &["member"][..];
+    let asked = Asked { base: &group, scope: Scope::Base, attributes, ..Asked::default() };
+    let found = root.search(&asked).entries[0].texts("member");
+    assert!(found.len() == 300 && found.into_iter().collect::<BTreeSet<_>>() == everybody);
+    assert_eq!(root.modify(&name(&long(7)), &[(Delete, "employeeType", &[])]), OK);
+    assert_eq!(root.rename(&name(&long(8)), "uid=short", true, None), OK);
+    assert_eq!(root.modify(&name("short"), &[(Delete, "employeeType", &[])]), OK);
+    assert_eq!(members(&mut root).len(), 298);
+}
+
+#[test]
+fn of_several_for_one_group_each_is_enough() {
+    let (_served, mut root) = served();
+    let number: &[(&str, &[&str])] = &[("uidNumber", &["1"]), ("gidNumber", &["1"])];
+    put(&mut root, STAFF);
+    put(&mut root, "cooks: member member of CN=Staff,dc=example,dc=org where (title=cook)");
+    put(&mut root, "owners: member owner of cn=staff,dc=example,dc=org where (title=cook)");
+    let both: &[(&str, &[&str])] = &[("employeeType", &["staff"]), ("title", &["cook"])];
+    added(&mut root, "a", &[number, both].concat());
+    assert_eq!(members(&mut root), set(&["a"]));
+    let group = format!("cn=staff,{SUFFIX}");
+    assert_eq!(values(&mut root, &group, "owner"), [name("a")]);
+    assert_eq!(root.modify(&name("a"), &[(Delete, "employeeType", &[])]), OK);
+    assert_eq!(members(&mut root), set(&["a"]), "as a cook");
+    let other: &[(ModifyOperation, &str, &[&str])] =
+        &[(Delete, "title", &[]), (Add, "employeeType", &["staff"])];
+    assert_eq!(root.modify(&name("a"), other), OK);
+    assert_eq!(members(&mut root), set(&["a"]), "as staff");
+    assert_eq!(values(&mut root, &group, "owner"), [""; 0]);
+    assert_eq!(root.modify(&name("a"), &[(Delete, "employeeType", &[])]), OK);
+    assert_eq!(members(&mut root), set(&[]));
+}
+
+#[test]
+fn what_follows_from_other_entries_counts_too() {
+    let (_served, mut root) = served();
+    let number: &[(&str, &[&str])] = &[("uidNumber", &["1"]), ("gidNumber", &["1"])];
+    // The group itself may be one of those that are meant; and who has a manager.
+    put(&mut root, "self: member member of cn=staff,dc=example,dc=org where (description=x)");
+    put(
+        &mut root,
+        "led: member member of cn=staff,dc=example,dc=org \
+         where (manager=uid=boss,ou=people,dc=example,dc=org)",
+    );
+    let group = format!("cn=staff,{SUFFIX}");
+    let answer = root.try_modify(&group, &[(Add, "description", &["x"])]);
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+    assert_eq!(members(&mut root), [group.clone()].into());
+    assert_eq!(root.modify(&group, &[(Replace, "description", &["y"])]), OK);
+    assert_eq!(members(&mut root), set(&[]));
+    added(&mut root, "boss", number);
+    let led: &[(&str, &[&str])] = &[("manager", &[&name("boss")])];
+    added(&mut root, "a", &[number, led].concat());
+    assert_eq!(members(&mut root), set(&["a"]));
+    assert_eq!(root.delete(&name("boss")), OK);
+    assert_eq!(values(&mut root, &name("a"), "manager"), [""; 0]);
+    assert_eq!(members(&mut root), set(&[]), "its manager is gone, in the same record");
+    // What is no group gets no members.
+    put(&mut root, "none: member member of ou=guests,dc=example,dc=org where (title=guest)");
+    added(&mut root, "b", &[number, &[("title", &["guest"])]].concat());
+    assert_eq!(values(&mut root, &format!("ou=guests,{SUFFIX}"), "member"), [""; 0]);
+}
+
 #[test]
 fn what_is_no_assignment_is_refused() {
-    let (_served, mut root) = served();
+    let (served, mut root) = served();
     for (text, code, why) in [
         ("a: number uidNumber 1..2", ResultCode::InvalidAttributeSyntax, "about every entry"),
         (
@@ -274,6 +381,11 @@ fn what_is_no_assignment_is_refused() {
         ("a: number userPassword 1..9 where (cn=*)", ResultCode::InvalidAttributeSyntax, "secret"),
         ("a: number uidNumber 5.. where (cn=*)", ResultCode::InvalidAttributeSyntax, "last number"),
         ("a: number mail 5 where (cn=*)", ResultCode::InvalidAttributeSyntax, "is no range"),
+        (
+            "a: member distinguishedName of cn=a,dc=example,dc=org where (cn=*)",
+            ResultCode::UnwillingToPerform,
+            "cn=References,cn=config",
+        ),
     ] {
         let (got, told) = refused_put(&mut root, text);
         assert!(got == code && told.contains(why), "{text}: {got:?} {told}");
@@ -290,7 +402,7 @@ fn what_is_no_assignment_is_refused() {
     let powers = ("ds-privilege-name", &["config-read", "config-write"][..]);
     let all = [&parts[..], &[secret, powers]].concat();
     assert_eq!(root.add(&name("x"), &all), OK);
-    let mut half = _served.client();
+    let mut half = served.client();
     assert_eq!(half.bind(&name("x"), "secret"), OK);
     let denied = half.try_modify(CONFIG, &[(Add, "roster-assignment", &[STAFF])]);
     assert_eq!(denied.code(), ResultCode::InsufficientAccessRights, "{}", denied.diagnostic);

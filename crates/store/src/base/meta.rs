@@ -20,6 +20,7 @@ use crate::base::position::{LogPosition, Lsn};
 use crate::base::requests::REQUEST;
 use crate::error::StoreError;
 use crate::index::{Index, IndexDefinition, IndexRow, IndexState, LEVEL_LISTS};
+use crate::rows::dictionary::Settings;
 
 /// A record's place in the history.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -340,6 +341,26 @@ pub(crate) fn setting_key(name: &str) -> Result<String, StoreError> {
     Ok(format!("{SETTING}{name}"))
 }
 
+/// Whether a dictionary has a setting at hand: what changes with entries would make it anew each
+/// time, and the level is no setting.
+pub(crate) fn is_at_hand(name: &str) -> bool {
+    ![LEVEL, COUNTED].contains(&name)
+}
+
+/// The settings that a dictionary has at hand.
+pub(crate) fn settings(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Settings, StoreError> {
+    let mut settings = Settings::default();
+    for row in meta.prefix_iter(txn, SETTING.as_bytes())? {
+        let (key, row) = row?;
+        let key = String::from_utf8_lossy(key);
+        let name = key.strip_prefix(SETTING).unwrap_or_default();
+        if is_at_hand(name) {
+            settings.insert(name.to_owned(), setting_values(&key, row)?.into());
+        }
+    }
+    Ok(settings)
+}
+
 /// The row of a setting.
 pub(crate) fn setting_row(values: &[String]) -> Vec<u8> {
     let mut row = Vec::new();
@@ -398,6 +419,8 @@ fn rows(
 /// What records may say stands among the settings under this name.
 pub(crate) const LEVEL: &str = "record-level";
 
+/// The setting that changes with entries: which numbers are given next.
+pub(crate) const COUNTED: &str = "assigned";
 /// The longest name of a setting.
 const SETTING_NAME_MAX_BYTES: usize = 64;
 

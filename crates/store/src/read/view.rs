@@ -437,11 +437,24 @@ impl<'t> View<'t> {
 
     /// The values of a setting of the directory; none when it is not set.
     pub fn setting(&self, name: &str) -> Result<Vec<String>, StoreError> {
+        if let Some(values) = self.dictionary().setting(name) {
+            return Ok(values.to_vec());
+        }
+        if meta::is_at_hand(name) {
+            return Ok(Vec::new());
+        }
         let key = meta::setting_key(name)?;
         match self.stack().get(PlainTable::Meta, key.as_bytes())? {
             Some(row) => meta::setting_values(&key, row),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// The values of a setting as they are kept at hand, the same ones until it changes; none when
+    /// it is not set, or changes with entries.
+    #[inline]
+    pub fn setting_at_hand(&self, name: &str) -> Option<&Arc<[String]>> {
+        self.dictionary().setting(name)
     }
 
     /// What records may say, as the last of them that told it has it; none before the first.

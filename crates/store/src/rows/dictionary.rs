@@ -34,7 +34,13 @@ pub struct Dictionary {
     compression: Option<Arc<Compression>>,
     /// The ids of the attributes that have a reference list in some entry, or once had.
     listed: Vec<u32>,
+    /// The settings of the directory by name, but for those that change with entries: whoever
+    /// decides on a change asks for several of them.
+    settings: Arc<Settings>,
 }
+
+/// Values of settings, by name.
+pub(crate) type Settings = FxHashMap<String, Arc<[String]>>;
 
 /// Positions of the valid indexes of one type.
 #[derive(Clone, Debug, Default)]
@@ -84,8 +90,38 @@ impl Dictionary {
             indexes.push(index);
         }
         let (attributes, ids) = (Vec::new(), FxHashMap::default());
-        let (compression, listed) = (None, Vec::new());
-        Ok(Self { schema, attributes, ids, indexes, by_type, of_entries, compression, listed })
+        let (compression, listed, settings) = (None, Vec::new(), Arc::default());
+        Ok(Self {
+            schema,
+            attributes,
+            ids,
+            indexes,
+            by_type,
+            of_entries,
+            compression,
+            listed,
+            settings,
+        })
+    }
+
+    /// This dictionary with these settings.
+    pub(crate) fn with_settings(self, settings: Settings) -> Self {
+        Self { settings: Arc::new(settings), ..self }
+    }
+
+    /// The values of a setting that is at hand, if it has any.
+    #[inline]
+    pub(crate) fn setting(&self, name: &str) -> Option<&Arc<[String]>> {
+        self.settings.get(name)
+    }
+
+    /// Other values of a setting that is at hand.
+    pub(crate) fn set(&mut self, name: &str, values: &[String]) {
+        let settings = Arc::make_mut(&mut self.settings);
+        match values {
+            [] => drop(settings.remove(name)),
+            values => drop(settings.insert(name.to_owned(), values.into())),
+        }
     }
 
     /// This dictionary, where these attributes have reference lists.
@@ -191,7 +227,8 @@ impl Dictionary {
         let texts: Vec<String> =
             self.attributes.iter().map(|known| known.description.text().to_owned()).collect();
         let dictionary = Self::new(schema, &self.rows())?.with_texts(&texts)?;
-        let dictionary = dictionary.with_listed(self.listed.clone());
+        let mut dictionary = dictionary.with_listed(self.listed.clone());
+        dictionary.settings = Arc::clone(&self.settings);
         Ok(dictionary.with_compression(self.compression.clone()))
     }
 

@@ -173,7 +173,11 @@ impl Batch<'_> {
         let key = meta::setting_key(name)?;
         let row = meta::setting_row(values);
         let row = (!values.is_empty()).then_some(row.as_slice());
-        self.put_digested(key.as_bytes(), row)
+        self.put_digested(key.as_bytes(), row)?;
+        if meta::is_at_hand(name) {
+            Arc::make_mut(&mut self.dictionary).set(name, values);
+        }
+        Ok(())
     }
 
     /// What records may say from now on. It stands among the settings, and is none of them.

@@ -150,6 +150,11 @@ impl<'s> Batch<'s> {
         })
     }
 
+    /// The values of a setting, see [`View::setting_at_hand`].
+    pub fn setting_at_hand(&self, name: &str) -> Option<&Arc<[String]>> {
+        self.dictionary.setting(name)
+    }
+
     /// The state that the changes so far have led to.
     #[must_use]
     pub fn view(&self) -> View<'_> {
