@@ -1,6 +1,7 @@
 //! Any octets are the value of a control, or an error; what a value says is inside it.
 #![no_main]
 
+use ldap::control_value::dereference;
 use ldap::control_value::policy_state::PolicyState;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
@@ -19,6 +20,11 @@ fuzz_target!(|value: &[u8]| {
         filter.encode(&mut ldap::ber::Writer::new(&mut again));
         let again = assertion(&again, &DecodeLimits::default());
         assert_eq!(again.as_ref(), Ok(&filter), "an encoded filter decodes equal");
+    }
+    if let Ok(asked) = dereference::decode(value) {
+        assert!(!asked.is_empty() && asked.len() <= dereference::SPECIFICATIONS_MAX);
+        let names = asked.iter().flat_map(|one| one.attributes.iter());
+        assert!(names.map(str::len).sum::<usize>() < value.len());
     }
     if let Ok(selection) = attribute_selection(value) {
         assert!(selection.iter().map(str::len).sum::<usize>() <= value.len());

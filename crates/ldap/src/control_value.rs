@@ -3,6 +3,7 @@
 //! Invariants: a value is one element and nothing after it; what a writer here writes, the reader
 //! beside it reads back equal; decoding borrows and has the limits of messages.
 
+pub mod dereference;
 pub mod policy_state;
 pub mod read_level;
 pub mod sort;

@@ -193,6 +193,25 @@ fn uids(output: &Output) -> Vec<String> {
 }
 
 #[test]
+fn the_openldap_tools_dereference() {
+    if !have("ldapsearch", &["-VV"]) {
+        return;
+    }
+    let demo = Demo::start(5);
+    let group = "dn: cn=two,dc=example,dc=com\nobjectClass: groupOfNames\ncn: two\n\
+                 member: uid=user.1,ou=people,dc=example,dc=com\n\
+                 member: uid=nobody,ou=people,dc=example,dc=com\n";
+    check(&tool(&demo, "ldapadd", &[], group), 0, "");
+    let base = ["-o", "ldif-wrap=no", "-b", "dc=example,dc=com"];
+    let asked = ["-E", "!deref=member:uid", "(cn=two)", "cn"];
+    let found = tool(&demo, "ldapsearch", &[&base[..], &asked].concat(), "");
+    check(&found, 0, "# member: <uid=user.1>;uid=user.1,ou=people,dc=example,dc=com");
+    check(&found, 0, "# member: uid=nobody,ou=people,dc=example,dc=com");
+    let wrong = ["-b", "dc=example,dc=com", "-E", "!deref=cn:uid", "(cn=two)"];
+    check(&tool(&demo, "ldapsearch", &wrong, ""), 2, "values of 'cn' name no entries to follow");
+}
+
+#[test]
 fn the_openldap_tools_sort_and_scroll() {
     if !have("ldapsearch", &["-VV"]) {
         return;

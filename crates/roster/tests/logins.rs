@@ -69,6 +69,22 @@ impl Site {
             ("memberUid", &[USER]),
         ];
         add("cn=chemists,dc=example,dc=com", &group);
+        // As in RFC 2307bis: members by name, and a group in a group.
+        let mut names = vec![NAME.to_owned()];
+        names.extend((1..=15).map(|one| format!("uid=user.{one},ou=people,{BASE}")));
+        let physicists: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (cn, gid, members) in [
+            ("physicists", "5310", &*physicists),
+            ("laboratory", "5311", &["cn=physicists,dc=example,dc=com"]),
+        ] {
+            let group = [
+                ("objectClass", &["groupOfNames", "posixGroup"][..]),
+                ("cn", &[cn]),
+                ("gidNumber", &[gid]),
+                ("member", members),
+            ];
+            add(&format!("cn={cn},{BASE}"), &group);
+        }
         let certificate = certificate(&demo.scratch());
         Self { demo, certificate }
     }

@@ -205,15 +205,20 @@ impl<'a> Members<'a> {
 }
 
 impl Computed for Members<'_> {
+    fn computes(&self, asked: &AttributeDescription) -> bool {
+        let known = self.groups.schema.well_known();
+        let of_groups: [&AttributeDescription; 3] =
+            [&known.is_member_of, &known.member_of, &known.is_direct_member_of];
+        asked.is_operational() && of_groups.contains(&asked)
+    }
+
     fn candidates(
         &self,
         assertion: &Assertion,
         at_most: u64,
     ) -> Result<Option<ComputedCandidates>, StoreError> {
-        let known = self.groups.schema.well_known();
         let asked = &assertion.description;
-        let of_groups = [&known.is_member_of, &known.member_of, &known.is_direct_member_of];
-        if !of_groups.contains(&asked) || !asked.is_operational() {
+        if !self.computes(asked) {
             return Ok(None);
         }
         let is_direct = self.groups.is_direct(asked);

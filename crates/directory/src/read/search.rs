@@ -10,6 +10,7 @@ pub(crate) mod budget;
 mod chain;
 pub(crate) mod cost;
 mod count;
+mod dereference;
 mod explain;
 mod follow;
 mod outcome;
@@ -342,6 +343,10 @@ impl Search<'_> {
         let (shown, regions) = (self.shown(subentries), None);
         let Usable { searchable, filter: usable } = Usable::of(filter, guard);
         let filter = usable.as_ref().unwrap_or(filter);
+        let dereference = meant.dereference.as_deref();
+        if let Some(asked) = dereference {
+            asked.check()?;
+        }
         let mut resolved = Resolved {
             base,
             scope,
@@ -354,6 +359,7 @@ impl Search<'_> {
             searchable,
             guard,
             reported,
+            dereference,
         };
         let outcome = self.expanded(view, state, &mut resolved, aliases, meant.has_chains, sink);
         if hidden && reveals(&outcome) && !sink.has_sent() {

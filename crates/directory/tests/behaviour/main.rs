@@ -15,6 +15,7 @@ mod chains;
 mod change_members;
 mod constraints;
 mod counting;
+mod dereference;
 mod durable;
 mod explain;
 mod following;

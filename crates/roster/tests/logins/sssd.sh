@@ -40,7 +40,7 @@ log_in() {
     printf '%s\n' "$1" | pamtester roster-login "$user" authenticate acct_mgmt > pamtester.out 2>&1
 }
 
-check() {
+begin() {
     stop
     rm -rf state/db/* state/mc/* state/pipes/nss state/pipes/pam run/*
     cat > conf/sssd.conf <<CONF
@@ -53,7 +53,9 @@ auth_provider = ldap
 ldap_uri = $1
 ldap_id_use_start_tls = $2
 ldap_search_base = $base
-ldap_schema = rfc2307
+ldap_schema = $3
+ldap_deref_threshold = 1
+debug_level = 6
 ldap_tls_cacert = $certificate
 ldap_tls_reqcert = demand
 CONF
@@ -67,6 +69,10 @@ CONF
         sleep 0.2
     done
     grep -q "^$user:" passwd.out || fail "$1: $(cat passwd.out)"
+}
+
+check() {
+    begin "$1" "$2" rfc2307
     getent -s sss group chemists | grep -q ":$user$" || fail "$1: $user is in no group"
     log_in "$password" || fail "$1: $(cat pamtester.out)"
     if log_in "$password!"; then
@@ -74,6 +80,24 @@ CONF
     fi
 }
 
+# Members by name, a group in a group, and members that come with their group.
+check_groups() {
+    begin "$1" "$2" rfc2307bis
+    groups=$(getent -s sss initgroups "$user")
+    case "$groups " in
+    *\ 5310\ *) ;;
+    *) fail "$1: groups of $user: $groups" ;;
+    esac
+    case "$groups " in
+    *\ 5311\ *) ;;
+    *) fail "$1: the group of its group: $groups" ;;
+    esac
+    getent -s sss group laboratory > group.out || fail "$1: no group laboratory"
+    grep -q "[:,]$user\(,\|$\)" group.out || fail "$1: members: $(cat group.out)"
+    grep -q "All deref results from a single control parsed" sssd.out || fail "$1: no member came with its group"
+}
+
 check "ldaps://localhost:$secure" false
 check "ldap://localhost:$plain" true
+check_groups "ldaps://localhost:$secure" false
 echo "all checks passed"

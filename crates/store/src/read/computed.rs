@@ -1,6 +1,6 @@
 //! Attributes that are computed: who computes them knows the entries that have them.
 
-use schema::{Assertion, EntryId};
+use schema::{Assertion, AttributeDescription, EntryId};
 
 use crate::error::StoreError;
 
@@ -15,6 +15,9 @@ pub struct ComputedCandidates {
 
 /// Knows which entries have values of attributes that are computed: no index has them.
 pub trait Computed {
+    /// Whether it knows an attribute. Looking for those that have a value of it may take long.
+    fn computes(&self, asked: &AttributeDescription) -> bool;
+
     /// The entries that an assertion is true of. None where nobody knows, or they are more than
     /// `at_most`.
     ///

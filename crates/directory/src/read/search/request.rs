@@ -6,6 +6,7 @@ use aci::{Access, WantedValues};
 use ldap::message::{Scope, SearchRequest};
 use schema::{EntryId, ResolvedFilter, Selection};
 
+use super::dereference::Dereference;
 use super::parked::Parked;
 use super::regions::Regions;
 use super::work::Work;
@@ -67,6 +68,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) guard: &'a Guard<'a>,
     /// Whose rights are reported beside the entries.
     pub(crate) reported: Option<&'a ReportedRights<'a>>,
+    /// Which values of theirs are followed.
+    pub(super) dereference: Option<&'a Dereference>,
 }
 
 impl Search<'_> {

@@ -13,6 +13,7 @@ use schema::{DnKey, ResolvedFilter, Schema, Selection};
 
 use super::budget::{Budget, Held};
 use super::chain;
+use super::dereference::Dereference;
 use super::work::terms;
 use crate::request::controls::matched_values;
 use crate::request::controls::request::RequestControls;
@@ -31,6 +32,8 @@ pub(crate) struct ResolvedRequest {
     pub(super) selection: Selection,
     /// Which values are wanted, if not all.
     pub(super) matched_values: Option<Vec<ResolvedFilter>>,
+    /// Which of them are followed, if any.
+    pub(super) dereference: Option<Box<Dereference>>,
     /// The room that it takes while its job waits, from the first time on.
     held: Option<Held>,
 }
@@ -74,6 +77,7 @@ impl ResolvedRequest {
             filter,
             selection: Selection::resolve(request.attributes.iter(), schema),
             matched_values: matched_values::resolve(controls, request.types_only, schema),
+            dereference: Dereference::resolve(controls, request.types_only, schema),
             held: None,
         }
     }

@@ -12,6 +12,7 @@ use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::{Bounds, too_long};
 use super::cost::{GLANCE_STEPS, TERM_STEPS};
+use super::dereference::{Dereference, Followed, Follower};
 use super::outcome::{Done, SearchOutcome};
 use super::parked::{CandidatesSeen, Parked, Phase};
 use super::request::{Resolved, Search};
@@ -372,6 +373,13 @@ impl<'a> Run<'a> {
         if is_slow && self.search.candidates_max.is_some() {
             return Ok(AfterEntry::End(SearchOutcome::TooMuch));
         }
+        let followed = match self.resolved.dereference {
+            None => None,
+            Some(asked) => match self.follow(asked, stored)? {
+                Followed::Done(control) => control,
+                Followed::TooMuch => return Ok(AfterEntry::End(SearchOutcome::TooMuch)),
+            },
+        };
         self.sent += 1;
         self.last = stored.id();
         let known = self.state.schema.well_known();
@@ -390,8 +398,15 @@ impl<'a> Run<'a> {
             return Ok(AfterEntry::End(end));
         }
         let flow = match &self.accounts {
-            None => sink.entry(&rights.visible(entry, selection).only(wanted)),
-            Some(asked) => self.send_account(asked, stored, entry, &rights, sink),
+            None if followed.is_none() => {
+                sink.entry(&rights.visible(entry, selection).only(wanted))
+            }
+            None => {
+                let controls = ResponseControl::list(followed.as_slice());
+                let visible = rights.visible(entry, selection).only(wanted);
+                sink.entry_with(&visible, controls.as_ref())
+            }
+            Some(asked) => self.send_account(asked, stored, entry, &rights, followed, sink),
         };
         if stored.has_lists() {
             stored.complete()?;
@@ -419,6 +434,24 @@ impl<'a> Run<'a> {
         Ok(self.names > NAMES_HERE_MAX)
     }
 
+    /// What values of an entry name, unless there are so many that a thread of its own does it.
+    fn follow(
+        &mut self,
+        asked: &Dereference,
+        stored: &StoredEntry<'_>,
+    ) -> Result<Followed, Refusal> {
+        let guard = self.resolved.guard;
+        let follower = Follower { view: self.view, state: self.state, guard, stored };
+        let values = follower.values(asked)?;
+        let count = values.iter().map(|of_one| of_one.len() as u64).sum::<u64>();
+        self.names += count * FOLLOWED_NAMES;
+        if self.names > NAMES_HERE_MAX && self.search.candidates_max.is_some() {
+            return Ok(Followed::TooMuch);
+        }
+        self.search.spend(count * CHILD_STEPS);
+        Ok(Followed::Done(follower.control(asked, &values)?))
+    }
+
     /// Sends an entry with what is asked for of its account.
     fn send_account(
         &self,
@@ -426,19 +459,21 @@ impl<'a> Run<'a> {
         stored: &StoredEntry<'_>,
         entry: &dyn EntryRead,
         rights: &Rights<'_>,
+        followed: Option<ResponseControl>,
         sink: &mut ResponseSink<'_>,
     ) -> Flow {
         let Resolved { selection, wanted, guard, .. } = *self.resolved;
         let directory = self.search.directory;
+        let mut controls: Vec<ResponseControl> = followed.into_iter().collect();
         let Some((known, key)) = asked.account(directory, self.state, guard, self.view, stored)
         else {
-            return sink.entry(&rights.visible(entry, selection).only(wanted));
+            let visible = rights.visible(entry, selection).only(wanted);
+            return sink.entry_with(&visible, ResponseControl::list(&controls).as_ref());
         };
         let beside = asked.beside(entry, &known);
-        let control = asked.control(&known, &key, guard.access(), rights, directory);
+        controls.extend(asked.control(&known, &key, guard.access(), rights, directory));
         let visible = rights.visible(&beside, selection).only(wanted);
-        let controls = ResponseControl::list(control.as_slice());
-        sink.entry_with(&visible, controls.as_ref())
+        sink.entry_with(&visible, ResponseControl::list(&controls).as_ref())
     }
 
     /// What ends the search before the next candidate is looked at: nobody waits, or it has looked
@@ -687,6 +722,8 @@ fn look_through(bounds: &Bounds) -> u64 {
 
 /// So many names of entries are found where requests are read.
 const NAMES_HERE_MAX: u64 = 2_000;
+/// As many names take as long as to read an entry that one names.
+const FOLLOWED_NAMES: u64 = 8;
 
 /// What it costs to find out whether an attribute may be searched.
 const RIGHT_STEPS: u64 = 30;

@@ -3,6 +3,7 @@
 
 pub(crate) mod assertion;
 pub(crate) mod authorization_identity;
+pub(crate) mod dereference;
 mod effective_rights;
 pub(crate) mod entry_count;
 pub(crate) mod matched_values;
@@ -197,6 +198,9 @@ const CONTROLS: &[ControlRow] = &[
     ControlRow::value(subentries::LDUP, SEARCHES, put_subentries),
     ControlRow::value(matched_values::OID, SEARCHES, |controls, control| {
         once(&mut controls.matched_values, matched_values::NAME, || matched_values::read(control))
+    }),
+    ControlRow::value(dereference::OID, SEARCHES, |controls, control| {
+        once(&mut controls.dereference, dereference::NAME, || dereference::read(control))
     }),
     ControlRow::value(entry_count::OID, SEARCHES, |controls, control| {
         once(&mut controls.entry_count, entry_count::NAME, || entry_count::read(control))

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what stands here borrows from the message and means nothing of a schema yet.
 
+use ldap::control_value::dereference::DereferenceSpecification;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::SortKey;
 use ldap::control_value::vlv::VlvRequest;
@@ -26,6 +27,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) subentries: Option<bool>,
     /// Only values that one of these matches are wanted (RFC 3876).
     pub(crate) matched_values: Option<Vec<Filter<'a>>>,
+    /// Attributes of the entries that values name are wanted beside them.
+    pub(crate) dereference: Option<Vec<DereferenceSpecification<'a>>>,
     /// Only the number of entries is wanted.
     pub(crate) entry_count: Option<EntryCountRequest>,
     /// A search that no index helps is to be refused.

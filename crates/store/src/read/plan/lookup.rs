@@ -231,7 +231,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
         // What one row tells is asked first: it may be all that is needed.
         for is_quick in [true, false] {
             for (part, (at, place)) in parts.iter().zip(nodes.iter_mut().enumerate()) {
-                if is_one_row(part) != is_quick {
+                if is_one_row(part, self.computed) != is_quick {
                     continue;
                 }
                 let is_late = !is_quick && smallest <= FEW_CANDIDATES;
@@ -723,12 +723,13 @@ fn equal(at: usize, part: &ResolvedFilter) -> Option<(usize, &Assertion)> {
 }
 
 /// Whether one row tells of a part how long it is.
-fn is_one_row(filter: &ResolvedFilter) -> bool {
+fn is_one_row(filter: &ResolvedFilter, computed: Option<&dyn Computed>) -> bool {
     match filter {
-        ResolvedFilter::Not(inner) => is_one_row(inner),
-        ResolvedFilter::Present(_) | ResolvedFilter::Equality(_) | ResolvedFilter::Undefined => {
-            true
+        ResolvedFilter::Not(inner) => is_one_row(inner, computed),
+        ResolvedFilter::Equality(one) => {
+            computed.is_none_or(|computed| !computed.computes(&one.description))
         }
+        ResolvedFilter::Present(_) | ResolvedFilter::Undefined => true,
         ResolvedFilter::And(_)
         | ResolvedFilter::Or(_)
         | ResolvedFilter::GreaterOrEqual(_)

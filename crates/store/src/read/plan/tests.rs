@@ -1,11 +1,12 @@
 //! Plans under indexes that few directories have, against reading every entry.
 
-use schema::Schema;
+use schema::{Assertion, AttributeDescription, Schema};
 
 use super::*;
 use crate::base::lmdb::StoreOptions;
 use crate::bulk::LoadOptions;
 use crate::index::{IndexConfig, IndexDefinition};
+use crate::read::computed::ComputedCandidates;
 use crate::read::view::Memories;
 use crate::store::Store;
 use crate::testing::TestStore;
@@ -109,4 +110,42 @@ fn marks_in_values_are_not_the_ends_of_values() {
             check(&store, &format!("(!({attribute}={text}))"));
         }
     }
+}
+
+/// Knows who has a value of `isMemberOf`, and notes how many it was to find at most.
+struct Everybody(std::cell::Cell<u64>);
+
+impl Computed for Everybody {
+    fn computes(&self, asked: &AttributeDescription) -> bool {
+        asked.text() == "isMemberOf"
+    }
+
+    fn candidates(
+        &self,
+        assertion: &Assertion,
+        at_most: u64,
+    ) -> Result<Option<ComputedCandidates>, StoreError> {
+        assert!(self.computes(&assertion.description));
+        self.0.set(at_most);
+        Ok(None)
+    }
+}
+
+#[test]
+fn what_is_computed_is_looked_for_after_what_an_index_knows() {
+    let people: Vec<&str> = (0..200).map(|number| if number < 40 { "l: 1" } else { "" }).collect();
+    let store = store(&["equality l", "equality sn"], &people);
+    let view = store.snapshot(Memories::default()).unwrap();
+    let asked = |text: &str| {
+        let schema = Schema::builtin();
+        let filter = ResolvedFilter::resolve(&Filter::parse(text).unwrap(), &schema);
+        let everybody = Everybody(std::cell::Cell::new(0));
+        let quiet = Ask::new(&filter, EntryId::ROOT, Scope::Subtree);
+        view.plan(&Ask { computed: Some(&everybody), ..quiet }).unwrap();
+        everybody.0.get()
+    };
+    for text in ["(&(l=1)(isMemberOf=cn=a))", "(&(isMemberOf=cn=a)(l=1)(sn=x))"] {
+        assert_eq!(asked(text), 8 * 40, "{text}");
+    }
+    assert_eq!(asked("(isMemberOf=cn=a)"), u64::MAX);
 }
