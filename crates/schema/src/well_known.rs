@@ -59,6 +59,7 @@ well_known! {
         entry_uuid = "entryUUID",
         entry_dn = "entryDN",
         entry_csn = "entryCSN",
+        etag = "etag",
         has_subordinates = "hasSubordinates",
         num_subordinates = "numSubordinates",
         attribute_types = "attributeTypes",

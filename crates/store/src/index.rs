@@ -305,9 +305,15 @@ fn stored_type(name: &str, schema: &Schema) -> Result<Arc<AttributeType>, String
     }
 }
 
-fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 4] {
+fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 5] {
     let known = schema.well_known();
-    [&known.entry_dn, &known.subschema_subentry, &known.has_subordinates, &known.num_subordinates]
+    [
+        &known.entry_dn,
+        &known.subschema_subentry,
+        &known.has_subordinates,
+        &known.num_subordinates,
+        &known.etag,
+    ]
 }
 
 /// The kind that does it with the least, and the rule that makes the keys.

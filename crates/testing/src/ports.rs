@@ -2,26 +2,33 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 
 use crate::chance::Chance;
 
-/// Ports from which servers of tests draw theirs: below those that the system gives to connections
-/// and to who asks for any, which would be gone before the server comes to listen.
-const FROM: u16 = 10_000;
-const COUNT: u64 = 22_000;
+/// Ports from which nodes of a cluster under test draw theirs, as `roster demo` does: below those
+/// that the system gives to connections and to who asks for any, which would be gone before the
+/// server comes to listen.
+const NODES: Range<u16> = 10_000..32_000;
+/// Those of other servers, above: a node that is away for a moment is to find its port free.
+const OTHERS: Range<u16> = 61_000..65_000;
 
 /// How often one is drawn before none is said to be free.
 const TRIES: u32 = 100;
 
-/// A port of this machine's own network that is free; taken until the listener goes.
+/// A port of this machine's own network for a node of a cluster; taken until the listener goes.
 ///
 /// # Errors
 ///
 /// Tells why no port was free, as text.
 pub fn free_port(chance: &mut Chance) -> Result<TcpListener, String> {
+    free_among(NODES, chance)
+}
+
+fn free_among(ports: Range<u16>, chance: &mut Chance) -> Result<TcpListener, String> {
     let mut last = String::new();
     for _ in 0..TRIES {
-        let port = FROM + chance.below(COUNT) as u16;
+        let port = ports.start + chance.below(ports.len() as u64) as u16;
         match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
             Ok(listener) => return Ok(listener),
             Err(error) => last = error.to_string(),
@@ -41,7 +48,7 @@ pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], String> {
     let mut taken = Vec::with_capacity(N);
     for _ in 0..N {
         // Taken until all are known: none is drawn twice.
-        taken.push(free_port(&mut chance)?);
+        taken.push(free_among(OTHERS, &mut chance)?);
     }
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
     for (address, listener) in addresses.iter_mut().zip(&taken) {
@@ -52,16 +59,15 @@ pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], String> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-
-    use super::free_addresses;
+    use super::*;
 
     #[test]
     fn addresses_differ_and_are_free() {
         let mut addresses = free_addresses::<8>().unwrap();
         let listeners = addresses.map(|address| TcpListener::bind(address).unwrap());
         assert_eq!(listeners.len(), 8);
-        assert!(addresses.iter().all(|address| address.port() < 32_768), "{addresses:?}");
+        let is_own = |address: &SocketAddr| OTHERS.contains(&address.port());
+        assert!(addresses.iter().all(is_own), "{addresses:?}");
         addresses.sort_unstable();
         assert!(addresses.windows(2).all(|pair| pair[0] != pair[1]), "{addresses:?}");
     }

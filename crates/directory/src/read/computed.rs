@@ -1,17 +1,43 @@
 //! Which attributes are computed when an entry is read.
 
 use schema::{AttributeDescription, WellKnown};
+use sha2::{Digest as _, Sha256};
+use store::StoredEntry;
 
 /// All of them.
-pub fn descriptions(known: &WellKnown) -> [&AttributeDescription; 8] {
-    let [one, two, three, four] = of_entry(known);
-    let [five, six, seven, eight] = of_groups(known);
-    [one, two, three, four, five, six, seven, eight]
+pub fn descriptions(known: &WellKnown) -> [&AttributeDescription; 9] {
+    let [one, two, three, four, five] = of_entry(known);
+    let [six, seven, eight, nine] = of_groups(known);
+    [one, two, three, four, five, six, seven, eight, nine]
 }
 
 /// Those that tell of the entry and its subordinates.
-pub(super) fn of_entry(known: &WellKnown) -> [&AttributeDescription; 4] {
-    [&known.entry_dn, &known.subschema_subentry, &known.has_subordinates, &known.num_subordinates]
+pub(super) fn of_entry(known: &WellKnown) -> [&AttributeDescription; 5] {
+    [
+        &known.entry_dn,
+        &known.subschema_subentry,
+        &known.has_subordinates,
+        &known.num_subordinates,
+        &known.etag,
+    ]
+}
+
+/// The state of an entry, the same on all servers of a cluster: another one after each change, also
+/// one of very many values that leaves no stamp. None where that cannot be told.
+pub(super) fn etag(stored: &StoredEntry<'_>, known: &WellKnown) -> Option<String> {
+    let mut hash = Sha256::new();
+    for description in [&known.entry_uuid, &known.entry_csn] {
+        let values = stored.values(description);
+        values.iter().for_each(|value| hash.update(value));
+        hash.update([0]);
+    }
+    for (description, list) in stored.lists() {
+        hash.update(description.text());
+        hash.update(list.count().ok()?.to_be_bytes());
+    }
+    let octets = hash.finalize();
+    let half = octets.first_chunk::<8>()?;
+    Some(format!("{:016x}", u64::from_be_bytes(*half)))
 }
 
 /// Those that tell of groups and roles. One that the schema of a site makes a user attribute is

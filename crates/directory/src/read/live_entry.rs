@@ -13,9 +13,9 @@ use crate::read::computed;
 use crate::read::subschema::SUBSCHEMA_DN;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
-/// (RFC 4512 §4.2), `hasSubordinates` and `numSubordinates`, and with the groups and roles that it
-/// is in: `isMemberOf` and `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that were
-/// stored once are not seen.
+/// (RFC 4512 §4.2), `hasSubordinates`, `numSubordinates` and `etag`, and with the groups and roles
+/// that it is in: `isMemberOf` and `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that
+/// were stored once are not seen.
 pub struct LiveEntry<'v> {
     view: &'v View<'v>,
     stored: &'v StoredEntry<'v>,
@@ -154,6 +154,8 @@ impl<'v> LiveEntry<'v> {
             Some(self.stored.dn().to_owned())
         } else if *description == *known.subschema_subentry {
             Some(SUBSCHEMA_DN.to_owned())
+        } else if *description == *known.etag {
+            computed::etag(self.stored, known)
         } else {
             // A store that cannot count answers as if there were no such attribute.
             let asks_how_many = *description == *known.num_subordinates;

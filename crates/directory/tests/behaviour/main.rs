@@ -17,6 +17,7 @@ mod constraints;
 mod counting;
 mod dereference;
 mod durable;
+mod etag;
 mod explain;
 mod following;
 mod forwarding;
