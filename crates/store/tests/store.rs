@@ -10,7 +10,8 @@ use ldap::filter::Filter;
 use ldap::message::Scope;
 use schema::{
     AddChange, AttributeDelta, Change, Definition, DeleteChange, DnKey, Entry, EntryId, EntryRead,
-    ModifyChange, RdnKey, ResolvedFilter, Schema, SchemaChange, SchemaFile, SettingChange,
+    IndexChange, ModifyChange, RdnKey, ResolvedFilter, Schema, SchemaChange, SchemaFile,
+    SettingChange,
 };
 use store::{
     Ask, Batch, IndexConfig, IndexKind, Lsn, Resolved, Store, StoreError, StoreOptions, StoreReader,
@@ -358,6 +359,23 @@ fn settings_are_in_force_at_once_and_after_opening() {
     assert_eq!(values(&store), ["first\nline", "", "grün"]);
     drop(store);
     let store = Arc::new(open(directory.path()).unwrap());
+    assert_eq!(values(&store), ["first\nline", "", "grün"]);
+    // What else changes leaves them as they are; so does what is rolled back.
+    let mut batch = store.begin().unwrap();
+    batch.savepoint();
+    let change = SettingChange { name: "a-rule".to_owned(), values: vec!["other".to_owned()] };
+    batch.apply(&Change::Setting(change)).unwrap();
+    assert_eq!(batch.view().setting("a-rule").unwrap(), ["other"]);
+    batch.rollback();
+    let added = vec!["presence description".to_owned()];
+    let index = IndexChange { added: added.clone(), removed: Vec::new() };
+    batch.apply(&Change::Index(index)).unwrap();
+    let change = SchemaChange { added: vec![DEFINITION.to_owned()], removed: Vec::new() };
+    batch.apply(&Change::Schema(change)).unwrap();
+    let index = IndexChange { added: Vec::new(), removed: added };
+    batch.apply(&Change::Index(index)).unwrap();
+    assert_eq!(batch.view().setting("a-rule").unwrap(), ["first\nline", "", "grün"]);
+    batch.commit().unwrap();
     assert_eq!(values(&store), ["first\nline", "", "grün"]);
     set(&store, &[]);
     assert!(values(&store).is_empty());

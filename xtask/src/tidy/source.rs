@@ -31,7 +31,7 @@ const INTERNAL: &[&str] = &[
     "crates/directory/src/write/references.rs",
     // Numbers and memberships that administrators have the server write.
     "crates/directory/src/assignment/number.rs",
-    "crates/directory/src/assignment/membership.rs",
+    "crates/directory/src/assignment/follow.rs",
     // What records may say, which no client asks for.
     "crates/directory/src/config/record_level.rs",
     // Records of a test suite for logs.

@@ -27,6 +27,7 @@ pub struct Assignment {
 pub(super) enum Rule {
     Number(Numbers),
     Member(Membership),
+    Link(Link),
 }
 
 /// A number that no other entry has.
@@ -44,6 +45,15 @@ pub(crate) struct Numbers {
 pub(super) struct Membership {
     pub(super) attribute: Arc<AttributeDescription>,
     pub(super) group: DnKey,
+}
+
+/// That entries name each other.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    /// Where an entry names another one,
+    pub(super) from: Arc<AttributeDescription>,
+    /// that one names it.
+    pub(super) to: Arc<AttributeDescription>,
 }
 
 /// A kind of assignment.
@@ -67,7 +77,7 @@ impl fmt::Debug for Kind {
 }
 
 /// Every kind.
-pub static KINDS: [Kind; 2] = [
+pub static KINDS: [Kind; 3] = [
     Kind {
         name: "number",
         form: "ATTRIBUTES FIRST..LAST [for VALUE]",
@@ -90,6 +100,15 @@ pub static KINDS: [Kind; 2] = [
         example: "member member of cn=staff,ou=groups,dc=example,dc=com below \
                   ou=people,dc=example,dc=com where (employeeType=staff)",
         read: read_member,
+    },
+    Kind {
+        name: "link",
+        form: "ATTRIBUTE to ATTRIBUTE",
+        about: "Where an entry names another one by the first attribute, that one names it by the \
+                second; when a value of the first goes, so does that of the second. Both need an \
+                equality index, and stand in cn=References,cn=config.",
+        example: "link secretary to seeAlso below ou=people,dc=example,dc=com",
+        read: read_link,
     },
 ];
 
@@ -125,29 +144,41 @@ impl Assignment {
     pub(crate) const fn numbers(&self) -> Option<&Numbers> {
         match &self.rule {
             Rule::Number(numbers) => Some(numbers),
-            Rule::Member(_) => None,
+            Rule::Member(_) | Rule::Link(_) => None,
         }
     }
 
     /// What it needs an equality index of: numbers to find those that are free, members so that
     /// they follow and leave.
-    pub(crate) fn looks_up(&self) -> &[Arc<AttributeDescription>] {
+    pub(crate) fn looks_up(&self) -> Vec<Arc<AttributeDescription>> {
         match &self.rule {
-            Rule::Number(numbers) => &numbers.attributes,
-            Rule::Member(membership) => std::slice::from_ref(&membership.attribute),
+            Rule::Number(numbers) => numbers.attributes.clone(),
+            Rule::Member(_) | Rule::Link(_) => self.followed().into_iter().cloned().collect(),
         }
     }
 
-    /// The attribute of the group, if it makes members.
-    pub(crate) fn member_attribute(&self) -> Option<&AttributeDescription> {
-        self.membership().map(|membership| &*membership.attribute)
+    /// The attributes whose values have to follow the entries that they name.
+    pub(crate) fn followed(&self) -> Vec<&Arc<AttributeDescription>> {
+        match &self.rule {
+            Rule::Number(_) => Vec::new(),
+            Rule::Member(membership) => vec![&membership.attribute],
+            Rule::Link(link) => vec![&link.from, &link.to],
+        }
+    }
+
+    /// The attributes that it links, if it does.
+    pub(super) const fn link(&self) -> Option<&Link> {
+        match &self.rule {
+            Rule::Link(link) => Some(link),
+            Rule::Number(_) | Rule::Member(_) => None,
+        }
     }
 
     /// The group and the attribute, if it makes members.
     pub(super) const fn membership(&self) -> Option<&Membership> {
         match &self.rule {
             Rule::Member(membership) => Some(membership),
-            Rule::Number(_) => None,
+            Rule::Number(_) | Rule::Link(_) => None,
         }
     }
 }
@@ -175,19 +206,37 @@ fn read_number(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Rule> {
 }
 
 fn read_member(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Rule> {
-    let attributes = scanner.attributes(schema)?;
-    let [attribute] = &*attributes else {
-        return wrong("one attribute of the group is named");
-    };
-    let is_list = attribute.kind.names_entries() && !attribute.kind.single_value;
-    if !is_list || attribute.is_operational() {
-        return wrong(format!("values of '{}' are no names of members", attribute.text()));
-    }
+    let attribute = read_naming(scanner, schema)?;
     if !scanner.takes("of") {
         return wrong("'of' and the name of a group are expected, as in 'member of cn=a,dc=b'");
     }
     let group = scanner.name(schema)?;
-    Ok(Rule::Member(Membership { attribute: Arc::clone(attribute), group }))
+    Ok(Rule::Member(Membership { attribute, group }))
+}
+
+fn read_link(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Rule> {
+    let from = read_naming(scanner, schema)?;
+    if !scanner.takes("to") {
+        return wrong("'to' and an attribute are expected, as in 'link secretary to seeAlso'");
+    }
+    let to = read_naming(scanner, schema)?;
+    match from.kind == to.kind {
+        true => wrong("an attribute is not linked to itself"),
+        false => Ok(Rule::Link(Link { from, to })),
+    }
+}
+
+/// One attribute that has any number of values which name entries.
+fn read_naming(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Arc<AttributeDescription>> {
+    let mut attributes = scanner.attributes(schema)?;
+    let (Some(one), true) = (attributes.pop(), attributes.is_empty()) else {
+        return wrong("one attribute is named here");
+    };
+    let is_list = one.kind.names_entries() && !one.kind.single_value;
+    match is_list && !one.is_operational() {
+        true => Ok(one),
+        false => wrong(format!("values of '{}' are no names of members", one.text())),
+    }
 }
 
 /// The highest number: what every client can read.
@@ -217,6 +266,9 @@ mod tests {
         let membership = other.membership().unwrap();
         assert_eq!(DnKey::from_text(&schema, "cn=a b,dc=x").as_ref(), Ok(&membership.group));
         assert_eq!(membership.attribute.text(), "owner");
+        let third = read("c: link secretary to seeAlso where (cn=*)");
+        let link = third.link().unwrap();
+        assert_eq!((link.from.text(), link.to.text()), ("secretary", "seeAlso"));
     }
 
     #[test]
@@ -235,6 +287,9 @@ mod tests {
             ("a: number uidNumber 1..2 for below dc=x", "'dc=x' is too much"),
             ("a: member cn of cn=a below dc=x", "no names of members"),
             ("a: member member,owner of cn=a below dc=x", "one attribute"),
+            ("a: link manager seeAlso below dc=x", "'to' and an attribute"),
+            ("a: link manager to cn below dc=x", "no names of members"),
+            ("a: link seeAlso to seeAlso below dc=x", "not linked to itself"),
             ("a: member member cn=a below dc=x", "'of' and the name"),
             ("a: member member of below dc=x", "is no name"),
         ] {

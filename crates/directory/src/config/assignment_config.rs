@@ -1,8 +1,10 @@
 //! `cn=Assignments,cn=config`: the assignments, a value each; `cn=Assignments,cn=monitor`: which
 //! numbers come next.
 
+use std::sync::Arc;
+
 use ldap::result::ResultCode;
-use schema::Entry;
+use schema::{AttributeDescription, Entry};
 use store::{StoreError, View};
 
 use crate::assignment::number;
@@ -45,17 +47,18 @@ pub(super) fn put(
         let why = format!("there are at most {ASSIGNMENTS_MAX} assignments");
         return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
     }
-    if let Some(member) = assignment.member_attribute()
-        && !references::names(decide.view)?.iter().any(|name| member.kind.is_named(name))
-    {
+    let followed = references::names(decide.view)?;
+    let is_followed =
+        |one: &&Arc<AttributeDescription>| followed.iter().any(|name| one.kind.is_named(name));
+    if let Some(other) = assignment.followed().into_iter().find(|one| !is_followed(one)) {
         let why = format!(
             "values of '{}' do not follow the entries that they name: add it to \
              cn=References,cn=config first",
-            member.kind.name()
+            other.kind.name()
         );
         return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
     }
-    let attributes = assignment.looks_up().to_vec();
+    let attributes = assignment.looks_up();
     index_needs::check(decide, &IndexNeed { by: String::new(), attributes, needs_all: true })
 }
 

@@ -76,7 +76,7 @@ fn needs(decide: &Decide<'_>) -> Result<Vec<IndexNeed>, Refusal> {
         needs.push(IndexNeed { by, attributes: attributes.to_vec(), needs_all });
     }
     for assignment in rules.assignments.of(decide.view, schema).iter() {
-        let attributes = assignment.looks_up().to_vec();
+        let attributes = assignment.looks_up();
         let by = format!("assignment '{}'", assignment.name);
         needs.push(IndexNeed { by, attributes, needs_all: true });
     }

@@ -155,7 +155,7 @@ impl<'v> LiveEntry<'v> {
         } else if *description == *known.subschema_subentry {
             Some(SUBSCHEMA_DN.to_owned())
         } else if *description == *known.etag {
-            computed::etag(self.stored, known)
+            Some(computed::etag(self.stored, known))
         } else {
             // A store that cannot count answers as if there were no such attribute.
             let asks_how_many = *description == *known.num_subordinates;

@@ -18,7 +18,7 @@ use store::{Batch, Mark, Resolved, StoreError};
 
 use crate::access::acis;
 use crate::access::guard::{self, Viewer, guarded_by};
-use crate::assignment::membership;
+use crate::assignment::follow;
 use crate::assignment::text::ASSIGNMENTS;
 use crate::bind::recheck;
 use crate::config::{index_config, record_level, setting_config};
@@ -350,7 +350,7 @@ impl Attempt<'_, '_> {
         self.apply(follows)
     }
 
-    /// Groups change whose members are assigned, by all changes since the `first`.
+    /// What is assigned in other entries, by all changes since the `first`.
     fn assign(&mut self, first: usize) -> Result<(), Failed> {
         let all = {
             // A view takes some work.
@@ -359,15 +359,15 @@ impl Attempt<'_, '_> {
             }
             self.directory.rules.assignments.of(&self.batch.view(), &self.state.schema)
         };
-        if !membership::any(&all) {
+        if !follow::any(&all) {
             return Ok(());
         }
         for at in first..self.changes.len() {
             let Self { batch, state, stamp, changes, .. } = self;
             let Some(change) = changes.get(at) else { break };
             let (view, schema) = (&batch.view(), &state.schema);
-            let follows = membership::follow(view, schema, stamp, &all, change.get());
-            self.apply(follows.map_err(Failed::Store)?)?;
+            let follows = follow::follow(view, schema, stamp, &all, change.get())?;
+            self.apply(follows)?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ fn served() -> (Served, Client) {
         let unit = format!("ou={unit},{SUFFIX}");
         assert_eq!(root.add(&unit, &[("objectClass", &["organizationalUnit"])]), OK);
     }
-    for attribute in ["uidNumber", "gidNumber"] {
+    for attribute in ["uidNumber", "gidNumber", "secretary", "seeAlso"] {
         let entry = format!("ds-cfg-attribute={attribute},cn=Index,cn=config");
         let answer = root.try_add(
             &entry,
@@ -336,6 +336,63 @@ fn of_several_for_one_group_each_is_enough() {
     assert_eq!(values(&mut root, &group, "owner"), [""; 0]);
     assert_eq!(root.modify(&name("a"), &[(Delete, "employeeType", &[])]), OK);
     assert_eq!(members(&mut root), set(&[]));
+}
+
+#[test]
+fn entries_that_are_linked_name_each_other() {
+    let (served, mut root) = served();
+    let number: &[(&str, &[&str])] = &[("uidNumber", &["1"]), ("gidNumber", &["1"])];
+    put(&mut root, "desk: link secretary to seeAlso below ou=people,dc=example,dc=org");
+    for uid in ["boss", "other", "clerk"] {
+        added(&mut root, uid, number);
+    }
+    let (boss, other, clerk) = (name("boss"), name("other"), name("clerk"));
+    let linked = |root: &mut Client| values(root, &name("clerk"), "seeAlso");
+    assert_eq!(root.modify(&boss, &[(Add, "secretary", &[&clerk])]), OK);
+    assert_eq!(linked(&mut root), [boss.as_str()]);
+    let again: &[(ModifyOperation, &str, &[&str])] = &[
+        (Delete, "secretary", &[&clerk]),
+        (Add, "secretary", &["UID=Clerk,ou=people,dc=example,dc=org"]),
+    ];
+    assert_eq!(root.modify(&boss, again), OK);
+    assert_eq!(linked(&mut root), [boss.as_str()], "as before");
+    assert_eq!(root.modify(&other, &[(Add, "secretary", &[&clerk, &boss])]), OK);
+    assert_eq!(linked(&mut root), [boss.as_str(), other.as_str()]);
+    assert_eq!(values(&mut root, &boss, "seeAlso"), [other.as_str()]);
+    // Both ways names follow; who is gone is linked with nobody.
+    assert_eq!(root.rename(&boss, "uid=chief", true, None), OK);
+    let both: BTreeSet<String> = linked(&mut root).into_iter().collect();
+    assert_eq!(both, [name("chief"), other.clone()].into());
+    assert_eq!(root.rename(&clerk, "uid=clark", true, None), OK);
+    assert_eq!(values(&mut root, &other, "secretary").len(), 2);
+    assert_eq!(values(&mut root, &name("clark"), "seeAlso").len(), 2);
+    assert_eq!(root.modify(&other, &[(Replace, "secretary", &[&name("chief")])]), OK);
+    assert_eq!(values(&mut root, &name("clark"), "seeAlso"), [name("chief")]);
+    assert_eq!(root.delete(&name("chief")), OK);
+    assert_eq!(values(&mut root, &name("clark"), "seeAlso"), [""; 0]);
+    assert_eq!(values(&mut root, &other, "secretary"), [""; 0]);
+    // A new entry is linked at once; nobody, and what has no such attribute, is not.
+    let nobody = name("nobody");
+    let unit = format!("ou=people,{SUFFIX}");
+    let all: &[(&str, &[&str])] = &[("secretary", &[&name("clark"), &nobody, &unit, SUFFIX])];
+    added(&mut root, "new", &[number, all].concat());
+    assert_eq!(values(&mut root, &name("clark"), "seeAlso"), [name("new")]);
+    assert_eq!(values(&mut root, SUFFIX, "seeAlso"), [name("new")]);
+    drop(root);
+    let served = served.reopen();
+    let mut root = served.root();
+    assert_eq!(values(&mut root, &name("clark"), "seeAlso"), [name("new")]);
+    // More than a record takes is refused, and does nothing.
+    let many: Vec<String> = (0..1_001).map(|number| name(&format!("m{number}"))).collect();
+    for uid in 0..1_001 {
+        added(&mut root, &format!("m{uid}"), number);
+    }
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let refused = root.try_modify(&other, &[(Add, "secretary", &many)]);
+    assert_eq!(refused.code(), ResultCode::AdminLimitExceeded, "{}", refused.diagnostic);
+    assert_eq!(values(&mut root, &other, "secretary"), [""; 0]);
+    assert_eq!(root.modify(&other, &[(Add, "secretary", &many[..1_000])]), OK);
+    assert_eq!(values(&mut root, &name("m999"), "seeAlso"), [other.as_str()]);
 }
 
 #[test]

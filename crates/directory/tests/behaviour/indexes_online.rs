@@ -53,6 +53,16 @@ fn an_index_is_added_used_and_deleted() {
     crate::add_devices(&served, 200, "somewhere in the house");
     let mut root = served.root();
     assert!(definitions(&mut root, DESCRIPTION).is_empty());
+    let constraint = [(ModifyOperation::Add, "roster-constraint", &["a: ascii description"][..])];
+    assert_eq!(root.modify("cn=Constraints,cn=config", &constraint), ResultCode::Success);
+    // The settings of the directory stay what they are, whatever becomes of indexes.
+    let settings = |root: &mut Client| {
+        let rules = ("cn=Access Control Handler,cn=config", "ds-cfg-global-aci");
+        let constraints = ("cn=Constraints,cn=config", "roster-constraint");
+        [rules, constraints].map(|(base, name)| read(root, base, &["*"]).unwrap().texts(name))
+    };
+    let before = settings(&mut root);
+    assert!(before.iter().all(|values| !values.is_empty()));
     let index: &[(&str, &[&str])] = &[
         ("objectClass", &["top", "ds-cfg-backend-index"]),
         ("ds-cfg-attribute", &["description"]),
@@ -63,7 +73,12 @@ fn an_index_is_added_used_and_deleted() {
     assert_eq!(root.add(DESCRIPTION, index), ResultCode::EntryAlreadyExists);
     let both = ["equality description", "substring description"];
     assert_eq!(definitions(&mut root, DESCRIPTION), both);
+    assert_eq!(settings(&mut root), before);
     wait_until_built(&mut root);
+    assert_eq!(settings(&mut root), before);
+    let device = format!("cn=device 0,{SUFFIX}");
+    let other = [(ModifyOperation::Replace, "description", &["ö"][..])];
+    assert_eq!(root.modify(&device, &other), ResultCode::ConstraintViolation);
     let base = "cn=description.substring,cn=index,cn=monitor";
     let attributes = &["*", "roster-index-verify"];
     let status = read(&mut root, base, attributes).unwrap();
@@ -81,6 +96,7 @@ fn an_index_is_added_used_and_deleted() {
     assert_eq!(root.search(&found).entries.len(), 200);
     wait_until_built(&mut root);
     assert!(!states(&mut root).iter().any(|(name, _)| name.starts_with("description")));
+    assert_eq!(settings(&mut root), before);
 }
 
 #[test]

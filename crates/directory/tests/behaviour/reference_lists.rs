@@ -310,6 +310,18 @@ fn indexes_that_would_lack_them_are_refused() {
     for line in ["equality member", "presence member", "equality owner with cn", "equality cn"] {
         assert_eq!(against(line), None, "{line}");
     }
+    // A client is told why.
+    let mut root = served.root();
+    let cn = "ds-cfg-attribute=cn,cn=Index,cn=config";
+    let add = |root: &mut Client, line: &str| {
+        root.try_modify(cn, &[(Add, "roster-index-definition", &[line])])
+    };
+    let refused = add(&mut root, "equality cn with member");
+    assert_eq!(refused.code(), ResultCode::UnwillingToPerform);
+    let why = "entries have very many values of 'member'";
+    assert!(refused.diagnostic.contains(why), "{}", refused.diagnostic);
+    let fine = add(&mut root, "equality cn with sn");
+    assert_eq!(fine.code(), ResultCode::Success, "{}", fine.diagnostic);
 }
 
 #[test]

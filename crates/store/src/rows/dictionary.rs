@@ -224,12 +224,32 @@ impl Dictionary {
 
     /// This dictionary's attributes and indexes under another schema.
     pub(crate) fn under(&self, schema: Arc<Schema>) -> Result<Self, StoreError> {
+        self.made_anew(schema, &self.rows())
+    }
+
+    /// This dictionary under another schema, or with other indexes; the rest stays.
+    pub(crate) fn made_anew(
+        &self,
+        schema: Arc<Schema>,
+        rows: &[IndexRow],
+    ) -> Result<Self, StoreError> {
+        // Whatever comes to be in it is either made anew, or kept here.
+        let Self {
+            schema: _,
+            attributes,
+            ids: _,
+            indexes: _,
+            by_type: _,
+            of_entries: _,
+            compression,
+            listed,
+            settings,
+        } = self;
         let texts: Vec<String> =
-            self.attributes.iter().map(|known| known.description.text().to_owned()).collect();
-        let dictionary = Self::new(schema, &self.rows())?.with_texts(&texts)?;
-        let mut dictionary = dictionary.with_listed(self.listed.clone());
-        dictionary.settings = Arc::clone(&self.settings);
-        Ok(dictionary.with_compression(self.compression.clone()))
+            attributes.iter().map(|known| known.description.text().to_owned()).collect();
+        let made = Self::new(schema, rows)?.with_texts(&texts)?;
+        let (compression, listed) = (compression.clone(), listed.clone());
+        Ok(Self { compression, listed, settings: Arc::clone(settings), ..made })
     }
 
     /// The schema that the descriptions are from.

@@ -94,12 +94,7 @@ impl Dictionary {
 
     /// The dictionary with these indexes.
     pub(crate) fn with_rows(&self, rows: &[IndexRow]) -> Result<Self, StoreError> {
-        let ids = 0..u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let texts = ids.filter_map(|id| self.description(id));
-        let texts: Vec<String> = texts.map(|description| description.text().to_owned()).collect();
-        let dictionary = Self::new(Arc::clone(self.schema()), rows)?.with_texts(&texts)?;
-        let dictionary = dictionary.with_listed(self.listed().to_vec());
-        Ok(dictionary.with_compression(self.compression().cloned()))
+        self.made_anew(Arc::clone(self.schema()), rows)
     }
 
     fn canonical(&self, line: &str) -> Result<IndexDefinition, StoreError> {
