@@ -192,4 +192,53 @@ fn of_very_many_a_part_is_followed() {
     let answer = search(&mut root, &group, &[("member", &["cn"])]);
     assert_eq!(answer.code(), ResultCode::AdminLimitExceeded);
     assert!(answer.diagnostic.contains("range=0-999"), "{}", answer.diagnostic);
+    let part = followed(&mut root, &group, &[("member;range=0-999", &["cn"])]);
+    assert!(part.len() == 1_000 && part[0].starts_with("member;range=0-999: uid=x"), "{}", part[0]);
+}
+
+/// Names of entries that there are, so many that they are kept by number.
+#[test]
+fn of_lists_that_may_not_be_read_not_even_the_length_is_told() {
+    const HIDES: &str = concat!(
+        r#"(targetattr="member")(version 3.0; acl "hides"; deny (all) "#,
+        r#"userdn="ldap:///all";)"#,
+    );
+    let served = served();
+    let mut root = served.root();
+    let many: Vec<String> = (0..6_100).map(|number| name(&format!("x{number}"))).collect();
+    for name in &many {
+        let device = [("objectClass", &["account"][..])];
+        assert_eq!(root.add(name, &device), OK);
+    }
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let (full, fan) = (format!("cn=full,{SUFFIX}"), format!("cn=fan,{SUFFIX}"));
+    let class = ("objectClass", &["groupOfNames"][..]);
+    assert_eq!(root.add(&full, &[class, ("member", &many)]), OK);
+    assert_eq!(root.add(&fan, &[class, ("seeAlso", &[&full])]), OK);
+    let mut reader = served.client();
+    assert_eq!(reader.bind(&name("a"), "secret"), OK);
+    let own: &[(&str, &[&str])] = &[("member", &["cn"])];
+    let other: &[(&str, &[&str])] = &[("seeAlso", &["cn", "member"])];
+    for asked in [(&full, own), (&fan, other)] {
+        let answer = search(&mut reader, asked.0, asked.1);
+        assert_eq!(answer.code(), ResultCode::AdminLimitExceeded, "{}", answer.diagnostic);
+    }
+    assert_eq!(root.modify(&full, &[(ModifyOperation::Add, "aci", &[HIDES])]), OK);
+    assert_eq!(followed(&mut reader, &full, own), [""; 0]);
+    assert_eq!(followed(&mut reader, &fan, other), [format!("seeAlso: {full} cn=full")]);
+}
+
+#[test]
+fn a_referral_is_not_followed() {
+    let served = served();
+    let mut root = served.root();
+    let referral = format!("cn=elsewhere,{SUFFIX}");
+    let object: &[(&str, &[&str])] = &[
+        ("objectClass", &["referral", "extensibleObject"]),
+        ("ref", &["ldap://other.example.org/cn=elsewhere"]),
+    ];
+    assert_eq!(root.add(&referral, object), OK);
+    assert_eq!(root.modify(GROUP, &[(ModifyOperation::Add, "seeAlso", &[&referral])]), OK);
+    let told = followed(&mut root, GROUP, &[("seeAlso", &["cn", "ref"])]);
+    assert_eq!(told, [format!("seeAlso: {referral}")]);
 }

@@ -18,6 +18,7 @@ use crate::read::live_entry::LiveEntry;
 use crate::request::controls::dereference::OID;
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::response::ResponseControl;
+use crate::request::referral;
 use crate::request::refusal::Refusal;
 
 /// What is to be followed.
@@ -41,8 +42,11 @@ impl Dereference {
     ) -> Option<Box<Self>> {
         let asked = controls.dereference.as_ref().filter(|_| !types_only)?;
         let resolve = |one: &ldap::control_value::dereference::DereferenceSpecification<'_>| {
-            let attribute = schema.describe(one.attribute).ok()?;
-            let own = Selection::resolve([attribute.text()].into_iter(), schema);
+            let own = Selection::resolve([one.attribute].into_iter(), schema);
+            let attribute = match own.ranges() {
+                [range, ..] => Arc::clone(&range.description),
+                [] => schema.describe(one.attribute).ok()?,
+            };
             let wanted = Selection::resolve(one.attributes.iter(), schema);
             Some(Specification { attribute, own, wanted })
         };
@@ -73,70 +77,141 @@ pub(super) struct Follower<'a> {
     pub(super) state: &'a State,
     pub(super) guard: &'a Guard<'a>,
     pub(super) stored: &'a StoredEntry<'a>,
+    /// Referral objects are looked out for.
+    pub(super) referrals: bool,
+    /// On the thread that reads requests, so many names may be found, and so many octets written.
+    pub(super) here: Option<Here>,
+}
+
+/// What may be done where requests are read.
+#[derive(Clone, Copy)]
+pub(super) struct Here {
+    pub(super) names: u64,
+    pub(super) bytes: usize,
+}
+
+/// Values of an attribute, as it is called in the response.
+struct Values {
+    attribute: String,
+    values: Vec<Vec<u8>>,
 }
 
 impl Follower<'_> {
-    /// The values to follow, of each attribute that is asked for. Refuses more than are followed
-    /// for an entry.
-    pub(super) fn values(&self, asked: &Dereference) -> Result<Vec<Vec<Vec<u8>>>, Refusal> {
-        let known = self.state.schema.well_known();
-        let mut all = Vec::new();
-        let mut left = FOLLOWED_MAX;
-        for Specification { attribute, own, .. } in &asked.0 {
-            for (description, list) in self.stored.lists() {
-                if attribute.covers(description) && list.count()? > left as u64 {
-                    return Err(too_many());
-                }
+    /// Follows the values of all attributes that are asked for; how many names were found for it.
+    pub(super) fn follow(&self, asked: &Dereference) -> Result<(Followed, u64), Refusal> {
+        let mut names = 0;
+        let mut response = DereferenceResponse::default();
+        for one in &asked.0 {
+            let Some(Values { attribute, values }) = self.values(one, &mut names)? else {
+                return Ok((Followed::TooMuch, names));
+            };
+            if self.is_too_much(names, 0) {
+                return Ok((Followed::TooMuch, names));
             }
-            let live = LiveEntry::new(self.view, self.stored, known, true).seen_by(self.guard);
-            let live = live.selecting(own);
-            let mut values = Vec::new();
-            self.guard.on(self.stored).visible(&live, own).visit(&mut |_, found| {
-                values.extend(found.iter().take(left + 1 - values.len()).map(<[u8]>::to_vec));
-            });
-            left = left.checked_sub(values.len()).ok_or_else(too_many)?;
-            all.push(values);
-        }
-        Ok(all)
-    }
-
-    /// The control that tells what they name.
-    pub(super) fn control(
-        &self,
-        asked: &Dereference,
-        values: &[Vec<Vec<u8>>],
-    ) -> Result<Option<ResponseControl>, Refusal> {
-        // They may be anywhere, also where other rules hold than here.
-        self.guard.anywhere(|guard| {
-            let mut response = DereferenceResponse::default();
-            for (one, values) in asked.0.iter().zip(values) {
-                for name in values {
-                    let found = self.found(guard, name, &one.wanted)?;
-                    response.push(one.attribute.text(), name, found.as_ref());
+            // They may be anywhere, also where other rules hold than here.
+            let is_done = self.guard.anywhere(|guard| -> Result<bool, Refusal> {
+                for name in &values {
+                    let found = self.found(guard, name, &one.wanted, &mut names)?;
+                    let Some(found) = found else { return Ok(false) };
+                    response.push(&attribute, name, found.as_ref());
                     if response.len() > FOLLOWED_MAX_BYTES {
                         return Err(too_many());
                     }
+                    if self.is_too_much(names, response.len()) {
+                        return Ok(false);
+                    }
                 }
+                Ok(true)
+            })?;
+            if !is_done {
+                return Ok((Followed::TooMuch, names));
             }
-            let value = (!response.is_empty()).then(|| Some(response.finish()));
-            Ok(value.map(|value| ResponseControl { oid: OID, value }))
-        })
+        }
+        let value = (!response.is_empty()).then(|| Some(response.finish()));
+        Ok((Followed::Done(value.map(|value| ResponseControl { oid: OID, value })), names))
     }
 
-    /// What is wanted of the entry that a value names, as far as the asker may read it.
+    fn is_too_much(&self, names: u64, bytes: usize) -> bool {
+        self.here.is_some_and(|here| names > here.names || bytes > here.bytes)
+    }
+
+    /// How many names an entry has in lists that are asked for and may be read. Refuses more than
+    /// are followed.
+    fn listed(
+        &self,
+        guard: &Guard<'_>,
+        entry: &StoredEntry<'_>,
+        wanted: &Selection,
+    ) -> Result<u64, Refusal> {
+        if !entry.has_lists() {
+            return Ok(0);
+        }
+        let (rights, mut names) = (guard.on(entry), 0);
+        for (description, list) in entry.lists() {
+            let may = wanted.selects(description) && rights.may_see();
+            // Of what may not be read nothing is told, not how many there are either.
+            if may && rights.may_read(description) {
+                names += list.count()?;
+            }
+        }
+        match names > FOLLOWED_MAX as u64 + LISTED_SLACK {
+            true => Err(too_many()),
+            false => Ok(names),
+        }
+    }
+
+    /// The values of an attribute to follow. None where it takes too long here. Refuses more than
+    /// are followed for an entry.
+    fn values(&self, one: &Specification, names: &mut u64) -> Result<Option<Values>, Refusal> {
+        let known = self.state.schema.well_known();
+        *names += self.listed(self.guard, self.stored, &one.own)?;
+        if self.is_too_much(*names, 0) {
+            return Ok(None);
+        }
+        let live = LiveEntry::new(self.view, self.stored, known, true).seen_by(self.guard);
+        let live = live.selecting(&one.own);
+        let (mut attribute, mut values) = (one.attribute.text().to_owned(), Vec::new());
+        self.guard.on(self.stored).visible(&live, &one.own).visit(&mut |description, found| {
+            if !one.own.ranges().is_empty() {
+                description.clone_into(&mut attribute);
+            }
+            let left = FOLLOWED_MAX + 1 - values.len();
+            values.extend(found.iter().take(left).map(<[u8]>::to_vec));
+        });
+        if values.len() > FOLLOWED_MAX {
+            return Err(too_many());
+        }
+        *names += values.len() as u64 * FOLLOWED_NAMES;
+        Ok(Some(Values { attribute, values }))
+    }
+
+    /// What is wanted of the entry that a value names, as far as the asker may read it. None where
+    /// it takes too long here.
     fn found(
         &self,
         guard: &Guard<'_>,
         name: &[u8],
         wanted: &Selection,
-    ) -> Result<AttributesBuf, Refusal> {
+        names: &mut u64,
+    ) -> Result<Option<AttributesBuf>, Refusal> {
         let mut found = AttributesBuf::new();
         let schema = &self.state.schema;
         let key = std::str::from_utf8(name).ok().and_then(|it| DnKey::from_text(schema, it).ok());
-        let Some(key) = key else { return Ok(found) };
-        let Resolved::Found(id) = self.view.resolve(&key)? else { return Ok(found) };
-        let Some(entry) = self.view.entry(id)? else { return Ok(found) };
+        let Some(key) = key else { return Ok(Some(found)) };
+        let Resolved::Found(id) = self.view.resolve(&key)? else { return Ok(Some(found)) };
+        let Some(entry) = self.view.entry(id)? else { return Ok(Some(found)) };
         let known = schema.well_known();
+        // A search would lead elsewhere.
+        if self.referrals
+            && (referral::is_referral(&entry, known)
+                || referral::is_below(self.view, known, entry.parent())?)
+        {
+            return Ok(Some(found));
+        }
+        *names += self.listed(guard, &entry, wanted)?;
+        if self.is_too_much(*names, 0) {
+            return Ok(None);
+        }
         let computed = wanted.may_select_operational()
             && computed::descriptions(known).iter().any(|one| wanted.selects(one));
         let live = LiveEntry::new(self.view, &entry, known, computed);
@@ -146,20 +221,24 @@ impl Follower<'_> {
                 found.push(PartialAttribute { description, values });
             }
         });
-        Ok(found)
+        Ok(Some(found))
     }
 }
 
 fn too_many() -> Refusal {
     let why = format!(
-        "at most {FOLLOWED_MAX} values of an entry are followed, and {} MiB of what they name: ask \
-         for a part of the values, as 'member;range=0-999' does, and for those entries",
+        "at most {FOLLOWED_MAX} values of an entry are followed, and {} MiB of what they name: \
+         follow a part of the values, as 'member;range=0-999' does",
         FOLLOWED_MAX_BYTES >> 20
     );
     Refusal::new(ResultCode::AdminLimitExceeded, why)
 }
 
-/// The most values of an entry that are followed.
+/// As many names take as long to find as to read an entry that one names.
+const FOLLOWED_NAMES: u64 = 8;
+/// The number of those in a list is not exact. By so many it is thought to be wrong.
+const LISTED_SLACK: u64 = 1_000;
+/// The most values of an attribute that are followed, and names in lists of what one names.
 const FOLLOWED_MAX: usize = 5_000;
 /// The most octets of what they name that come with an entry.
 const FOLLOWED_MAX_BYTES: usize = 4 << 20;

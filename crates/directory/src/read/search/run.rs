@@ -12,7 +12,7 @@ use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::{Bounds, too_long};
 use super::cost::{GLANCE_STEPS, TERM_STEPS};
-use super::dereference::{Dereference, Followed, Follower};
+use super::dereference::{Dereference, Followed, Follower, Here};
 use super::outcome::{Done, SearchOutcome};
 use super::parked::{CandidatesSeen, Parked, Phase};
 use super::request::{Resolved, Search};
@@ -440,16 +440,17 @@ impl<'a> Run<'a> {
         asked: &Dereference,
         stored: &StoredEntry<'_>,
     ) -> Result<Followed, Refusal> {
-        let guard = self.resolved.guard;
-        let follower = Follower { view: self.view, state: self.state, guard, stored };
-        let values = follower.values(asked)?;
-        let count = values.iter().map(|of_one| of_one.len() as u64).sum::<u64>();
-        self.names += count * FOLLOWED_NAMES;
-        if self.names > NAMES_HERE_MAX && self.search.candidates_max.is_some() {
-            return Ok(Followed::TooMuch);
-        }
-        self.search.spend(count * CHILD_STEPS);
-        Ok(Followed::Done(follower.control(asked, &values)?))
+        let Resolved { guard, referrals, .. } = *self.resolved;
+        let here = self.search.candidates_max.map(|_| Here {
+            names: NAMES_HERE_MAX.saturating_sub(self.names),
+            bytes: self.search.directory.limits.inline_output_max_bytes,
+        });
+        let (view, state) = (self.view, self.state);
+        let follower = Follower { view, state, guard, stored, referrals, here };
+        let (followed, names) = follower.follow(asked)?;
+        self.names += names;
+        self.search.spend(names * NAME_STEPS);
+        Ok(followed)
     }
 
     /// Sends an entry with what is asked for of its account.
@@ -722,8 +723,8 @@ fn look_through(bounds: &Bounds) -> u64 {
 
 /// So many names of entries are found where requests are read.
 const NAMES_HERE_MAX: u64 = 2_000;
-/// As many names take as long as to read an entry that one names.
-const FOLLOWED_NAMES: u64 = 8;
+/// To find a name of an entry, in steps.
+const NAME_STEPS: u64 = CHILD_STEPS / 8;
 
 /// What it costs to find out whether an attribute may be searched.
 const RIGHT_STEPS: u64 = 30;
