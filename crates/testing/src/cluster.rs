@@ -183,7 +183,8 @@ struct Run {
 impl Run {
     fn new(cluster: Cluster, options: &Options) -> Self {
         let may_be_full = options.faults.iter().any(|fault| matches!(fault, Fault::FullDisk(_)));
-        let shared = Arc::new(Shared::new(cluster.doors(), may_be_full));
+        let may_dangle = options.before.is_some();
+        let shared = Arc::new(Shared::new(cluster.doors(), may_be_full, may_dangle));
         let chance = |stream: u64| Chance::new(options.seed, stream);
         let probe = Load::new(options.clients, Arc::clone(&shared), chance(PROBE_STREAM));
         Self {

@@ -31,6 +31,8 @@ pub(super) struct Shared {
     pub(super) padding: AtomicUsize,
     /// Whether a disk may be full, and writes refused for it.
     pub(super) may_be_full: bool,
+    /// A release may lead that leaves names of deleted entries in groups.
+    pub(super) may_dangle: bool,
     /// The node that applies nothing any more, and hands on what it is asked for.
     pub(super) stuck: AtomicUsize,
     pub(super) acknowledged: AtomicU64,
@@ -121,7 +123,7 @@ impl Gap {
 }
 
 impl Shared {
-    pub(super) fn new(doors: Vec<Door>, may_be_full: bool) -> Self {
+    pub(super) fn new(doors: Vec<Door>, may_be_full: bool, may_dangle: bool) -> Self {
         Self {
             doors: RwLock::new(doors),
             stop: AtomicBool::new(false),
@@ -130,6 +132,7 @@ impl Shared {
             hold: AtomicBool::new(false),
             padding: AtomicUsize::new(0),
             may_be_full,
+            may_dangle,
             stuck: AtomicUsize::new(NOBODY),
             acknowledged: AtomicU64::new(0),
             gap: Mutex::new(Gap::new()),
@@ -500,7 +503,11 @@ impl Load {
             Ok(SUCCESS) => {
                 self.account.written.remove(&dn);
                 // One whose addition may be decided later may be there again, as a name.
-                if self.account.members.get(&dn).is_some_and(|is_certain| *is_certain) {
+                let is_certain =
+                    self.account.members.get(&dn).is_some_and(|is_certain| *is_certain);
+                if is_certain && self.shared.may_dangle {
+                    self.account.members.insert(dn.clone(), false);
+                } else if is_certain {
                     self.account.members.remove(&dn);
                 }
                 self.account.deleted += 1;

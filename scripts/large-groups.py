@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""What members of a group of very many cost: large-groups.py ROSTER PEOPLE [FOLDER]
+
+Loads so many people and one group of all of them but 4,000, serves them on the loopback interface, and prints the
+server's CPU and the time of each operation, 32 at a time from one client. Needs python3-ldap, and room for about 1 KB
+for each of the people. Above two million members the group is made by modifies of 5,000.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import ldap
+
+APART = 4000
+IN_ONE_RECORD = 2_000_000
+SUFFIX = "dc=example,dc=com"
+ADMIN, PASSWORD = "cn=Directory Manager", "of-this-run-alone"
+GROUP = f"cn=all,ou=groups,{SUFFIX}"
+
+
+def person(number):
+    return f"uid=user.{number},ou=people,{SUFFIX}"
+
+
+def write_ldif(path, people, members):
+    with open(path, "w") as out:
+        out.write(f"dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n")
+        for unit in ("people", "groups"):
+            out.write(f"dn: ou={unit},{SUFFIX}\nobjectClass: organizationalUnit\nou: {unit}\n\n")
+        for n in range(people):
+            out.write(
+                f"dn: {person(n)}\nobjectClass: inetOrgPerson\nuid: user.{n}\nsn: {n}\ncn: user {n}\n"
+                f"l: City {n % 1000}\n\n"
+            )
+        out.write(f"dn: {GROUP}\nobjectClass: groupOfEntries\ncn: all\n")
+        if members <= IN_ONE_RECORD:
+            out.writelines(f"member: {person(n)}\n" for n in range(members))
+        out.write("\n")
+
+
+class Measured:
+    """A server that runs, and its client."""
+
+    def __init__(self, roster, folder):
+        ready, socket = f"{folder}/ready", f"{folder}/ldapi"
+        ports = [f for kind in ("ldap", "ldaps", "admin") for f in (f"--{kind}", "127.0.0.1:0")]
+        command = [roster, "serve", "--data", f"{folder}/data", *ports, "--ldapi", socket]
+        self.server = subprocess.Popen(
+            [*command, "--ready-file", ready], stdout=subprocess.DEVNULL, stderr=open(f"{folder}/log", "w")
+        )
+        while not os.path.exists(ready):
+            if self.server.poll() is not None:
+                sys.exit(open(f"{folder}/log").read())
+            time.sleep(0.05)
+        self.client = ldap.initialize("ldapi://" + socket.replace("/", "%2F"))
+        self.client.simple_bind_s(ADMIN, PASSWORD)
+
+    def stop(self):
+        self.server.terminate()
+        self.server.wait()
+
+    def cpu_us(self):
+        fields = open(f"/proc/{self.server.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
+
+    def run(self, what, count, begin):
+        """Does `begin(number)` so often, 32 at a time."""
+        waiting = []
+
+        def take():
+            try:
+                self.client.result(waiting.pop(0))
+            except (ldap.COMPARE_TRUE, ldap.COMPARE_FALSE):
+                pass
+
+        cpu, start = self.cpu_us(), time.time()
+        for number in range(count):
+            waiting.append(begin(number))
+            if len(waiting) >= 32:
+                take()
+        while waiting:
+            take()
+        cpu, passed = self.cpu_us() - cpu, time.time() - start
+        print(f"  {what:<42} {cpu / count:9.1f} us CPU {passed * 1e6 / count:11.1f} us", flush=True)
+
+
+def operations(server, people, members):
+    client, chance = server.client, random.Random(1)
+    apart = people - members
+    some = [chance.randrange(members) for _ in range(3000)]
+    named = lambda n: [person(n).encode()]
+    search = lambda f, attributes, base=SUFFIX: client.search(base, ldap.SCOPE_SUBTREE, f, attributes)
+    read = lambda base, attributes: client.search(base, ldap.SCOPE_BASE, "(objectClass=*)", attributes)
+    modify = lambda kind, n: client.modify(GROUP, [(kind, "member", named(members + n))])
+    part = lambda n: (n * 1500) % max(1, members - 1500)
+    title = lambda n: [(ldap.MOD_REPLACE, "title", [b"x%d" % n])]
+    for what, count, begin in [
+        ("add a member", apart, lambda n: modify(ldap.MOD_ADD, n)),
+        ("delete a member", apart, lambda n: modify(ldap.MOD_DELETE, n)),
+        ("modify another entry, to compare with", apart, lambda n: client.modify(person(n), title(n))),
+        ("compare: a member", 3000, lambda n: client.compare(GROUP, "member", named(some[n])[0])),
+        ("compare: none", 3000, lambda n: client.compare(GROUP, "member", named(members + n % apart)[0])),
+        ("(uid=x)", 3000, lambda n: search(f"(uid=user.{some[n]})", ["cn"])),
+        (
+            "(&(isMemberOf=all)(uid=x))",
+            3000,
+            lambda n: search(f"(&(isMemberOf={GROUP})(uid=user.{some[n]}))", ["cn"]),
+        ),
+        ("(member=x)", 3000, lambda n: search(f"(member={person(some[n])})", ["cn"])),
+        ("isMemberOf of one", 3000, lambda n: read(person(some[n]), ["isMemberOf"])),
+        ("(l=City 7): one in 1,000", 20, lambda n: search("(l=City 7)", ["1.1"])),
+        (
+            "(&(isMemberOf=all)(l=City 7))",
+            20,
+            lambda n: search(f"(&(isMemberOf={GROUP})(l=City 7))", ["1.1"]),
+        ),
+        ("1,500 members of the group", 200, lambda n: read(GROUP, [f"member;range={part(n)}-{part(n) + 1499}"])),
+        ("the group without members", 200, lambda n: read(GROUP, ["cn"])),
+    ]:
+        server.run(what, count, begin)
+    if members <= IN_ONE_RECORD:
+        server.run("the whole group", 2, lambda n: read(GROUP, ["member"]))
+    server.run("delete one of the people", 200, lambda n: client.delete(person(members - 1 - n)))
+
+
+def main(roster, people, parent=None):
+    folder = tempfile.mkdtemp(dir=parent)
+    apart = min(APART, people // 2)
+    members = people - apart
+    try:
+        open(f"{folder}/password", "w").write(PASSWORD)
+        first = ["init", "--suffix", SUFFIX, "--admin-password-file", f"{folder}/password"]
+        subprocess.run([roster, *first, "--data", f"{folder}/data"], check=True, capture_output=True)
+        write_ldif(f"{folder}/in.ldif", people, members)
+        start = time.time()
+        subprocess.run([roster, "import", "--data", f"{folder}/data", f"{folder}/in.ldif"], check=True, capture_output=True)
+        os.unlink(f"{folder}/in.ldif")
+        print(f"{people:,} people, {members:,} members: import {time.time() - start:.1f} s", flush=True)
+        server = Measured(roster, folder)
+        try:
+            if members > IN_ONE_RECORD:
+                parts = range(0, members, 5000)
+                names = lambda at: [person(n).encode() for n in range(at, min(at + 5000, members))]
+                add = lambda n: server.client.modify(GROUP, [(ldap.MOD_ADD, "member", names(parts[n]))])
+                server.run("5,000 members in one modify", len(parts), add)
+            operations(server, people, members)
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:4])
