@@ -276,8 +276,17 @@ pub(crate) fn is_computed(description: &str) -> bool {
     COMPUTED.iter().any(|computed| computed.eq_ignore_ascii_case(description))
 }
 
-/// RFC 5020, RFC 4512 §4.2, X.501; see `LiveEntry` of `directory`.
-const COMPUTED: [&str; 4] = ["entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates"];
+/// What `+` returns beside what is stored: RFC 5020, RFC 4512 §4.2, X.501; see `LiveEntry` of
+/// `directory`.
+const COMPUTED: [&str; 7] = [
+    "entryDN",
+    "subschemaSubentry",
+    "hasSubordinates",
+    "numSubordinates",
+    "etag",
+    "isMemberOf",
+    "nsRole",
+];
 /// The octets of values in one request: well below what servers take (roster: 16 MiB).
 const PART_BYTES: usize = 4 << 20;
 
