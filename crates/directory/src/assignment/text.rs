@@ -2,13 +2,13 @@
 //!
 //! A kind plugs in by one row of [`KINDS`].
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use schema::{AttributeDescription, DnKey, Schema};
 
 use crate::lines::Line;
+use crate::lines::kind::Kind;
 use crate::lines::place::Place;
 use crate::lines::scanner::{LineError, Parsed, Scanner, wrong};
 
@@ -56,28 +56,8 @@ pub(super) struct Link {
     pub(super) to: Arc<AttributeDescription>,
 }
 
-/// A kind of assignment.
-pub struct Kind {
-    /// The word for it.
-    pub name: &'static str,
-    /// What follows the word.
-    pub form: &'static str,
-    /// What is written, for the reference.
-    pub about: &'static str,
-    /// A line, without its name.
-    pub example: &'static str,
-    /// Reads what follows the word.
-    read: fn(&mut Scanner<'_>, &Schema) -> Parsed<Rule>,
-}
-
-impl fmt::Debug for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
 /// Every kind.
-pub static KINDS: [Kind; 3] = [
+pub(super) static KINDS: [Kind<Rule>; 3] = [
     Kind {
         name: "number",
         form: "ATTRIBUTES FIRST..LAST [for VALUE]",
@@ -131,7 +111,7 @@ impl Assignment {
     /// secret or operational.
     pub fn parse(text: &str, schema: &Schema) -> Result<Self, LineError> {
         let (name, mut scanner) = Scanner::begin(text, "assignment", KINDS[0].example)?;
-        let kind = scanner.kind(&KINDS, |kind| kind.name)?;
+        let kind = scanner.kind(&KINDS)?;
         let rule = (kind.read)(&mut scanner, schema)?;
         let place = scanner.place(schema)?;
         if place.below.is_none() && place.filter.is_none() {
@@ -245,6 +225,7 @@ const NUMBER_MAX: u64 = i64::MAX as u64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::kind::check_reference;
 
     #[test]
     fn every_example_is_read() {
@@ -300,17 +281,7 @@ mod tests {
 
     #[test]
     fn the_reference_page_is_what_the_kinds_say() {
-        let mut page = HEAD.to_owned();
-        for Kind { name, form, about, example, .. } in &KINDS {
-            let [form, about, example] = [form, about, example].map(|it| it.replace('|', "\\|"));
-            page += &format!("| `{name}` | `{form}` | {about} | `{example}` |\n");
-        }
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/assignments.md");
-        if std::env::var_os("ROSTER_WRITE_REFERENCE").is_some() {
-            std::fs::write(path, &page).unwrap();
-        }
-        let is = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(is == page, "{path} is not as the code says");
+        check_reference("assignments.md", HEAD, &KINDS);
     }
 
     const HEAD: &str = "\

@@ -2,7 +2,6 @@
 //!
 //! A kind plugs in by one row of [`KINDS`].
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use schema::{AttributeDescription, Schema};
 
 use crate::lines::Line;
+use crate::lines::kind::Kind;
 use crate::lines::place::Place;
 use crate::lines::scanner::{LineError, Parsed, Scanner, wrong};
 
@@ -65,28 +65,8 @@ pub(super) enum ValueRule {
 /// What a constraint asks for of which attributes.
 type AboutAttributes = (Vec<Arc<AttributeDescription>>, Rule);
 
-/// A kind of constraint.
-pub struct Kind {
-    /// The word for it.
-    pub name: &'static str,
-    /// What follows the word.
-    pub form: &'static str,
-    /// What it asks for, for the reference.
-    pub about: &'static str,
-    /// A line, without its name.
-    pub example: &'static str,
-    /// Reads what follows the word.
-    read: fn(&mut Scanner<'_>, &Schema) -> Parsed<AboutAttributes>,
-}
-
-impl fmt::Debug for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
 /// Every kind.
-pub static KINDS: [Kind; 7] = [
+pub(super) static KINDS: [Kind<AboutAttributes>; 7] = [
     Kind {
         name: "unique",
         form: "[across | combination] ATTRIBUTES",
@@ -164,7 +144,7 @@ impl Constraint {
     /// secret.
     pub fn parse(text: &str, schema: &Schema) -> Parsed<Self> {
         let (name, mut scanner) = Scanner::begin(text, "constraint", KINDS[0].example)?;
-        let kind = scanner.kind(&KINDS, |kind| kind.name)?;
+        let kind = scanner.kind(&KINDS)?;
         let (attributes, rule) = (kind.read)(&mut scanner, schema)?;
         let place = scanner.place(schema)?;
         Ok(Self { name: name.to_owned(), attributes, rule, place })
@@ -253,6 +233,7 @@ mod tests {
     use schema::DnKey;
 
     use super::*;
+    use crate::lines::kind::check_reference;
     use crate::lines::scanner::LINE_MAX_BYTES;
 
     #[test]
@@ -342,16 +323,7 @@ mod tests {
 
     #[test]
     fn the_reference_page_is_what_the_kinds_say() {
-        let mut page = HEAD.to_owned();
-        for Kind { name, form, about, example, .. } in &KINDS {
-            let [form, about, example] = [form, about, example].map(|it| it.replace('|', "\\|"));
-            page += &format!("| `{name}` | `{form}` | {about} | `{example}` |\n");
-        }
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/constraints.md");
-        if std::env::var_os("ROSTER_WRITE_REFERENCE").is_some() {
-            std::fs::write(path, &page).unwrap();
-        }
-        assert!(std::fs::read_to_string(path).unwrap() == page, "{path} is not as the code says");
+        check_reference("constraints.md", HEAD, &KINDS);
     }
 
     const HEAD: &str = "\

@@ -5,6 +5,7 @@
 //! force are always those of the view that is asked about.
 
 pub(crate) mod in_force;
+pub(crate) mod kind;
 pub(crate) mod place;
 pub(crate) mod scanner;
 

@@ -10,6 +10,7 @@ use ldap::dn::Dn;
 use ldap::filter::Filter;
 use schema::{AttributeDescription, DnKey, ResolvedFilter, Schema};
 
+use super::kind::Kind;
 use super::place::Place;
 use crate::read::computed;
 
@@ -63,10 +64,10 @@ impl<'t> Scanner<'t> {
     }
 
     /// What the line begins with: the kind of it, one of these.
-    pub(crate) fn kind<'k, K>(&mut self, kinds: &'k [K], name: fn(&K) -> &str) -> Parsed<&'k K> {
+    pub(crate) fn kind<'k, R>(&mut self, kinds: &'k [Kind<R>]) -> Parsed<&'k Kind<R>> {
         let word = self.word();
-        kinds.iter().find(|kind| name(kind) == word).ok_or_else(|| {
-            let all = kinds.iter().map(name).collect::<Vec<_>>().join(", ");
+        kinds.iter().find(|kind| kind.name == word).ok_or_else(|| {
+            let all = kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
             LineError(format!("'{word}' is no kind of {}; there are: {all}", self.what))
         })
     }
