@@ -146,17 +146,21 @@ impl Follower<'_> {
         if !entry.has_lists() {
             return Ok(0);
         }
-        let (rights, mut names) = (guard.on(entry), 0);
+        let (rights, mut whole, mut parts) = (guard.on(entry), 0, 0);
         for (description, list) in entry.lists() {
-            let may = wanted.selects(description) && rights.may_see();
             // Of what may not be read nothing is told, not how many there are either.
-            if may && rights.may_read(description) {
-                names += list.count()?;
+            if !rights.may_see() || !rights.may_read(description) {
+                continue;
+            }
+            if wanted.selects(description) {
+                whole += list.count()?;
+            } else if wanted.ranges().iter().any(|range| range.description == *description) {
+                parts += list.count()?.min(FOLLOWED_MAX as u64);
             }
         }
-        match names > FOLLOWED_MAX as u64 + LISTED_SLACK {
+        match whole > FOLLOWED_MAX as u64 + LISTED_SLACK {
             true => Err(too_many()),
-            false => Ok(names),
+            false => Ok(whole + parts),
         }
     }
 
