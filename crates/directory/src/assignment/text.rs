@@ -1,6 +1,6 @@
 //! How an assignment is written: `NAME: KIND … [below DN] [where FILTER]`, in a line.
 //!
-//! A kind plugs in by one row of [`KINDS`].
+//! A kind plugs in by one row of `KINDS`.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! How a constraint is written: `NAME: KIND ATTRIBUTES … [below DN] [where FILTER]`, in a line.
 //!
-//! A kind plugs in by one row of [`KINDS`].
+//! A kind plugs in by one row of `KINDS`.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
