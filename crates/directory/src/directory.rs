@@ -229,7 +229,7 @@ impl Directory {
 
     /// How many access rules are in force.
     pub fn aci_count(&self) -> usize {
-        self.rules.acis.newest().len()
+        self.rules.of_views.newest().acis.len()
     }
 
     /// How the logs of requests and changes are, if there are any.

@@ -17,7 +17,7 @@ use schema::{Change, Schema};
 use store::{Mark, Store, View};
 
 use crate::access::acis;
-use crate::access::acis_in_force::AcisInForce;
+use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::State;
@@ -29,7 +29,7 @@ use crate::password_policy::set;
 pub(crate) struct Following {
     pub(crate) store: Arc<Store>,
     pub(crate) state: Arc<ArcSwap<State>>,
-    pub(crate) acis: Arc<AcisInForce>,
+    pub(crate) view_rules: Arc<ViewRulesInForce>,
     pub(crate) password_policies: Arc<PoliciesInForce>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) scram_keys: Arc<KnownKeys>,
@@ -58,7 +58,7 @@ enum Searching {
 
 impl Follower for Following {
     fn dropped(&self, published: &Mark) {
-        self.acis.drop_after(published.lsn);
+        self.view_rules.drop_after(published.lsn);
         self.password_policies.drop_after(published.lsn);
         self.accounts.drop_after(published.lsn);
     }
@@ -67,12 +67,12 @@ impl Follower for Following {
         let changes = &record.changes;
         if changes.iter().any(|change| matches!(change, Change::Schema(_))) {
             self.note_schema(view.schema(), Timestamp(mark.time_us));
-            let resolved = self.acis.newest().resolved_against(Arc::clone(view.schema()));
-            self.acis.put(&Arc::new(resolved), mark.lsn);
+            let resolved = self.view_rules.newest().resolved_against(view.schema());
+            self.view_rules.put(&Arc::new(resolved), mark.lsn);
             self.password_policies.resolve_against(view.schema());
         }
-        if let Some(after) = acis::after(&self.acis.newest(), changes, view)? {
-            self.acis.put(&Arc::new(after), mark.lsn);
+        if let Some(after) = self.view_rules.newest().after(changes, view)? {
+            self.view_rules.put(&Arc::new(after), mark.lsn);
         }
         let policies = self.password_policies.load_full();
         if let Some(after) = set::after(&policies, changes, view)? {
@@ -88,12 +88,12 @@ impl Follower for Following {
 
     fn replacing(&self, mark: &Mark, view: &View<'_>) -> Result<(), ApplyError> {
         let schema = view.schema();
-        let acis = acis::read(view, schema)?;
+        let rules = ViewRules { acis: Arc::new(acis::read(view, schema)?) };
         let policies = set::read_again(view, schema, &self.password_policies.load());
         let policies = policies.map_err(|error| ApplyError::Copy(error.to_string()))?;
         self.note_schema(schema, Timestamp(mark.time_us));
         // For views of the copy; those of before keep theirs.
-        self.acis.put(&Arc::new(acis), mark.lsn);
+        self.view_rules.put(&Arc::new(rules), mark.lsn);
         self.password_policies.set(Arc::new(policies));
         self.unseen().key_search = Searching::Due;
         Ok(())

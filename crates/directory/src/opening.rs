@@ -24,7 +24,7 @@ use store::{Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::access::acis;
-use crate::access::acis_in_force::AcisInForce;
+use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::bind::credentials::{Credentials, RootIdentity};
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{self, PasswordCache};
@@ -126,7 +126,7 @@ impl Directory {
         // With the changes that were made online.
         let schema = store.schema();
         let schema_times = SchemaTimes::open(&options.data, &schema, clock.now());
-        let acis = acis::read(store.reader().view()?, &schema)?;
+        let view_rules = ViewRules { acis: Arc::new(acis::read(store.reader().view()?, &schema)?) };
         let password_policies =
             set::read(store.reader().view()?, &schema, &options.password_policy)?;
         let member = options.forwarder.is_some().then_some(options.member);
@@ -143,7 +143,7 @@ impl Directory {
         let following = Arc::new(Following {
             store: Arc::clone(&store),
             state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
-            acis: Arc::new(AcisInForce::new(acis)),
+            view_rules: Arc::new(ViewRulesInForce::new(view_rules)),
             password_policies: Arc::new(PoliciesInForce::new(password_policies)),
             accounts: Arc::new(accounts),
             scram_keys: Arc::clone(&scram_keys),
@@ -180,7 +180,7 @@ impl Directory {
             space_limits: options.space_limits,
         };
         let rules = RulesInForce {
-            acis: Arc::clone(&following.acis),
+            of_views: Arc::clone(&following.view_rules),
             password_policies: Arc::clone(&following.password_policies),
             constraints: InForce::default(),
             assignments: InForce::default(),

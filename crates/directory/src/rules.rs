@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::access::acis_in_force::AcisInForce;
+use crate::access::view_rules::ViewRulesInForce;
 use crate::assignment::text::Assignment;
 use crate::constraint::text::Constraint;
 use crate::lines::in_force::InForce;
@@ -12,8 +12,8 @@ use crate::request::policy::Policies;
 
 /// What is in force now.
 pub(crate) struct RulesInForce {
-    /// The ACIs; what a view has is never newer.
-    pub(crate) acis: Arc<AcisInForce>,
+    /// What entries are read by: the ACIs; what a view has is never newer.
+    pub(crate) of_views: Arc<ViewRulesInForce>,
     /// The password policies; what a view has is never newer.
     pub(crate) password_policies: Arc<PoliciesInForce>,
     /// What values must be like, beyond the schema.

@@ -8,13 +8,13 @@
 
 use std::cell::OnceCell;
 use std::hint::black_box;
-use std::sync::Arc;
 
-use aci::{Access, AccessSubject, AciSet, Bypass, EntryRights, Reach, Right, Rights, Rules};
+use aci::{Access, AccessSubject, Bypass, EntryRights, Reach, Right, Rights, Rules};
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
 
 use crate::access::surroundings::ViewSurroundings;
+use crate::access::view_rules::ViewRules;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 
@@ -50,14 +50,14 @@ pub(crate) fn guarded<T>(
     base: &DnKey,
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
-    let acis = viewer.directory.rules.acis.load();
-    guarded_by(viewer, acis.at(viewer.view.lsn()), base, act)
+    let rules = viewer.directory.rules.of_views.load();
+    guarded_by(viewer, rules.at(viewer.view.lsn()), base, act)
 }
 
-/// Calls `act` with a guard by these ACIs: those of a view that is in the making.
+/// Calls `act` with a guard by these rules: those of a view that is in the making.
 pub(crate) fn guarded_by<T>(
     viewer: &Viewer<'_>,
-    acis: &Arc<AciSet>,
+    view_rules: &ViewRules,
     base: &DnKey,
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
@@ -67,7 +67,7 @@ pub(crate) fn guarded_by<T>(
     }
     // Numbers come again when what was decided is dropped, hashes do not.
     let mark = view.mark();
-    let rules = access.rules(acis, mark.lsn.0 ^ mark.hash);
+    let rules = access.rules(&view_rules.acis, mark.lsn.0 ^ mark.hash);
     let key = match (access.key(), access.identity().dn()) {
         (None, Some(dn)) => DnKey::from_text(schema, dn.as_str()).ok(),
         (Some(_), _) | (None, None) => None,

@@ -2,7 +2,7 @@
 //! that they ask about. `aci` decides.
 
 pub(crate) mod acis;
-pub(crate) mod acis_in_force;
 pub(crate) mod grants;
 pub(crate) mod guard;
 pub(crate) mod surroundings;
+pub(crate) mod view_rules;

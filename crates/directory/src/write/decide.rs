@@ -10,14 +10,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aci::{Access, AciSet, Permitted, Rights};
+use aci::{Access, Permitted, Rights};
 use environment::{Chance, Timestamp};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError};
 
-use crate::access::acis;
 use crate::access::guard::{self, Viewer, guarded_by};
+use crate::access::view_rules::ViewRules;
 use crate::assignment::follow;
 use crate::assignment::text::ASSIGNMENTS;
 use crate::bind::recheck;
@@ -55,8 +55,8 @@ pub(crate) struct WriteOutcome {
     /// Whether the request is carried out; else it is to be decided again later, behind those that
     /// wait, and only the last answer is sent.
     pub(crate) is_over: bool,
-    /// The ACIs from now on, when the changes touch any.
-    pub(crate) acis: Option<Arc<AciSet>>,
+    /// The rules that views are read by from now on, when the changes touch any.
+    pub(crate) view_rules: Option<Arc<ViewRules>>,
     /// The password policies from now on, when the changes touch any.
     pub(crate) password_policies: Option<Arc<PasswordPolicies>>,
 }
@@ -112,26 +112,26 @@ impl Decider {
         batch.savepoint();
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut *self.chance;
-        let acis = directory.rules.acis.newest();
-        let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&acis));
+        let rules = directory.rules.of_views.newest();
+        let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&rules));
         let room = Room::new(directory.limits.read_entry_max_bytes);
         let mut attempt =
-            Attempt { directory, batch, state, stamp, chance, changes, settled, acis, room };
+            Attempt { directory, batch, state, stamp, chance, changes, settled, rules, room };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
             Err(Failed::Refused(refusal)) => (WriteResponse::from(refusal), true),
             Err(Failed::Store(error)) => return Err(error),
         };
-        let Attempt { stamp, mut changes, mut settled, acis, .. } = attempt;
+        let Attempt { stamp, mut changes, mut settled, rules, .. } = attempt;
         if !matches!(answer.result.code, ResultCode::Success) {
             changes.clear();
             settled.clear();
         }
-        let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
+        let view_rules = (!changes.is_empty() && !Arc::ptr_eq(&rules, &before)).then_some(rules);
         let policies = directory.rules.password_policies.load();
         let policies = set::after(&policies, changes.iter().map(Permitted::get), &batch.view())?;
         let password_policies = policies.map(Arc::new);
-        Ok(WriteOutcome { changes, settled, stamp, answer, is_over, acis, password_policies })
+        Ok(WriteOutcome { changes, settled, stamp, answer, is_over, view_rules, password_policies })
     }
 }
 
@@ -180,8 +180,8 @@ struct Attempt<'a, 's> {
     changes: Vec<Permitted<Change>>,
     /// Accounts of which nothing waits any more, when that is carried out.
     settled: Vec<EntryId>,
-    /// The ACIs that those changes leave.
-    acis: Arc<AciSet>,
+    /// The rules that those changes leave.
+    rules: Arc<ViewRules>,
     /// What may still be read of entries for the answer.
     room: Room,
 }
@@ -266,16 +266,13 @@ impl Attempt<'_, '_> {
         self.settled.extend(settled);
         let first = self.changes.len();
         self.apply(changes)?;
-        let new = self.changes.get(first..).unwrap_or_default();
-        if let Some(after) =
-            acis::after(&self.acis, new.iter().map(Permitted::get), &self.batch.view())
-                .map_err(Failed::Store)?
-        {
-            self.acis = Arc::new(after);
-        }
         let own = first..self.changes.len();
         self.follow(own.clone())?;
         self.assign(first)?;
+        let new = self.changes.get(first..).unwrap_or_default().iter().map(Permitted::get);
+        if let Some(after) = self.rules.after(new, &self.batch.view()).map_err(Failed::Store)? {
+            self.rules = Arc::new(after);
+        }
         if let Some(wanted) = &controls.post_read {
             read.extend(self.post_read(&Access::clone(access), wanted, op, own)?);
         }
@@ -299,17 +296,17 @@ impl Attempt<'_, '_> {
         access: &Access,
         controls: &WriteControls,
     ) -> Result<(Vec<ResponseControl>, Decision, bool), Refusal> {
-        let Self { directory, batch, state, stamp, chance, acis, room, .. } = self;
+        let Self { directory, batch, state, stamp, chance, rules, room, .. } = self;
         let (view, next_id) = (&batch.view(), batch.next_entry_id());
         let referrals = !controls.manage_dsa_it && referral::any(view, state.schema.well_known())?;
         let viewer = Viewer { directory, access, view, schema: &state.schema };
-        guarded_by(&viewer, acis, &DnKey::root(), |guard| {
+        guarded_by(&viewer, rules, &DnKey::root(), |guard| {
             let mut decide = Decide {
                 directory,
                 view,
                 state,
                 guard,
-                acis,
+                acis: &rules.acis,
                 controls,
                 referrals,
                 stamp: stamp.clone(),
@@ -389,7 +386,7 @@ impl Attempt<'_, '_> {
         op: &WriteOp,
         own: Range<usize>,
     ) -> Result<Option<ResponseControl>, Refusal> {
-        let Self { directory, batch, state, changes, acis, room, .. } = self;
+        let Self { directory, batch, state, changes, rules, room, .. } = self;
         let (view, schema) = (&batch.view(), &state.schema);
         let viewer = Viewer { directory, access, view, schema };
         let changes = changes.get(own).unwrap_or_default();
@@ -408,7 +405,7 @@ impl Attempt<'_, '_> {
             None => match op.target() {
                 Some((_, key)) if *key == state.subschema_key => {
                     let entry = &*state.subschema;
-                    return guarded_by(&viewer, acis, &DnKey::root(), |guard| {
+                    return guarded_by(&viewer, rules, &DnKey::root(), |guard| {
                         let rights = &guard.on(entry);
                         wanted.response(read_entry::POST_READ, room, entry, rights).map(Some)
                     });
@@ -430,7 +427,7 @@ impl Attempt<'_, '_> {
             };
         };
         let stored = guard::stored(view, id)?;
-        guarded_by(&viewer, acis, &DnKey::root(), |guard| {
+        guarded_by(&viewer, rules, &DnKey::root(), |guard| {
             wanted
                 .read(read_entry::POST_READ, room, view, &stored, schema.well_known(), guard)
                 .map(Some)

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use std::{iter, process, thread};
 
-use aci::AciSet;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use history::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
 use history::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
@@ -27,6 +26,7 @@ use super::carried_out::carried_out;
 use super::group_commit::{GroupCommit, Wait};
 use super::rules::{InForce, RulesOfBatch};
 use super::waiting::{Found, Queued, WaitingWrites};
+use crate::access::view_rules::ViewRules;
 use crate::config::record_level;
 use crate::directory::{Directory, State};
 use crate::forward::outgoing::{Forwarding, Turn};
@@ -124,8 +124,8 @@ struct Open<'s> {
     /// Somebody waits for the disk.
     is_synced: bool,
     changes_schema: bool,
-    /// The ACIs from this batch on, when it touches any.
-    acis: Option<Arc<AciSet>>,
+    /// The rules that views are read by from this batch on, when it touches any.
+    view_rules: Option<Arc<ViewRules>>,
     /// The password policies from this batch on, when it touches any.
     password_policies: Option<Arc<PasswordPolicies>>,
 }
@@ -390,8 +390,8 @@ impl Pipeline {
                 open.records.push(record);
                 open.is_synced |= !queued.request.is_lazy;
                 open.changes_schema |= outcome.changes_schema();
-                if outcome.acis.is_some() {
-                    open.acis.clone_from(&outcome.acis);
+                if outcome.view_rules.is_some() {
+                    open.view_rules.clone_from(&outcome.view_rules);
                 }
                 if outcome.password_policies.is_some() {
                     open.password_policies.clone_from(&outcome.password_policies);
@@ -447,7 +447,7 @@ impl Pipeline {
             unfinished,
             is_synced,
             changes_schema,
-            acis,
+            view_rules,
             password_policies,
             ..
         } = open;
@@ -460,14 +460,14 @@ impl Pipeline {
         } else if !self.has_lost && !self.has_lost_lead {
             // Before anybody can see the entries that they guard, and while no other batch is made.
             let last = records.last().map_or(Lsn(0), |record| record.lsn);
-            if let Some(acis) = &acis {
-                directory.rules.acis.put(acis, last);
+            if let Some(rules) = &view_rules {
+                directory.rules.of_views.put(rules, last);
             }
             let changes_policies = password_policies.is_some();
             if let Some(policies) = password_policies {
                 directory.rules.password_policies.put(policies, last);
             }
-            let rules = RulesOfBatch { last, changes_schema, acis, changes_policies };
+            let rules = RulesOfBatch { last, changes_schema, view_rules, changes_policies };
             batch.seal();
             self.in_flight += 1;
             let to_writer = self.to_writer.clone();
@@ -583,14 +583,14 @@ impl<'s> Open<'s> {
             unfinished: Vec::new(),
             is_synced: false,
             changes_schema: false,
-            acis: None,
+            view_rules: None,
             password_policies: None,
         }
     }
 
     /// Whether the next request must be decided under another schema, other ACIs or policies.
     fn changes_rules(&self) -> bool {
-        self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
+        self.changes_schema || self.view_rules.is_some() || self.password_policies.is_some()
     }
 
     fn push(

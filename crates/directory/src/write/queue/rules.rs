@@ -6,19 +6,18 @@
 
 use std::sync::Arc;
 
-use aci::AciSet;
 use arc_swap::ArcSwap;
 use environment::Timestamp;
 use store::{Lsn, Store};
 
-use crate::access::acis_in_force::AcisInForce;
+use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::directory::{Directory, State};
 use crate::password_policy::in_force::PoliciesInForce;
 
 /// What a change of the schema replaces.
 pub(super) struct InForce {
     state: Arc<ArcSwap<State>>,
-    acis: Arc<AcisInForce>,
+    view_rules: Arc<ViewRulesInForce>,
     password_policies: Arc<PoliciesInForce>,
     store: Arc<Store>,
 }
@@ -27,7 +26,7 @@ impl InForce {
     pub(super) fn of(directory: &Directory) -> Self {
         Self {
             state: Arc::clone(&directory.state),
-            acis: Arc::clone(&directory.rules.acis),
+            view_rules: Arc::clone(&directory.rules.of_views),
             password_policies: Arc::clone(&directory.rules.password_policies),
             store: Arc::clone(&directory.storage.store),
         }
@@ -35,10 +34,10 @@ impl InForce {
 
     /// The schema that is visible is in force.
     pub(super) fn begin(self) {
-        let Self { state, acis, password_policies, store } = self;
+        let Self { state, view_rules, password_policies, store } = self;
         let (schema, published) = (store.schema(), store.published());
         password_policies.resolve_against(&schema);
-        acis.resolve_against(&schema, published.lsn);
+        view_rules.resolve_against(&schema, published.lsn);
         State::replace(&state, schema, Timestamp(published.time_us));
     }
 }
@@ -48,7 +47,7 @@ pub(super) struct RulesOfBatch {
     /// The last record of the batch.
     pub(super) last: Lsn,
     pub(super) changes_schema: bool,
-    pub(super) acis: Option<Arc<AciSet>>,
+    pub(super) view_rules: Option<Arc<ViewRules>>,
     pub(super) changes_policies: bool,
 }
 
@@ -56,7 +55,7 @@ impl RulesOfBatch {
     /// The batch was lost, and is dropped: unless it had become visible by then, the rules are what
     /// they were before. Whoever follows what others decide is told of theirs.
     pub(super) fn forget(&self, directory: &Directory) {
-        let Self { last, changes_schema, acis, changes_policies } = self;
+        let Self { last, changes_schema, view_rules, changes_policies } = self;
         let store = &directory.storage.store;
         if store.published().lsn >= *last {
             let known = directory.state.load().schema.generation();
@@ -65,8 +64,8 @@ impl RulesOfBatch {
             }
             return;
         }
-        if let Some(acis) = acis {
-            directory.rules.acis.take_back(acis);
+        if let Some(rules) = view_rules {
+            directory.rules.of_views.take_back(rules);
         }
         if *changes_policies {
             directory.rules.password_policies.take_back(*last);
