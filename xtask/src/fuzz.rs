@@ -36,6 +36,7 @@ const WITH_ROSTER: &[&str] = &[
     "session",
     "subtree_specification",
     "template",
+    "virtual_attribute",
 ];
 /// How long CI gives each target.
 const SMOKE_SECONDS: u64 = 3;

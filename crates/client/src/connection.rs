@@ -69,6 +69,8 @@ pub struct SearchFor<'a> {
     pub size_limit_entries: u32,
     /// The most time the server may take; 0: as long as it allows.
     pub time_limit_s: u32,
+    /// In pages, only what is stored is wanted beside what is named, if the server can tell.
+    pub stored_only: bool,
 }
 
 impl<'a> SearchFor<'a> {
@@ -82,6 +84,7 @@ impl<'a> SearchFor<'a> {
             attributes: &[],
             size_limit_entries: 0,
             time_limit_s: 0,
+            stored_only: false,
         }
     }
 }
@@ -262,6 +265,9 @@ impl Connection {
         writer.end(sequence);
         let mut controls = ControlsBuf::new();
         controls.push(Control { oid: PAGED_RESULTS, critical: false, value: Some(&value) });
+        if asked.stored_only {
+            controls.push(Control { oid: REAL_ATTRIBUTES_ONLY, critical: false, value: None });
+        }
         self.search_each(asked, controls.as_ref(), each)
     }
 
@@ -601,6 +607,8 @@ pub(crate) fn misplaced() -> ClientError {
 
 /// Simple paged results (RFC 2696).
 const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
+/// Real attributes only.
+const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
 /// RFC 4511 §4.14.1.
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 /// What a text takes in memory beside its octets, about, in bytes.

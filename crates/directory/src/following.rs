@@ -16,7 +16,6 @@ use history::recovery::Follower;
 use schema::{Change, Schema};
 use store::{Mark, Store, View};
 
-use crate::access::acis;
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
 use crate::config::schema_times::SchemaTimes;
@@ -88,7 +87,7 @@ impl Follower for Following {
 
     fn replacing(&self, mark: &Mark, view: &View<'_>) -> Result<(), ApplyError> {
         let schema = view.schema();
-        let rules = ViewRules { acis: Arc::new(acis::read(view, schema)?) };
+        let rules = ViewRules::read(view, schema)?;
         let policies = set::read_again(view, schema, &self.password_policies.load());
         let policies = policies.map_err(|error| ApplyError::Copy(error.to_string()))?;
         self.note_schema(schema, Timestamp(mark.time_us));

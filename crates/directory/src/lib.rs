@@ -27,6 +27,7 @@ mod read;
 mod request;
 mod rules;
 mod storage;
+pub mod virtual_attributes;
 mod write;
 
 pub use access::grants::takes_privilege;

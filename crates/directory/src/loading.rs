@@ -5,6 +5,7 @@ use schema::{Entry, Schema, Violation};
 
 use crate::access::acis;
 use crate::password_policy::set;
+use crate::virtual_attributes::set as virtual_attributes;
 
 pub use crate::access::acis::{
     GLOBAL_ACI, global_values as global_acis, texts as global_aci_texts,
@@ -15,7 +16,7 @@ pub use crate::read::live_entry::LiveEntry;
 pub use crate::write::passwords::{StoredForm, hash_passwords_with};
 pub use crate::write::stamp::{Stamp, stamp_new};
 
-/// Refuses an entry whose ACIs or password policy are not what they must be.
+/// Refuses an entry whose ACIs, password policy or collective attributes are not what they must be.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -24,7 +25,8 @@ pub fn check_entry(schema: &Schema, entry: &Entry) -> Result<(), Violation> {
     let checked = described
         .try_for_each(|one| acis::check_description(schema, &one.description))
         .and_then(|()| acis::check_entry(schema, entry))
-        .and_then(|()| set::check_entry(schema, entry));
+        .and_then(|()| set::check_entry(schema, entry))
+        .and_then(|()| virtual_attributes::check_entry(schema, entry));
     checked.map_err(|refusal| Violation {
         code: refusal.code,
         diagnostic: refusal.diagnostic.into_owned(),

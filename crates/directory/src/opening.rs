@@ -23,7 +23,6 @@ use schema::Schema;
 use store::{Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
 use zeroize::Zeroizing;
 
-use crate::access::acis;
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::bind::credentials::{Credentials, RootIdentity};
 use crate::bind::hashing::PasswordOptions;
@@ -126,7 +125,7 @@ impl Directory {
         // With the changes that were made online.
         let schema = store.schema();
         let schema_times = SchemaTimes::open(&options.data, &schema, clock.now());
-        let view_rules = ViewRules { acis: Arc::new(acis::read(store.reader().view()?, &schema)?) };
+        let view_rules = ViewRules::read(store.reader().view()?, &schema)?;
         let password_policies =
             set::read(store.reader().view()?, &schema, &options.password_policy)?;
         let member = options.forwarder.is_some().then_some(options.member);

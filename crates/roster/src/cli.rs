@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, check, cluster, constraint, demo, explain, export,
-    generate, import, index, init, restore, serve, session, top, why,
+    generate, import, index, init, restore, serve, session, top, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -45,6 +45,7 @@ enum Command {
     Index(index::Options),
     Constraint(constraint::Options),
     Assignment(assignment::Options),
+    VirtualAttribute(virtual_attribute::Options),
     Check(check::Options),
     Backup(backup::Options),
     Restore(restore::Options),
@@ -69,6 +70,7 @@ impl Command {
             Self::Index(options) => index::run(&options),
             Self::Constraint(options) => constraint::run(&options),
             Self::Assignment(options) => assignment::run(&options),
+            Self::VirtualAttribute(options) => virtual_attribute::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),
             Self::Restore(options) => restore::run(&options),

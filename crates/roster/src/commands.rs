@@ -24,4 +24,5 @@ pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod top;
+pub(crate) mod virtual_attribute;
 pub(crate) mod why;

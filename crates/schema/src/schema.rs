@@ -217,6 +217,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "13-password-policy.ldif",
         "14-monitor.ldif",
         "15-sessions.ldif",
+        "16-virtual-attributes.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

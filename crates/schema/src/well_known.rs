@@ -58,6 +58,8 @@ well_known! {
         modifiers_name = "modifiersName",
         entry_uuid = "entryUUID",
         entry_dn = "entryDN",
+        collective_exclusions = "collectiveExclusions",
+        collective_attribute_subentries = "collectiveAttributeSubentries",
         entry_csn = "entryCSN",
         etag = "etag",
         has_subordinates = "hasSubordinates",

@@ -17,6 +17,7 @@ use crate::access::surroundings::ViewSurroundings;
 use crate::access::view_rules::ViewRules;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
+use crate::virtual_attributes::set::VirtualAttributes;
 
 /// Who looks, and at which view.
 pub(crate) struct Viewer<'a> {
@@ -27,7 +28,11 @@ pub(crate) struct Viewer<'a> {
 }
 
 /// Who asks, and the rules in force. One for each request.
-pub(crate) struct Guard<'a>(Subject<'a>);
+pub(crate) struct Guard<'a> {
+    subject: Subject<'a>,
+    /// What entries have without storing it, if anything.
+    given: Option<&'a VirtualAttributes>,
+}
 
 /// Who asks: somebody that no rules apply to, or somebody with those that do.
 enum Subject<'a> {
@@ -62,8 +67,9 @@ pub(crate) fn guarded_by<T>(
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
     let &Viewer { directory, access, view, schema } = viewer;
+    let given = Some(&*view_rules.virtual_attributes).filter(|all| !all.is_empty());
     if let Some(bypass) = access.bypass() {
-        return act(&Guard(Subject::Bypassed(bypass)));
+        return act(&Guard { subject: Subject::Bypassed(bypass), given });
     }
     // Numbers come again when what was decided is dropped, hashes do not.
     let mark = view.mark();
@@ -78,19 +84,20 @@ pub(crate) fn guarded_by<T>(
     let reach = rules.below(&asker, base);
     let sees_all = OnceCell::new();
     let in_force = InForce { access, sees_all, reach: &reach, rules: &rules, asker: &asker };
-    act(&Guard(Subject::Ruled(in_force)))
+    act(&Guard { subject: Subject::Ruled(in_force), given })
 }
 
 impl<'a> Guard<'a> {
     /// The guard that lets everything through, for tests of what is behind it.
     #[cfg(test)]
     pub(crate) fn open(access: &'a Access) -> Self {
-        Self(Subject::Bypassed(access.bypass().expect("a test asks for one who has the privilege")))
+        let bypass = access.bypass().expect("a test asks for one who has the privilege");
+        Self { subject: Subject::Bypassed(bypass), given: None }
     }
 
     /// Who asks.
     pub(crate) fn access(&self) -> &'a Access {
-        match &self.0 {
+        match &self.subject {
             Subject::Bypassed(bypass) => bypass.access(),
             Subject::Ruled(rules) => rules.access,
         }
@@ -102,7 +109,7 @@ impl<'a> Guard<'a> {
     }
 
     fn rules(&self) -> Option<&InForce<'a>> {
-        match &self.0 {
+        match &self.subject {
             Subject::Bypassed(_) => None,
             Subject::Ruled(rules) => Some(rules),
         }
@@ -114,7 +121,7 @@ impl<'a> Guard<'a> {
 
     /// The rights on an entry at or below the base, stored or made by the server.
     pub(crate) fn on<'e>(&'e self, entry: &'e dyn EntryRead) -> Rights<'e> {
-        match &self.0 {
+        match &self.subject {
             Subject::Bypassed(bypass) => Rights::all(*bypass),
             Subject::Ruled(rules) => Rights::on(rules.access, rules.reach, entry),
         }
@@ -134,7 +141,12 @@ impl<'a> Guard<'a> {
         let Some(&InForce { access, rules, asker, .. }) = self.rules() else { return act(self) };
         let reach = rules.below(asker, &DnKey::root());
         let in_force = InForce { access, sees_all: OnceCell::new(), reach: &reach, rules, asker };
-        act(&Guard(Subject::Ruled(in_force)))
+        act(&Guard { subject: Subject::Ruled(in_force), given: self.given })
+    }
+
+    /// What entries have without storing it, if anything.
+    pub(crate) fn given(&self) -> Option<&'a VirtualAttributes> {
+        self.given
     }
 
     /// Whether the asker may search for values of an attribute, if that is so for every entry.
@@ -143,9 +155,10 @@ impl<'a> Guard<'a> {
     }
 
     /// Whether the asker may search for whatever an index on an attribute that may be searched may
-    /// hold: values of its subtypes, and such with options.
+    /// hold, values of its subtypes, and such with options, and the index has all there is.
     pub(crate) fn may_search_all_of(&self, description: &AttributeDescription) -> bool {
-        self.reach().is_none_or(|reach| reach.always_all(Right::Search, description))
+        self.given.is_none_or(|all| !all.may_give(description))
+            && self.reach().is_none_or(|reach| reach.always_all(Right::Search, description))
     }
 
     /// Whether the asker may search for values of an attribute in every entry there is: only then

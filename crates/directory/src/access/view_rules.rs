@@ -12,12 +12,15 @@ use schema::{Change, Schema};
 use store::{Lsn, StoreError, View};
 
 use crate::access::acis;
+use crate::virtual_attributes::set::VirtualAttributes;
 
 /// What entries of a view are read by.
 #[derive(Clone)]
 pub(crate) struct ViewRules {
     /// Who may see and do what.
     pub(crate) acis: Arc<AciSet>,
+    /// What entries have without storing it.
+    pub(crate) virtual_attributes: Arc<VirtualAttributes>,
 }
 
 /// The rules of the directory, now and a little while ago.
@@ -40,19 +43,34 @@ impl Versions {
 }
 
 impl ViewRules {
+    /// Reads all.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn read(view: &View<'_>, schema: &Arc<Schema>) -> Result<Self, StoreError> {
+        let acis = Arc::new(acis::read(view, schema)?);
+        Ok(Self { acis, virtual_attributes: Arc::new(VirtualAttributes::read(view, schema)?) })
+    }
+
     /// Those after these changes; none when they leave them as they are. `view` has the changes.
     pub(crate) fn after<'c>(
         &self,
-        changes: impl IntoIterator<Item = &'c Change>,
+        changes: impl IntoIterator<Item = &'c Change> + Clone,
         view: &View<'_>,
     ) -> Result<Option<Self>, StoreError> {
-        let acis = acis::after(&self.acis, changes, view)?;
-        Ok(acis.map(|acis| Self { acis: Arc::new(acis) }))
+        let acis = acis::after(&self.acis, changes.clone(), view)?.map(Arc::new);
+        let given = self.virtual_attributes.after(changes, view)?.map(Arc::new);
+        Ok((acis.is_some() || given.is_some()).then(|| Self {
+            acis: acis.unwrap_or_else(|| Arc::clone(&self.acis)),
+            virtual_attributes: given.unwrap_or_else(|| Arc::clone(&self.virtual_attributes)),
+        }))
     }
 
     /// These rules by another schema.
     pub(crate) fn resolved_against(&self, schema: &Arc<Schema>) -> Self {
-        Self { acis: Arc::new(self.acis.resolved_against(Arc::clone(schema))) }
+        let acis = Arc::new(self.acis.resolved_against(Arc::clone(schema)));
+        // Those were read again with the change.
+        Self { acis, virtual_attributes: Arc::clone(&self.virtual_attributes) }
     }
 }
 
@@ -124,7 +142,10 @@ mod tests {
     #[test]
     fn a_view_has_the_rules_of_its_time() {
         let schema = Schema::builtin();
-        let set = || ViewRules { acis: Arc::new(AciSet::new(Arc::clone(&schema))) };
+        let set = || ViewRules {
+            acis: Arc::new(AciSet::new(Arc::clone(&schema))),
+            virtual_attributes: Arc::default(),
+        };
         let rules = ViewRulesInForce::new(set());
         let oldest = rules.newest();
         let (ten, twenty) = (Arc::new(set()), Arc::new(set()));

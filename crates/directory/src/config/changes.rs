@@ -47,6 +47,8 @@ pub(crate) enum Setting {
     Constraints,
     /// `cn=Assignments,cn=config`.
     Assignments,
+    /// `cn=Virtual Attributes,cn=config`.
+    VirtualAttributes,
     /// `cn=Groups,cn=config`.
     MemberOf,
     /// `cn=References,cn=config`.

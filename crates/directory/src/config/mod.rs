@@ -27,3 +27,4 @@ pub(crate) mod session_monitor;
 pub(crate) mod setting_config;
 pub(crate) mod tls_monitor;
 pub(crate) mod verify;
+pub(crate) mod virtual_attribute_config;

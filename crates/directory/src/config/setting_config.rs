@@ -21,13 +21,15 @@ use crate::config::constraint_config;
 use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::config::reference_config;
+use crate::config::virtual_attribute_config;
 use crate::constraint::text::CONSTRAINTS;
 use crate::groups::lookup::MEMBER_OF;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
-    REFERENCE_CONFIG_DN,
+    REFERENCE_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
+use crate::virtual_attributes::text::VIRTUAL_ATTRIBUTES;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::references::{self, REFERENCES};
@@ -55,7 +57,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 6] = [
+static ENTRIES: [SettingEntry; 7] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -99,6 +101,18 @@ static ENTRIES: [SettingEntry; 6] = [
         privilege: Some(Privilege::ModifyAcl),
         values: assignment_config::values,
         put: assignment_config::put,
+        none_at_all: None,
+    },
+    SettingEntry {
+        dn: VIRTUAL_ATTRIBUTE_CONFIG_DN,
+        attribute: virtual_attribute_config::ATTRIBUTE,
+        setting: Setting::VirtualAttributes,
+        name: VIRTUAL_ATTRIBUTES,
+        what: "virtual attribute",
+        // What it gives may be read by whoever may not read where it comes from.
+        privilege: Some(Privilege::ModifyAcl),
+        values: virtual_attribute_config::values,
+        put: virtual_attribute_config::put,
         none_at_all: None,
     },
     SettingEntry {

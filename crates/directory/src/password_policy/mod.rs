@@ -23,11 +23,11 @@ mod rows;
 mod rules;
 pub(crate) mod set;
 mod standing;
-mod subtree;
 mod switches;
 pub(crate) mod told;
 pub(crate) mod verdict;
 
+pub use crate::read::subtree::{Subtree, SubtreeFault};
 pub use account::{
     AccountState, Changed, Changer, Locked, Rejected, Remark, SuccessfulLogin, Used,
 };
@@ -38,7 +38,6 @@ pub use rows::reference_page;
 pub use rules::{CheckQuality, HashedFrom, PasswordPolicy, PolicyFault, Temporary};
 pub use set::{Governing, PasswordPolicies, PasswordPolicyOptions};
 pub use standing::{Account, Condition, Weight};
-pub use subtree::{Subtree, SubtreeFault};
 pub use switches::{Off, SwitchTypes, Switches};
 
 pub use attributes::time;

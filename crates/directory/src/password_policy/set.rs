@@ -25,8 +25,8 @@ use store::{Ask, StoreError, View};
 
 use super::attributes::{text, time};
 use super::rules::{CheckQuality, PasswordPolicy};
-use super::subtree::Subtree;
 use crate::error::DirectoryError;
+use crate::read::subtree::Subtree;
 use crate::request::refusal::Refusal;
 
 /// What the settings of a node say about accounts.

@@ -4,18 +4,20 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use ldap::message::{Values, ValuesBuf};
-use schema::{AttributeDescription, EntryRead, Selection, ValueKey, WellKnown};
+use schema::{AttributeDescription, EntryRead, Schema, Selection, ValueKey, WellKnown};
 use store::{StoreError, StoredEntry, View};
 
 use crate::access::guard::Guard;
 use crate::groups::lookup::{Group, Groups, InGroups};
 use crate::read::computed;
 use crate::read::subschema::SUBSCHEMA_DN;
+use crate::request::controls::request::RequestControls;
+use crate::virtual_attributes::giver::{Given, Giver, is_same};
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
 /// (RFC 4512 §4.2), `hasSubordinates`, `numSubordinates` and `etag`, and with the groups and roles
 /// that it is in: `isMemberOf` and `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that
-/// were stored once are not seen.
+/// were stored once are not seen. To whoever reads it, it has virtual attributes, too.
 pub struct LiveEntry<'v> {
     view: &'v View<'v>,
     stored: &'v StoredEntry<'v>,
@@ -33,6 +35,9 @@ pub struct LiveEntry<'v> {
     roles: OnceCell<Option<Vec<Rc<Group>>>>,
     /// Who reads it, when that is not the server itself.
     reader: Option<&'v Guard<'v>>,
+    /// Finds its virtual attributes, where there are any.
+    giver: Option<Box<Giver<'v>>>,
+    shown: Shown,
     /// What was computed of subordinates: whether there are any, and how many. A filter may ask for
     /// it in each of its terms.
     counted: [OnceCell<Option<u64>>; 2],
@@ -61,6 +66,8 @@ impl<'v> LiveEntry<'v> {
             in_groups: OnceCell::new(),
             roles: OnceCell::new(),
             reader: None,
+            giver: None,
+            shown: Shown::All,
             counted: Default::default(),
             children_read: Cell::new(0),
         }
@@ -81,7 +88,17 @@ impl<'v> LiveEntry<'v> {
     /// The entry as this reader sees it: subordinates that may not be seen are not counted.
     #[must_use]
     pub(crate) fn seen_by(self, reader: &'v Guard<'v>) -> Self {
-        Self { reader: Some(reader), ..self }
+        let giver = reader.given().map(|all| {
+            let giver = Giver::new(all, self.view, self.stored, Some(reader));
+            Box::new(giver)
+        });
+        Self { reader: Some(reader), giver, ..self }
+    }
+
+    /// The entry as it is sent to whoever asks for some of its attributes only.
+    #[must_use]
+    pub(crate) fn showing(self, shown: Shown) -> Self {
+        Self { shown, ..self }
     }
 
     /// Entries that were read to compute what it was asked for: subordinates, and those that may be
@@ -89,7 +106,8 @@ impl<'v> LiveEntry<'v> {
     pub(crate) fn others_read(&self) -> u64 {
         let own = || self.own_groups.get().map_or(0, Groups::looks);
         let looks = self.groups.map_or_else(own, Groups::looks);
-        self.children_read.get() + looks.saturating_sub(self.looks_before)
+        let given = self.giver.as_ref().map_or(0, |giver| giver.reads());
+        self.children_read.get() + given + looks.saturating_sub(self.looks_before)
     }
 
     /// Whether a reader is to see one of those of groups and roles: by `+` the two that all others
@@ -146,6 +164,27 @@ impl<'v> LiveEntry<'v> {
         let seen = entry.is_some_and(|entry| reader.anywhere(|guard| guard.on(&entry).may_see()));
         group.is_seen.set(Some(seen));
         seen
+    }
+
+    /// The virtual attributes that are wanted.
+    fn given(&self, wants: &dyn Fn(&AttributeDescription) -> bool) -> Vec<Rc<Given>> {
+        let Some(giver) = &self.giver else { return Vec::new() };
+        giver.of(wants, &|| {
+            let roles = self.roles.get_or_init(|| told(self.find_roles()));
+            roles.iter().flatten().map(|role| role.name.clone()).collect()
+        })
+    }
+
+    /// Calls `visit` with the names of the subentries whose attributes it shares; whether to go on.
+    fn visit_subentries(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        let description = &self.known.collective_attribute_subentries;
+        let giver = self.giver.as_ref().filter(|_| asked.covers(description));
+        let names = giver.map_or_else(Vec::new, |giver| giver.subentries());
+        names.iter().all(|name| visit(description, name.as_bytes()))
     }
 
     fn compute(&self, description: &AttributeDescription) -> Option<String> {
@@ -225,7 +264,28 @@ impl EntryRead for LiveEntry<'_> {
                 }
             }
         }
-        self.stored.visit_matching(asked, only, visit)
+        let Some(giver) = &self.giver else {
+            return self.stored.visit_matching(asked, only, visit);
+        };
+        if asked.is_operational() && giver.has_subentries() && !self.visit_subentries(asked, visit)
+        {
+            return true;
+        }
+        if !giver.may_give(asked) {
+            return self.stored.visit_matching(asked, only, visit);
+        }
+        let given = self.given(&|one| asked.covers(one));
+        let mut goes_on = true;
+        let told = self.stored.visit_matching(asked, only, &mut |description, value| {
+            let is_hidden = given.iter().any(|one| one.hides && *one.description == *description);
+            goes_on = is_hidden || visit(description, value);
+            goes_on
+        });
+        let all = given.iter().flat_map(|one| one.values.iter().map(move |value| (one, value)));
+        for (one, value) in all {
+            goes_on = goes_on && visit(&one.description, value);
+        }
+        told
     }
 
     fn values_from(
@@ -240,6 +300,77 @@ impl EntryRead for LiveEntry<'_> {
     }
 
     fn visit_wanted(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
+        if self.giver.is_some() || self.shown != Shown::All {
+            return self.visit_shown(wants, visit);
+        }
+        self.visit_computed(wants, visit);
+    }
+}
+
+impl LiveEntry<'_> {
+    /// What is wanted, with virtual attributes, as far as it is to be shown.
+    fn visit_shown(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
+        let known = self.known;
+        let given = match self.shown {
+            Shown::All | Shown::Virtual => self.given(wants),
+            Shown::Real => Vec::new(),
+        };
+        let of = |description: &AttributeDescription| {
+            given.iter().position(|one| *one.description == *description)
+        };
+        let mut seen = vec![false; given.len()];
+        let is_virtual = |description: &AttributeDescription| {
+            let computed = computed::descriptions(known);
+            description.is_operational() && computed.contains(&description)
+        };
+        self.visit_computed(wants, &mut |description, values| match self.shown {
+            // Whoever names one wants it.
+            Shown::Real if is_virtual(description) && !self.names(description) => {}
+            Shown::Virtual if !is_virtual(description) => {}
+            Shown::Real | Shown::Virtual => visit(description, values),
+            Shown::All => match (of(description), values) {
+                (Some(at), Some(stored)) => {
+                    let Some(one) = given.get(at) else { return };
+                    if let Some(seen) = seen.get_mut(at) {
+                        *seen = true;
+                    }
+                    let stored = (!one.hides).then_some(stored);
+                    let values = together(one, stored, self.view.schema());
+                    visit(description, Some(values.as_ref()));
+                }
+                (_, values) => visit(description, values),
+            },
+        });
+        for (one, _) in given.iter().zip(&seen).filter(|(_, seen)| !**seen) {
+            visit(&one.description, Some(together(one, None, self.view.schema()).as_ref()));
+        }
+        let subentries = &known.collective_attribute_subentries;
+        if self.shown != Shown::Real && self.selection.is_some_and(|all| all.selects(subentries)) {
+            let mut values = ValuesBuf::new();
+            self.visit_subentries(subentries, &mut |_, name| {
+                values.push(name);
+                true
+            });
+            if !values.as_ref().is_empty() {
+                visit(subentries, Some(values.as_ref()));
+            }
+        }
+    }
+
+    fn names(&self, description: &AttributeDescription) -> bool {
+        self.selection.is_some_and(|selection| selection.names_attribute(description))
+    }
+
+    /// What is wanted of what is stored and computed.
+    fn visit_computed(
         &self,
         wants: &dyn Fn(&AttributeDescription) -> bool,
         visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
@@ -278,6 +409,44 @@ impl EntryRead for LiveEntry<'_> {
             }
         }
     }
+}
+
+/// Which attributes of an entry are sent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Shown {
+    /// Those that are selected.
+    #[default]
+    All,
+    /// Those that are stored.
+    Real,
+    /// Those that are computed or given.
+    Virtual,
+}
+
+impl Shown {
+    /// What a search asks for; whoever asks for both gets what is stored.
+    pub(crate) fn of(controls: &RequestControls<'_>) -> Self {
+        match (controls.real_only, controls.virtual_only) {
+            (true, _) => Self::Real,
+            (false, true) => Self::Virtual,
+            (false, false) => Self::All,
+        }
+    }
+}
+
+/// The values of an attribute, those that are given with them.
+fn together(given: &Given, stored: Option<Values<'_>>, schema: &Schema) -> ValuesBuf {
+    let mut values = ValuesBuf::new();
+    for value in stored.iter().flat_map(|stored| stored.iter()) {
+        values.push(value);
+    }
+    for value in &given.values {
+        let mut all = stored.iter().flat_map(|stored| stored.iter());
+        if !all.any(|one| is_same(&given.description, one, value, schema)) {
+            values.push(value);
+        }
+    }
+    values
 }
 
 /// What was found out; nothing is told of groups that could not be read.

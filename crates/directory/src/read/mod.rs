@@ -16,6 +16,7 @@ pub(crate) mod search_counters;
 pub(crate) mod special;
 pub(crate) mod subentry;
 pub(crate) mod subschema;
+pub(crate) mod subtree;
 pub(crate) mod target;
 pub(crate) mod virtual_tree;
 pub(crate) mod why;

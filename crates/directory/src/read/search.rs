@@ -68,6 +68,7 @@ use crate::request::sink::ResponseSink;
 use crate::request::snapshot::{SearchView, Snapshot};
 use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
+use crate::virtual_attributes::planned;
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
 pub(crate) fn start(
@@ -352,6 +353,7 @@ impl Search<'_> {
             scope,
             regions,
             filter,
+            planned: guard.given().and_then(|all| planned::planned(all, filter, schema)),
             selection,
             referrals,
             shown,
@@ -396,7 +398,10 @@ impl Search<'_> {
             Expanded::Same => self.entries(view, state, resolved, sink),
             Expanded::Filter(filter) => {
                 let regions = resolved.regions.take();
-                self.entries(view, state, &Resolved { filter: &filter, regions, ..*resolved }, sink)
+                let given = guard.given();
+                let planned = given.and_then(|all| planned::planned(all, &filter, &state.schema));
+                let expanded = Resolved { filter: &filter, planned, regions, ..*resolved };
+                self.entries(view, state, &expanded, sink)
             }
             Expanded::End(outcome) => Ok(outcome),
         };
@@ -509,6 +514,7 @@ impl Search<'_> {
         }
         let start = self.start()?;
         let narrowed = resolved.only_subentries(state);
+        let (base, scope) = (resolved.base, resolved.scope);
         let interrupt = || {
             let took = || self.directory.clock.elapsed().saturating_sub(self.begun);
             self.planning_ends(&bounds) || self.planning_is_over(took())
@@ -520,7 +526,7 @@ impl Search<'_> {
             whole: &|one| resolved.guard.may_search_all_of(one),
             computed: Some(&members),
             interrupt: &interrupt,
-            ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
+            ..Ask::new(narrowed.as_ref().unwrap_or(resolved.plan_filter()), base, scope)
         };
         let plan = match view.plan(&ask) {
             Ok(plan) => plan,

@@ -20,6 +20,7 @@ use crate::access::{acis, guard};
 use crate::constraint;
 use crate::password_policy::set;
 use crate::request::refusal::Refusal;
+use crate::virtual_attributes::set as virtual_attributes;
 use crate::write::decision::Decide;
 use crate::write::rank;
 
@@ -94,6 +95,7 @@ pub(crate) fn permit(
         acis::check_entry(schema, checked.after)?;
     }
     set::check_entry(schema, checked.after)?;
+    virtual_attributes::check_entry(schema, checked.after)?;
     let permitted = match (checked.onto, checked.passwords) {
         (Some(onto), _) => checked.rights.permit_move(change, onto)?,
         (None, Passwords::Decided(own)) => {

@@ -62,6 +62,7 @@ mod through_a_follower;
 mod transactions;
 mod unindexed;
 mod verify;
+mod virtual_attributes;
 mod virtual_trees;
 mod write_turns;
 mod writes;

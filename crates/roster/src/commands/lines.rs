@@ -12,7 +12,8 @@ pub(super) struct Lines {
     /// The entry that shows it, and its attribute.
     pub(super) config: &'static str,
     pub(super) attribute: &'static str,
-    /// What a line is called; with an 's' there are several. The command has the same name.
+    /// What a line is called; with an 's' there are several. The command is called so, too, with
+    /// hyphens.
     pub(super) what: &'static str,
     /// What changing them is called.
     pub(super) change: &'static str,
@@ -44,7 +45,7 @@ impl Lines {
         let what = self.what;
         if let Some(name) = names.iter().find(|name| !all.iter().any(|text| is_named(text, name))) {
             return Err(Failure::local(format!("there is no {what} '{name}'"))
-                .hint(format!("'roster {what} list' lists them")));
+                .hint(format!("'roster {} list' lists them", what.replace(' ', "-"))));
         }
         let is_one =
             |text: &String| names.is_empty() || names.iter().any(|name| is_named(text, name));

@@ -95,13 +95,18 @@ impl Export<'_> {
         filter: &Filter<'_>,
     ) -> Result<(), Ended> {
         let mut attributes: Vec<&str> = self.asked.iter().map(String::as_str).collect();
-        if attributes.is_empty() {
+        // What is computed of an entry is not part of it.
+        let stored_only = attributes.is_empty();
+        if stored_only {
             attributes.extend(["*", "+"]);
-        } else {
-            attributes.push(HAS_SUBORDINATES);
         }
-        let asked =
-            SearchFor { scope, attributes: &attributes, ..SearchFor::below(base, filter.clone()) };
+        attributes.push(HAS_SUBORDINATES);
+        let asked = SearchFor {
+            scope,
+            attributes: &attributes,
+            stored_only,
+            ..SearchFor::below(base, filter.clone())
+        };
         if let Some(superiors) = &mut self.superiors {
             // What is at the beginning waits for nobody.
             superiors.extend(superior(base).map(hash));

@@ -58,7 +58,9 @@ impl Search<'_> {
         let start = Position { after: EntryId::ROOT, sent: 0 };
         let narrowed = resolved.only_subentries(state);
         // What was added to the filter is told from what it was resolved to.
-        let text = narrowed.is_none().then_some(&self.request.filter);
+        let is_own = narrowed.is_none() && resolved.planned.is_none();
+        let text = is_own.then_some(&self.request.filter);
+        let (base, scope) = (resolved.base, resolved.scope);
         let begin = clock();
         let groups = Groups::new(view, &state.schema);
         let members = Members::new(&groups, resolved.guard, &is_given_up);
@@ -69,7 +71,7 @@ impl Search<'_> {
             interrupt: &is_given_up,
             explain: Some(clock),
             text,
-            ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
+            ..Ask::new(narrowed.as_ref().unwrap_or(resolved.plan_filter()), base, scope)
         })?;
         let planned = clock() - begin;
         let Some(explanation) = plan.explanation().cloned() else {
@@ -170,7 +172,7 @@ fn test(mut run: Run<'_>, plan: &Plan, root: &TermReport) -> Result<Option<Teste
         }
         tested.entries += 1;
         tested.matching += u64::from(run.matches(&stored)?);
-        let live = LiveEntry::new(run.view, &stored, schema.well_known(), true);
+        let live = LiveEntry::new(run.view, &stored, schema.well_known(), true).seen_by(guard);
         let rights = guard.on(&stored);
         let searchable = rights.searchable(&live);
         for (part, count) in parts.iter().zip(&mut matching) {

@@ -55,6 +55,8 @@ pub(crate) struct Resolved<'a> {
     /// Where to look exactly, when aliases in scope are followed.
     pub(crate) regions: Option<Regions>,
     pub(crate) filter: &'a ResolvedFilter,
+    /// What is planned instead, where it asks for what indexes do not have all of.
+    pub(crate) planned: Option<ResolvedFilter>,
     pub(crate) selection: &'a Selection,
     /// Referral objects are looked out for.
     pub(crate) referrals: bool,
@@ -80,12 +82,17 @@ impl Search<'_> {
 }
 
 impl Resolved<'_> {
+    /// What plans are made for.
+    pub(super) fn plan_filter(&self) -> &ResolvedFilter {
+        self.planned.as_ref().unwrap_or(self.filter)
+    }
+
     /// The filter that finds the subentries among what is asked for, when only they are shown:
     /// there are few of them, and an index knows which.
     pub(super) fn only_subentries(&self, state: &State) -> Option<ResolvedFilter> {
         (self.shown == Visibility::Subentries).then(|| {
             let subentries = state.subentries.filter().clone();
-            ResolvedFilter::And(vec![subentries, self.filter.clone()])
+            ResolvedFilter::And(vec![subentries, self.plan_filter().clone()])
         })
     }
 }

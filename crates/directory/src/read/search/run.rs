@@ -23,7 +23,7 @@ use crate::directory::State;
 use crate::groups::lookup::Groups;
 use crate::read::account_usability::AccountsAsked;
 use crate::read::computed;
-use crate::read::live_entry::LiveEntry;
+use crate::read::live_entry::{LiveEntry, Shown};
 use crate::read::subentry::Visibility;
 use crate::request::controls::paged::Position;
 use crate::request::controls::response::ResponseControl;
@@ -45,6 +45,8 @@ pub(crate) struct Run<'a> {
     scope_exact: bool,
     /// Computed attributes are asked for.
     computed: bool,
+    /// Which of the attributes that are asked for are sent.
+    shown: Shown,
     /// What is asked for of accounts.
     accounts: Option<AccountsAsked>,
     pub(crate) bounds: Bounds,
@@ -126,6 +128,7 @@ impl<'a> Run<'a> {
             scope_exact: plan.scope_exact && resolved.regions.is_none(),
             computed: selection.may_select_operational()
                 && computed.iter().any(|description| selection.selects(description)),
+            shown: Shown::of(search.controls),
             accounts: AccountsAsked::of(search.controls, selection, search.directory, state),
             bounds,
             names: 0,
@@ -176,7 +179,8 @@ impl<'a> Run<'a> {
 
     /// The part of the filter that indexes answer, whatever they hold.
     fn indexable(&self) -> &ResolvedFilter {
-        let Resolved { filter, guard, .. } = self.resolved;
+        let Resolved { guard, .. } = self.resolved;
+        let filter = self.resolved.plan_filter();
         self.indexable
             .get_or_init(|| self.view.indexable(filter, &|one| guard.may_search_all_of(one)).filter)
     }
@@ -387,6 +391,7 @@ impl<'a> Run<'a> {
         let live = LiveEntry::new(self.view, stored, known, self.computed)
             .seen_by(guard)
             .selecting(selection)
+            .showing(self.shown)
             .among(&self.groups);
         let rights = guard.on(stored);
         let beside = reported.map(|rights| rights.beside(&live, selection, &self.state.schema));

@@ -22,6 +22,9 @@ pub(crate) const ASSIGNMENT_CONFIG_DN: &str = "cn=Assignments,cn=config";
 /// The entry above those of the assignments, with the numbers that come next.
 pub(crate) const ASSIGNMENT_MONITOR_DN: &str = "cn=Assignments,cn=monitor";
 
+/// The entry with the virtual attributes that administrators define.
+pub(crate) const VIRTUAL_ATTRIBUTE_CONFIG_DN: &str = "cn=Virtual Attributes,cn=config";
+
 /// The entry with the settings of groups.
 pub(crate) const GROUP_CONFIG_DN: &str = "cn=Groups,cn=config";
 
@@ -69,6 +72,7 @@ const TREES: [(&str, &[&str]); 2] = [
             ACCESS_CONFIG_DN,
             CONSTRAINT_CONFIG_DN,
             ASSIGNMENT_CONFIG_DN,
+            VIRTUAL_ATTRIBUTE_CONFIG_DN,
             GROUP_CONFIG_DN,
             REFERENCE_CONFIG_DN,
             JOIN_TOKENS_DN,

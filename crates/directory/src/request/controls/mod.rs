@@ -205,6 +205,9 @@ const CONTROLS: &[ControlRow] = &[
     ControlRow::value(entry_count::OID, SEARCHES, |controls, control| {
         once(&mut controls.entry_count, entry_count::NAME, || entry_count::read(control))
     }),
+    // Real attributes only, and virtual attributes only.
+    ControlRow::flag("2.16.840.1.113730.3.4.17", SEARCHES, |all| &mut all.real_only),
+    ControlRow::flag("2.16.840.1.113730.3.4.19", SEARCHES, |all| &mut all.virtual_only),
     // Reject unindexed search, and permit it.
     ControlRow::flag("1.3.6.1.4.1.30221.2.5.54", SEARCHES, |all| &mut all.reject_unindexed),
     ControlRow::flag("1.3.6.1.4.1.30221.2.5.55", SEARCHES, |all| &mut all.permit_unindexed),

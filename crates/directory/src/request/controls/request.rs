@@ -31,6 +31,10 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) dereference: Option<Vec<DereferenceSpecification<'a>>>,
     /// Only the number of entries is wanted.
     pub(crate) entry_count: Option<EntryCountRequest>,
+    /// Only attributes that are stored are wanted.
+    pub(crate) real_only: bool,
+    /// Only attributes that are computed or given are wanted.
+    pub(crate) virtual_only: bool,
     /// A search that no index helps is to be refused.
     pub(crate) reject_unindexed: bool,
     /// A search that no index helps is meant.

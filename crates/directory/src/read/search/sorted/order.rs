@@ -216,7 +216,8 @@ impl SortOrder {
     pub(crate) fn may_use_index(&self, guard: &Guard<'_>) -> bool {
         let kind = &self.primary().description.kind;
         let plain = || AttributeDescription::plain(Arc::clone(kind));
-        guard.is_bypassed() || (guard.sees_all() && guard.may_search_everywhere(&plain()))
+        guard.may_search_all_of(&plain())
+            && (guard.is_bypassed() || (guard.sees_all() && guard.may_search_everywhere(&plain())))
     }
 
     /// Appends the key of an entry, reduced to what the asker may search; of several values the

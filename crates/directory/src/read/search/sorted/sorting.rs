@@ -331,7 +331,8 @@ impl<'a> Sorting<'a> {
     /// Whether an index is walked where the numbers of candidates and of all entries may tell of
     /// hidden ones: where the filter alone says that there are many.
     pub(super) fn is_walked_by_shape(&self) -> bool {
-        let Resolved { filter, guard, .. } = self.run.resolved;
+        let Resolved { guard, .. } = self.run.resolved;
+        let filter = self.run.resolved.plan_filter();
         !self.view().indexable(filter, &|one| guard.may_search_all_of(one)).narrows
     }
 

@@ -1,0 +1,123 @@
+//! What plans are made for where attributes may be given: indexes have only what is stored.
+//!
+//! Invariant: every entry that the filter is true of is a candidate for what it is planned as, and
+//! what is asked about a given attribute proves nothing: each candidate is tested.
+
+use schema::{
+    Assertion, AttributeDescription, ExtensibleAssertion, MatchingRule, ResolvedFilter, Schema,
+};
+
+use super::definition::{Area, Definition, Source};
+use super::set::VirtualAttributes;
+
+/// What to plan instead of a filter; none where the filter itself does. Recurses as deep as the
+/// filter is, which decoding limits.
+pub(crate) fn planned(
+    all: &VirtualAttributes,
+    filter: &ResolvedFilter,
+    schema: &Schema,
+) -> Option<ResolvedFilter> {
+    let mut asks = false;
+    filter.visit_descriptions(&mut |one| asks = asks || all.may_give(one));
+    asks.then(|| rewritten(all, filter, schema))
+}
+
+fn rewritten(all: &VirtualAttributes, filter: &ResolvedFilter, schema: &Schema) -> ResolvedFilter {
+    let each = |parts: &[ResolvedFilter]| {
+        parts.iter().map(|part| rewritten(all, part, schema)).collect::<Vec<_>>()
+    };
+    match filter {
+        ResolvedFilter::And(parts) => ResolvedFilter::And(each(parts)),
+        ResolvedFilter::Or(parts) => ResolvedFilter::Or(each(parts)),
+        ResolvedFilter::Not(part) => ResolvedFilter::Not(Box::new(rewritten(all, part, schema))),
+        ResolvedFilter::Equality(assertion) => {
+            let asked = &assertion.description;
+            item(all, filter, asked, &|one| may_be(one, assertion, schema))
+        }
+        ResolvedFilter::GreaterOrEqual(one)
+        | ResolvedFilter::LessOrEqual(one)
+        | ResolvedFilter::Approx(one) => item(all, filter, &one.description, &|_| true),
+        ResolvedFilter::Present(asked) => item(all, filter, asked, &|_| true),
+        ResolvedFilter::Substrings(one) => item(all, filter, &one.description, &|_| true),
+        ResolvedFilter::Extensible(one) => match &one.description {
+            Some(asked) => item(all, filter, asked, &|_| true),
+            None => filter.clone(),
+        },
+        ResolvedFilter::Undefined => filter.clone(),
+    }
+}
+
+/// An assertion about an attribute: what indexes know, and all that may be given a value by a
+/// definition that `may_give` one.
+fn item(
+    all: &VirtualAttributes,
+    filter: &ResolvedFilter,
+    asked: &AttributeDescription,
+    may_give: &dyn Fn(&Definition) -> bool,
+) -> ResolvedFilter {
+    if !all.may_give(asked) {
+        return filter.clone();
+    }
+    let attributes = all.attributes().iter().filter(|one| asked.covers(&one.description));
+    let givers = attributes.flat_map(|one| &one.definitions).filter(|one| may_give(one));
+    let mut ways = vec![ResolvedFilter::And(vec![filter.clone(), untold()])];
+    for definition in givers.take(WAYS_MAX) {
+        let of_area = match &definition.area {
+            Area::Place(place) => place.filter.clone(),
+            Area::Subtree(_) | Area::Below(_) => None,
+        };
+        match of_area {
+            Some(of_area) => ways.push(ResolvedFilter::And(vec![of_area, untold()])),
+            None => return ResolvedFilter::Or(vec![filter.clone(), untold()]),
+        }
+    }
+    match ways.len() {
+        // One that was left out may be of any entry.
+        len if len > WAYS_MAX => ResolvedFilter::Or(vec![filter.clone(), untold()]),
+        _ => ResolvedFilter::Or(ways),
+    }
+}
+
+/// Whether a definition may give the value of an assertion.
+fn may_be(definition: &Definition, assertion: &Assertion, schema: &Schema) -> bool {
+    let Source::Constant(values) = &definition.source else { return true };
+    values.iter().any(|value| {
+        let mut key = Vec::new();
+        (assertion.rule.prepare)(schema, value, &mut key).is_err() || key == assertion.key
+    })
+}
+
+/// What no index tells of any entry, nor of its opposite.
+fn untold() -> ResolvedFilter {
+    let rule = MatchingRule::find(ANY_RULE);
+    rule.map_or(ResolvedFilter::And(Vec::new()), |rule| {
+        ResolvedFilter::Extensible(ExtensibleAssertion {
+            description: None,
+            rule,
+            dn_attributes: true,
+            key: Vec::new(),
+        })
+    })
+}
+
+/// Which one it is does not matter.
+const ANY_RULE: &str = "caseIgnoreMatch";
+/// Areas that a plan looks up, at the most.
+const WAYS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use ldap::filter::Filter;
+
+    use super::*;
+
+    #[test]
+    fn what_is_untold_is_there() {
+        assert!(matches!(untold(), ResolvedFilter::Extensible(_)));
+        let schema = Schema::builtin();
+        let nothing = VirtualAttributes::default();
+        let filter = Filter::parse("(&(l=x)(cn=y))").unwrap();
+        let filter = ResolvedFilter::resolve(&filter, &schema);
+        assert_eq!(planned(&nothing, &filter, &schema), None);
+    }
+}

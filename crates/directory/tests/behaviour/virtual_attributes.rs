@@ -1,0 +1,473 @@
+//! Virtual attributes: collective ones, Class of Service, and those of the configuration.
+
+use std::collections::BTreeSet;
+
+use environment::{Chance as _, SeededChance};
+use ldap::message::ModifyOperation::{Add, Delete, Replace};
+use ldap::message::{ModifyOperation, Scope};
+use ldap::result::ResultCode;
+
+use crate::support::{Answer, Asked, Client, SUFFIX, Served};
+
+const OK: ResultCode = ResultCode::Success;
+const CONFIG: &str = "cn=Virtual Attributes,cn=config";
+const REAL_ONLY: &str = "2.16.840.1.113730.3.4.17";
+const VIRTUAL_ONLY: &str = "2.16.840.1.113730.3.4.19";
+
+fn dn(name: &str) -> String {
+    format!("{name},{SUFFIX}")
+}
+
+#[track_caller]
+fn add(root: &mut Client, name: &str, attributes: &[(&str, &[&str])]) {
+    let answer = root.try_add(&dn(name), attributes);
+    assert_eq!(answer.code(), OK, "{name}: {}", answer.diagnostic);
+}
+
+#[track_caller]
+fn person(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
+    let all: [(&str, &[&str]); 3] =
+        [("objectClass", &["inetOrgPerson"]), ("sn", &["Ek"]), ("cn", &["Anna"])];
+    add(root, name, &[&all[..], more].concat());
+}
+
+/// Two units with a person each.
+fn served() -> (Served, Client) {
+    let served = Served::new();
+    let mut root = served.root();
+    for unit in ["a", "b"] {
+        add(&mut root, &format!("ou={unit}"), &[("objectClass", &["organizationalUnit"])]);
+        person(&mut root, &format!("uid=x,ou={unit}"), &[]);
+    }
+    (served, root)
+}
+
+#[track_caller]
+fn change(root: &mut Client, name: &str, changes: &[(ModifyOperation, &str, &[&str])]) {
+    let name = if name.contains("cn=config") { name.to_owned() } else { dn(name) };
+    let answer = root.try_modify(&name, changes);
+    assert_eq!(answer.code(), OK, "{name}: {}", answer.diagnostic);
+}
+
+#[track_caller]
+fn define(root: &mut Client, line: &str) {
+    change(root, CONFIG, &[(Add, "roster-virtual-attribute", &[line])]);
+}
+
+fn ask(client: &mut Client, name: &str, attributes: &[&str]) -> Answer {
+    let base = &dn(name);
+    client.search(&Asked { base, scope: Scope::Base, attributes, ..Asked::default() })
+}
+
+/// The values of an attribute that is asked for by name.
+#[track_caller]
+fn values(client: &mut Client, name: &str, attribute: &str) -> BTreeSet<String> {
+    let answer = ask(client, name, &[attribute]);
+    assert_eq!(answer.code(), OK, "{name}: {}", answer.diagnostic);
+    answer.entries[0].texts(attribute).into_iter().collect()
+}
+
+#[track_caller]
+fn check(client: &mut Client, name: &str, attribute: &str, want: &[&str]) {
+    let want: BTreeSet<String> = want.iter().map(|value| (*value).to_owned()).collect();
+    assert_eq!(values(client, name, attribute), want, "{attribute} of {name}");
+    // With all others, too.
+    let answer = ask(client, name, &["*"]);
+    let all: BTreeSet<String> = answer.entries[0].texts(attribute).into_iter().collect();
+    assert_eq!(all, want, "{attribute} of {name} with all");
+    for value in &want {
+        let compared = client.compare(&dn(name), attribute, value);
+        assert_eq!(compared, ResultCode::CompareTrue, "{attribute}={value} of {name}");
+    }
+}
+
+/// The names of what a filter finds, without the suffix.
+#[track_caller]
+fn found(client: &mut Client, filter: &str) -> BTreeSet<String> {
+    let answer = client.search(&Asked { filter, attributes: &["1.1"], ..Asked::default() });
+    assert_eq!(answer.code(), OK, "{filter}: {}", answer.diagnostic);
+    let suffix = format!(",{SUFFIX}");
+    answer.names().iter().map(|name| name.trim_end_matches(&suffix).to_owned()).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[track_caller]
+fn share(root: &mut Client, name: &str, specification: &str, more: &[(&str, &[&str])]) {
+    let all: [(&str, &[&str]); 2] = [
+        ("objectClass", &["subentry", "collectiveAttributeSubentry", "extensibleObject"]),
+        ("subtreeSpecification", &[specification]),
+    ];
+    add(root, name, &[&all[..], more].concat());
+}
+
+#[test]
+fn entries_share_what_a_subentry_holds() {
+    let (served, mut root) = served();
+    share(&mut root, "cn=place", "{ base \"ou=a\", minimum 1 }", &[("c-l", &["Paris"])]);
+    check(&mut root, "uid=x,ou=a", "c-l", &["Paris"]);
+    check(&mut root, "uid=x,ou=b", "c-l", &[]);
+    check(&mut root, "ou=a", "c-l", &[]);
+    // Asking for the supertype gets it; searching does.
+    let answer = ask(&mut root, "uid=x,ou=a", &["l"]);
+    assert_eq!(answer.entries[0].texts("c-l"), ["Paris"]);
+    let people = set(&["uid=x,ou=a"]);
+    for filter in ["(c-l=paris)", "(l=PARIS)", "(c-l=*)", "(l=Par*)", "(&(uid=x)(l=Paris))"] {
+        assert_eq!(found(&mut root, filter), people, "{filter}");
+    }
+    assert_eq!(found(&mut root, "(&(uid=x)(!(l=Paris)))"), set(&["uid=x,ou=b"]));
+    assert_eq!(found(&mut root, "(l=Rome)"), set(&[]));
+    // It tells where it comes from.
+    let from = values(&mut root, "uid=x,ou=a", "collectiveAttributeSubentries");
+    assert_eq!(from, set(&[&dn("cn=place")]));
+    assert_eq!(values(&mut root, "uid=x,ou=b", "collectiveAttributeSubentries"), set(&[]));
+    // Several subentries share together; what one changes is seen at once.
+    share(&mut root, "cn=more", "{ base \"ou=a\" }", &[("c-l", &["Rome", "Paris"])]);
+    check(&mut root, "uid=x,ou=a", "c-l", &["Paris", "Rome"]);
+    check(&mut root, "ou=a", "c-l", &["Paris", "Rome"]);
+    change(&mut root, "cn=more", &[(Replace, "c-l", &["Oslo"])]);
+    check(&mut root, "uid=x,ou=a", "c-l", &["Oslo", "Paris"]);
+    drop(root);
+    let served = served.reopen();
+    let mut root = served.root();
+    check(&mut root, "uid=x,ou=a", "c-l", &["Oslo", "Paris"]);
+    // An entry may leave some out, or all.
+    change(&mut root, "uid=x,ou=a", &[(Add, "collectiveExclusions", &["c-ou"])]);
+    check(&mut root, "uid=x,ou=a", "c-l", &["Oslo", "Paris"]);
+    change(&mut root, "uid=x,ou=a", &[(Add, "collectiveExclusions", &["c-l"])]);
+    check(&mut root, "uid=x,ou=a", "c-l", &[]);
+    assert_eq!(found(&mut root, "(l=Paris)"), set(&[]));
+    change(&mut root, "uid=x,ou=a", &[(Replace, "collectiveExclusions", &["2.5.18.0"])]);
+    check(&mut root, "uid=x,ou=a", "c-l", &[]);
+    change(&mut root, "uid=x,ou=a", &[(Delete, "collectiveExclusions", &[])]);
+    // The subtree is named relative to the place of the subentry, which moves.
+    assert_eq!(root.delete(&dn("cn=more")), OK);
+    check(&mut root, "uid=x,ou=a", "c-l", &["Paris"]);
+    assert_eq!(root.rename(&dn("ou=a"), "ou=c", true, None), OK);
+    check(&mut root, "uid=x,ou=c", "c-l", &[]);
+    change(&mut root, "cn=place", &[(Replace, "subtreeSpecification", &["{ base \"ou=c\" }"])]);
+    check(&mut root, "uid=x,ou=c", "c-l", &["Paris"]);
+    assert_eq!(root.delete(&dn("cn=place")), OK);
+    check(&mut root, "uid=x,ou=c", "c-l", &[]);
+}
+
+#[test]
+fn what_is_shared_wrongly_is_refused() {
+    let (_served, mut root) = served();
+    let wrong = root.try_add(
+        &dn("cn=w"),
+        &[
+            ("objectClass", &["subentry", "collectiveAttributeSubentry"]),
+            ("subtreeSpecification", &["{ base }"]),
+            ("c-l", &["x"]),
+        ],
+    );
+    assert_eq!(wrong.code(), ResultCode::InvalidAttributeSyntax, "{}", wrong.diagnostic);
+    // What can be read need not be understood.
+    let wrong = root.try_add(
+        &dn("cn=w"),
+        &[
+            ("objectClass", &["subentry", "collectiveAttributeSubentry"]),
+            ("subtreeSpecification", &["{ specificationFilter item:nothing }"]),
+            ("c-l", &["x"]),
+        ],
+    );
+    assert_eq!(wrong.code(), ResultCode::ConstraintViolation, "{}", wrong.diagnostic);
+    assert!(wrong.diagnostic.contains("at octet"), "{}", wrong.diagnostic);
+    let stored = root.try_modify(&dn("uid=x,ou=a"), &[(Add, "c-l", &["x"])]);
+    assert_eq!(stored.code(), ResultCode::ObjectClassViolation, "{}", stored.diagnostic);
+}
+
+#[test]
+fn other_types_are_shared_by_an_option() {
+    let (_served, mut root) = served();
+    person(&mut root, "uid=y,ou=a", &[("l", &["Rome"])]);
+    let shared: [(&str, &[&str]); 1] = [("l;collective", &["Paris"])];
+    share(&mut root, "cn=place", "{}", &shared);
+    check(&mut root, "uid=x,ou=a", "l", &["Paris"]);
+    check(&mut root, "uid=y,ou=a", "l", &["Rome"]);
+    for (behavior, want) in [
+        ("virtual-overrides-real", &["Paris"][..]),
+        ("merge-real-and-virtual", &["Paris", "Rome"]),
+        ("real-overrides-virtual", &["Rome"]),
+    ] {
+        change(&mut root, "cn=place", &[(Replace, "collectiveConflictBehavior", &[behavior])]);
+        check(&mut root, "uid=y,ou=a", "l", want);
+        let is_rome = want.contains(&"Rome");
+        assert_eq!(
+            found(&mut root, "(&(uid=y)(l=Rome))").len(),
+            usize::from(is_rome),
+            "{behavior}"
+        );
+        assert_eq!(found(&mut root, "(&(uid=y)(!(l=Rome)))").len(), usize::from(!is_rome));
+    }
+    // What the server acts on is never shared.
+    let class: [(&str, &[&str]); 1] = [("nsRoleDN;collective", &["cn=r,dc=x"])];
+    share(&mut root, "cn=role", "{}", &class);
+    assert_eq!(values(&mut root, "uid=x,ou=a", "nsRoleDN"), set(&[]));
+}
+
+fn template(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
+    let all: [(&str, &[&str]); 1] = [("objectClass", &["cosTemplate", "extensibleObject"])];
+    add(root, name, &[&all[..], more].concat());
+}
+
+#[test]
+fn a_class_of_service_points_to_its_template() {
+    let (_served, mut root) = served();
+    template(&mut root, "cn=t", &[("postalCode", &["75001"]), ("street", &["Rue"])]);
+    add(
+        &mut root,
+        "cn=post,ou=a",
+        &[
+            ("objectClass", &["cosPointerDefinition"]),
+            ("cosTemplateDn", &[&dn("cn=t")]),
+            ("cosAttribute", &["postalCode", "street override"]),
+        ],
+    );
+    person(&mut root, "uid=y,ou=a", &[("postalCode", &["1"]), ("street", &["Via"])]);
+    check(&mut root, "uid=x,ou=a", "postalCode", &["75001"]);
+    check(&mut root, "uid=y,ou=a", "postalCode", &["1"]);
+    check(&mut root, "uid=y,ou=a", "street", &["Rue"]);
+    check(&mut root, "uid=x,ou=b", "street", &[]);
+    assert_eq!(found(&mut root, "(street=Via)"), set(&[]));
+    assert_eq!(found(&mut root, "(&(uid=*)(street=Rue))"), set(&["uid=x,ou=a", "uid=y,ou=a"]));
+    // A template is read when an entry is: what it says is seen at once.
+    change(&mut root, "cn=t", &[(Replace, "street", &["Quai"])]);
+    check(&mut root, "uid=y,ou=a", "street", &["Quai"]);
+    // What is no template gives nothing: its writer did not mean it to be shown.
+    person(&mut root, "uid=z,ou=b", &[("street", &["Secret"])]);
+    change(&mut root, "cn=post,ou=a", &[(Replace, "cosTemplateDn", &[&dn("uid=z,ou=b")])]);
+    check(&mut root, "uid=y,ou=a", "street", &["Via"]);
+}
+
+#[test]
+fn a_class_of_service_finds_its_template_by_a_value() {
+    let (_served, mut root) = served();
+    add(&mut root, "ou=templates", &[("objectClass", &["organizationalUnit"])]);
+    for (name, priority, phone, note) in
+        [("sales", "1", "11", "s"), ("staff", "0", "22", "t"), ("\"cn=r,dc=x\"", "5", "33", "r")]
+    {
+        let name = name.replace('"', "").replace('=', "\\3d").replace(',', "\\2c");
+        template(
+            &mut root,
+            &format!("cn={name},ou=templates"),
+            &[
+                ("cosPriority", &[priority]),
+                ("telephoneNumber", &[phone]),
+                ("description", &[note]),
+            ],
+        );
+    }
+    add(
+        &mut root,
+        "cn=classic",
+        &[
+            ("objectClass", &["cosClassicDefinition"]),
+            ("cosTemplateDn", &[&dn("ou=templates")]),
+            ("cosSpecifier", &["employeeType"]),
+            ("cosAttribute", &["telephoneNumber", "description default merge-schemes"]),
+        ],
+    );
+    person(&mut root, "uid=1,ou=a", &[("employeeType", &["sales"])]);
+    person(&mut root, "uid=2,ou=a", &[("employeeType", &["SALES", "staff"])]);
+    person(&mut root, "uid=3,ou=a", &[("employeeType", &["nobody"])]);
+    check(&mut root, "uid=1,ou=a", "telephoneNumber", &["11"]);
+    check(&mut root, "uid=2,ou=a", "telephoneNumber", &["22"]);
+    check(&mut root, "uid=2,ou=a", "description", &["s", "t"]);
+    check(&mut root, "uid=3,ou=a", "telephoneNumber", &[]);
+    assert_eq!(found(&mut root, "(&(uid=*)(telephoneNumber=11))"), set(&["uid=1,ou=a"]));
+    // By a role.
+    add(
+        &mut root,
+        "cn=r",
+        &[
+            ("objectClass", &["nsFilteredRoleDefinition"]),
+            ("nsRoleFilter", &["(employeeType=nobody)"]),
+        ],
+    );
+    let role = dn("cn=r").replace('=', "\\3d").replace(',', "\\2c");
+    template(&mut root, &format!("cn={role},ou=templates"), &[("telephoneNumber", &["44"])]);
+    change(&mut root, "cn=classic", &[(Replace, "cosSpecifier", &["nsRole"])]);
+    check(&mut root, "uid=3,ou=a", "telephoneNumber", &["44"]);
+    check(&mut root, "uid=1,ou=a", "telephoneNumber", &[]);
+}
+
+#[test]
+fn what_administrators_define_is_given() {
+    let (served, mut root) = served();
+    change(&mut root, "ou=a", &[(Add, "l", &["Paris"])]);
+    person(
+        &mut root,
+        "uid=y,ou=a",
+        &[("manager", &[&dn("uid=x,ou=a")]), ("givenName", &["Ann", "Zed"])],
+    );
+    change(&mut root, "uid=x,ou=a", &[(Add, "departmentNumber", &["7"])]);
+    let people = "where (objectClass=person)";
+    define(&mut root, &format!("o: constant o (Example|Beispiel) {people}"));
+    define(&mut root, &format!("l: superior l from l below ou=a,{SUFFIX} {people}"));
+    define(
+        &mut root,
+        &format!("d: reference departmentNumber from departmentNumber of manager {people}"),
+    );
+    define(&mut root, &format!("n: template displayName \"{{givenName}} {{sn}}\" {people}"));
+    check(&mut root, "uid=y,ou=a", "o", &["Beispiel", "Example"]);
+    check(&mut root, "uid=y,ou=a", "l", &["Paris"]);
+    check(&mut root, "uid=x,ou=b", "l", &[]);
+    check(&mut root, "uid=y,ou=a", "departmentNumber", &["7"]);
+    check(&mut root, "uid=y,ou=a", "displayName", &["Ann Ek"]);
+    check(&mut root, "uid=x,ou=a", "displayName", &[]);
+    assert_eq!(found(&mut root, "(displayName=ann*)"), set(&["uid=y,ou=a"]));
+    assert_eq!(found(&mut root, "(&(objectClass=person)(departmentNumber=7))").len(), 2);
+    // A search in an order has it, too.
+    let twice = root.try_modify(
+        CONFIG,
+        &[(Add, "roster-virtual-attribute", &["O: constant l (x) below dc=x"])],
+    );
+    assert_eq!(twice.code(), ResultCode::AttributeOrValueExists, "{}", twice.diagnostic);
+    let wrong = root.try_modify(
+        CONFIG,
+        &[(Add, "roster-virtual-attribute", &["q: constant userPassword (x) below dc=x"])],
+    );
+    assert_eq!(wrong.code(), ResultCode::InvalidAttributeSyntax);
+    assert!(wrong.diagnostic.contains("secret"), "{}", wrong.diagnostic);
+    drop(root);
+    let served = served.reopen();
+    let mut root = served.root();
+    check(&mut root, "uid=y,ou=a", "displayName", &["Ann Ek"]);
+    let lines = &["roster-virtual-attribute"][..];
+    let shown = root.search(&Asked {
+        base: CONFIG,
+        scope: Scope::Base,
+        attributes: lines,
+        ..Asked::default()
+    });
+    let o = format!("o: constant o (Example|Beispiel) {people}");
+    assert!(shown.entries[0].texts("roster-virtual-attribute").contains(&o));
+    change(&mut root, CONFIG, &[(Delete, "roster-virtual-attribute", &[&o])]);
+    check(&mut root, "uid=y,ou=a", "o", &[]);
+}
+
+#[test]
+fn only_what_is_stored_is_sent_or_only_the_rest() {
+    let (_served, mut root) = served();
+    define(&mut root, &format!("o: constant o (Example) override below ou=a,{SUFFIX}"));
+    change(&mut root, "uid=x,ou=a", &[(Add, "o", &["Own"])]);
+    let mut sent = |oid: &'static str, attributes: &[&str]| {
+        let base = &dn("uid=x,ou=a");
+        let (scope, controls) = (Scope::Base, &[(oid, true, None)][..]);
+        let answer = root.search(&Asked { base, scope, attributes, controls, ..Asked::default() });
+        assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+        let entry = &answer.entries[0];
+        (entry.texts("o"), entry.texts("sn"), entry.texts("entryDN").len())
+    };
+    let own = vec!["Own".to_owned()];
+    let sn = vec!["Ek".to_owned()];
+    assert_eq!(sent(REAL_ONLY, &["*", "+"]), (own, sn, 0));
+    assert_eq!(sent(VIRTUAL_ONLY, &["*", "+"]), (vec!["Example".to_owned()], vec![], 1));
+    assert_eq!(sent(VIRTUAL_ONLY, &["sn", "o"]), (vec!["Example".to_owned()], vec![], 0));
+}
+
+#[test]
+fn nobody_reads_by_them_what_he_may_not_read_where_it_is() {
+    let (_served, mut root) = served();
+    person(&mut root, "uid=u", &[("userPassword", &["secret phrase 1"])]);
+    change(&mut root, "ou=a", &[(Add, "l", &["Paris"]), (Add, "description", &["hidden"])]);
+    change(&mut root, "uid=x,ou=a", &[(Add, "employeeNumber", &["4711"])]);
+    let people = "where (objectClass=person)";
+    define(&mut root, &format!("l: superior l from l {people}"));
+    define(&mut root, &format!("s: superior st from description {people}"));
+    define(&mut root, &format!("n: template displayName \"No. {{employeeNumber}}\" {people}"));
+    let allow = "(targetattr=\"l || st || displayName || uid || objectClass\")\
+                 (version 3.0; acl \"x\"; allow (read, search, compare) userdn=\"ldap:///all\";)";
+    root.try_modify("cn=Access Control Handler,cn=config", &[(Replace, "ds-cfg-global-aci", &[])]);
+    change(&mut root, "ou=a", &[(Add, "aci", &[allow])]);
+    let mut user = _served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    let mut seen = |attribute: &str| values(&mut user, "uid=x,ou=a", attribute);
+    assert_eq!(seen("l"), set(&["Paris"]));
+    assert_eq!(seen("st"), set(&[]));
+    assert_eq!(seen("displayName"), set(&[]));
+    check(&mut root, "uid=x,ou=a", "displayName", &["No. 4711"]);
+    let base = &dn("ou=a");
+    let mut found = |filter: &str| {
+        let answer = user.search(&Asked { base, filter, ..Asked::default() });
+        answer.names().len()
+    };
+    assert_eq!(found("(&(uid=x)(l=Paris))"), 1);
+    assert_eq!(found("(&(uid=x)(st=hidden))"), 0);
+    assert_eq!(found("(&(uid=x)(displayName=No. 4711))"), 0);
+}
+
+/// Filters over an attribute that has an index, and is stored in some entries and given to others,
+/// against what reading the entries tells.
+#[test]
+fn filters_find_what_reading_tells() {
+    let (_served, mut root) = served();
+    let mut chance = SeededChance(22);
+    let mut below = |most: usize| {
+        let mut octets = [0; 2];
+        chance.fill(&mut octets);
+        usize::from(u16::from_le_bytes(octets)) % most
+    };
+    let places = ["Paris", "Rome", "Oslo", "Bern"];
+    for number in 0..60 {
+        let unit = if below(2) == 0 { "a" } else { "b" };
+        let place = places[below(4)];
+        let stored: [(&str, &[&str]); 1] = [("l", &[place])];
+        let more = if below(2) == 0 { &stored[..] } else { &[] };
+        person(&mut root, &format!("uid={number},ou={unit}"), more);
+    }
+    let lines = [
+        format!("a: constant l (Paris|Rome) default below ou=a,{SUFFIX}"),
+        format!("b: constant l (Oslo) override below ou=a,{SUFFIX} where (uid=1*)"),
+        format!("c: constant l (Bern) merge where (uid=2*)"),
+        "d: template l \"{uid}\" where (uid=3*)".to_owned(),
+        format!("e: superior l from l below ou=b,{SUFFIX} where (objectClass=person)"),
+    ];
+    let mut on: Vec<&str> = Vec::new();
+    for round in 0..40 {
+        let line = &lines[below(5)];
+        match on.iter().position(|one| one == line) {
+            Some(at) => {
+                on.remove(at);
+                change(&mut root, CONFIG, &[(Delete, "roster-virtual-attribute", &[line])]);
+            }
+            None => {
+                on.push(line);
+                define(&mut root, line);
+            }
+        }
+        change(&mut root, "ou=b", &[(Replace, "l", &[places[round % 4]])]);
+        let filter = "(uid=*)";
+        let all = root.search(&Asked { filter, attributes: &["l", "uid"], ..Asked::default() });
+        let of = |wants: &dyn Fn(&[String]) -> bool| {
+            let mut names: Vec<&str> = Vec::new();
+            for entry in &all.entries {
+                if wants(&entry.texts("l")) {
+                    names.push(&entry.dn);
+                }
+            }
+            names.into_iter().map(str::to_owned).collect::<BTreeSet<String>>()
+        };
+        let place = places[round % 4];
+        let has = |values: &[String]| values.iter().any(|one| one == place);
+        let starts = |values: &[String]| values.iter().any(|one| one.starts_with(&place[..1]));
+        for (filter, want) in [
+            (format!("(l={place})"), of(&has)),
+            (format!("(!(l={place}))"), of(&|values| !has(values))),
+            ("(l=*)".to_owned(), of(&|values| !values.is_empty())),
+            ("(!(l=*))".to_owned(), of(&<[String]>::is_empty)),
+            (format!("(l={}*)", &place[..1]), of(&starts)),
+            (format!("(|(l={place})(l=Nowhere))"), of(&has)),
+        ] {
+            let filter = &format!("(&(uid=*){filter})");
+            let answer = root.search(&Asked { filter, attributes: &["1.1"], ..Asked::default() });
+            let found: BTreeSet<String> =
+                answer.names().iter().map(|&one| one.to_owned()).collect();
+            assert_eq!(found, want, "{filter} with {on:?}");
+        }
+    }
+}
