@@ -4,5 +4,6 @@
 pub(crate) mod acis;
 pub(crate) mod acis_in_force;
 pub(crate) mod grants;
+pub(crate) mod group_limits;
 pub(crate) mod guard;
 pub(crate) mod surroundings;

@@ -8,6 +8,7 @@ use aci::{Access, Identity, Privilege, Right};
 use ldap::result::ResultCode;
 use schema::DnKey;
 
+use crate::access::group_limits;
 use crate::access::guard::{Viewer, guarded};
 use crate::bind::user_name::{Found, UserName};
 use crate::bind::{identity_mapper, login};
@@ -50,9 +51,10 @@ fn found(worker: &mut Worker, session: &Session, proxied: Proxied<'_>) -> Result
         found => found?,
     };
     let viewer = Viewer { directory, access: session.access(), view, schema: &state.schema };
-    found
+    let access = found
         .and_then(|found| access_as(&viewer, &state, found).transpose())
-        .unwrap_or_else(|| Err(denied()))
+        .unwrap_or_else(|| Err(denied()))?;
+    Ok(group_limits::with_groups(&state, view, access)?)
 }
 
 /// The access of whoever was found, if the viewer may act as them: with the privilege

@@ -13,6 +13,7 @@ use schema::{DnKey, EntryId};
 use store::View;
 
 use super::login;
+use crate::access::group_limits;
 use crate::access::guard::{Viewer, guarded};
 use crate::bind::identity_mapper;
 use crate::directory::{Directory, State};
@@ -36,6 +37,7 @@ pub(crate) fn recheck(
         Ok(None) => return Ok(Ok(())),
         Err(why) => return Ok(Err(why)),
     };
+    let access = group_limits::with_groups(&state, view, access)?;
     let lost = session.own_access().loses(&access);
     // What is under way goes on with the rights that it began with: nothing must that are gone.
     let is_asking = session.outstanding() > 0 || session.transactions().any();
@@ -62,7 +64,8 @@ pub(crate) fn check(
     }
 }
 
-/// The access that the entry of an identity gives now; none when it has no entry.
+/// The access that the entry of an identity gives now, without the limits of groups, which decide
+/// on nothing; none when it has no entry.
 fn now(
     directory: &Directory,
     state: &State,

@@ -89,6 +89,11 @@ impl InGroups {
         (!self.is_cut).then_some(self.groups.as_slice())
     }
 
+    /// Those that were found, whether some were left out or not.
+    pub(crate) fn found(&self) -> &[Rc<Group>] {
+        &self.groups
+    }
+
     /// Those that name it, if none of them was left out.
     pub(crate) fn told_direct(&self) -> Option<&[Rc<Group>]> {
         let direct = self.groups.get(..self.direct);

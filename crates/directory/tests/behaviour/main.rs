@@ -22,6 +22,7 @@ mod explain;
 mod following;
 mod forwarding;
 mod fuzzed_sessions;
+mod group_limits;
 mod guesses;
 mod identities;
 mod indexes_online;
