@@ -81,7 +81,7 @@ fn now(
     let Some(entry) = view.entry(id)? else {
         return Ok(Err("the entry of this session was deleted"));
     };
-    if login::check_usable(directory, state, &entry).is_err() {
+    if login::check_usable(directory, state, view, &entry).is_err() {
         return Ok(Err("the account of this session was switched off, or has expired"));
     }
     let now = identity_mapper::access(state, &entry)?;
@@ -99,7 +99,8 @@ fn may_act(
 ) -> Result<bool, Refusal> {
     let Some(entry) = view.entry(prover)? else { return Ok(false) };
     let prover = identity_mapper::access(state, &entry)?.from_origin(access.origin().clone());
-    if login::check_usable(directory, state, &entry).is_err() || !prover.has(Privilege::ProxiedAuth)
+    if login::check_usable(directory, state, view, &entry).is_err()
+        || !prover.has(Privilege::ProxiedAuth)
     {
         return Ok(false);
     }

@@ -8,7 +8,7 @@ use ldap::dn::Dn;
 use ldap::message::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schema::{
-    Assertion, AttributeDescription, DnKey, EntryId, EntryRead as _, MatchingRule, ResolvedFilter,
+    Assertion, AttributeDescription, DnKey, EntryId, EntryRead, MatchingRule, ResolvedFilter,
     Schema, Truth,
 };
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
@@ -92,6 +92,11 @@ impl InGroups {
     /// Those that were found, whether some were left out or not.
     pub(crate) fn found(&self) -> &[Rc<Group>] {
         &self.groups
+    }
+
+    /// Those of them that name it.
+    pub(crate) fn found_direct(&self) -> &[Rc<Group>] {
+        self.groups.get(..self.direct).unwrap_or_default()
     }
 
     /// Those that name it, if none of them was left out.
@@ -304,11 +309,7 @@ impl<'a> Groups<'a> {
     }
 
     /// The names that an attribute of an entry has.
-    pub(crate) fn names(
-        &self,
-        entry: &StoredEntry<'_>,
-        asked: &AttributeDescription,
-    ) -> Vec<DnKey> {
+    pub(crate) fn names(&self, entry: &dyn EntryRead, asked: &AttributeDescription) -> Vec<DnKey> {
         let mut names = Vec::new();
         entry.visit_values(asked, &mut |_, value| {
             let text = std::str::from_utf8(value).ok();
@@ -321,9 +322,18 @@ impl<'a> Groups<'a> {
     /// The groups that an entry is in: those that name it first, then those that describe it, and
     /// those that these are in, and so on.
     pub(crate) fn of(&self, entry: &StoredEntry<'_>) -> Result<InGroups, StoreError> {
+        self.of_named(entry, &self.key(entry))
+    }
+
+    /// As [`Self::of`], of an entry that is perhaps not there yet, or not as it is now.
+    pub(crate) fn of_named(
+        &self,
+        entry: &dyn EntryRead,
+        key: &DnKey,
+    ) -> Result<InGroups, StoreError> {
         self.begin();
-        let (key, mut level) = (self.key(entry), Vec::new());
-        let mut is_cut = self.naming_all(&key, &mut level)?;
+        let mut level = Vec::new();
+        let mut is_cut = self.naming_all(key, &mut level)?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         level.retain(|group| seen.insert(group.id));
         let (direct, direct_is_cut) = (level.len(), is_cut);
@@ -332,7 +342,7 @@ impl<'a> Groups<'a> {
         is_cut |= describing.is_cut;
         for (group, described) in &describing.groups {
             is_cut |= !self.takes_one();
-            if !is_cut && described.means(entry, &key, self.schema) == Truth::True {
+            if !is_cut && described.means(entry, key, self.schema) == Truth::True {
                 level.push(Rc::clone(group));
             }
         }

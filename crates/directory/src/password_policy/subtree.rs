@@ -13,6 +13,8 @@ use schema::{
     AttributeDescription, DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth, WithoutSecrets,
 };
 
+use crate::read::computed;
+
 /// A subtree specification, resolved for one administrative point.
 #[derive(Debug)]
 pub struct Subtree {
@@ -114,6 +116,11 @@ impl Subtree {
             filter.visit_descriptions(&mut |asked| found |= asks(asked));
         }
         found
+    }
+
+    /// Whether it is about the members of groups or roles.
+    pub(crate) fn asks_for_groups(&self, schema: &Schema) -> bool {
+        computed::of_groups(schema.well_known()).into_iter().any(|one| self.asks_for(one))
     }
 
     /// A secret type that its filter names; what is asked of it has no answer.

@@ -23,6 +23,7 @@ mod following;
 mod forwarding;
 mod fuzzed_sessions;
 mod group_limits;
+mod group_policies;
 mod guesses;
 mod identities;
 mod indexes_online;
