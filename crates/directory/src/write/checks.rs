@@ -194,8 +194,8 @@ fn check_governing(
             let new = DnKey::from_dn(&decide.state.schema, &rename.new_dn).unwrap_or_default();
             if new != *checked.key && policies.are_of_rename(checked.key, &new) {
                 return refuse(
-                    "the subtree of a password policy names the old or the new name, or one below \
-                     it: this rename needs the privilege password-reset",
+                    "the subtree or the filter of a password policy names the old or the new name, \
+                     or one below it: this rename needs the privilege password-reset",
                 );
             }
             new

@@ -142,8 +142,12 @@ fn binds_and_new_passwords_follow_the_policy_of_the_group() {
         assert_eq!(client.bind(who, "wrong"), ResultCode::InvalidCredentials);
         assert_eq!(client.bind(who, "a secret of mine"), want, "{who}");
     }
-    // Whoever leaves the group is not locked by its policy any more.
+    // Whoever leaves the group is not locked by its policy again.
     change(&mut root, "staff", Replace, ("member", &[&bob]));
+    change(&mut root, "anna", Replace, ("userPassword", &["a secret of mine"]));
+    // It may have been written already.
+    change(&mut root, "anna", Replace, ("pwdAccountLockedTime", &[]));
+    assert_eq!(client.bind(&anna, "wrong"), ResultCode::InvalidCredentials);
     assert_eq!(client.bind(&anna, "a secret of mine"), ResultCode::Success);
     let set = |who: &str, password: &str| {
         let mut client = served.client();
@@ -187,6 +191,13 @@ fn nobody_leaves_a_policy_by_the_own_entry() {
     check(&mut root, "anna", "lax");
     assert_eq!(call("clerk"), ResultCode::InsufficientAccessRights);
     assert_eq!(call("Boss"), ResultCode::Success);
+    // Nobody takes the group away from under the policy either.
+    let rule = "(targetattr=\"*\")(version 3.0; acl \"all\"; allow (all) userdn=\"ldap:///all\";)";
+    assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[rule])]), ResultCode::Success);
+    let renamed = anna.rename(&dn("bosses"), "cn=chiefs", true, None);
+    assert_eq!(renamed, ResultCode::InsufficientAccessRights);
+    assert_eq!(root.rename(&dn("bosses"), "cn=chiefs", true, None), ResultCode::Success);
+    check(&mut root, "anna", "");
 }
 
 /// Of somebody who is in more groups than anybody counts those that are found hold; that she is in
