@@ -49,6 +49,8 @@ pub(crate) enum Setting {
     Assignments,
     /// `cn=Groups,cn=config`.
     MemberOf,
+    /// There, too.
+    MemberUid,
     /// `cn=References,cn=config`.
     References,
 }

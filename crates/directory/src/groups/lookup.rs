@@ -41,6 +41,7 @@ pub(crate) struct Groups<'a> {
     showing: OnceCell<Listed<DnKey>>,
     pub(super) roles: OnceCell<super::roles::Defined>,
     means_direct: OnceCell<bool>,
+    pub(super) user_names: OnceCell<Option<Box<super::user_names::UserNames>>>,
     /// Entries that were looked at to find groups, and when the question began.
     looks: Cell<u64>,
     begun: Cell<u64>,
@@ -116,6 +117,7 @@ impl<'a> Groups<'a> {
             showing: OnceCell::new(),
             roles: OnceCell::new(),
             means_direct: OnceCell::new(),
+            user_names: OnceCell::new(),
             looks: Cell::new(0),
             begun: Cell::new(0),
         }
@@ -225,7 +227,11 @@ impl<'a> Groups<'a> {
         Ok(Naming::Found { is_cut })
     }
 
-    fn is_true_of(&self, filter: &ResolvedFilter, id: EntryId) -> Result<bool, StoreError> {
+    pub(super) fn is_true_of(
+        &self,
+        filter: &ResolvedFilter,
+        id: EntryId,
+    ) -> Result<bool, StoreError> {
         let entry = self.view.entry(id)?;
         Ok(entry.is_some_and(|entry| filter.matches(self.schema, &entry) == Truth::True))
     }
@@ -334,6 +340,7 @@ impl<'a> Groups<'a> {
         self.begin();
         let mut level = Vec::new();
         let mut is_cut = self.naming_all(key, &mut level)?;
+        is_cut |= self.naming_user(entry, key, &mut level)?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         level.retain(|group| seen.insert(group.id));
         let (direct, direct_is_cut) = (level.len(), is_cut);
