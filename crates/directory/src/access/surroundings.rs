@@ -142,8 +142,8 @@ impl<'a> ViewSurroundings<'a> {
     }
 
     /// The groups that name this one by a user name, and those that describe their members instead
-    /// of naming them and mean this one; apart those of which that cannot be said. Whether some were
-    /// left out.
+    /// of naming them and mean this one; apart those of which that cannot be said. Whether some
+    /// were left out.
     fn dynamic_groups(
         &self,
         dynamic: &mut Dynamic<'_>,

@@ -1,4 +1,5 @@
-//! Members by user name (RFC 2307 §5.3): an account is in the groups whose `memberUid` is its `uid`.
+//! Members by user name (RFC 2307 §5.3): an account is in the groups whose `memberUid` is its
+//! `uid`.
 //!
 //! Invariant: only accounts at or below the bases of the setting are members so, and a user name
 //! stands for one of them or for none: whoever may write the `uid` of an entry could else put it
