@@ -88,6 +88,12 @@ impl Access {
         Self { key: Some(key), ..self }
     }
 
+    /// This access with other grants.
+    #[must_use]
+    pub fn granted(self, grants: Grants) -> Self {
+        Self { grants, ..self }
+    }
+
     /// This access with the entry of the identity.
     #[must_use]
     pub fn of_entry(self, entry: EntryId) -> Self {

@@ -59,3 +59,73 @@ pub struct Grants {
     /// It may search where no index helps when it says by a control that it means to.
     pub unindexed_search_with_control: bool,
 }
+
+impl Grants {
+    /// These grants, with limits of others where there are none.
+    #[must_use]
+    pub fn or_limits(mut self, mut others: Self) -> Self {
+        for (own, other) in self.limits().into_iter().zip(others.limits()) {
+            *own = own.or(*other);
+        }
+        self
+    }
+
+    /// These grants, with limits of others where these are wider.
+    #[must_use]
+    pub fn or_wider_limits(mut self, mut others: Self) -> Self {
+        // No limit at all is the widest.
+        let width = |limit: u32| limit.checked_sub(1).unwrap_or(u32::MAX);
+        for (own, other) in self.limits().into_iter().zip(others.limits()) {
+            *own = own.iter().chain(&*other).copied().max_by_key(|limit| width(*limit));
+        }
+        self
+    }
+
+    fn limits(&mut self) -> [&mut Option<u32>; 8] {
+        let Self {
+            size_limit_entries,
+            paged_total_entries_max,
+            time_limit_s,
+            look_through_limit_entries,
+            search_work_max,
+            idle_limit_s,
+            connections_max,
+            operations_max,
+            privileges: _,
+            unindexed_search_with_control: _,
+        } = self;
+        [
+            size_limit_entries,
+            paged_total_entries_max,
+            time_limit_s,
+            look_through_limit_entries,
+            search_work_max,
+            idle_limit_s,
+            connections_max,
+            operations_max,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_others_fill_up_or_widen() {
+        let of = |size, time| Grants {
+            size_limit_entries: size,
+            time_limit_s: time,
+            ..Grants::default()
+        };
+        let (own, other) = (of(Some(5), None), of(Some(7), Some(0)));
+        assert_eq!(own.or_limits(other), of(Some(5), Some(0)));
+        assert_eq!(own.or_wider_limits(other), of(Some(7), Some(0)));
+        assert_eq!(other.or_wider_limits(own), of(Some(7), Some(0)));
+        assert_eq!(of(Some(0), Some(9)).or_wider_limits(other), of(Some(0), Some(0)));
+        // What is no limit is nobody else's.
+        let privileged = Grants { privileges: Privileges::ALL, ..other };
+        assert_eq!(own.or_limits(privileged).privileges, Privileges::NONE);
+        assert_eq!(own.or_wider_limits(privileged).privileges, Privileges::NONE);
+    }
+}

@@ -3,6 +3,7 @@
 
 pub(crate) mod acis;
 pub(crate) mod grants;
+pub(crate) mod group_limits;
 pub(crate) mod guard;
 pub(crate) mod surroundings;
 pub(crate) mod view_rules;

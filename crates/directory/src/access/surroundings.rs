@@ -141,14 +141,16 @@ impl<'a> ViewSurroundings<'a> {
         }
     }
 
-    /// The groups that describe their members instead of naming them, and mean this one; apart
-    /// those of which that cannot be said. Whether some were left out.
+    /// The groups that name this one by a user name, and those that describe their members instead
+    /// of naming them and mean this one; apart those of which that cannot be said. Whether some
+    /// were left out.
     fn dynamic_groups(
         &self,
         dynamic: &mut Dynamic<'_>,
         found: &mut Vec<Rc<Group>>,
     ) -> Result<bool, StoreError> {
         let Some(person) = dynamic.person else { return Ok(false) };
+        let is_cut = self.groups.naming_user(person, dynamic.who, found)?;
         let describing = self.groups.describing()?;
         for (group, described) in &describing.groups {
             match described.means(person, dynamic.who, self.schema) {
@@ -157,7 +159,7 @@ impl<'a> ViewSurroundings<'a> {
                 Truth::False => {}
             }
         }
-        Ok(describing.is_cut)
+        Ok(describing.is_cut || is_cut)
     }
 }
 

@@ -4,19 +4,28 @@
 use aci::{Access, Identity};
 use ldap::result::ResultCode;
 
+use crate::access::group_limits;
 use crate::directory::Directory;
 use crate::request::identity_limits::{CountedConnection, IdentityLimits};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
+use crate::request::worker::Worker;
 
-/// From now on the session is that identity.
+/// From now on the session is that identity, with the limits of its entry and of its groups.
 pub(super) fn admit(
-    directory: &Directory,
+    worker: &mut Worker,
     session: &mut Session,
     access: Access,
     mechanism: &'static str,
 ) -> Result<(), Refusal> {
-    let connection = count_connection(directory, session, &access)?;
+    let access = match access.entry() {
+        Some(_) => {
+            let state = worker.directory.state.load_full();
+            group_limits::with_groups(&state, worker.snapshot.view()?, access)?
+        }
+        None => access,
+    };
+    let connection = count_connection(&worker.directory, session, &access)?;
     session.bind_as(access, mechanism, connection);
     Ok(())
 }

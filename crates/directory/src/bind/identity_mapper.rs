@@ -275,7 +275,7 @@ pub(crate) fn access_without_password(
     if let Found::Entry(id) = found
         && let Some(entry) = view.entry(id)?
     {
-        login::check_usable(directory, state, &entry)?;
+        login::check_usable(directory, state, view, &entry)?;
     }
     access_of(&directory.credentials.root, state, view, found)
 }

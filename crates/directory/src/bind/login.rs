@@ -13,6 +13,7 @@ use store::{Lsn, StoredEntry, View};
 use crate::bind::refusals::invalid_credentials;
 use crate::bind::remark::BindRemark;
 use crate::directory::{Directory, State};
+use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::attempt::{Attempt, GuessedAccount};
 use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{Accounts, FoundAccount, NotNow};
@@ -52,8 +53,9 @@ impl Login {
         key: &DnKey,
     ) -> Self {
         let policies = directory.rules.password_policies.load();
-        let governing = policies.of(entry, key);
-        let is_barred = is_barred(directory, state, &policies, entry);
+        let account = MemberEntry::new(view, &state.schema, entry).keyed(key);
+        let governing = policies.of(&account);
+        let is_barred = is_barred(directory, state, &policies, &account);
         let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
         let stored = match is_asked {
             true => AccountState::read(entry, &state.schema),
@@ -152,20 +154,22 @@ impl Login {
 pub(crate) fn check_usable(
     directory: &Directory,
     state: &State,
+    view: &View<'_>,
     entry: &StoredEntry<'_>,
 ) -> Result<(), Refusal> {
     let policies = directory.rules.password_policies.load();
-    if is_barred(directory, state, &policies, entry) { Err(barred()) } else { Ok(()) }
+    let account = MemberEntry::new(view, &state.schema, entry);
+    if is_barred(directory, state, &policies, &account) { Err(barred()) } else { Ok(()) }
 }
 
 fn is_barred(
     directory: &Directory,
     state: &State,
     policies: &PasswordPolicies,
-    entry: &StoredEntry<'_>,
+    account: &MemberEntry<'_>,
 ) -> bool {
     let now = directory.clock.now();
-    state.switches.read(entry).check(now).is_err() || policies.is_locked(entry, now)
+    state.switches.read(account).check(now).is_err() || policies.is_locked(account, now)
 }
 
 fn barred() -> Refusal {

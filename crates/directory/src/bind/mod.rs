@@ -106,7 +106,7 @@ fn bind_simply(
     };
     let is_anonymous = *access.identity() == Identity::Anonymous;
     let mechanism = if is_anonymous { "" } else { SIMPLE };
-    admission::admit(&worker.directory, session, *access, mechanism)?;
+    admission::admit(worker, session, *access, mechanism)?;
     Ok(BindOutcome::Answered(ResultCode::Success, None))
 }
 
@@ -124,7 +124,7 @@ fn bind_by_sasl(
     let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
     Ok(match step {
         Step::Done { access, answer } => {
-            admission::admit(&worker.directory, session, access, mechanism)?;
+            admission::admit(worker, session, access, mechanism)?;
             BindOutcome::Answered(ResultCode::Success, answer)
         }
         Step::Continue { exchange, challenge } => {

@@ -6,10 +6,11 @@
 
 use ldap::message::{Message, Request};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, EntryRead as _};
+use schema::{DnKey, EntryId};
 use store::View;
 
 use crate::directory::{Directory, State};
+use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::PolicyError;
 use crate::request::controls::write::NO_OP;
 use crate::request::controls::{assertion, proxied, read_entry};
@@ -95,8 +96,8 @@ fn must_change(
     account: EntryId,
 ) -> Result<bool, Refusal> {
     let Some(entry) = view.entry(account)? else { return Ok(false) };
-    let Ok(key) = DnKey::from_text(&state.schema, entry.dn()) else { return Ok(false) };
-    let Some(governing) = directory.rules.password_policies.load().of(&entry, &key) else {
+    let member = MemberEntry::new(view, &state.schema, &entry);
+    let Some(governing) = directory.rules.password_policies.load().of(&member) else {
         return Ok(false);
     };
     let state = directory.accounts.state(view, &entry, &governing.policy, &*directory.clock);

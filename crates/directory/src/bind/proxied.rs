@@ -8,6 +8,7 @@ use aci::{Access, Identity, Privilege, Right};
 use ldap::result::ResultCode;
 use schema::DnKey;
 
+use crate::access::group_limits;
 use crate::access::guard::{Viewer, guarded};
 use crate::bind::user_name::{Found, UserName};
 use crate::bind::{identity_mapper, login};
@@ -50,9 +51,10 @@ fn found(worker: &mut Worker, session: &Session, proxied: Proxied<'_>) -> Result
         found => found?,
     };
     let viewer = Viewer { directory, access: session.access(), view, schema: &state.schema };
-    found
+    let access = found
         .and_then(|found| access_as(&viewer, &state, found).transpose())
-        .unwrap_or_else(|| Err(denied()))
+        .unwrap_or_else(|| Err(denied()))?;
+    Ok(group_limits::with_groups(&state, view, access)?)
 }
 
 /// The access of whoever was found, if the viewer may act as them: with the privilege
@@ -75,7 +77,7 @@ pub(crate) fn access_as(
     let Some(entry) = view.entry(id)? else { return Ok(None) };
     let may = guarded(viewer, &DnKey::root(), |guard| guard.on(&entry).may_entry(Right::Proxy));
     // Who cannot sign in does nothing through others either.
-    if !may || login::check_usable(directory, state, &entry).is_err() {
+    if !may || login::check_usable(directory, state, view, &entry).is_err() {
         return Ok(None);
     }
     let other = identity_mapper::access_of(&directory.credentials.root, state, view, found)?;

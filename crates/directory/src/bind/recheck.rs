@@ -13,6 +13,7 @@ use schema::{DnKey, EntryId};
 use store::View;
 
 use super::login;
+use crate::access::group_limits;
 use crate::access::guard::{Viewer, guarded};
 use crate::bind::identity_mapper;
 use crate::directory::{Directory, State};
@@ -36,6 +37,7 @@ pub(crate) fn recheck(
         Ok(None) => return Ok(Ok(())),
         Err(why) => return Ok(Err(why)),
     };
+    let access = group_limits::with_groups(&state, view, access)?;
     let lost = session.own_access().loses(&access);
     // What is under way goes on with the rights that it began with: nothing must that are gone.
     let is_asking = session.outstanding() > 0 || session.transactions().any();
@@ -62,7 +64,8 @@ pub(crate) fn check(
     }
 }
 
-/// The access that the entry of an identity gives now; none when it has no entry.
+/// The access that the entry of an identity gives now, without the limits of groups, which decide
+/// on nothing; none when it has no entry.
 fn now(
     directory: &Directory,
     state: &State,
@@ -78,7 +81,7 @@ fn now(
     let Some(entry) = view.entry(id)? else {
         return Ok(Err("the entry of this session was deleted"));
     };
-    if login::check_usable(directory, state, &entry).is_err() {
+    if login::check_usable(directory, state, view, &entry).is_err() {
         return Ok(Err("the account of this session was switched off, or has expired"));
     }
     let now = identity_mapper::access(state, &entry)?;
@@ -96,7 +99,8 @@ fn may_act(
 ) -> Result<bool, Refusal> {
     let Some(entry) = view.entry(prover)? else { return Ok(false) };
     let prover = identity_mapper::access(state, &entry)?.from_origin(access.origin().clone());
-    if login::check_usable(directory, state, &entry).is_err() || !prover.has(Privilege::ProxiedAuth)
+    if login::check_usable(directory, state, view, &entry).is_err()
+        || !prover.has(Privilege::ProxiedAuth)
     {
         return Ok(false);
     }

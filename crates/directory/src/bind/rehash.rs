@@ -7,6 +7,7 @@ use schema::DnKey;
 use store::Resolved;
 use zeroize::Zeroizing;
 
+use crate::groups::member_entry::MemberEntry;
 use crate::request::worker::Worker;
 use crate::write::rehash::queue::ProvedPassword;
 
@@ -45,7 +46,8 @@ fn scheme(worker: &mut Worker, key: &DnKey) -> Option<Scheme> {
     }
     let view = worker.snapshot.view().ok()?;
     let Resolved::Found(id) = view.resolve(key).ok()? else { return None };
-    policies.of(&view.entry(id).ok()??, key)?.policy.scheme
+    let entry = view.entry(id).ok()??;
+    policies.of(&MemberEntry::new(view, view.schema(), &entry).keyed(key))?.policy.scheme
 }
 
 /// Keys of SCRAM stay: another form would end the binds that use them.

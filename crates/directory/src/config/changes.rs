@@ -51,6 +51,8 @@ pub(crate) enum Setting {
     VirtualAttributes,
     /// `cn=Groups,cn=config`.
     MemberOf,
+    /// There, too.
+    MemberUid,
     /// `cn=References,cn=config`.
     References,
 }

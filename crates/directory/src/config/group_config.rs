@@ -1,10 +1,12 @@
-//! `cn=Groups,cn=config`: what `memberOf` means.
+//! `cn=Groups,cn=config`: what `memberOf` means, and whose user names make members.
 
 use ldap::result::ResultCode;
-use schema::Entry;
+use schema::{DnKey, Entry, Schema};
 use store::{StoreError, View};
 
+use crate::config::index_needs::{self, IndexNeed};
 use crate::groups::lookup::{DIRECT, MEMBER_OF};
+use crate::groups::user_names::{BASES_MAX, MEMBER_UID_BASES};
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::GROUP_CONFIG_DN;
 use crate::request::refusal::Refusal;
@@ -35,9 +37,52 @@ pub(super) fn put(_: &Decide<'_>, others: &mut Vec<String>, text: &str) -> Resul
     Ok(())
 }
 
+/// The attribute that says below which entries accounts are members by their user names.
+pub(super) const BASE_ATTRIBUTE: &str = "roster-member-uid-base";
+
+/// The bases of a view.
+pub(super) fn bases(view: &View<'_>) -> Result<Vec<String>, StoreError> {
+    view.setting(MEMBER_UID_BASES)
+}
+
+/// Refuses what is no name, and user names that no index has.
+#[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
+pub(super) fn put_base(
+    decide: &Decide<'_>,
+    others: &mut Vec<String>,
+    text: &str,
+) -> Result<(), Refusal> {
+    let key = DnKey::from_text(&decide.state.schema, text)
+        .map_err(|error| Refusal::new(ResultCode::InvalidAttributeSyntax, error.to_string()))?;
+    let same =
+        |other: &String| DnKey::from_text(&decide.state.schema, other).is_ok_and(|one| one == key);
+    if others.iter().any(same) {
+        let why = format!("'{text}' is there already");
+        return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
+    }
+    if others.len() >= BASES_MAX {
+        let why = format!("there are {BASES_MAX} bases already: name an entry above some of them");
+        return Err(Refusal::new(ResultCode::AdminLimitExceeded, why));
+    }
+    if let Some(need) = index_need(&decide.state.schema) {
+        index_needs::check(decide, &need)?;
+    }
+    Ok(())
+}
+
+/// The indexes that members by user name need; none where the schema has no such members.
+pub(super) fn index_need(schema: &Schema) -> Option<IndexNeed> {
+    let member_uid = schema.describe("memberUid").ok()?;
+    let by = format!("'{BASE_ATTRIBUTE}' in {GROUP_CONFIG_DN}");
+    let attributes = vec![member_uid, schema.well_known().uid.clone()];
+    Some(IndexNeed { by, attributes, needs_all: true })
+}
+
 /// The entry.
 pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
-    let values = values(source.directory.storage.store.reader().view()?)?;
+    let mut reader = source.directory.storage.store.reader();
+    let view = reader.view()?;
     let entry = source.entry(GROUP_CONFIG_DN, &["top", "extensibleObject"]);
-    Ok(vec![entry.values(ATTRIBUTE, values).done()])
+    let entry = entry.values(ATTRIBUTE, values(view)?).values(BASE_ATTRIBUTE, bases(view)?);
+    Ok(vec![entry.done()])
 }

@@ -6,6 +6,8 @@ use ldap::result::ResultCode;
 use schema::{AttributeDescription, AttributeType};
 use store::{Dictionary, IndexDefinition, IndexKind, IndexState};
 
+use crate::config::group_config;
+use crate::groups::user_names::MEMBER_UID_BASES;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 use crate::write::references;
@@ -79,6 +81,9 @@ fn needs(decide: &Decide<'_>) -> Result<Vec<IndexNeed>, Refusal> {
         let attributes = assignment.looks_up();
         let by = format!("assignment '{}'", assignment.name);
         needs.push(IndexNeed { by, attributes, needs_all: true });
+    }
+    if !decide.view.setting(MEMBER_UID_BASES)?.is_empty() {
+        needs.extend(group_config::index_need(schema));
     }
     // By default those follow that have an index; but what is said is meant.
     let set = decide.view.setting(references::REFERENCES)?;

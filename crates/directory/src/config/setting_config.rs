@@ -24,6 +24,7 @@ use crate::config::reference_config;
 use crate::config::virtual_attribute_config;
 use crate::constraint::text::CONSTRAINTS;
 use crate::groups::lookup::MEMBER_OF;
+use crate::groups::user_names::MEMBER_UID_BASES;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
     REFERENCE_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
@@ -57,7 +58,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 7] = [
+static ENTRIES: [SettingEntry; 8] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -127,6 +128,18 @@ static ENTRIES: [SettingEntry; 7] = [
         none_at_all: None,
     },
     SettingEntry {
+        dn: GROUP_CONFIG_DN,
+        attribute: group_config::BASE_ATTRIBUTE,
+        setting: Setting::MemberUid,
+        name: MEMBER_UID_BASES,
+        what: "base",
+        // It says who is in groups, and so who has their rights.
+        privilege: Some(Privilege::ModifyAcl),
+        values: group_config::bases,
+        put: group_config::put_base,
+        none_at_all: None,
+    },
+    SettingEntry {
         dn: REFERENCE_CONFIG_DN,
         attribute: reference_config::ATTRIBUTE,
         setting: Setting::References,
@@ -139,27 +152,34 @@ static ENTRIES: [SettingEntry; 7] = [
     },
 ];
 
-/// The entry that a request names.
-pub(crate) fn named(named: &Named) -> Option<&'static SettingEntry> {
-    ENTRIES.iter().find(|entry| {
+/// The settings that the entry shows which a request names.
+pub(crate) fn named(named: &Named) -> Vec<&'static SettingEntry> {
+    let is_named = |entry: &&SettingEntry| {
         let own = DnKey::from_text(&named.state.schema, entry.dn);
         own.is_ok_and(|own| own == named.key)
-    })
+    };
+    ENTRIES.iter().filter(is_named).collect()
 }
 
-/// Resolves a modify of such an entry.
+/// Resolves a modify of an entry that shows these: of one of them.
 pub(crate) fn modify(
-    entry: &SettingEntry,
+    entries: &[&SettingEntry],
     named: &Named,
     request: &ModifyRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
+    let refuse = |why: String| Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+    let mut changed: Option<&SettingEntry> = None;
     let mut steps = Vec::new();
     for modification in request.changes.iter() {
         let (operation, attribute) = (modification.operation, modification.attribute);
-        if !entry.has(&named.state.schema, attribute.description) {
-            let why = format!("'{}' cannot be changed here", attribute.description);
-            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+        let has_it = |entry: &&&SettingEntry| entry.has(&named.state.schema, attribute.description);
+        let Some(entry) = entries.iter().find(has_it) else {
+            return refuse(format!("'{}' cannot be changed here", attribute.description));
+        };
+        if changed.is_some_and(|changed| changed.setting != entry.setting) {
+            return refuse("one attribute is changed at a time here: send two requests".to_owned());
         }
+        changed = Some(entry);
         let is_empty = attribute.values.iter().next().is_none();
         match operation {
             ModifyOperation::Increment => return Err(named::refuse_special()),
@@ -178,6 +198,9 @@ pub(crate) fn modify(
             });
         }
     }
+    let Some(entry) = changed.or(entries.first().copied()) else {
+        return refuse("nothing can be changed here".to_owned());
+    };
     Ok(WriteOp::SettingConfig(SettingConfig { setting: entry.setting, steps }))
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryRead as _};
 
+use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::account_event::AccountEvents;
 use crate::password_policy::pending::FoundAccount;
 use crate::password_policy::told::{NotWritten, Telling};
@@ -50,8 +50,7 @@ impl Worker {
             return Ok(());
         };
         let policies = directory.rules.password_policies.load();
-        let key = DnKey::from_text(&state.schema, entry.dn());
-        let governing = key.ok().and_then(|key| policies.of(&entry, &key));
+        let governing = policies.of(&MemberEntry::new(view, &state.schema, &entry));
         let none = PasswordPolicy::default();
         let policy = governing.as_ref().map_or(&none, |one| &one.policy);
         let stored = AccountState::read(&entry, &state.schema);

@@ -8,7 +8,7 @@ use ldap::dn::Dn;
 use ldap::message::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schema::{
-    Assertion, AttributeDescription, DnKey, EntryId, EntryRead as _, MatchingRule, ResolvedFilter,
+    Assertion, AttributeDescription, DnKey, EntryId, EntryRead, MatchingRule, ResolvedFilter,
     Schema, Truth,
 };
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
@@ -41,6 +41,7 @@ pub(crate) struct Groups<'a> {
     showing: OnceCell<Listed<DnKey>>,
     pub(super) roles: OnceCell<super::roles::Defined>,
     means_direct: OnceCell<bool>,
+    pub(super) user_names: OnceCell<Option<Box<super::user_names::UserNames>>>,
     /// Entries that were looked at to find groups, and when the question began.
     looks: Cell<u64>,
     begun: Cell<u64>,
@@ -89,6 +90,16 @@ impl InGroups {
         (!self.is_cut).then_some(self.groups.as_slice())
     }
 
+    /// Those that were found, whether some were left out or not.
+    pub(crate) fn found(&self) -> &[Rc<Group>] {
+        &self.groups
+    }
+
+    /// Those of them that name it.
+    pub(crate) fn found_direct(&self) -> &[Rc<Group>] {
+        self.groups.get(..self.direct).unwrap_or_default()
+    }
+
     /// Those that name it, if none of them was left out.
     pub(crate) fn told_direct(&self) -> Option<&[Rc<Group>]> {
         let direct = self.groups.get(..self.direct);
@@ -106,6 +117,7 @@ impl<'a> Groups<'a> {
             showing: OnceCell::new(),
             roles: OnceCell::new(),
             means_direct: OnceCell::new(),
+            user_names: OnceCell::new(),
             looks: Cell::new(0),
             begun: Cell::new(0),
         }
@@ -215,7 +227,11 @@ impl<'a> Groups<'a> {
         Ok(Naming::Found { is_cut })
     }
 
-    fn is_true_of(&self, filter: &ResolvedFilter, id: EntryId) -> Result<bool, StoreError> {
+    pub(super) fn is_true_of(
+        &self,
+        filter: &ResolvedFilter,
+        id: EntryId,
+    ) -> Result<bool, StoreError> {
         let entry = self.view.entry(id)?;
         Ok(entry.is_some_and(|entry| filter.matches(self.schema, &entry) == Truth::True))
     }
@@ -299,11 +315,7 @@ impl<'a> Groups<'a> {
     }
 
     /// The names that an attribute of an entry has.
-    pub(crate) fn names(
-        &self,
-        entry: &StoredEntry<'_>,
-        asked: &AttributeDescription,
-    ) -> Vec<DnKey> {
+    pub(crate) fn names(&self, entry: &dyn EntryRead, asked: &AttributeDescription) -> Vec<DnKey> {
         let mut names = Vec::new();
         entry.visit_values(asked, &mut |_, value| {
             let text = std::str::from_utf8(value).ok();
@@ -316,9 +328,19 @@ impl<'a> Groups<'a> {
     /// The groups that an entry is in: those that name it first, then those that describe it, and
     /// those that these are in, and so on.
     pub(crate) fn of(&self, entry: &StoredEntry<'_>) -> Result<InGroups, StoreError> {
+        self.of_named(entry, &self.key(entry))
+    }
+
+    /// As [`Self::of`], of an entry that is perhaps not there yet, or not as it is now.
+    pub(crate) fn of_named(
+        &self,
+        entry: &dyn EntryRead,
+        key: &DnKey,
+    ) -> Result<InGroups, StoreError> {
         self.begin();
-        let (key, mut level) = (self.key(entry), Vec::new());
-        let mut is_cut = self.naming_all(&key, &mut level)?;
+        let mut level = Vec::new();
+        let mut is_cut = self.naming_all(key, &mut level)?;
+        is_cut |= self.naming_user(entry, key, &mut level)?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         level.retain(|group| seen.insert(group.id));
         let (direct, direct_is_cut) = (level.len(), is_cut);
@@ -327,7 +349,7 @@ impl<'a> Groups<'a> {
         is_cut |= describing.is_cut;
         for (group, described) in &describing.groups {
             is_cut |= !self.takes_one();
-            if !is_cut && described.means(entry, &key, self.schema) == Truth::True {
+            if !is_cut && described.means(entry, key, self.schema) == Truth::True {
                 level.push(Rc::clone(group));
             }
         }

@@ -8,7 +8,7 @@ use std::cell::{Cell, OnceCell};
 
 use ldap::message::Scope;
 use rustc_hash::FxHashSet;
-use schema::{Assertion, AttributeDescription, DnKey, EntryId, ResolvedFilter};
+use schema::{Assertion, AttributeDescription, DnKey, EntryId, EntryRead as _, ResolvedFilter};
 use store::{Ask, CandidateIds, Computed, ComputedCandidates, Resolved, StoreError, StoredEntry};
 
 use super::described::Described;
@@ -79,10 +79,12 @@ impl<'a> Members<'a> {
                 for attribute in [&known.member, &known.unique_member] {
                     self.add_named(&entry, attribute, found)?;
                 }
+                let named = found.ids.len();
+                self.add_users(&entry, found)?;
                 if is_direct || found.is_cut {
                     return Ok(());
                 }
-                self.groups_among(found.ids.get(before..).unwrap_or_default(), &mut next)?;
+                self.groups_among(found.ids.get(before..named).unwrap_or_default(), &mut next)?;
                 next.extend(self.groups.shown_by(id)?.map(|group| group.id));
                 self.add_described(&entry, found)?;
                 if found.is_cut {
@@ -137,6 +139,37 @@ impl<'a> Members<'a> {
                     Some(id) if !found.is_cut => last = *id,
                     Some(_) | None => break,
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// The accounts that a group names by their user names, where these count; and others that have
+    /// one, too.
+    fn add_users(&self, entry: &StoredEntry<'_>, found: &mut Found) -> Result<(), StoreError> {
+        let Some(names) = self.groups.user_names() else { return Ok(()) };
+        let (schema, view) = (self.groups.schema, self.groups.view);
+        let mut user_names: Vec<Vec<u8>> = Vec::new();
+        entry.visit_values(&names.member_uid, &mut |_, value| {
+            user_names.push(value.to_vec());
+            true
+        });
+        for user_name in user_names {
+            if (self.interrupt)() {
+                return Err(StoreError::Interrupted);
+            }
+            found.exact = false;
+            let uid = Assertion::equality(schema, schema.well_known().uid.clone(), &user_name);
+            let Ok(filter) = uid.map(ResolvedFilter::Equality) else { continue };
+            let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+            if !plan.indexed {
+                found.is_cut = true;
+            }
+            for id in plan.candidates_until(view, EntryId::ROOT, self.interrupt) {
+                if found.is_cut {
+                    return Ok(());
+                }
+                found.push(id?);
             }
         }
         Ok(())

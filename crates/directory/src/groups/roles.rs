@@ -27,7 +27,7 @@ pub(crate) enum RoleKind {
 /// Who may have a role.
 #[derive(Clone, Copy)]
 struct Person<'p> {
-    entry: &'p StoredEntry<'p>,
+    entry: &'p dyn EntryRead,
     key: &'p DnKey,
 }
 
@@ -126,9 +126,18 @@ impl Groups<'_> {
 
     /// The roles that an entry has.
     pub(crate) fn roles_of(&self, entry: &StoredEntry<'_>) -> Result<HasRoles, StoreError> {
+        self.roles_of_named(entry, &self.key(entry))
+    }
+
+    /// As [`Self::roles_of`], of an entry that is perhaps not there yet, or not as it is now.
+    pub(crate) fn roles_of_named(
+        &self,
+        entry: &dyn EntryRead,
+        key: &DnKey,
+    ) -> Result<HasRoles, StoreError> {
         self.begin();
         let mut found = HasRoles::default();
-        let person = Person { entry, key: &self.key(entry) };
+        let person = Person { entry, key };
         for name in self.names(entry, &self.schema.well_known().ns_role_dn) {
             let Some(definition) = self.entry(&name)? else { continue };
             let is_managed = RoleKind::of(&definition, self.schema);

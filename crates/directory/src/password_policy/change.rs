@@ -30,6 +30,7 @@ use super::rules::{HashedFrom, PasswordPolicy};
 use super::set::Governing;
 use super::verdict::{Requester, Verdict};
 use crate::bind::hashing::Behind;
+use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::verdict::Storing;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
@@ -115,10 +116,11 @@ pub(crate) fn judge_new(
     let mut own = Vec::new();
     if !policies.is_empty() {
         let schema = Arc::clone(&worker.directory.state.load().schema);
+        let view = worker.snapshot.view()?;
         // As it will be: the filter of a subtree may ask for a superior class.
         let mut entry = entry.clone();
         entry.add_superior_classes(&schema)?;
-        governing = policies.of(&entry, key);
+        governing = policies.of(&MemberEntry::new(view, &schema, &entry).keyed(key));
         if let Some(governing) = &governing {
             own = own_values(&governing.policy, &entry, &schema);
         }
@@ -134,7 +136,8 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
     let view = worker.snapshot.view()?;
     let Resolved::Found(id) = view.resolve(key)? else { return Ok(Known::default()) };
     let Some(entry) = view.entry(id)? else { return Ok(Known::default()) };
-    let governing = directory.rules.password_policies.load().of(&entry, key);
+    let account = MemberEntry::new(view, &state.schema, &entry).keyed(key);
+    let governing = directory.rules.password_policies.load().of(&account);
     let mut known = Known { governing, ..Known::default() };
     if let Some(governing) = &known.governing {
         known.state = directory.accounts.state(view, &entry, &governing.policy, &*directory.clock);
@@ -324,10 +327,12 @@ pub(crate) fn decide(
 ) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
     let directory = decide.directory;
     let policies = directory.rules.password_policies.load();
-    let governing = match target.stored {
-        Some(stored) => policies.of(stored, target.key),
-        None => policies.of(&*after, target.key),
+    let account: &dyn EntryRead = match target.stored {
+        Some(stored) => stored,
+        None => &*after,
     };
+    let account = MemberEntry::new(decide.view, &decide.state.schema, account).keyed(target.key);
+    let governing = policies.of(&account);
     if governing != verdict.governing {
         return Err(changed_meanwhile());
     }

@@ -6,6 +6,7 @@ use store::{StoredEntry, View};
 use super::rules::PasswordPolicy;
 use super::standing::Account;
 use crate::directory::{Directory, State};
+use crate::groups::member_entry::MemberEntry;
 use crate::rules::RulesInForce;
 
 /// An account, and the policy that governs it.
@@ -27,7 +28,8 @@ impl GovernedAccount {
         entry: &StoredEntry<'_>,
         key: &DnKey,
     ) -> Self {
-        let governing = directory.rules.password_policies.load().of(entry, key);
+        let account = MemberEntry::new(view, &state.schema, entry).keyed(key);
+        let governing = directory.rules.password_policies.load().of(&account);
         let (name, policy) = match governing {
             Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
             None => (None, PasswordPolicy::default()),

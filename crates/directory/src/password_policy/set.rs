@@ -1,9 +1,10 @@
-//! Which policy governs an account: the one its entry points to, else that of the nearest subtree,
-//! else the default of the settings.
+//! Which policy governs an account: the one its entry points to, else that of a group or role, else
+//! that of the nearest subtree, else the default of the settings.
 //!
 //! Invariant: the set is that of the directory as the last change left it: it is read once at
 //! start, and every change that touches a policy, or the name of one, brings it up to date before
-//! it is visible. Without any policy a question costs one look.
+//! it is visible. Without any policy a question costs one look. Who is in a group is looked up in
+//! the view that the question is about.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use store::{Ask, StoreError, View};
 use super::attributes::{text, time};
 use super::rules::{CheckQuality, PasswordPolicy};
 use crate::error::DirectoryError;
+use crate::groups::member_entry::MemberEntry;
 use crate::read::subtree::Subtree;
 use crate::request::refusal::Refusal;
 
@@ -71,8 +73,10 @@ pub struct PasswordPolicies {
     held: BTreeMap<DnKey, Held>,
     /// In which forms they have passwords stored.
     schemes: Vec<Scheme>,
-    /// Subtrees with a policy, the nearest first.
+    /// Subtrees with a policy: those that are about groups or roles first, then the nearest.
     areas: Vec<(Subtree, Arc<Governing>)>,
+    /// Some are about groups or roles.
+    ask_for_groups: bool,
     /// The name in the settings, and the policy it stands for.
     default_dn: Arc<str>,
     default: Option<Arc<Governing>>,
@@ -125,8 +129,12 @@ impl PasswordPolicies {
                 }
             }
         }
+        let of_groups = |subtree: &Subtree| subtree.asks_for_groups(&schema);
+        let ask_for_groups = areas.iter().any(|(_, subtree, _)| of_groups(subtree));
         // Of two that are as near the one whose name comes first.
-        areas.sort_by_key(|(point, subtree, _)| (Reverse(*point), Reverse(subtree.base().depth())));
+        areas.sort_by_key(|(point, subtree, _)| {
+            (!of_groups(subtree), Reverse(*point), Reverse(subtree.base().depth()))
+        });
         let areas = areas.into_iter().map(|(_, subtree, governing)| (subtree, governing)).collect();
         let default = DnKey::from_text(&schema, &default_dn)
             .ok()
@@ -140,7 +148,18 @@ impl PasswordPolicies {
             }
         }
         let (locks, has_warned) = (Locks::new(&schema), AtomicBool::new(false));
-        Self { schema, held, schemes, areas, default_dn, default, pointers, locks, has_warned }
+        Self {
+            schema,
+            held,
+            schemes,
+            areas,
+            ask_for_groups,
+            default_dn,
+            default,
+            pointers,
+            locks,
+            has_warned,
+        }
     }
 
     /// Whether there are none.
@@ -163,28 +182,24 @@ impl PasswordPolicies {
         self.within(base).next().is_some()
     }
 
-    /// The policy that governs the account of this name; none when nothing says one.
-    pub fn of(&self, entry: &dyn EntryRead, key: &DnKey) -> Option<Arc<Governing>> {
+    /// The policy that governs an account; none when nothing says one.
+    pub(crate) fn of(&self, account: &MemberEntry<'_>) -> Option<Arc<Governing>> {
         if self.held.is_empty() {
             return None;
         }
-        if let Some(pointer) = self.pointer(entry) {
+        if let Some(pointer) = self.pointer(account) {
             if let Some(held) = self.held.get(&pointer) {
                 return Some(Arc::clone(&held.governing));
             }
             if !self.has_warned.swap(true, Ordering::Relaxed) {
-                let entry = entry.dn();
+                let entry = account.dn();
                 tracing::warn!(entry, "an account names a password policy that does not exist");
             }
         }
+        let key = account.key();
         let mut areas = self.areas.iter();
-        let found = areas.find(|(subtree, _)| subtree.covers(entry, key, &self.schema));
+        let found = areas.find(|(subtree, _)| subtree.covers(account, key, &self.schema));
         found.map(|(_, governing)| governing).or(self.default.as_ref()).map(Arc::clone)
-    }
-
-    /// Whether there is a policy for an entry.
-    fn governs(&self, entry: &dyn EntryRead) -> bool {
-        DnKey::from_text(&self.schema, entry.dn()).is_ok_and(|key| self.of(entry, &key).is_some())
     }
 
     /// A policy of which `schema` does not let the subtree be read any more.
@@ -206,9 +221,9 @@ impl PasswordPolicies {
     }
 
     /// Whether an attribute of an entry, beside the name of a policy, may decide which one governs
-    /// it.
+    /// it. Groups and roles may ask for any.
     pub(crate) fn ask_for(&self, description: &AttributeDescription) -> bool {
-        self.areas.iter().any(|(subtree, _)| subtree.asks_for(description))
+        self.ask_for_groups || self.areas.iter().any(|(subtree, _)| subtree.asks_for(description))
     }
 
     /// The policy that somebody wrote into the entry as its own, whether it is there or not.
@@ -226,12 +241,12 @@ impl PasswordPolicies {
 
     /// Whether an account is locked under any policy and without one: by somebody, or because it is
     /// not its time. A lock with a time is over when its policy says so; without one, never.
-    pub fn is_locked(&self, entry: &dyn EntryRead, now: Timestamp) -> bool {
+    pub(crate) fn is_locked(&self, account: &MemberEntry<'_>, now: Timestamp) -> bool {
         let Locks { locked, start, end } = &self.locks;
         let for_ever =
-            read_first(entry, locked, |text| time(text).is_none() || !self.governs(entry));
-        let early = read_first(entry, start, |text| time(text).is_some_and(|start| now < start));
-        let late = read_first(entry, end, |text| time(text).is_some_and(|end| now >= end));
+            read_first(account, locked, |text| time(text).is_none() || self.of(account).is_none());
+        let early = read_first(account, start, |text| time(text).is_some_and(|start| now < start));
+        let late = read_first(account, end, |text| time(text).is_some_and(|end| now >= end));
         for_ever || early || late
     }
 
@@ -548,8 +563,7 @@ mod tests {
     #[track_caller]
     fn check(policies: &PasswordPolicies, name: &str, pairs: &[(&str, &str)], want: &str) {
         let schema = Schema::builtin();
-        let key = DnKey::from_text(&schema, name).unwrap();
-        let found = policies.of(&entry(name, pairs, &schema), &key);
+        let found = policies.of(&MemberEntry::alone(&schema, &entry(name, pairs, &schema)));
         let found = found.map(|one| one.name.to_string()).unwrap_or_default();
         assert_eq!(found, want, "{name}");
     }

@@ -13,6 +13,8 @@ use schema::{
     AttributeDescription, DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth, WithoutSecrets,
 };
 
+use crate::read::computed;
+
 /// A subtree specification, resolved for one administrative point.
 #[derive(Debug)]
 pub struct Subtree {
@@ -96,11 +98,12 @@ impl Subtree {
                 .is_none_or(|filter| filter.matches(schema, &WithoutSecrets(entry)) == Truth::True)
     }
 
-    /// Whether it is about other entries when one gets another name: a name in it is at or below
-    /// the old or the new one.
+    /// Whether it is about other entries when one gets another name: a name in it, that of a group
+    /// in its filter as well, is at or below the old or the new one.
     pub fn is_of_rename(&self, old: &DnKey, new: &DnKey) -> bool {
         let mut names = [&self.base].into_iter().chain(&self.before).chain(&self.after);
         names.any(|name| name.is_within(old) || name.is_within(new))
+            || self.filter.as_ref().is_some_and(|filter| is_filter_of_rename(filter, old, new))
     }
 
     /// Whether it is about entries by such an attribute.
@@ -116,6 +119,11 @@ impl Subtree {
         found
     }
 
+    /// Whether it is about the members of groups or roles.
+    pub(crate) fn asks_for_groups(&self, schema: &Schema) -> bool {
+        computed::of_groups(schema.well_known()).into_iter().any(|one| self.asks_for(one))
+    }
+
     /// A secret type that its filter names; what is asked of it has no answer.
     pub fn secret(&self) -> Option<String> {
         let mut found = None;
@@ -126,6 +134,28 @@ impl Subtree {
             }
         });
         found
+    }
+}
+
+/// Whether a filter asks for a name at or below one of these.
+fn is_filter_of_rename(filter: &ResolvedFilter, old: &DnKey, new: &DnKey) -> bool {
+    let asks = |filter: &ResolvedFilter| is_filter_of_rename(filter, old, new);
+    match filter {
+        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => parts.iter().any(asks),
+        ResolvedFilter::Not(part) => asks(part),
+        ResolvedFilter::Equality(assertion) => {
+            let name = DnKey::from_bytes(assertion.key.clone());
+            assertion.description.kind.names_entries()
+                && (name.is_within(old) || name.is_within(new))
+        }
+        // What is asked for so is no whole name.
+        ResolvedFilter::Present(_)
+        | ResolvedFilter::GreaterOrEqual(_)
+        | ResolvedFilter::LessOrEqual(_)
+        | ResolvedFilter::Approx(_)
+        | ResolvedFilter::Substrings(_)
+        | ResolvedFilter::Extensible(_)
+        | ResolvedFilter::Undefined => false,
     }
 }
 
@@ -364,6 +394,24 @@ mod tests {
         assert_eq!(covered("{ specificationFilter \"(objectClass=domain)\" }"), all[..3]);
         let whole = "{ base \"ou=b\", specificExclusions { }, minimum 1, maximum 1 }";
         assert_eq!(covered(whole), [b]);
+    }
+
+    #[test]
+    fn a_rename_is_about_it_when_it_names_what_is_renamed_or_something_below() {
+        let schema = Schema::builtin();
+        let key = |text: &str| DnKey::from_text(&schema, text).unwrap();
+        let check = |text: &str, old: &str, want: bool| {
+            let subtree = Subtree::parse(text, &key("dc=x"), &schema).unwrap();
+            assert_eq!(subtree.is_of_rename(&key(old), &key("dc=z")), want, "{text} {old}");
+            assert_eq!(subtree.is_of_rename(&key("dc=z"), &key(old)), want, "{text} {old}");
+        };
+        check("{ base \"ou=a\" }", "ou=a,dc=x", true);
+        check("{ base \"ou=a\" }", "uid=1,ou=a,dc=x", false);
+        let group = "{ specificationFilter \"(&(sn=a)(!(|(sn=b)(memberOf=cn=g,ou=o,dc=y))))\" }";
+        check(group, "cn=G,ou=o,dc=y", true);
+        check(group, "ou=o,dc=y", true);
+        check(group, "cn=h,ou=o,dc=y", false);
+        check("{ specificationFilter \"(memberOf=*)\" }", "ou=o,dc=y", false);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use ldap::result::ResultCode;
 use schema::{Change, DnKey, EntryId, EntryRead as _, Schema};
 use store::Lsn;
 
+use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::account_event::{AccountEvents, Event, What};
 use crate::password_policy::merge::merge;
 use crate::password_policy::{AccountState, PasswordPolicy};
@@ -54,7 +55,8 @@ fn change(
     let schema: &Schema = &decide.state.schema;
     let policies = decide.directory.rules.password_policies.load();
     let key = DnKey::from_text(schema, stored.dn());
-    let governing = key.as_ref().ok().and_then(|key| policies.of(&stored, key));
+    let account = MemberEntry::new(decide.view, schema, &stored);
+    let governing = key.as_ref().ok().and_then(|key| policies.of(&account.keyed(key)));
     let none = PasswordPolicy::default();
     let policy = governing.as_ref().map_or(&none, |one| &one.policy);
     let state = AccountState::read(&stored, schema);

@@ -18,6 +18,7 @@ use store::{Resolved, StoredEntry};
 
 use crate::access::{acis, guard};
 use crate::constraint;
+use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::set;
 use crate::request::refusal::Refusal;
 use crate::virtual_attributes::set as virtual_attributes;
@@ -195,8 +196,8 @@ fn check_governing(
             let new = DnKey::from_dn(&decide.state.schema, &rename.new_dn).unwrap_or_default();
             if new != *checked.key && policies.are_of_rename(checked.key, &new) {
                 return refuse(
-                    "the subtree of a password policy names the old or the new name, or one below \
-                     it: this rename needs the privilege password-reset",
+                    "the subtree or the filter of a password policy names the old or the new name, \
+                     or one below it: this rename needs the privilege password-reset",
                 );
             }
             new
@@ -218,7 +219,9 @@ fn check_governing(
         after.remove_present_values(schema, description, removed);
         after.add_missing_values(schema, description, added)?;
     }
-    match policies.of(&before, checked.key) == policies.of(&after, &new) {
+    // Where groups follow a name, they do so later: who is in one that counts keeps the name.
+    let of = |entry, key| policies.of(&MemberEntry::new(decide.view, schema, entry).keyed(key));
+    match of(&before, checked.key) == of(&after, &new) {
         true => Ok(()),
         false => refuse(
             "another password policy would govern the own account: that takes somebody with the \

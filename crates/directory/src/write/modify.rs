@@ -48,8 +48,9 @@ pub(crate) fn resolve(
 ) -> Result<Resolution, Refusal> {
     let named = named::named(&worker.directory, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
-        if let Some(entry) = setting_config::named(&named) {
-            return Ok(setting_config::modify(entry, &named, request)?.into());
+        let settings = setting_config::named(&named);
+        if !settings.is_empty() {
+            return Ok(setting_config::modify(&settings, &named, request)?.into());
         }
         return Ok(index_config::modify(&named, request)?.into());
     }

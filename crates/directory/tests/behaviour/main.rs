@@ -22,6 +22,8 @@ mod explain;
 mod following;
 mod forwarding;
 mod fuzzed_sessions;
+mod group_limits;
+mod group_policies;
 mod guesses;
 mod identities;
 mod indexes_online;

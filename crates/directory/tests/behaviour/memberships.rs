@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ldap::message::ModifyOperation::{Add, Replace};
+use ldap::message::ModifyOperation::{Add, Delete, Replace};
 use ldap::result::ResultCode;
 
 use crate::support::{Asked, Client, SUFFIX, Served};
@@ -138,7 +138,6 @@ fn groups_are_told_when_they_are_asked_for() {
 
 #[test]
 fn what_member_of_means_is_a_setting() {
-    const CONFIG: &str = "cn=Groups,cn=config";
     let served = filled();
     let mut root = served.root();
     let mut set = |value: &str| {
@@ -302,12 +301,153 @@ fn access_rules_that_ask_for_groups_by_a_filter_give_nothing() {
     assert!(!read(&mut root, "bob", "isMemberOf").contains("outside"));
 }
 
+const CONFIG: &str = "cn=Groups,cn=config";
+const BASE: &str = "roster-member-uid-base";
+
+fn add_account(root: &mut Client, name: &str, sn: &str, uid: &str) {
+    add(
+        root,
+        name,
+        &[
+            ("objectClass", &["inetOrgPerson", "posixAccount"]),
+            ("sn", &[sn]),
+            ("uid", &[uid]),
+            ("uidNumber", &["1"]),
+            ("gidNumber", &["1"]),
+            ("homeDirectory", &["/"]),
+            ("userPassword", &["secret"]),
+        ],
+    );
+}
+
+fn add_unix_group(root: &mut Client, name: &str, members: &[&str], user_names: &[&str]) {
+    let members: Vec<String> = members.iter().map(|member| dn(member)).collect();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    let classes = &["groupOfEntries", "posixGroup"][..];
+    let all = [("objectClass", classes), ("gidNumber", &["1"])];
+    let more = [("member", members.as_slice()), ("memberUid", user_names)];
+    let more = more.into_iter().filter(|(_, values)| !values.is_empty());
+    add(root, name, &all.into_iter().chain(more).collect::<Vec<_>>());
+}
+
+/// Accounts are members by their user names where a setting says so.
+#[test]
+fn accounts_are_members_by_user_name_below_the_bases() {
+    let served = Served::new();
+    let mut root = served.root();
+    add_account(&mut root, "anna", "Archer", "anna");
+    add_account(&mut root, "bob", "Baker", "Bob");
+    let person = ("objectClass", &["inetOrgPerson"][..]);
+    add(&mut root, "carl", &[person, ("sn", &["C"]), ("uid", &["carl"])]);
+    add_unix_group(&mut root, "unix", &["carl"], &["anna", "bob", "carl", "nobody"]);
+    add_group(&mut root, "all", &["unix"]);
+    let filter = format!("(isMemberOf={})", dn("all"));
+    check(&mut root, "anna", "isMemberOf", &[]);
+    assert_eq!(found(&mut root, &filter), short(["carl", "unix"]));
+    assert_eq!(root.modify(CONFIG, &[(Add, BASE, &[SUFFIX])]), ResultCode::Success);
+    check(&mut root, "anna", "isMemberOf", &["unix", "all"]);
+    check(&mut root, "anna", "memberOf", &["unix", "all"]);
+    check(&mut root, "anna", "isDirectMemberOf", &["unix"]);
+    // Unix tells capital letters from others, and one without the class is no account of it.
+    check(&mut root, "bob", "isMemberOf", &[]);
+    check(&mut root, "carl", "isMemberOf", &["unix", "all"]);
+    assert_eq!(found(&mut root, &filter), short(["anna", "carl", "unix"]));
+    let direct = format!("(isDirectMemberOf={})", dn("unix"));
+    assert_eq!(found(&mut root, &direct), short(["anna", "carl"]));
+    let compared = root.compare(&dn("anna"), "isMemberOf", &dn("unix"));
+    assert_eq!(compared, ResultCode::CompareTrue);
+    // A group is no account, and one that has left the bases is none that counts.
+    assert_eq!(root.modify(CONFIG, &[(Replace, BASE, &[&dn("bob")])]), ResultCode::Success);
+    check(&mut root, "anna", "isMemberOf", &[]);
+    assert_eq!(root.modify(&dn("bob"), &[(Replace, "uid", &["anna"])]), ResultCode::Success);
+    check(&mut root, "bob", "isMemberOf", &["unix", "all"]);
+    assert_eq!(root.modify(CONFIG, &[(Replace, BASE, &[])]), ResultCode::Success);
+    check(&mut root, "bob", "isMemberOf", &[]);
+}
+
+/// Who takes the user name of somebody else has not the rights of that one's groups.
+#[test]
+fn a_user_name_that_two_accounts_have_makes_neither_a_member() {
+    let served = Served::new();
+    let mut root = served.root();
+    add_account(&mut root, "anna", "Archer", "anna");
+    add_account(&mut root, "mallory", "M", "mallory");
+    add_unix_group(&mut root, "unix", &[], &["anna"]);
+    add_group(&mut root, "all", &["unix"]);
+    assert_eq!(root.modify(CONFIG, &[(Add, BASE, &[SUFFIX])]), ResultCode::Success);
+    let rule = format!(
+        "(targetattr=\"*\")(version 3.0; acl \"u\"; allow (write) groupdn=\"ldap:///{}\";)",
+        dn("all")
+    );
+    assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[&rule])]), ResultCode::Success);
+    let writes = |name: &str| {
+        let mut client = served.client();
+        assert_eq!(client.bind(&dn(name), "secret"), ResultCode::Success);
+        client.modify(&dn("unix"), &[(Replace, "description", &["x"])])
+    };
+    assert_eq!(writes("anna"), ResultCode::Success);
+    assert_eq!(writes("mallory"), ResultCode::InsufficientAccessRights);
+    let more = &[(Add, "uid", &["anna"][..])];
+    assert_eq!(root.modify(&dn("mallory"), more), ResultCode::Success);
+    for name in ["anna", "mallory"] {
+        assert_eq!(writes(name), ResultCode::InsufficientAccessRights, "{name}");
+        check(&mut root, name, "isMemberOf", &[]);
+    }
+    assert_eq!(found(&mut root, &format!("(isMemberOf={})", dn("unix"))), short([]));
+    // One that is none of the bases takes nothing.
+    assert_eq!(root.modify(CONFIG, &[(Replace, BASE, &[&dn("anna")])]), ResultCode::Success);
+    assert_eq!(writes("anna"), ResultCode::Success);
+    assert_eq!(writes("mallory"), ResultCode::InsufficientAccessRights);
+}
+
+#[test]
+fn members_by_user_name_need_indexes_and_the_privilege_for_rules() {
+    let index = "ds-cfg-attribute=memberUid,cn=Index,cn=config";
+    let served = Served::new();
+    let mut root = served.root();
+    assert_eq!(root.modify(CONFIG, &[(Add, BASE, &["x"])]), ResultCode::InvalidAttributeSyntax);
+    assert_eq!(root.modify(CONFIG, &[(Add, BASE, &[SUFFIX])]), ResultCode::Success);
+    let drop = [(Delete, "ds-cfg-index-type", &["equality"][..])];
+    let answer = root.try_modify(index, &drop);
+    assert_eq!(answer.code(), ResultCode::UnwillingToPerform);
+    assert!(answer.diagnostic.contains(BASE), "{}", answer.diagnostic);
+    let both = [(Replace, BASE, &[][..]), (Replace, "roster-member-of", &["direct"][..])];
+    assert_eq!(root.modify(CONFIG, &both), ResultCode::UnwillingToPerform);
+    assert_eq!(root.modify(CONFIG, &[(Delete, BASE, &[])]), ResultCode::Success);
+    assert_eq!(root.modify(index, &drop), ResultCode::Success);
+    let answer = root.try_modify(CONFIG, &[(Add, BASE, &[SUFFIX])]);
+    assert_eq!(answer.code(), ResultCode::UnwillingToPerform);
+    assert!(answer.diagnostic.contains("equality memberUid"), "{}", answer.diagnostic);
+    add_account(&mut root, "anna", "Archer", "anna");
+    let privileges = &["config-read", "config-write"][..];
+    let given = root.modify(&dn("anna"), &[(Add, "ds-privilege-name", privileges)]);
+    assert_eq!(given, ResultCode::Success);
+    let mut anna = served.client();
+    assert_eq!(anna.bind(&dn("anna"), "secret"), ResultCode::Success);
+    let change = anna.modify(CONFIG, &[(Replace, "roster-member-of", &["direct"])]);
+    assert_eq!(change, ResultCode::Success);
+    let change = anna.modify(CONFIG, &[(Add, BASE, &[SUFFIX])]);
+    assert_eq!(change, ResultCode::InsufficientAccessRights);
+}
+
 /// What the groups are after any changes, as one finds out who knows them all.
 struct Model {
     members: BTreeMap<String, BTreeSet<String>>,
+    /// The user names that groups have, and those of accounts that count.
+    by_user_name: BTreeMap<String, BTreeSet<String>>,
+    user_names: BTreeMap<String, String>,
 }
 
 impl Model {
+    fn names(&self, group: &str, who: &str) -> bool {
+        let by_name = self.members.get(group).is_some_and(|members| members.contains(who));
+        let is_only =
+            |uid: &&String| self.user_names.values().filter(|one| one == uid).count() == 1;
+        let uid = self.user_names.get(who).filter(is_only);
+        let of_group = self.by_user_name.get(group);
+        by_name || uid.is_some_and(|uid| of_group.is_some_and(|all| all.contains(uid)))
+    }
+
     fn is_in(&self, group: &str, who: &str) -> bool {
         let (mut seen, mut todo) = (BTreeSet::new(), vec![group.to_owned()]);
         while let Some(next) = todo.pop() {
@@ -315,7 +455,7 @@ impl Model {
             else {
                 continue;
             };
-            if members.contains(who) {
+            if self.names(&next, who) {
                 return true;
             }
             todo.extend(members.iter().cloned());
@@ -330,10 +470,23 @@ fn memberships_are_those_of_whoever_knows_all_groups() {
     let mut root = served.root();
     let people: Vec<String> = (0..6).map(|number| format!("p{number}")).collect();
     let groups: Vec<String> = (0..6).map(|number| format!("g{number}")).collect();
+    let uids = ["u0", "u1", "u2", "U0"];
+    let mut model = Model {
+        members: BTreeMap::new(),
+        by_user_name: BTreeMap::new(),
+        user_names: BTreeMap::new(),
+    };
+    // Of the last the user name counts for nothing.
+    let bases: Vec<String> = people.iter().take(5).map(|person| dn(person)).collect();
+    let bases: Vec<&str> = bases.iter().map(String::as_str).collect();
+    assert_eq!(root.modify(CONFIG, &[(Add, BASE, &bases)]), ResultCode::Success);
     for (number, person) in people.iter().enumerate() {
-        add_person(&mut root, person, ["odd", "even"][(number + 1) % 2]);
+        let uid = uids[number % uids.len()];
+        add_account(&mut root, person, ["odd", "even"][(number + 1) % 2], uid);
+        if number < bases.len() {
+            model.user_names.insert(person.clone(), uid.to_owned());
+        }
     }
-    let mut model = Model { members: BTreeMap::new() };
     let everybody: Vec<&String> = people.iter().chain(&groups).collect();
     // A sequence that is the same each time.
     let mut state = 2_463_534_242_u32;
@@ -353,11 +506,16 @@ fn memberships_are_those_of_whoever_knows_all_groups() {
         let members: BTreeSet<String> =
             (0..many).map(|_| everybody[below(everybody.len())].clone()).collect();
         let names: Vec<&str> = members.iter().map(String::as_str).collect();
+        let user_names: BTreeSet<String> =
+            (0..below(3)).map(|_| uids[below(uids.len())].to_owned()).collect();
+        let of_group: Vec<&str> = user_names.iter().map(String::as_str).collect();
         if model.members.remove(group).is_none() {
-            add_group(&mut root, group, &names);
+            add_unix_group(&mut root, group, &names, &of_group);
             model.members.insert(group.clone(), members);
+            model.by_user_name.insert(group.clone(), user_names);
         } else if below(4) == 0 {
             assert_eq!(root.delete(&dn(group)), ResultCode::Success);
+            model.by_user_name.remove(group);
             // What named it does not any more.
             for members in model.members.values_mut() {
                 members.remove(group);
@@ -365,15 +523,23 @@ fn memberships_are_those_of_whoever_knows_all_groups() {
         } else {
             let names: Vec<String> = names.iter().map(|name| dn(name)).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let change = root.modify(&dn(group), &[(Replace, "member", &names)]);
-            assert_eq!(change, ResultCode::Success);
+            let change = [(Replace, "member", &names[..]), (Replace, "memberUid", &of_group[..])];
+            assert_eq!(root.modify(&dn(group), &change), ResultCode::Success);
             model.members.insert(group.clone(), members);
+            model.by_user_name.insert(group.clone(), user_names);
         }
+        let (person, uid) = (&people[below(people.len())], uids[below(uids.len())]);
+        let change = root.modify(&dn(person), &[(Replace, "uid", &[uid])]);
+        assert_eq!(change, ResultCode::Success);
+        model.user_names.entry(person.clone()).and_modify(|one| *one = uid.to_owned());
         let there = |name: &&String| people.contains(name) || model.members.contains_key(*name);
         let who = everybody.iter().filter(|name| there(name)).nth(below(people.len())).unwrap();
         let want: Vec<&str> =
             groups.iter().filter(|one| model.is_in(one, who)).map(|it| it.as_str()).collect();
         check(&mut client, who, "isMemberOf", &want);
+        let direct: Vec<&str> =
+            groups.iter().filter(|one| model.names(one, who)).map(|it| it.as_str()).collect();
+        check(&mut client, who, "isDirectMemberOf", &direct);
         let group = &groups[below(groups.len())];
         let want: BTreeSet<String> = everybody
             .iter()

@@ -1,0 +1,130 @@
+//! An entry with the groups and roles that it is in, for the filters of password policies.
+//!
+//! Invariant: groups are looked up when a filter asks for them, once; without such a filter this
+//! costs nothing.
+//! Invariant: where some were left out, those that were found count; that an entry is in none of
+//! the others is Undefined.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::rc::Rc;
+
+use ldap::message::Values;
+use schema::{AttributeDescription, DnKey, EntryRead, Schema, ValueKey};
+use store::{StoreError, View};
+
+use super::lookup::{Group, Groups, InGroups};
+use crate::read::computed;
+
+/// An entry, stored or not, and its groups in a view.
+pub(crate) struct MemberEntry<'a> {
+    entry: &'a dyn EntryRead,
+    schema: &'a Schema,
+    key: Option<&'a DnKey>,
+    own_key: OnceCell<DnKey>,
+    view: Option<&'a View<'a>>,
+    groups: OnceCell<Groups<'a>>,
+    in_groups: OnceCell<Option<InGroups>>,
+    roles: OnceCell<Option<(Vec<Rc<Group>>, bool)>>,
+}
+
+impl fmt::Debug for MemberEntry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemberEntry").field(&self.entry.dn()).finish()
+    }
+}
+
+impl<'a> MemberEntry<'a> {
+    /// The entry, among the groups of a view.
+    pub(crate) fn new(view: &'a View<'a>, schema: &'a Schema, entry: &'a dyn EntryRead) -> Self {
+        Self { view: Some(view), ..Self::alone(schema, entry) }
+    }
+
+    /// The entry where there are no groups.
+    pub(crate) fn alone(schema: &'a Schema, entry: &'a dyn EntryRead) -> Self {
+        Self {
+            entry,
+            schema,
+            key: None,
+            own_key: OnceCell::new(),
+            view: None,
+            groups: OnceCell::new(),
+            in_groups: OnceCell::new(),
+            roles: OnceCell::new(),
+        }
+    }
+
+    /// The entry under this name.
+    #[must_use]
+    pub(crate) fn keyed(self, key: &'a DnKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// The name that it has, or is to have.
+    pub(crate) fn key(&self) -> &DnKey {
+        let own = || DnKey::from_text(self.schema, self.entry.dn()).unwrap_or_default();
+        self.key.unwrap_or_else(|| self.own_key.get_or_init(own))
+    }
+
+    /// The groups or roles that an attribute tells of, and whether some are left out.
+    fn found(&self, asked: &AttributeDescription) -> Option<(&[Rc<Group>], bool)> {
+        let known = self.schema.well_known();
+        let view = self.view?;
+        let groups = self.groups.get_or_init(|| Groups::new(view, self.schema));
+        if *asked == *known.ns_role {
+            let find = || {
+                let found = told(groups.roles_of_named(self.entry, self.key()))?;
+                Some((found.roles, found.is_cut))
+            };
+            let found = self.roles.get_or_init(find).as_ref();
+            return found.map(|(roles, is_cut)| (roles.as_slice(), *is_cut));
+        }
+        let find = || told(groups.of_named(self.entry, self.key()));
+        let found = self.in_groups.get_or_init(find).as_ref()?;
+        Some(match groups.is_direct(asked) {
+            true => (found.found_direct(), found.told_direct().is_none()),
+            false => (found.found(), found.told().is_none()),
+        })
+    }
+}
+
+impl EntryRead for MemberEntry<'_> {
+    fn dn(&self) -> &str {
+        self.entry.dn()
+    }
+
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        self.entry.split_dn()
+    }
+
+    fn visit_matching(
+        &self,
+        asked: &AttributeDescription,
+        only: Option<&ValueKey<'_>>,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        let of_groups = computed::of_groups(self.schema.well_known());
+        let asks = |one: &&&AttributeDescription| one.is_operational() && asked.covers(one);
+        let Some(description) = of_groups.iter().find(asks) else {
+            return self.entry.visit_matching(asked, only, visit);
+        };
+        let Some((groups, is_cut)) = self.found(description) else { return false };
+        // Whoever has seen enough does not miss the others.
+        let is_enough = groups.iter().any(|group| !visit(description, group.name.as_bytes()));
+        is_enough || !is_cut
+    }
+
+    fn visit_wanted(
+        &self,
+        wants: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
+    ) {
+        self.entry.visit_wanted(wants, visit);
+    }
+}
+
+/// What was found out; nothing where it could not be read.
+fn told<T>(found: Result<T, StoreError>) -> Option<T> {
+    let failed = |error| tracing::error!(%error, "the groups of an account could not be read");
+    found.map_err(failed).ok()
+}
