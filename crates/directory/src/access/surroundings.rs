@@ -6,7 +6,7 @@
 //! no deny.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use aci::{Surroundings, TimeOfWeek};
 use environment::Clock;
@@ -127,7 +127,7 @@ impl<'a> ViewSurroundings<'a> {
         &self,
         member: &DnKey,
         target: &StoredEntry<'_>,
-        found: &mut Vec<Rc<Group>>,
+        found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         match self.groups.naming(member, found)? {
             Naming::Found { is_cut } => Ok(is_cut),
@@ -147,14 +147,14 @@ impl<'a> ViewSurroundings<'a> {
     fn dynamic_groups(
         &self,
         dynamic: &mut Dynamic<'_>,
-        found: &mut Vec<Rc<Group>>,
+        found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         let Some(person) = dynamic.person else { return Ok(false) };
         let is_cut = self.groups.naming_user(person, dynamic.who, found)?;
         let describing = self.groups.describing()?;
         for (group, described) in &describing.groups {
             match described.means(person, dynamic.who, self.schema) {
-                Truth::True => found.push(Rc::clone(group)),
+                Truth::True => found.push(Arc::clone(group)),
                 Truth::Undefined => dynamic.doubtful.push(group.key.clone()),
                 Truth::False => {}
             }

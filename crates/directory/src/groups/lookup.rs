@@ -2,7 +2,7 @@
 //! remembered: the next entry is likely to be in it, too.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ldap::dn::Dn;
 use ldap::message::Scope;
@@ -15,6 +15,7 @@ use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
 use super::described::Described;
 use super::kind::is_group;
+use super::known::KnownGroups;
 
 /// The setting that says which groups `memberOf` tells, and the value by which they are those that
 /// name an entry themselves.
@@ -27,15 +28,17 @@ pub(crate) const GROUPS_MAX: usize = 1_000;
 const LOOKS_MAX: u64 = 20_000;
 /// How deep groups are looked for in groups.
 pub(crate) const GROUP_DEPTH_MAX: usize = 16;
-/// Groups that are remembered, at the most.
-const KNOWN_MAX: usize = 65_536;
 
 /// The groups of a view.
 pub(crate) struct Groups<'a> {
     pub(super) view: &'a View<'a>,
     pub(super) schema: &'a Schema,
-    /// Of entries that have members: the group, if it is one.
-    known: RefCell<FxHashMap<EntryId, Option<Rc<Group>>>>,
+    /// What is known, of other requests on the thread as well, or of this one.
+    known: Option<&'a KnownGroups>,
+    own: OnceCell<Box<KnownGroups>>,
+    /// Whether whoever reads may see a group, and whether all there are.
+    seen: RefCell<FxHashMap<EntryId, bool>>,
+    sees_all: OnceCell<bool>,
     describing: OnceCell<Listed<Described>>,
     /// Those that show the members of another one, which is named.
     showing: OnceCell<Listed<DnKey>>,
@@ -54,13 +57,11 @@ pub(crate) struct Group {
     /// Its name, as it was sent.
     pub(crate) name: String,
     pub(crate) key: DnKey,
-    /// Whether whoever reads may see it, once that was asked.
-    pub(crate) is_seen: Cell<Option<bool>>,
 }
 
 /// All groups of a kind, with what makes them of the kind.
 pub(crate) struct Listed<T> {
-    pub(crate) groups: Vec<(Rc<Group>, T)>,
+    pub(crate) groups: Vec<(Arc<Group>, T)>,
     /// Some were left out.
     pub(crate) is_cut: bool,
 }
@@ -76,7 +77,7 @@ pub(crate) enum Naming {
 /// The groups that an entry is in.
 #[derive(Debug, Default)]
 pub(crate) struct InGroups {
-    groups: Vec<Rc<Group>>,
+    groups: Vec<Arc<Group>>,
     /// So many of them, the first, name it themselves.
     direct: usize,
     /// Some of those were left out, and some of any.
@@ -86,22 +87,22 @@ pub(crate) struct InGroups {
 
 impl InGroups {
     /// All of them, if none was left out.
-    pub(crate) fn told(&self) -> Option<&[Rc<Group>]> {
+    pub(crate) fn told(&self) -> Option<&[Arc<Group>]> {
         (!self.is_cut).then_some(self.groups.as_slice())
     }
 
     /// Those that were found, whether some were left out or not.
-    pub(crate) fn found(&self) -> &[Rc<Group>] {
+    pub(crate) fn found(&self) -> &[Arc<Group>] {
         &self.groups
     }
 
     /// Those of them that name it.
-    pub(crate) fn found_direct(&self) -> &[Rc<Group>] {
+    pub(crate) fn found_direct(&self) -> &[Arc<Group>] {
         self.groups.get(..self.direct).unwrap_or_default()
     }
 
     /// Those that name it, if none of them was left out.
-    pub(crate) fn told_direct(&self) -> Option<&[Rc<Group>]> {
+    pub(crate) fn told_direct(&self) -> Option<&[Arc<Group>]> {
         let direct = self.groups.get(..self.direct);
         direct.filter(|_| !self.direct_is_cut)
     }
@@ -112,7 +113,10 @@ impl<'a> Groups<'a> {
         Self {
             view,
             schema,
-            known: RefCell::default(),
+            known: None,
+            own: OnceCell::new(),
+            seen: RefCell::default(),
+            sees_all: OnceCell::new(),
             describing: OnceCell::new(),
             showing: OnceCell::new(),
             roles: OnceCell::new(),
@@ -121,6 +125,35 @@ impl<'a> Groups<'a> {
             looks: Cell::new(0),
             begun: Cell::new(0),
         }
+    }
+
+    /// With what the thread knows of the view.
+    #[must_use]
+    pub(crate) fn knowing(self, known: &'a KnownGroups) -> Self {
+        known.turn_to(self.view);
+        Self { known: Some(known), ..self }
+    }
+
+    fn memo(&self) -> &KnownGroups {
+        self.known.unwrap_or_else(|| self.own.get_or_init(Box::default))
+    }
+
+    /// Whether whoever reads may see a group: all of them, or this one.
+    pub(crate) fn is_seen(
+        &self,
+        group: &Group,
+        sees_all: &dyn Fn() -> bool,
+        is_seen: &dyn Fn() -> bool,
+    ) -> bool {
+        if *self.sees_all.get_or_init(sees_all) {
+            return true;
+        }
+        if let Some(seen) = self.seen.borrow().get(&group.id) {
+            return *seen;
+        }
+        let seen = is_seen();
+        self.seen.borrow_mut().insert(group.id, seen);
+        seen
     }
 
     /// Another question begins.
@@ -163,27 +196,24 @@ impl<'a> Groups<'a> {
         name.and_then(|name| DnKey::from_dn(self.schema, &name).ok()).unwrap_or_default()
     }
 
-    pub(crate) fn named(&self, entry: &StoredEntry<'_>) -> Rc<Group> {
+    pub(crate) fn named(&self, entry: &StoredEntry<'_>) -> Arc<Group> {
         let (id, name, key) = (entry.id(), entry.dn().to_owned(), self.key(entry));
-        Rc::new(Group { id, name, key, is_seen: Cell::new(None) })
+        Arc::new(Group { id, name, key })
     }
 
     /// The group that an entry is.
-    fn group(&self, entry: &StoredEntry<'_>) -> Option<Rc<Group>> {
+    fn group(&self, entry: &StoredEntry<'_>) -> Option<Arc<Group>> {
         is_group(entry, self.schema).then(|| self.named(entry))
     }
 
     /// The group with this number.
-    pub(super) fn known(&self, id: EntryId) -> Result<Option<Rc<Group>>, StoreError> {
-        if let Some(known) = self.known.borrow().get(&id) {
-            return Ok(known.clone());
+    pub(super) fn known(&self, id: EntryId) -> Result<Option<Arc<Group>>, StoreError> {
+        if let Some(known) = self.memo().entry(id) {
+            return Ok(known);
         }
         let entry = self.view.entry(id)?;
         let group = entry.and_then(|entry| self.group(&entry));
-        let mut known = self.known.borrow_mut();
-        if known.len() < KNOWN_MAX {
-            known.insert(id, group.clone());
-        }
+        self.memo().put_entry(id, &group);
         Ok(group)
     }
 
@@ -204,7 +234,7 @@ impl<'a> Groups<'a> {
     pub(crate) fn naming(
         &self,
         member: &DnKey,
-        found: &mut Vec<Rc<Group>>,
+        found: &mut Vec<Arc<Group>>,
     ) -> Result<Naming, StoreError> {
         let mut is_cut = false;
         for filter in self.names_it(member) {
@@ -239,10 +269,13 @@ impl<'a> Groups<'a> {
     /// All entries of a class, if `of` makes something of them.
     pub(super) fn listed<T>(
         &self,
-        class: &str,
-        of: impl Fn(&StoredEntry<'_>) -> Option<(Rc<Group>, T)>,
+        class: &'static str,
+        of: impl Fn(&StoredEntry<'_>) -> Option<(Arc<Group>, T)>,
     ) -> Result<Listed<T>, StoreError> {
         let mut listed = Listed { groups: Vec::new(), is_cut: false };
+        if self.memo().is_absent(class) {
+            return Ok(listed);
+        }
         let description = self.schema.well_known().object_class.clone();
         let Ok(filter) = Assertion::equality(self.schema, description, class.as_bytes()) else {
             return Ok(listed);
@@ -259,6 +292,9 @@ impl<'a> Groups<'a> {
                 break;
             }
             listed.groups.extend(of(&entry?));
+        }
+        if listed.groups.is_empty() && !listed.is_cut {
+            self.memo().put_absent(class);
         }
         Ok(listed)
     }
@@ -278,20 +314,20 @@ impl<'a> Groups<'a> {
     pub(crate) fn showing_any<'k>(
         &self,
         groups: impl IntoIterator<Item = &'k DnKey>,
-        found: &mut Vec<Rc<Group>>,
+        found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         let showing = self.showing()?;
         if showing.groups.is_empty() {
             return Ok(showing.is_cut);
         }
         let groups: FxHashSet<&DnKey> = groups.into_iter().collect();
-        let shows = |(_, target): &&(Rc<Group>, DnKey)| groups.contains(target);
-        found.extend(showing.groups.iter().filter(shows).map(|(one, _)| Rc::clone(one)));
+        let shows = |(_, target): &&(Arc<Group>, DnKey)| groups.contains(target);
+        found.extend(showing.groups.iter().filter(shows).map(|(one, _)| Arc::clone(one)));
         Ok(showing.is_cut)
     }
 
     /// The group whose members another one shows, if it shows any, and that is a group.
-    pub(super) fn shown_by(&self, group: EntryId) -> Result<Option<Rc<Group>>, StoreError> {
+    pub(super) fn shown_by(&self, group: EntryId) -> Result<Option<Arc<Group>>, StoreError> {
         let showing = self.showing()?;
         let Some((_, target)) = showing.groups.iter().find(|(one, _)| one.id == group) else {
             return Ok(None);
@@ -350,7 +386,7 @@ impl<'a> Groups<'a> {
         for (group, described) in &describing.groups {
             is_cut |= !self.takes_one();
             if !is_cut && described.means(entry, key, self.schema) == Truth::True {
-                level.push(Rc::clone(group));
+                level.push(Arc::clone(group));
             }
         }
         let mut groups = Vec::new();
@@ -366,7 +402,7 @@ impl<'a> Groups<'a> {
             }
             let mut next = Vec::new();
             for group in &level {
-                is_cut |= self.naming_all(&group.key, &mut next)?;
+                is_cut |= self.above(group, &mut next)?;
             }
             is_cut |= self.showing_any(level.iter().map(|group| &group.key), &mut next)?;
             level = next;
@@ -374,8 +410,24 @@ impl<'a> Groups<'a> {
         Ok(InGroups { direct: direct.min(groups.len()), groups, direct_is_cut, is_cut })
     }
 
+    /// The groups that name a group; whether some were left out.
+    fn above(&self, group: &Group, found: &mut Vec<Arc<Group>>) -> Result<bool, StoreError> {
+        if let Some(above) = self.memo().above(group.id) {
+            found.extend(above.iter().cloned());
+            return Ok(false);
+        }
+        let mut above = Vec::new();
+        let is_cut = self.naming_all(&group.key, &mut above)?;
+        // What is left out depends on the question.
+        if !is_cut {
+            self.memo().put_above(group.id, &above);
+        }
+        found.append(&mut above);
+        Ok(is_cut)
+    }
+
     /// As [`Self::naming`]; whether some were left out.
-    fn naming_all(&self, member: &DnKey, found: &mut Vec<Rc<Group>>) -> Result<bool, StoreError> {
+    fn naming_all(&self, member: &DnKey, found: &mut Vec<Arc<Group>>) -> Result<bool, StoreError> {
         Ok(match self.naming(member, found)? {
             Naming::Unindexed => true,
             Naming::Found { is_cut } => is_cut,

@@ -7,7 +7,7 @@
 
 use std::cell::OnceCell;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ldap::message::Values;
 use schema::{AttributeDescription, DnKey, EntryRead, Schema, ValueKey};
@@ -25,7 +25,7 @@ pub(crate) struct MemberEntry<'a> {
     view: Option<&'a View<'a>>,
     groups: OnceCell<Groups<'a>>,
     in_groups: OnceCell<Option<InGroups>>,
-    roles: OnceCell<Option<(Vec<Rc<Group>>, bool)>>,
+    roles: OnceCell<Option<(Vec<Arc<Group>>, bool)>>,
 }
 
 impl fmt::Debug for MemberEntry<'_> {
@@ -67,7 +67,7 @@ impl<'a> MemberEntry<'a> {
     }
 
     /// The groups or roles that an attribute tells of, and whether some are left out.
-    fn found(&self, asked: &AttributeDescription) -> Option<(&[Rc<Group>], bool)> {
+    fn found(&self, asked: &AttributeDescription) -> Option<(&[Arc<Group>], bool)> {
         let known = self.schema.well_known();
         let view = self.view?;
         let groups = self.groups.get_or_init(|| Groups::new(view, self.schema));

@@ -12,6 +12,7 @@
 
 pub(crate) mod described;
 pub(crate) mod kind;
+pub(crate) mod known;
 pub(crate) mod lookup;
 pub(crate) mod member_entry;
 pub(crate) mod members;

@@ -1,7 +1,7 @@
 //! Roles of Sun's and 389's servers. They are for entries below the superior of the entry that
 //! defines them.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ldap::filter::Filter;
 use schema::{DnKey, EntryRead, ResolvedFilter, Schema, Truth, WithoutSecrets};
@@ -33,14 +33,14 @@ struct Person<'p> {
 
 /// Roles that are found by their definitions: filtered and nested ones.
 pub(crate) struct Defined {
-    roles: Vec<Rc<Group>>,
+    roles: Vec<Arc<Group>>,
     is_cut: bool,
 }
 
 /// The roles of an entry.
 #[derive(Debug, Default)]
 pub(crate) struct HasRoles {
-    pub(crate) roles: Vec<Rc<Group>>,
+    pub(crate) roles: Vec<Arc<Group>>,
     /// Some were left out.
     pub(crate) is_cut: bool,
 }

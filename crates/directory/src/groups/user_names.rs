@@ -6,7 +6,6 @@
 //! into the groups of somebody else.
 //! Invariant: this is no way into a group for another group: an account is none.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use ldap::message::Scope;
@@ -79,7 +78,7 @@ impl Groups<'_> {
         &self,
         entry: &dyn EntryRead,
         key: &DnKey,
-        found: &mut Vec<Rc<Group>>,
+        found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         let Some(names) = self.user_names() else { return Ok(false) };
         if !names.count_of(entry, key, self.schema) {
@@ -113,7 +112,7 @@ impl Groups<'_> {
     fn naming_by(
         &self,
         filter: ResolvedFilter,
-        found: &mut Vec<Rc<Group>>,
+        found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
         if !plan.indexed {

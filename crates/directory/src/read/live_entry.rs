@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ldap::message::{Values, ValuesBuf};
 use schema::{AttributeDescription, EntryRead, Schema, Selection, ValueKey, WellKnown};
@@ -13,6 +14,7 @@ use crate::read::computed;
 use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::controls::request::RequestControls;
 use crate::virtual_attributes::giver::{Given, Giver, is_same};
+use crate::virtual_attributes::set::VirtualAttributes;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
 /// (RFC 4512 §4.2), `hasSubordinates`, `numSubordinates` and `etag`, and with the groups and roles
@@ -28,15 +30,16 @@ pub struct LiveEntry<'v> {
     selection: Option<&'v Selection>,
     /// Groups that are known to all entries that one request reads, or to this one.
     groups: Option<&'v Groups<'v>>,
-    own_groups: OnceCell<Groups<'v>>,
+    own_groups: OnceCell<Box<Groups<'v>>>,
     looks_before: u64,
     /// The groups it is in, and its roles; none where that cannot be told.
     in_groups: OnceCell<Option<InGroups>>,
-    roles: OnceCell<Option<Vec<Rc<Group>>>>,
+    roles: OnceCell<Option<Vec<Arc<Group>>>>,
     /// Who reads it, when that is not the server itself.
     reader: Option<&'v Guard<'v>>,
-    /// Finds its virtual attributes, where there are any.
-    giver: Option<Box<Giver<'v>>>,
+    /// What entries have without storing it, where that is anything, and what finds it.
+    given: Option<&'v VirtualAttributes>,
+    giver: OnceCell<Box<Giver<'v>>>,
     shown: Shown,
     /// What was computed of subordinates: whether there are any, and how many. A filter may ask for
     /// it in each of its terms.
@@ -66,7 +69,8 @@ impl<'v> LiveEntry<'v> {
             in_groups: OnceCell::new(),
             roles: OnceCell::new(),
             reader: None,
-            giver: None,
+            given: None,
+            giver: OnceCell::new(),
             shown: Shown::All,
             counted: Default::default(),
             children_read: Cell::new(0),
@@ -88,11 +92,7 @@ impl<'v> LiveEntry<'v> {
     /// The entry as this reader sees it: subordinates that may not be seen are not counted.
     #[must_use]
     pub(crate) fn seen_by(self, reader: &'v Guard<'v>) -> Self {
-        let giver = reader.given().map(|all| {
-            let giver = Giver::new(all, self.view, self.stored, Some(reader));
-            Box::new(giver)
-        });
-        Self { reader: Some(reader), giver, ..self }
+        Self { reader: Some(reader), given: reader.given(), ..self }
     }
 
     /// The entry as it is sent to whoever asks for some of its attributes only.
@@ -104,9 +104,9 @@ impl<'v> LiveEntry<'v> {
     /// Entries that were read to compute what it was asked for: subordinates, and those that may be
     /// groups.
     pub(crate) fn others_read(&self) -> u64 {
-        let own = || self.own_groups.get().map_or(0, Groups::looks);
+        let own = || self.own_groups.get().map_or(0, |groups| groups.looks());
         let looks = self.groups.map_or_else(own, Groups::looks);
-        let given = self.giver.as_ref().map_or(0, |giver| giver.reads());
+        let given = self.giver.get().map_or(0, |giver| giver.reads());
         self.children_read.get() + given + looks.saturating_sub(self.looks_before)
     }
 
@@ -121,8 +121,10 @@ impl<'v> LiveEntry<'v> {
     }
 
     fn groups(&self) -> &Groups<'v> {
-        let own = || self.own_groups.get_or_init(|| Groups::new(self.view, self.view.schema()));
-        self.groups.unwrap_or_else(own)
+        self.groups.unwrap_or_else(|| {
+            let own = || Box::new(Groups::new(self.view, self.view.schema()));
+            self.own_groups.get_or_init(own)
+        })
     }
 
     /// The names of the groups or roles that one of these attributes tells of, as far as the reader
@@ -133,7 +135,7 @@ impl<'v> LiveEntry<'v> {
         visit: &mut dyn FnMut(&str) -> bool,
     ) -> bool {
         let known = self.known;
-        let groups: Option<&[Rc<Group>]> = if *description == *known.ns_role {
+        let groups: Option<&[Arc<Group>]> = if *description == *known.ns_role {
             self.roles.get_or_init(|| told(self.find_roles())).as_deref()
         } else {
             let find = || told(self.groups().of(self.stored).map(Some));
@@ -148,7 +150,7 @@ impl<'v> LiveEntry<'v> {
         true
     }
 
-    fn find_roles(&self) -> Result<Option<Vec<Rc<Group>>>, StoreError> {
+    fn find_roles(&self) -> Result<Option<Vec<Arc<Group>>>, StoreError> {
         let found = self.groups().roles_of(self.stored)?;
         Ok((!found.is_cut).then_some(found.roles))
     }
@@ -157,18 +159,22 @@ impl<'v> LiveEntry<'v> {
     fn may_see(&self, group: &Group) -> bool {
         // It may be anywhere, also where other rules hold than here.
         let Some(reader) = self.reader.filter(|reader| !reader.is_bypassed()) else { return true };
-        if let Some(known) = group.is_seen.get() {
-            return known;
-        }
-        let entry = self.view.entry(group.id).ok().flatten();
-        let seen = entry.is_some_and(|entry| reader.anywhere(|guard| guard.on(&entry).may_see()));
-        group.is_seen.set(Some(seen));
-        seen
+        self.groups().is_seen(group, &|| reader.anywhere(|guard| guard.sees_all()), &|| {
+            let entry = self.view.entry(group.id).ok().flatten();
+            entry.is_some_and(|entry| reader.anywhere(|guard| guard.on(&entry).may_see()))
+        })
+    }
+
+    /// What finds its virtual attributes, where there are any.
+    fn giver(&self) -> Option<&Giver<'v>> {
+        let all = self.given?;
+        let make = || Box::new(Giver::new(all, self.view, self.stored, self.reader));
+        Some(self.giver.get_or_init(make))
     }
 
     /// The virtual attributes that are wanted.
     fn given(&self, wants: &dyn Fn(&AttributeDescription) -> bool) -> Vec<Rc<Given>> {
-        let Some(giver) = &self.giver else { return Vec::new() };
+        let Some(giver) = self.giver() else { return Vec::new() };
         giver.of(wants, &|| {
             let roles = self.roles.get_or_init(|| told(self.find_roles()));
             roles.iter().flatten().map(|role| role.name.clone()).collect()
@@ -182,7 +188,7 @@ impl<'v> LiveEntry<'v> {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let description = &self.known.collective_attribute_subentries;
-        let giver = self.giver.as_ref().filter(|_| asked.covers(description));
+        let giver = self.giver().filter(|_| asked.covers(description));
         let names = giver.map_or_else(Vec::new, |giver| giver.subentries());
         names.iter().all(|name| visit(description, name.as_bytes()))
     }
@@ -264,7 +270,7 @@ impl EntryRead for LiveEntry<'_> {
                 }
             }
         }
-        let Some(giver) = &self.giver else {
+        let Some(giver) = self.giver() else {
             return self.stored.visit_matching(asked, only, visit);
         };
         if asked.is_operational() && giver.has_subentries() && !self.visit_subentries(asked, visit)
@@ -304,7 +310,7 @@ impl EntryRead for LiveEntry<'_> {
         wants: &dyn Fn(&AttributeDescription) -> bool,
         visit: &mut dyn FnMut(&AttributeDescription, Option<Values<'_>>),
     ) {
-        if self.giver.is_some() || self.shown != Shown::All {
+        if self.given.is_some() || self.shown != Shown::All {
             return self.visit_shown(wants, visit);
         }
         self.visit_computed(wants, visit);

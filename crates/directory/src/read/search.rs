@@ -322,7 +322,7 @@ impl Search<'_> {
             }
             return self.made(false, schema, guard, answer);
         }
-        let &SearchView { view, referrals, subentries, aliases } = search_view;
+        let &SearchView { view, referrals, subentries, aliases, groups } = search_view;
         let lookup = Lookup { name: self.request.base, key, referrals, scope: Some(scope) };
         let base = if key.is_root() {
             EntryId::ROOT
@@ -360,6 +360,7 @@ impl Search<'_> {
             wanted,
             searchable,
             guard,
+            groups,
             reported,
             dereference,
         };
@@ -519,7 +520,7 @@ impl Search<'_> {
             let took = || self.directory.clock.elapsed().saturating_sub(self.begun);
             self.planning_ends(&bounds) || self.planning_is_over(took())
         };
-        let groups = Groups::new(view, &state.schema);
+        let groups = Groups::new(view, &state.schema).knowing(resolved.groups);
         let members = Members::new(&groups, resolved.guard, &interrupt);
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),

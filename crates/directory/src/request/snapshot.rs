@@ -8,6 +8,7 @@ use schema::{Assertion, EntryId, ResolvedFilter, Schema, WellKnown};
 use store::{Ask, Lsn, StoreError, StoreReader, View};
 
 use crate::directory::State;
+use crate::groups::known::KnownGroups;
 use crate::request::refusal::Refusal;
 
 /// What a thread reads the store with, and what it found out about the version it reads.
@@ -19,6 +20,8 @@ pub(crate) struct Snapshot {
     subentries: Option<(Lsn, bool)>,
     /// Whether there was any alias at this one; looked for when aliases are to be followed.
     aliases: Option<(Lsn, bool)>,
+    /// The groups that were asked about in this one.
+    groups: KnownGroups,
 }
 
 /// The directory as of the last commit, and what a search has to look out for in it.
@@ -30,12 +33,15 @@ pub(crate) struct SearchView<'r> {
     pub(crate) subentries: bool,
     /// There are aliases, and they are to be followed.
     pub(crate) aliases: bool,
+    /// What the thread knows of groups.
+    pub(crate) groups: &'r KnownGroups,
 }
 
 impl Snapshot {
     /// A reader that has found out nothing yet.
     pub(super) fn new(reader: StoreReader) -> Self {
-        Self { reader, referrals: None, subentries: None, aliases: None }
+        let (referrals, subentries, aliases) = (None, None, None);
+        Self { reader, referrals, subentries, aliases, groups: KnownGroups::default() }
     }
 
     /// The old pages may be reused.
@@ -82,7 +88,7 @@ impl Snapshot {
         deref: DerefAliases,
     ) -> Result<SearchView<'_>, Refusal> {
         let known = state.schema.well_known();
-        let Self { reader, referrals, subentries, aliases } = self;
+        let Self { reader, referrals, subentries, aliases, groups } = self;
         let (view, referrals) = Self::look(reader, referrals, known, manage_dsa_it)?;
         let lsn = view.lsn();
         let there = match *subentries {
@@ -92,14 +98,14 @@ impl Snapshot {
         *subentries = Some((lsn, there));
         let subentries = there;
         if deref == DerefAliases::Never {
-            return Ok(SearchView { view, referrals, subentries, aliases: false });
+            return Ok(SearchView { view, referrals, subentries, aliases: false, groups });
         }
         let there = match *aliases {
             Some((at, any)) if at == lsn => any,
             Some(_) | None => any_alias(view)?,
         };
         *aliases = Some((lsn, there));
-        Ok(SearchView { view, referrals, subentries, aliases: there })
+        Ok(SearchView { view, referrals, subentries, aliases: there, groups })
     }
 }
 

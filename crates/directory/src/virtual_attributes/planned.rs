@@ -16,10 +16,10 @@ pub(crate) fn planned(
     all: &VirtualAttributes,
     filter: &ResolvedFilter,
     schema: &Schema,
-) -> Option<ResolvedFilter> {
+) -> Option<Box<ResolvedFilter>> {
     let mut asks = false;
     filter.visit_descriptions(&mut |one| asks = asks || all.may_give(one));
-    asks.then(|| rewritten(all, filter, schema))
+    asks.then(|| Box::new(rewritten(all, filter, schema)))
 }
 
 fn rewritten(all: &VirtualAttributes, filter: &ResolvedFilter, schema: &Schema) -> ResolvedFilter {

@@ -62,7 +62,7 @@ impl Search<'_> {
         let text = is_own.then_some(&self.request.filter);
         let (base, scope) = (resolved.base, resolved.scope);
         let begin = clock();
-        let groups = Groups::new(view, &state.schema);
+        let groups = Groups::new(view, &state.schema).knowing(resolved.groups);
         let members = Members::new(&groups, resolved.guard, &is_given_up);
         let plan = view.plan(&Ask {
             computed: Some(&members),

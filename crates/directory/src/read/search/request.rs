@@ -12,6 +12,7 @@ use super::regions::Regions;
 use super::work::Work;
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
+use crate::groups::known::KnownGroups;
 use crate::read::analyser::Watch;
 use crate::read::effective_rights::ReportedRights;
 use crate::read::subentry::Visibility;
@@ -56,7 +57,7 @@ pub(crate) struct Resolved<'a> {
     pub(crate) regions: Option<Regions>,
     pub(crate) filter: &'a ResolvedFilter,
     /// What is planned instead, where it asks for what indexes do not have all of.
-    pub(crate) planned: Option<ResolvedFilter>,
+    pub(crate) planned: Option<Box<ResolvedFilter>>,
     pub(crate) selection: &'a Selection,
     /// Referral objects are looked out for.
     pub(crate) referrals: bool,
@@ -68,6 +69,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) searchable: bool,
     /// What the asker may see.
     pub(crate) guard: &'a Guard<'a>,
+    /// What the thread knows of groups.
+    pub(crate) groups: &'a KnownGroups,
     /// Whose rights are reported beside the entries.
     pub(crate) reported: Option<&'a ReportedRights<'a>>,
     /// Which values of theirs are followed.
@@ -84,7 +87,7 @@ impl Search<'_> {
 impl Resolved<'_> {
     /// What plans are made for.
     pub(super) fn plan_filter(&self) -> &ResolvedFilter {
-        self.planned.as_ref().unwrap_or(self.filter)
+        self.planned.as_deref().unwrap_or(self.filter)
     }
 
     /// The filter that finds the subentries among what is asked for, when only they are shown:

@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
             keeps_order: search.keeps_order,
             searchable: searchable && sees_all,
             sees_all,
-            groups: Groups::new(view, view.schema()),
+            groups: Groups::new(view, view.schema()).knowing(resolved.groups),
             parent: None,
         };
         run.look_at(look_through(&bounds).min(run.spare.unwrap_or(u64::MAX)));
