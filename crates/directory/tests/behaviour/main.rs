@@ -61,6 +61,7 @@ mod support;
 mod through_a_follower;
 mod transactions;
 mod unindexed;
+mod uniqueness;
 mod verify;
 mod virtual_trees;
 mod write_turns;
