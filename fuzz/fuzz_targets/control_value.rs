@@ -5,6 +5,7 @@ use ldap::control_value::dereference;
 use ldap::control_value::policy_state::PolicyState;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
+use ldap::control_value::uniqueness::{UniquenessRequest, UniquenessResponse};
 use ldap::control_value::usability::Usability;
 use ldap::control_value::vlv::{VlvRequest, VlvResponse};
 use ldap::control_value::{TransactionEnd, assertion, attribute_selection};
@@ -34,6 +35,14 @@ fuzz_target!(|value: &[u8]| {
     }
     if let Ok(result) = SortResult::decode(value) {
         assert_eq!(SortResult::decode(&result.encode()), Ok(result));
+    }
+    if let Ok(request) = UniquenessRequest::decode(value, &DecodeLimits::default()) {
+        let again = request.encode();
+        let again = UniquenessRequest::decode(&again, &DecodeLimits::default());
+        assert_eq!(again, Ok(request));
+    }
+    if let Ok(response) = UniquenessResponse::decode(value) {
+        assert_eq!(UniquenessResponse::decode(&response.encode()), Ok(response));
     }
     if let Ok(request) = ReadLevelRequest::decode(value) {
         assert_eq!(ReadLevelRequest::decode(&request.encode()), Ok(request));

@@ -70,6 +70,14 @@ const PACKAGES: &[Package] = &[
     Package { name: "pamtester", is_present: || Path::new("/usr/bin/pamtester").exists() },
     Package { name: "libpam-sss", is_present: || is_library("security/pam_sss.so") },
     Package { name: "libnss-sss", is_present: || is_library("libnss_sss.so.2") },
+    Package {
+        name: "apache2-bin",
+        is_present: || Path::new("/usr/lib/apache2/modules/mod_authnz_ldap.so").exists(),
+    },
+    Package {
+        name: "postfix-ldap",
+        is_present: || Path::new("/usr/lib/postfix/postfix-ldap.so").exists(),
+    },
 ];
 
 /// Whether a library is where Debian puts it, on whatever processor.

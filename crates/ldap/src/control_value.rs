@@ -7,6 +7,7 @@ pub mod dereference;
 pub mod policy_state;
 pub mod read_level;
 pub mod sort;
+pub mod uniqueness;
 pub mod usability;
 pub mod vlv;
 

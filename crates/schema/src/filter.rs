@@ -21,7 +21,7 @@ use ldap::filter::{AvaFilter, ExtensibleFilter, Filter, SubstringFilter};
 use crate::description::AttributeDescription;
 use crate::entry::EntryRead;
 use crate::matching_rule::APPROXIMATE_RULE;
-use crate::rules::{MatchingRule, RuleKind};
+use crate::rules::{Compare, MatchingRule, RuleKind};
 use crate::schema::Schema;
 
 /// A search filter, ready to be evaluated.
@@ -174,6 +174,22 @@ impl ResolvedFilter {
                 }
             }
             Self::Undefined => {}
+        }
+    }
+
+    /// Whether a part of the filter asks about chains of entries (1.2.840.113556.1.4.1941).
+    pub fn asks_chains(&self) -> bool {
+        match self {
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(Self::asks_chains),
+            Self::Not(part) => part.asks_chains(),
+            Self::Extensible(assertion) => assertion.rule.compare == Compare::Chain,
+            Self::Present(_)
+            | Self::Equality(_)
+            | Self::GreaterOrEqual(_)
+            | Self::LessOrEqual(_)
+            | Self::Approx(_)
+            | Self::Substrings(_)
+            | Self::Undefined => false,
         }
     }
 }

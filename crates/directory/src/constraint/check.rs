@@ -11,6 +11,7 @@ use schema::{
 };
 use store::{Ask, Resolved, View};
 
+use super::asker::Asker;
 use super::changed::Changed;
 use super::text::{Constraint, Rule, Unique, ValueRule};
 use super::unique::{self, Taken};
@@ -25,11 +26,23 @@ pub(super) struct Look<'a> {
     pub(super) schema: &'a Schema,
     /// How many other entries may still be looked at.
     left: Cell<usize>,
+    /// Who looks, if it is not the server itself.
+    pub(super) asker: Option<&'a Asker<'a>>,
 }
 
 impl<'a> Look<'a> {
     pub(super) const fn new(view: &'a View<'a>, schema: &'a Schema) -> Self {
-        Self { view, schema, left: Cell::new(LOOKS_MAX) }
+        Self { view, schema, left: Cell::new(LOOKS_MAX), asker: None }
+    }
+
+    /// Looks as somebody with rights, who finds what a search of theirs would.
+    pub(super) const fn of(asker: &'a Asker<'a>, view: &'a View<'a>, schema: &'a Schema) -> Self {
+        Self { asker: Some(asker), ..Self::new(view, schema) }
+    }
+
+    /// Whether whoever looks has no more time.
+    pub(super) fn is_over(&self) -> bool {
+        self.asker.is_some_and(Asker::is_over)
     }
 
     /// Whether one more may be looked at.
@@ -187,7 +200,8 @@ pub(super) fn broken(
     };
     Ok(match &constraint.rule {
         Rule::Unique(how) => {
-            unique::taken(look, constraint, *how, entry, own, which)?.map(Broken::Taken)
+            let criterion = constraint.criterion(*how);
+            unique::taken(look, &criterion, entry, own, which)?.map(Broken::Taken)
         }
         Rule::Exists => {
             for attribute in &constraint.attributes {
@@ -263,13 +277,25 @@ pub(super) fn each_value(
     which: Which<'_>,
     visit: &mut dyn FnMut(&[u8]) -> bool,
 ) {
+    each_described(entry, attribute, which, &mut |_, value| visit(value));
+}
+
+/// Calls `visit` with the values and what each of them is a value of.
+pub(super) fn each_described(
+    entry: &dyn EntryRead,
+    attribute: &AttributeDescription,
+    which: Which<'_>,
+    visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+) {
     match which {
         Which::All => {
-            entry.visit_values(attribute, &mut |_, value| visit(value));
+            entry.visit_values(attribute, visit);
         }
         Which::New(deltas) => {
             let deltas = deltas.iter().filter(|delta| attribute.covers(&delta.description));
-            let _ = deltas.flat_map(|delta| &delta.added).all(|value| visit(value));
+            let mut values = deltas
+                .flat_map(|delta| delta.added.iter().map(move |value| (&delta.description, value)));
+            let _ = values.all(|(description, value)| visit(description, value));
         }
     }
 }

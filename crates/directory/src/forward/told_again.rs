@@ -13,7 +13,7 @@ use crate::access::guard::{Viewer, guarded};
 use crate::request::controls::read_entry::{POST_READ, PRE_READ};
 use crate::request::controls::request::RequestControls;
 use crate::request::controls::response::ResponseControl;
-use crate::request::controls::{self, Operation};
+use crate::request::controls::{self, Operation, uniqueness};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
@@ -27,7 +27,7 @@ pub(super) enum Reads {
     Nothing,
     /// What it is after the change.
     After,
-    /// What it was before.
+    /// What it was before, or what else cannot be found out any more.
     Before,
 }
 
@@ -35,7 +35,7 @@ impl Reads {
     /// That of a message.
     pub(super) fn of(message: &Message<'_, Request<'_>>) -> Self {
         let has = |oid: &str| message.controls.iter().any(|control| control.oid == oid);
-        match (has(PRE_READ), has(POST_READ)) {
+        match (has(PRE_READ) || uniqueness::tells_conflicts(&message.controls), has(POST_READ)) {
             (true, _) => Self::Before,
             (false, true) => Self::After,
             (false, false) => Self::Nothing,
@@ -89,7 +89,7 @@ fn post_read(
         if taken.proxied.is_some() {
             return Ok(None);
         }
-        let Some(wanted) = taken.resolve(&state.schema).post_read else { return Ok(None) };
+        let Some(wanted) = taken.resolve(&state.schema)?.post_read else { return Ok(None) };
         let mut room = Room::new(directory.limits.read_entry_max_bytes);
         wanted.read(POST_READ, &mut room, view, &stored, known, guard).map(Some)
     })

@@ -90,32 +90,12 @@ impl<'t> Scanner<'t> {
 
     /// Names of attributes that anybody may set, with commas between.
     pub(crate) fn attributes(&mut self, schema: &Schema) -> Parsed<Vec<Arc<AttributeDescription>>> {
-        let mut found: Vec<Arc<AttributeDescription>> = Vec::new();
-        for name in self.word().split(',') {
-            let description = schema.describe(name).map_err(|error| {
-                LineError(format!("'{name}' is no attribute of the schema: {error}"))
-            })?;
-            if description.kind.is_secret() {
-                return wrong(format!("'{name}' is secret: no {} is about its values", self.what));
-            }
-            if description.kind.no_user_modification {
-                return wrong(format!("'{name}' is set or computed by the server alone"));
-            }
-            if !description.options().is_empty() {
-                return wrong(format!("'{name}': no {} is about options of a type", self.what));
-            }
-            if found.contains(&description) {
-                return wrong(format!("'{name}' is there twice"));
-            }
-            found.push(description);
+        let what = self.what;
+        let found = attributes(self.word().split(','), schema, what)?;
+        match found.len() > ATTRIBUTES_MAX {
+            true => wrong(format!("the {what} is about at most {ATTRIBUTES_MAX} attributes")),
+            false => Ok(found),
         }
-        if found.len() > ATTRIBUTES_MAX {
-            return wrong(format!(
-                "the {} is about at most {ATTRIBUTES_MAX} attributes",
-                self.what
-            ));
-        }
-        Ok(found)
     }
 
     /// What stands between `open` and `close`, split at `between` if that is given; a backslash
@@ -212,6 +192,34 @@ impl<'t> Scanner<'t> {
     }
 }
 
+/// The attributes with these names; `what` is about their values.
+pub(crate) fn attributes<'n>(
+    names: impl Iterator<Item = &'n str>,
+    schema: &Schema,
+    what: &str,
+) -> Parsed<Vec<Arc<AttributeDescription>>> {
+    let mut found: Vec<Arc<AttributeDescription>> = Vec::new();
+    for name in names {
+        let description = schema.describe(name).map_err(|error| {
+            LineError(format!("'{name}' is no attribute of the schema: {error}"))
+        })?;
+        if description.kind.is_secret() {
+            return wrong(format!("'{name}' is secret: no {what} is about its values"));
+        }
+        if description.kind.no_user_modification {
+            return wrong(format!("'{name}' is set or computed by the server alone"));
+        }
+        if !description.options().is_empty() {
+            return wrong(format!("'{name}': no {what} is about options of a type"));
+        }
+        if found.contains(&description) {
+            return wrong(format!("'{name}' is there twice"));
+        }
+        found.push(description);
+    }
+    Ok(found)
+}
+
 fn entry_name(name: &str, schema: &Schema) -> Parsed<DnKey> {
     let name = name.trim();
     let dn = Dn::parse(name)
@@ -225,7 +233,7 @@ fn entry_name(name: &str, schema: &Schema) -> Parsed<DnKey> {
 }
 
 /// A filter whose answer is never Undefined because of the schema, and which asks for no secret.
-fn resolved(filter: &Filter<'_>, schema: &Schema, what: &str) -> Parsed<ResolvedFilter> {
+pub(crate) fn resolved(filter: &Filter<'_>, schema: &Schema, what: &str) -> Parsed<ResolvedFilter> {
     let resolved = ResolvedFilter::resolve(filter, schema);
     if has_undefined(&resolved) {
         return wrong(format!("the schema does not know what '{filter}' asks for"));

@@ -23,7 +23,7 @@ mod run;
 mod sorted;
 mod special;
 mod unindexed;
-mod usable;
+pub(crate) mod usable;
 mod work;
 
 use std::ops::ControlFlow;

@@ -22,6 +22,7 @@ use crate::assignment::follow;
 use crate::assignment::text::ASSIGNMENTS;
 use crate::bind::recheck;
 use crate::config::{index_config, record_level, setting_config};
+use crate::constraint::requested::{self, Told};
 use crate::directory::{Directory, State};
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
@@ -119,7 +120,7 @@ impl Decider {
             Attempt { directory, batch, state, stamp, chance, changes, settled, rules, room };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
-            Err(Failed::Refused(refusal)) => (WriteResponse::from(refusal), true),
+            Err(Failed::Refused(answer)) => (*answer, true),
             Err(Failed::Store(error)) => return Err(error),
         };
         let Attempt { stamp, mut changes, mut settled, rules, .. } = attempt;
@@ -152,14 +153,14 @@ fn schema_changed() -> Refusal {
 /// Why an update is not carried out.
 enum Failed {
     /// The answer is no.
-    Refused(Refusal),
+    Refused(Box<WriteResponse>),
     /// The store failed in the middle of a change.
     Store(StoreError),
 }
 
 impl From<Refusal> for Failed {
     fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+        Self::Refused(Box::new(refusal.into()))
     }
 }
 
@@ -220,7 +221,7 @@ impl Attempt<'_, '_> {
                     }
                     self.refuse_in_transaction(is_over)
                 }
-                Err(Failed::Refused(refusal)) => Some(refusal),
+                Err(Failed::Refused(answer)) => Some(answer.result),
                 Err(error @ Failed::Store(_)) => return Err(error),
             };
             if let Some(refusal) = refusal {
@@ -295,7 +296,7 @@ impl Attempt<'_, '_> {
         op: &mut WriteOp,
         access: &Access,
         controls: &WriteControls,
-    ) -> Result<(Vec<ResponseControl>, Decision, bool), Refusal> {
+    ) -> Result<(Vec<ResponseControl>, Decision, bool), Failed> {
         let Self { directory, batch, state, stamp, chance, rules, room, .. } = self;
         let (view, next_id) = (&batch.view(), batch.next_entry_id());
         let referrals = !controls.manage_dsa_it && referral::any(view, state.schema.well_known())?;
@@ -314,7 +315,7 @@ impl Attempt<'_, '_> {
                 next_id,
             };
             permit::check(&decide, op)?;
-            let read = pre_read(&decide, op, room)?;
+            let mut read = pre_read(&decide, op, room)?;
             let (decision, is_over) = match op {
                 WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),
                 WriteOp::Delete(op) => (delete::decide(&mut decide, op)?, true),
@@ -331,6 +332,14 @@ impl Attempt<'_, '_> {
                 // The updates of a transaction are decided on one by one.
                 WriteOp::Transaction(_) => (Decision::default(), true),
             };
+            let Told { controls, refusal } = requested::check(&decide, op, &decision)?;
+            if let Some(refusal) = refusal {
+                return Err(Failed::Refused(Box::new(WriteResponse {
+                    controls,
+                    ..refusal.into()
+                })));
+            }
+            read.extend(controls);
             Ok((read, decision, is_over))
         })
     }

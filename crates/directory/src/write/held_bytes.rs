@@ -6,6 +6,7 @@
 use ldap::dn::{Ava, Dn};
 use schema::{ResolvedFilter, values_held_bytes};
 
+use crate::request::controls::uniqueness::Uniqueness;
 use crate::request::controls::write::ReadEntry;
 use crate::write::request::{Modification, WriteOp, WriteRequest};
 
@@ -15,6 +16,7 @@ impl WriteRequest {
         let assertion = self.controls.assertion.as_ref().map_or(0, ResolvedFilter::held_bytes);
         let read = [&self.controls.pre_read, &self.controls.post_read].into_iter().flatten();
         let read = read.map(|one: &ReadEntry| one.selection.held_bytes()).sum::<usize>();
+        let unique = self.controls.unique.iter().map(Uniqueness::held_bytes).sum::<usize>();
         let op = match &self.op {
             WriteOp::Add(op) => dn_bytes(op.entry.name()) + op.entry.held_bytes(),
             WriteOp::Modify(op) => {
@@ -32,7 +34,7 @@ impl WriteRequest {
             | WriteOp::IndexConfig(_)
             | WriteOp::SettingConfig(_) => octets.saturating_mul(FACTOR),
         };
-        size_of::<Self>() + assertion + read + op
+        size_of::<Self>() + assertion + read + unique + op
     }
 }
 

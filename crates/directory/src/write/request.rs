@@ -105,7 +105,7 @@ pub(crate) enum WriteOp {
 
 impl WriteOp {
     /// The entry that it is about, if that is there before it.
-    pub(super) fn target(&self) -> Option<(&Dn, &DnKey)> {
+    pub(crate) fn target(&self) -> Option<(&Dn, &DnKey)> {
         Some(match self {
             Self::Delete(op) => (&op.dn, &op.key),
             Self::SubtreeDelete(op) => (&op.dn, &op.key),

@@ -62,7 +62,7 @@ pub(crate) fn submit(
         is_lazy: controls.lazy,
         request,
         who: Arc::clone(session.who()),
-        controls: controls.resolve(&worker.directory.state.load().schema),
+        controls: controls.resolve(&worker.directory.state.load().schema)?,
         schema_generation,
         forwardable: None,
         is_forwarded: false,

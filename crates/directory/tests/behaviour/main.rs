@@ -63,6 +63,7 @@ mod support;
 mod through_a_follower;
 mod transactions;
 mod unindexed;
+mod uniqueness;
 mod verify;
 mod virtual_attributes;
 mod virtual_trees;

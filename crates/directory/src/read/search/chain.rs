@@ -69,7 +69,7 @@ pub(crate) fn expand(
     guard: &Guard<'_>,
     filter: &ResolvedFilter,
 ) -> Result<Expanded, Refusal> {
-    if !asks(filter) {
+    if !filter.asks_chains() {
         return Ok(Expanded::Same);
     }
     if count(filter) > CHAIN_TERMS_MAX {
@@ -86,21 +86,12 @@ pub(crate) fn expand(
     }
 }
 
-pub(super) fn asks(filter: &ResolvedFilter) -> bool {
-    match filter {
-        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => parts.iter().any(asks),
-        ResolvedFilter::Not(part) => asks(part),
-        ResolvedFilter::Extensible(assertion) => assertion.rule.compare == Compare::Chain,
-        _ => false,
-    }
-}
-
 /// How many chains a filter asks about. Recurses as deep as it is, which decoding limits.
 fn count(filter: &ResolvedFilter) -> usize {
     match filter {
         ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => parts.iter().map(count).sum(),
         ResolvedFilter::Not(part) => count(part),
-        one => usize::from(asks(one)),
+        one => usize::from(one.asks_chains()),
     }
 }
 

@@ -12,7 +12,6 @@ use ldap::result::ResultCode;
 use schema::{DnKey, ResolvedFilter, Schema, Selection};
 
 use super::budget::{Budget, Held};
-use super::chain;
 use super::dereference::Dereference;
 use super::work::terms;
 use crate::request::controls::matched_values;
@@ -73,7 +72,7 @@ impl ResolvedRequest {
         Self {
             generation: schema.generation(),
             key: base,
-            has_chains: chain::asks(&filter),
+            has_chains: filter.asks_chains(),
             filter,
             selection: Selection::resolve(request.attributes.iter(), schema),
             matched_values: matched_values::resolve(controls, request.types_only, schema),

@@ -8,16 +8,16 @@ use schema::{AttributeDescription, ResolvedFilter};
 use crate::access::guard::Guard;
 
 /// What of a filter the asker may use.
-pub(super) struct Usable {
+pub(crate) struct Usable {
     /// Whether that is all of it, in every entry.
     pub(super) searchable: bool,
     /// The filter without what may be used nowhere; none when that is nothing.
-    pub(super) filter: Option<ResolvedFilter>,
+    pub(crate) filter: Option<ResolvedFilter>,
 }
 
 impl Usable {
     /// Asks about each attribute of the filter.
-    pub(super) fn of(filter: &ResolvedFilter, guard: &Guard<'_>) -> Self {
+    pub(crate) fn of(filter: &ResolvedFilter, guard: &Guard<'_>) -> Self {
         let (mut searchable, mut any_useless) = (true, false);
         if !guard.is_bypassed() {
             filter.visit_descriptions(&mut |one| match guard.may_search(one) {

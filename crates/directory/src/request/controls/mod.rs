@@ -17,6 +17,7 @@ pub(crate) mod response;
 pub(crate) mod sort;
 mod subentries;
 pub(crate) mod transaction;
+pub(crate) mod uniqueness;
 mod value;
 pub(crate) mod vlv;
 pub(crate) mod write;
@@ -219,6 +220,9 @@ const CONTROLS: &[ControlRow] = &[
     }),
     ControlRow::value(read_entry::POST_READ, &[ADD, MODIFY, MODIFY_DN], |controls, control| {
         once(&mut controls.post_read, read_entry::NAME, || read_entry::read(control))
+    }),
+    ControlRow::value(uniqueness::OID, &[ADD, MODIFY, MODIFY_DN], |controls, control| {
+        uniqueness::put(&mut controls.unique, control)
     }),
     // Permissive modify.
     ControlRow::flag("1.2.840.113556.1.4.1413", &[MODIFY], |all| &mut all.permissive).recorded(),

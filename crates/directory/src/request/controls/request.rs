@@ -5,6 +5,7 @@
 use ldap::control_value::dereference::DereferenceSpecification;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::SortKey;
+use ldap::control_value::uniqueness::UniquenessRequest;
 use ldap::control_value::vlv::VlvRequest;
 use ldap::filter::Filter;
 use ldap::message::Strings;
@@ -45,6 +46,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) pre_read: Option<ReadRequest<'a>>,
     /// The target as it is afterwards is wanted (RFC 4527).
     pub(crate) post_read: Option<ReadRequest<'a>>,
+    /// No other entry may have what the target is to have.
+    pub(crate) unique: Vec<UniquenessRequest<'a>>,
     /// Values that are there already, or missing already, are no reason to refuse a modify.
     pub(crate) permissive: bool,
     /// A delete takes the subordinates with it (draft-armijo-ldap-treedelete).

@@ -3,6 +3,8 @@
 use schema::{ResolvedFilter, Schema, Selection};
 
 use super::request::{ReadRequest, RequestControls};
+use super::uniqueness::Uniqueness;
+use crate::request::refusal::Refusal;
 
 /// The OIDs of the no-op control: the draft's, and OpenLDAP's.
 pub(crate) const NO_OP: [&str; 2] = ["1.3.6.1.4.1.4203.1.10.2", "1.3.6.1.4.1.4203.666.5.2"];
@@ -14,6 +16,8 @@ pub(crate) struct WriteControls {
     pub(crate) assertion: Option<ResolvedFilter>,
     pub(crate) pre_read: Option<ReadEntry>,
     pub(crate) post_read: Option<ReadEntry>,
+    /// What no other entry may have.
+    pub(crate) unique: Vec<Uniqueness>,
     pub(crate) permissive: bool,
     pub(crate) no_op: bool,
     pub(crate) relax: bool,
@@ -35,24 +39,26 @@ pub(crate) struct ReadEntry {
 
 impl RequestControls<'_> {
     /// The form that the writer keeps.
-    pub(crate) fn resolve(&self, schema: &Schema) -> WriteControls {
+    pub(crate) fn resolve(&self, schema: &Schema) -> Result<WriteControls, Refusal> {
         let read = |request: &Option<ReadRequest<'_>>| {
             request.as_ref().map(|request| ReadEntry {
                 selection: Selection::resolve(request.attributes.iter(), schema),
                 critical: request.critical,
             })
         };
-        WriteControls {
+        let unique = self.unique.iter().map(|one| Uniqueness::resolve(one, schema));
+        Ok(WriteControls {
             manage_dsa_it: self.manage_dsa_it,
             assertion: self.assertion.as_ref().map(|one| ResolvedFilter::resolve(one, schema)),
             pre_read: read(&self.pre_read),
             post_read: read(&self.post_read),
+            unique: unique.collect::<Result<_, _>>()?,
             permissive: self.permissive,
             no_op: self.no_op,
             relax: self.relax,
             password_policy: self.password_policy,
             position: self.position.is_some(),
             recorded: self.recorded.clone(),
-        }
+        })
     }
 }

@@ -58,6 +58,11 @@ import com.unboundid.ldap.sdk.schema.EntryValidator;
 import com.unboundid.ldap.sdk.schema.Schema;
 import com.unboundid.ldap.sdk.unboundidds.controls.PasswordPolicyRequestControl;
 import com.unboundid.ldap.sdk.unboundidds.controls.PasswordPolicyResponseControl;
+import com.unboundid.ldap.sdk.unboundidds.controls.UniquenessMultipleAttributeBehavior;
+import com.unboundid.ldap.sdk.unboundidds.controls.UniquenessRequestControl;
+import com.unboundid.ldap.sdk.unboundidds.controls.UniquenessRequestControlProperties;
+import com.unboundid.ldap.sdk.unboundidds.controls.UniquenessResponseControl;
+import com.unboundid.ldap.sdk.unboundidds.controls.UniquenessValidationLevel;
 import com.unboundid.ldap.sdk.unboundidds.tools.LDAPDiff;
 import com.unboundid.util.ssl.PEMFileTrustManager;
 import com.unboundid.util.ssl.SSLUtil;
@@ -295,6 +300,55 @@ public class Unboundid {
         }
     }
 
+    /** What is told of a modify of anna with this control: code, before, after. */
+    static String unique(LDAPConnection connection, String mail,
+            UniquenessRequestControlProperties properties) throws Exception {
+        ModifyRequest request = new ModifyRequest(
+            ANNA, new Modification(ModificationType.ADD, "mail", mail));
+        request.addControl(new UniquenessRequestControl(true, "mine", properties));
+        LDAPResult result;
+        try {
+            result = connection.modify(request);
+            connection.modify(ANNA, new Modification(ModificationType.DELETE, "mail", mail));
+        } catch (LDAPException error) {
+            result = error.toLDAPResult();
+        }
+        UniquenessResponseControl told = UniquenessResponseControl.get(result).get("mine");
+        return result.getResultCode().intValue() + " " + told.getPreCommitValidationPassed() + " "
+            + told.getPostCommitValidationPassed() + " " + told.uniquenessConflictFound();
+    }
+
+    static void uniqueness() throws Exception {
+        LDAPConnection connection = connect(admin, password);
+        String taken = "user.5@example.com";
+        UniquenessRequestControlProperties properties =
+            new UniquenessRequestControlProperties("mail");
+        check("nobody has it", unique(connection, "nobody@x", properties), "0 true true false");
+        check("somebody has it", unique(connection, taken, properties), "122 false null true");
+        properties.setBaseDN(ACCOUNTS);
+        check("nobody there has it", unique(connection, taken, properties), "0 true true false");
+        properties.setBaseDN(PEOPLE);
+        properties.setFilter(Filter.create("(uidNumber=10005)"));
+        properties.setPreCommitValidationLevel(UniquenessValidationLevel.ALL_BACKEND_SETS);
+        properties.setPostCommitValidationLevel(
+            UniquenessValidationLevel.ALL_AVAILABLE_BACKEND_SERVERS);
+        properties.setPreventConflictsWithSoftDeletedEntries(true);
+        properties.setAlertOnPostCommitConflictDetection(false);
+        properties.setCreateConflictPreventionDetailsEntry(true);
+        properties.setMultipleAttributeBehavior(
+            UniquenessMultipleAttributeBehavior.UNIQUE_ACROSS_ALL_ATTRIBUTES_EXCEPT_IN_SAME_ENTRY);
+        properties.setAttributeTypes("mail", "uid");
+        check("all of its fields", unique(connection, taken, properties), "122 false null true");
+        check("of another attribute", unique(connection, "user.5", properties),
+            "122 false null true");
+        properties.setPreCommitValidationLevel(UniquenessValidationLevel.NONE);
+        check("told afterwards", unique(connection, taken, properties), "0 null false true");
+        check("by a filter alone", unique(connection, "nobody@x",
+            new UniquenessRequestControlProperties(Filter.create("(uid=user.5)"))),
+            "122 false null true");
+        connection.close();
+    }
+
     static void pages() throws Exception {
         LDAPConnection connection = connect(ANNA, SECRET);
         SearchRequest request =
@@ -484,6 +538,7 @@ public class Unboundid {
         section("root DSE and schema", Unboundid::rootAndSchema);
         section("searches", Unboundid::searches);
         section("controls", Unboundid::controls);
+        section("uniqueness", Unboundid::uniqueness);
         section("pages", Unboundid::pages);
         section("ldap-diff", Unboundid::ldapDiff);
         section("updates", Unboundid::updates);
