@@ -217,6 +217,8 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "13-password-policy.ldif",
         "14-monitor.ldif",
         "15-sessions.ldif",
+        "16-389-accounts.ldif",
+        "17-class-of-service.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };
