@@ -3,7 +3,7 @@
 use super::ds389_plugins::grouping_attribute;
 use super::entries::ConfigEntry;
 use super::found::{Found, Place};
-use super::names::enclosed;
+use super::names::{enclosed, entry_name};
 use super::pattern;
 
 /// Reads the definitions below the entry of the plugin.
@@ -59,6 +59,13 @@ fn definition(entry: &ConfigEntry, found: &mut Found<'_>) {
         others => format!("(&{filter}(!(|{})))", others.concat()),
     };
     for group in entry.values("autoMemberDefaultGroup") {
+        let group = match entry_name(group) {
+            Ok(group) => group,
+            Err(why) => {
+                found.left_out(entry, &name, why);
+                continue;
+            }
+        };
         let at = Place { below: scope, filter: Some(&rest) };
         found.assignment(entry, &name, &format!("member {attribute} of {group}"), at);
     }
@@ -82,7 +89,7 @@ fn joined(filter: &str, includes: &[String], excludes: &[String]) -> String {
 }
 
 fn regex_rule(entry: &ConfigEntry) -> Result<Rule, String> {
-    let group = entry.value("autoMemberTargetGroup").ok_or("it names no group")?.to_owned();
+    let group = entry_name(entry.value("autoMemberTargetGroup").ok_or("it names no group")?)?;
     let filters = |name: &str| {
         let made = entry.values(name).map(|text| {
             pattern::filter(text).ok_or_else(|| {

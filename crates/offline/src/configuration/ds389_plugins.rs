@@ -3,6 +3,7 @@
 use super::ds389::suffixes;
 use super::entries::ConfigEntry;
 use super::found::{Found, Place, is_attribute};
+use super::names::is_number;
 use super::{Fate, Row, automember};
 
 /// Every plugin that is known.
@@ -213,7 +214,7 @@ fn ascii(entry: &ConfigEntry, found: &mut Found<'_>) {
             "passwords have no constraint; 'passwordMin8bit' and others of a policy are there";
         found.left_out(entry, "7-bit check of userPassword", why);
     }
-    if plain.is_empty() {
+    if !found.are_attributes(entry, &plain) {
         return;
     }
     for subtree in subtrees {
@@ -240,8 +241,17 @@ fn numbers(plugin: &ConfigEntry, found: &mut Found<'_>) {
         }
         let next = entry.value("dnaNextValue").unwrap_or("1");
         let last = entry.value("dnaMaxValue").filter(|last| *last != "-1").unwrap_or_default();
+        let are_numbers = is_number(next) && (last.is_empty() || is_number(last));
+        let magic = entry.value("dnaMagicRegen");
+        if !are_numbers || magic.is_some_and(|magic| magic.contains(' ')) {
+            found.left_out(entry, &entry.leaf(), "its values are no numbers, or have blanks");
+            continue;
+        }
+        if !found.are_attributes(entry, &types) {
+            continue;
+        }
         let mut rule = format!("number {} {next}..{last}", types.join(","));
-        if let Some(magic) = entry.value("dnaMagicRegen") {
+        if let Some(magic) = magic {
             rule.push_str(" for ");
             rule.push_str(magic);
         }
@@ -259,6 +269,9 @@ fn links(plugin: &ConfigEntry, found: &mut Found<'_>) {
         let (Some(from), Some(to)) = (entry.value("linkType"), entry.value("managedType")) else {
             continue;
         };
+        if !found.are_attributes(entry, &[from, to]) {
+            continue;
+        }
         let all = suffixes(found);
         let scopes = entry.value("linkScope").map_or(all, |scope| vec![scope]);
         for scope in scopes {

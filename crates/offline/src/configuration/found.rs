@@ -177,6 +177,17 @@ impl<'c> Found<'c> {
         self.line(entry, ASSIGNMENTS, hint, rule, at, check)
     }
 
+    /// Whether all of these may be names of attributes; if not, it is told.
+    pub(super) fn are_attributes(&mut self, entry: &ConfigEntry, names: &[&str]) -> bool {
+        match names.iter().find(|name| !is_attribute(name)) {
+            Some(name) => {
+                self.left_out(entry, &entry.leaf(), format!("'{name}' is no attribute"));
+                false
+            }
+            None => !names.is_empty(),
+        }
+    }
+
     /// No two entries have the same value: `how` is empty, `across` or `combination`.
     pub(super) fn unique(
         &mut self,
@@ -186,6 +197,9 @@ impl<'c> Found<'c> {
         attributes: &[&str],
         at: Place<'_>,
     ) {
+        if !self.are_attributes(entry, attributes) {
+            return;
+        }
         let how = if attributes.len() > 1 { how } else { "" };
         let rule = format!("unique {how} {}", attributes.join(",")).replace("  ", " ");
         if self.constraint(entry, hint, &rule, at) {

@@ -26,13 +26,11 @@ pub(super) fn line_name(hint: &str) -> String {
 /// When the one is no name or the other no filter, with the reason.
 pub(super) fn place(below: Option<&str>, filter: Option<&str>) -> Result<String, String> {
     let mut text = String::new();
-    if let Some(below) = below {
-        let dn = Dn::parse(below).map_err(|error| format!("'{below}' is no name: {error}"))?;
-        if !dn.is_root() {
-            text.push_str(" below ");
-            // A line ends a name at this word.
-            text.push_str(&dn.to_string().replace(" where", "\\20where"));
-        }
+    if let Some(name) = below.map(entry_name).transpose()?
+        && !name.is_empty()
+    {
+        text.push_str(" below ");
+        text.push_str(&name);
     }
     if let Some(filter) = filter {
         let filter = enclosed(filter);
@@ -42,6 +40,21 @@ pub(super) fn place(below: Option<&str>, filter: Option<&str>) -> Result<String,
         text.push_str(&parsed.to_string());
     }
     Ok(text)
+}
+
+/// The name of an entry, as it stands in a line.
+///
+/// # Errors
+/// When it is none, with the reason.
+pub(super) fn entry_name(text: &str) -> Result<String, String> {
+    let dn = Dn::parse(text).map_err(|error| format!("'{text}' is no name: {error}"))?;
+    // A line ends a name at these words.
+    Ok(dn.to_string().replace(" where", "\\20where").replace(" below", "\\20below"))
+}
+
+/// Whether it is a number, and nothing else that a line could take for more.
+pub(super) fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit())
 }
 
 /// A filter in its parentheses.

@@ -180,7 +180,7 @@ fn references(entry: &ConfigEntry, found: &mut Found<'_>) {
     for attribute in &attributes {
         found.reference(entry, attribute);
     }
-    if !entry.is_on("ds-cfg-check-references") {
+    if !entry.is_on("ds-cfg-check-references") || !found.are_attributes(entry, &attributes) {
         return;
     }
     let mut filters: Vec<(&str, &str)> = Vec::new();
@@ -205,7 +205,7 @@ fn ascii(entry: &ConfigEntry, found: &mut Found<'_>) {
         let why = "passwords have no constraint; password policies say what they are like";
         found.left_out(entry, "7-bit check of userPassword", why);
     }
-    if attributes.is_empty() {
+    if !found.are_attributes(entry, &attributes) {
         return;
     }
     for base in bases(entry, found) {

@@ -5,6 +5,7 @@ use ldap::url::LdapUrl;
 
 use super::entries::ConfigEntry;
 use super::found::{Found, Place};
+use super::names::is_number;
 use super::openldap::{suffixes, unnumbered};
 use super::{Fate, Row, pattern};
 
@@ -92,6 +93,7 @@ fn member_of(entry: &ConfigEntry, found: &mut Found<'_>) {
     found.direct_groups(entry);
     match entry.value("olcMemberOfDangling").map(str::to_lowercase).as_deref() {
         Some("error") => {
+            // It is one of two: others have ended above.
             let member = entry.value("olcMemberOfMemberAD").unwrap_or("member");
             for suffix in suffixes(entry, found) {
                 let at = Place { below: Some(suffix), filter: None };
@@ -186,7 +188,12 @@ fn constraints(entry: &ConfigEntry, found: &mut Found<'_>) {
             continue;
         };
         let hint = format!("{kind}-{}", attributes.replace(',', "-"));
+        let names: Vec<&str> = attributes.split(',').collect();
+        if !found.are_attributes(entry, &names) {
+            continue;
+        }
         let rule = match kind.to_ascii_lowercase().as_str() {
+            "count" | "size" if !is_number(argument) => Err("a number is expected"),
             "count" => Ok(format!("count {attributes} ..{argument}")),
             "size" => Ok(format!("length {attributes} ..{argument}")),
             "regex" => match pattern::whole(argument) {

@@ -1,6 +1,8 @@
 //! Password policies that other servers keep in their configuration: here they are entries of the
 //! directory, of everybody below a naming context.
 
+use ldap::dn::escape_value;
+
 use super::ds389;
 use super::entries::ConfigEntry;
 use super::found::Found;
@@ -46,7 +48,9 @@ pub(super) fn set(
         let fixed = classes.chain(fixed);
         let fixed = fixed.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let attributes = fixed.chain(rules.iter().cloned()).collect();
-        let dn = format!("cn={name},{suffix}");
+        let mut dn = String::from("cn=");
+        escape_value(name.as_bytes(), &mut dn);
+        let dn = format!("{dn},{suffix}");
         found.set(entry, SettingChange::Entry { dn, attributes });
     }
 }

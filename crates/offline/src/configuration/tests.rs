@@ -471,6 +471,49 @@ fn what_comes_from_another_server_begins_no_line_and_is_bounded() {
     assert!(!text.contains("\ndn: cn=evil"), "{text}");
 }
 
+/// A value of a configuration is one part of a line, whatever is in it.
+#[test]
+fn no_value_says_more_than_its_place_in_a_line() {
+    check(
+        &overlay(
+            "constraint",
+            "olcConstraintAttribute: mail count \"3 below dc=y\"\n\
+             olcConstraintAttribute: \"mail below dc=y\" count 3\n",
+        ),
+        &[],
+        &["a number is expected", "is no attribute"],
+    );
+    let unique = "nsslapd-pluginInitfunc: NSUniqueAttr_Init\n\
+                  uniqueness-attribute-name: uid below dc=y\n";
+    check(&plugin("libattr-unique-plugin", unique, ""), &[], &["is no attribute"]);
+    check(
+        &plugin(
+            "libdna-plugin",
+            "",
+            "cn=a\ndnaType: uidNumber\ndnaNextValue: 1\ndnaMagicRegen: -1 below dc=y\n\n",
+        ),
+        &[],
+        &["have blanks"],
+    );
+    check(
+        &plugin(
+            "libautomember-plugin",
+            "",
+            "cn=a\nobjectClass: autoMemberDefinition\nautoMemberScope: dc=x\n\
+             autoMemberDefaultGroup: cn=a below dc=y where (cn=z),dc=x\n\n",
+        ),
+        &[
+            "index equality member",
+            &format!(
+                "roster-assignment: a: member member of cn=a\\20below dc=y\\20where (cn=z),dc=x \
+                 below dc=x where (objectClass=*){A}"
+            ),
+            &format!("roster-reference: member{R}"),
+        ],
+        &[],
+    );
+}
+
 /// `ROSTER_WRITE_REFERENCE=1 cargo test -p offline reference` writes it again.
 #[test]
 fn the_reference_of_configurations_is_written_from_the_tables() {
