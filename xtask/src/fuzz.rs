@@ -23,6 +23,7 @@ const WITH_ROSTER: &[&str] = &[
     "cluster_entry",
     "cluster_message",
     "cluster_vote",
+    "configuration",
     "constraint",
     "cookie",
     "dialect",

@@ -32,6 +32,7 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "openssl", is_present: || Path::new("/usr/bin/openssl").exists() },
     Package { name: "slapd", is_present: testing::slapd::Slapd::is_installed },
+    Package { name: "389-ds-base", is_present: || Path::new("/usr/sbin/ns-slapd").exists() },
     Package { name: "default-jdk-headless", is_present: || Path::new("/usr/bin/javac").exists() },
     Package {
         name: "golang-go",

@@ -15,6 +15,7 @@ mod load;
 mod memory;
 mod options;
 mod pipeline;
+mod policy_names;
 mod prepare;
 mod record;
 mod selection;
@@ -30,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use environment::{Chance, Clock, OsChance};
 use history::{HistoryError, recovery, schema_of};
-use store::{BulkError, LoadOptions, Store, StoreError};
+use store::{BulkError, Held, LoadOptions, Store, StoreError};
 
 use self::dialect::Translator;
 #[cfg(any(test, feature = "test-support"))]
@@ -164,7 +165,11 @@ pub fn import(
         return Err(teller.refusal_of_all());
     }
     teller.report.access = access::decide(&mut load, &teller.report, options, is_set)?;
-    finish(load, teller, cancel, goes_on)
+    let mut report = finish(load, teller, cancel, goes_on)?;
+    // What is there now, or, where nothing was loaded, what would stay.
+    let stays = !is_check || options.held != Held::Clear;
+    report.translation.settle_policies(stays.then_some(&store))?;
+    Ok(report)
 }
 
 /// Makes what was loaded visible, unless something was refused.

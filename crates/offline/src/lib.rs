@@ -8,11 +8,13 @@
 
 pub mod backup;
 mod check;
+mod configuration;
 mod export;
 mod import;
 pub mod in_order;
 
 pub use check::{DirectoryCheck, check};
+pub use configuration::{Configuration, ConfigurationError, Remark, Setting, SettingChange};
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 #[cfg(any(test, feature = "test-support"))]
 pub use import::translated;

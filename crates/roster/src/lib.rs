@@ -26,6 +26,7 @@ mod index;
 mod interrupt;
 mod joining;
 mod keytab;
+mod migration;
 mod nodes;
 mod online;
 mod output;

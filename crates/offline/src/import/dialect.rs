@@ -12,6 +12,7 @@ mod convert;
 mod names;
 mod offer;
 mod rules;
+mod subtree_policy;
 mod tally;
 mod text;
 #[cfg(any(test, feature = "test-support"))]
@@ -62,6 +63,8 @@ struct Work<'r> {
     dn: Cow<'r, str>,
     /// Whether the entry comes from Active Directory.
     is_marked: bool,
+    /// The object classes, as they came.
+    classes: Vec<Cow<'r, [u8]>>,
     kept: Vec<(Cow<'r, str>, Cow<'r, [u8]>)>,
     moved: Vec<Moved>,
     /// The newest change number among the options of 389 and Sun servers.
@@ -109,7 +112,9 @@ impl Translator {
     /// Translates one record.
     pub(super) fn translate(&self, record: &mut RawRecord<'_>, tally: &mut Tally) -> Verdict {
         // All are looked at even when one is found: passwords are counted here.
-        let mut is_concerned = begins_with(&record.dn, NS_UNIQUE_ID) || names_password(&record.dn);
+        let mut is_concerned = begins_with(&record.dn, NS_UNIQUE_ID)
+            || names_password(&record.dn)
+            || subtree_policy::may_be(&record.dn);
         for (description, value) in &record.attributes {
             is_concerned |= self.concerns(description, value, tally);
         }
@@ -137,7 +142,7 @@ impl Translator {
     }
 
     /// Applies all rules to a record that one of them may be about.
-    fn apply(&self, record: &mut RawRecord<'_>, tally: &mut Tally) -> Verdict {
+    fn apply<'r>(&self, record: &mut RawRecord<'r>, tally: &mut Tally) -> Verdict {
         if let Some((at, reason)) = self.skip(record) {
             tally.count_rule(at, &record.dn);
             return Verdict::Skip(reason);
@@ -148,14 +153,25 @@ impl Translator {
         let is_mark = |(description, _): &(Cow<'_, str>, Cow<'_, [u8]>)| {
             rules::MARKS.iter().any(|mark| mark.eq_ignore_ascii_case(base(description)))
         };
+        let classes = |(description, value): &(Cow<'_, str>, Cow<'r, [u8]>)| {
+            let is_class = base(description).eq_ignore_ascii_case(OBJECT_CLASS);
+            is_class.then(|| value.clone())
+        };
         let mut work = Work {
             dn: std::mem::take(&mut record.dn),
             is_marked: record.attributes.iter().any(is_mark),
+            classes: record.attributes.iter().filter_map(classes).collect(),
             kept: Vec::with_capacity(record.attributes.len() + 2),
             moved: Vec::new(),
             newest: None,
             is_reclassed: false,
         };
+        if let Some(dn) = subtree_policy::moved(&work.dn) {
+            tally.count_rule(rule_of(&Match::SubtreePolicies), &work.dn);
+            work.dn = Cow::Owned(dn);
+            let all: (_, &[u8]) = (subtree_policy::SPECIFICATION, b"{ }");
+            work.kept.push((Cow::Borrowed(all.0), Cow::Borrowed(all.1)));
+        }
         for (description, value) in record.attributes.drain(..) {
             self.value(&mut work, description, value, tally);
         }
@@ -198,11 +214,11 @@ impl Translator {
         let name = base(&description);
         if name.eq_ignore_ascii_case(OBJECT_CLASS)
             && let Some(at) = class_rule(&value)
-            && let Some(Action::Classes(classes)) = RULES.get(at).map(|rule| &rule.action)
+            && let Some(classes) = RULES.get(at).and_then(|rule| work.classes_instead(rule))
         {
             tally.count_rule(at, &work.dn);
             work.is_reclassed = true;
-            for class in *classes {
+            for class in classes {
                 work.kept.push((description.clone(), Cow::Borrowed(class.as_bytes())));
             }
             return;
@@ -236,7 +252,8 @@ impl Translator {
                 | Action::Strip
                 | Action::Keep
                 | Action::Classes(_)
-                | Action::TakeFrom(_) => continue,
+                | Action::TakeFrom(_)
+                | Action::MoveUp => continue,
             }
             tally.count_rule(at, &work.dn);
         }
@@ -330,6 +347,16 @@ impl<'r> Work<'r> {
         Some(Cow::Owned(format!("{name}{left}")))
     }
 
+    /// The classes that take the place of one that this rule is about.
+    fn classes_instead(&self, rule: &Rule) -> Option<&'static [&'static str]> {
+        let has = |class: &str| self.classes.iter().any(|one| is_name(one, class));
+        match (&rule.matches, &rule.action) {
+            (_, Action::Classes(classes)) => Some(classes),
+            (Match::ClassesBeside(_, other), Action::Drop) if has(other) => Some(&[]),
+            _ => None,
+        }
+    }
+
     fn has(&self, kind: &str) -> bool {
         self.kept.iter().any(|(description, _)| base(description).eq_ignore_ascii_case(kind))
     }
@@ -369,11 +396,15 @@ fn class_rule(value: &[u8]) -> Option<usize> {
     if !matches!(value.len(), 4 | 11) {
         return None;
     }
-    let is_about =
-        |classes: &[&str]| classes.iter().any(|class| class.as_bytes().eq_ignore_ascii_case(value));
-    RULES
-        .iter()
-        .position(|rule| matches!(rule.matches, Match::Classes(classes) if is_about(classes)))
+    let is_about = |classes: &[&str]| classes.iter().any(|class| is_name(value, class));
+    RULES.iter().position(|rule| match rule.matches {
+        Match::Classes(classes) | Match::ClassesBeside(classes, _) => is_about(classes),
+        _ => false,
+    })
+}
+
+fn is_name(value: &[u8], name: &str) -> bool {
+    name.as_bytes().eq_ignore_ascii_case(value)
 }
 
 /// The rule about an option, and what such options begin with.

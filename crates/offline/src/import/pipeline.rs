@@ -292,6 +292,7 @@ impl Worker<'_> {
             return Ok(Made::Skipped { dn: named(record), reason });
         }
         self.tally.count_acis(&entry, completion.schema());
+        self.tally.count_policies(&entry, completion.schema());
         let finished = self.finisher.finish(&entry, place, number);
         completion.recycle(entry);
         match finished {

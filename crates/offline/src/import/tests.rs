@@ -262,7 +262,7 @@ fn nothing_is_imported_below_an_alias() {
     let (_dir, data) = fresh();
     check(&data, &format!("{BELOW_ALIAS}{ALIAS}"), &format!("test:1: {want}"));
     // What takes the place of one is none.
-    let options = ImportOptions { held: store::Held::Replace, ..ImportOptions::default() };
+    let options = ImportOptions { held: Held::Replace, ..ImportOptions::default() };
     let unit = "dn: ou=Alias,dc=example,dc=com\nobjectClass: organizationalUnit\n\n";
     let ldif = format!("{unit}{BELOW_ALIAS}");
     let (result, _) = load_with(&data, &[("test", ldif.as_bytes())], &options);
@@ -683,6 +683,33 @@ fn an_aci_that_asks_what_the_schema_cannot_answer_is_warned_of() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     let want = "2 ACIs ask what the schema cannot answer, the first in 'ou=y,dc=example,dc=com'";
     assert!(warnings[0].starts_with(want), "{warnings:?}");
+}
+
+/// Whoever moves here is told that accounts lose their policy, as long as it is nowhere.
+#[test]
+fn a_policy_that_is_not_there_is_warned_of() {
+    let (_dir, data) = fresh();
+    let policy = |name: &str| {
+        format!(
+            "dn: cn={name},{SUFFIX}\nobjectClass: device\nobjectClass: pwdPolicy\ncn: {name}\n\
+             pwdAttribute: userPassword\n\n"
+        )
+    };
+    let user = |number: u32, policy: &str| {
+        format!("{}pwdPolicySubentry: cn={policy},{SUFFIX}\n\n", person(number).trim_end())
+            .replace(&format!("secret{number}"), &format!("secret{number}\n"))
+    };
+    let first = [PEOPLE.to_owned(), user(1, "Here"), policy("here"), user(2, "gone")].concat();
+    let report = load(&data, &first).unwrap();
+    let warnings: Vec<String> = report.translation.warnings().collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let want = "1 entry names a password policy that is not there, \
+                'uid=user.2,ou=People,dc=example,dc=com' for one the policy \
+                'cn=gone,dc=example,dc=com'";
+    assert!(warnings[0].starts_with(want), "{warnings:?}");
+    // What was there before counts, too.
+    let second = load(&data, &[user(3, "here"), user(4, "here")].concat()).unwrap();
+    assert_eq!(second.translation.warnings().count(), 0);
 }
 
 /// The global ACIs of a data directory.

@@ -12,13 +12,18 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use directory::{GlobalAcis, Held};
 use environment::SystemClock;
 use ldap::dn::Dn;
-use offline::{ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Source, Tally};
+use offline::{
+    Configuration, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Source, Tally,
+};
 
 use super::generate::{parse_threads, threads};
 use crate::access::access;
+use crate::connect::Login;
 use crate::failure::{Exit, Failure};
 use crate::import_watch::{ImportWatch, summary};
 use crate::interrupt;
+use crate::migration::{self, Applied, Target};
+use crate::online::import::Pace;
 use crate::online::{self, ImportServer};
 use crate::output;
 use crate::rejects::Rejects;
@@ -45,7 +50,7 @@ pub(crate) struct Options {
 
     /// LDIF files, plain or compressed by gzip or zstd, read one after the other; - is standard
     /// input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "configuration")]
     files: Vec<PathBuf>,
 
     /// Only check: report every error, load nothing; exits with code 1 if there is one
@@ -120,6 +125,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "uri")]
     schema_file: Option<PathBuf>,
 
+    /// The configuration of another server, as LDIF: after the import, what it does by itself
+    /// (OpenLDAP, 389, OpenDJ) becomes settings here, or is listed as not translated
+    #[arg(long, value_name = "FILE")]
+    configuration: Option<PathBuf>,
+
+    /// Write those settings here as change records, instead of making them
+    #[arg(long, value_name = "FILE", requires = "configuration")]
+    settings_file: Option<PathBuf>,
+
     /// Do not translate: apply no rules for exports of other servers
     #[arg(long, conflicts_with = "uri")]
     no_translate: bool,
@@ -137,6 +151,7 @@ Examples:
   roster import --data ./data examples/people.ldif
   roster import --data ./data --check people.ldif.gz groups.ldif.zst
   roster import --data ./data --reject-file rejected.ldif people.ldif
+  roster import --data ./data --configuration dse.ldif export.ldif
   roster generate examples/people.template | roster import --data ./data -";
 
 /// Schemes by what settings call them, too; a load of many is best done with a fast one.
@@ -149,30 +164,81 @@ fn scheme() -> impl TypedValueParser<Value = Scheme> {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let server = options.server.named()?;
     options.check_outputs(server.is_some())?;
-    let sources = options.sources()?;
-    let cancel = interrupt::flag()?;
-    let file = |path: &Option<PathBuf>| path.as_deref().map(Rejects::create).transpose();
-    let (rejects, skips) = (file(&options.reject_file)?, file(&options.skip_file)?);
-    let mut asked = options.asked();
-    asked.cancel = Some(cancel.clone());
-    let mut watch = ImportWatch::new(options.json, rejects, skips, cancel);
-    let result = match (&server, &options.data) {
-        (Some((login, pace)), _) => {
-            online::import::import(login, sources, &asked, *pace, &mut watch)
-        }
-        (None, Some(data)) => {
-            let imported = offline::import(data, sources, &asked, &SystemClock::new(), &mut watch);
-            imported.map_err(|error| options.refusal(error))
-        }
-        (None, None) => Err(Failure::local("name the target with --data or -H")),
+    let configuration = options.configuration(server.is_some())?;
+    let target = match (&server, &options.data) {
+        (Some((login, _)), _) => Target::Server(login),
+        (None, Some(data)) => Target::Data(data),
+        (None, None) => return Err(Failure::local("name the target with --data or -H")),
     };
-    // That a file could not be written is why the import was cancelled. When nothing was loaded the
-    // files stay as they were: they may be what was to be loaded.
-    watch.finish(result.is_ok() || server.is_some())?;
-    options.tell(&result?)
+    let imported = if options.files.is_empty() { Exit::Done } else { options.load(&server)? };
+    let Some(configuration) = configuration else { return Ok(imported) };
+    match options.settle(&configuration, target)? {
+        Exit::Done => Ok(imported),
+        other => Ok(other),
+    }
 }
 
 impl Options {
+    /// Loads the entries of the files.
+    fn load(&self, server: &Option<(Login, Pace)>) -> Result<Exit, Failure> {
+        let options = self;
+        let sources = options.sources()?;
+        let cancel = interrupt::flag()?;
+        let file = |path: &Option<PathBuf>| path.as_deref().map(Rejects::create).transpose();
+        let (rejects, skips) = (file(&options.reject_file)?, file(&options.skip_file)?);
+        let mut asked = options.asked();
+        asked.cancel = Some(cancel.clone());
+        let mut watch = ImportWatch::new(options.json, rejects, skips, cancel);
+        let result = match (server, &options.data) {
+            (Some((login, pace)), _) => {
+                online::import::import(login, sources, &asked, *pace, &mut watch)
+            }
+            (None, Some(data)) => {
+                let imported =
+                    offline::import(data, sources, &asked, &SystemClock::new(), &mut watch);
+                imported.map_err(|error| options.refusal(error))
+            }
+            (None, None) => Err(Failure::local("name the target with --data or -H")),
+        };
+        // That a file could not be written is why the import was cancelled. When nothing was loaded the
+        // files stay as they were: they may be what was to be loaded.
+        watch.finish(result.is_ok() || server.is_some())?;
+        options.tell(&result?)
+    }
+
+    /// Reads what another server is set to, before anything is loaded.
+    fn configuration(&self, is_online: bool) -> Result<Option<Configuration>, Failure> {
+        let Some(path) = &self.configuration else { return Ok(None) };
+        let source = Source::open(path).map_err(|error| Failure::path("read", path, &error))?;
+        let read = match &self.data {
+            Some(data) if !is_online => Configuration::read_for(data, source),
+            _ => Configuration::read(source, None),
+        };
+        read.map(Some).map_err(|error| Failure::local(error).hint("nothing was loaded or set"))
+    }
+
+    /// Tells what a configuration comes to, and makes its settings, or writes them.
+    fn settle(&self, found: &Configuration, target: Target<'_>) -> Result<Exit, Failure> {
+        output::line(format_args!("{}", found.to_string().trim_end()))?;
+        if let Some(path) = &self.settings_file {
+            fs::write(path, found.ldif()).map_err(|error| Failure::path("write", path, &error))?;
+            let path = path.display();
+            output::note(format_args!(
+                "roster: note: the settings are in {path}, and are not made: review them, and give \
+                 them to ldapmodify"
+            ));
+            return Ok(Exit::Done);
+        }
+        if self.check {
+            return Ok(Exit::Done);
+        }
+        let Applied { made, unchanged, refused } = migration::apply(found, target)?;
+        output::line(format_args!(
+            "Settings: {made} made, {unchanged} as they were, {refused} refused"
+        ))?;
+        Ok(if refused > 0 { Exit::Refused } else { Exit::Done })
+    }
+
     fn sources(&self) -> Result<Vec<Source<'static>>, Failure> {
         let open = |path: &PathBuf| {
             if path.as_os_str() == "-" {
@@ -190,7 +256,8 @@ impl Options {
         };
         let is_source = |path: &Path| {
             let found = identity(path).filter(|(is_file, ..)| *is_file);
-            found.is_some() && self.files.iter().any(|file| identity(file) == found)
+            let mut read = self.files.iter().chain(&self.configuration);
+            found.is_some() && read.any(|file| identity(file) == found)
         };
         let is_device = |path: &Path| identity(path).is_some_and(|(is_file, ..)| !is_file);
         if let (Some(rejects), Some(skips)) = (&self.reject_file, &self.skip_file)
@@ -204,7 +271,8 @@ impl Options {
         // Offline it is read to its end before it is replaced, and what it loses is loaded.
         let is_kept = is_online || self.check;
         let written = [(&self.reject_file, is_kept), (&self.skip_file, is_kept)];
-        for (path, is_kept) in written.into_iter().chain([(&self.schema_file, true)]) {
+        let always = [(&self.schema_file, true), (&self.settings_file, true)];
+        for (path, is_kept) in written.into_iter().chain(always) {
             let Some(path) = path else { continue };
             if is_source(&part_of(path)) || (is_kept && is_source(path)) {
                 let path = path.display();

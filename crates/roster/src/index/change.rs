@@ -119,6 +119,37 @@ pub(crate) fn run(
     }
 }
 
+/// Adds indexes where they are missing, each with that of presence that comes with it, and waits for
+/// them; tells of each whether it was missing, or why it was refused.
+pub(crate) fn ensure<'t>(
+    connection: &mut Connection,
+    texts: impl Iterator<Item = &'t str>,
+) -> Result<Vec<Result<bool, String>>, Failure> {
+    let (mut outcomes, mut added) = (Vec::new(), Vec::new());
+    for text in texts {
+        let definition = Definition::parse(text)?;
+        let outcome = add(connection, &definition)?;
+        outcomes.push(match outcome.code {
+            ResultCode::Success => Ok(true),
+            ResultCode::AttributeOrValueExists => Ok(false),
+            _ => Err(outcome.to_string()),
+        });
+        if outcome.is_success() {
+            let presence = definition.presence();
+            added.push(definition);
+            if let Some(presence) = presence
+                && add_if_missing(connection, &presence)?
+            {
+                added.push(presence);
+            }
+        }
+    }
+    if !added.is_empty() {
+        wait(connection, &added)?;
+    }
+    Ok(outcomes)
+}
+
 fn modify(
     connection: &mut Connection,
     definition: &Definition,

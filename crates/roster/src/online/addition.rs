@@ -278,13 +278,15 @@ pub(crate) fn is_computed(description: &str) -> bool {
 
 /// What `+` returns beside what is stored: RFC 5020, RFC 4512 §4.2, X.501; see `LiveEntry` of
 /// `directory`.
-const COMPUTED: [&str; 7] = [
+const COMPUTED: [&str; 9] = [
     "entryDN",
     "subschemaSubentry",
     "hasSubordinates",
     "numSubordinates",
     "etag",
     "isMemberOf",
+    "isDirectMemberOf",
+    "memberOf",
     "nsRole",
 ];
 /// The octets of values in one request: well below what servers take (roster: 16 MiB).

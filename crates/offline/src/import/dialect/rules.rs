@@ -6,6 +6,7 @@
 
 use super::base;
 use super::convert::{self, Convert};
+use super::subtree_policy;
 use crate::import::record::RawRecord;
 
 /// What happens to what, and why.
@@ -30,8 +31,12 @@ pub(super) enum Match {
     Options(&'static [&'static str]),
     /// Values of `objectClass`.
     Classes(&'static [&'static str]),
+    /// The same, in entries that have the other class, too.
+    ClassesBeside(&'static [&'static str], &'static str),
     /// Names of entries that begin so.
     Names(&'static str),
+    /// Password policies of 389 for a subtree, by their names.
+    SubtreePolicies,
     /// Persons of Active Directory without this attribute.
     MarkedWithout(&'static str),
     /// Values of `userPassword` whose scheme cannot be verified.
@@ -63,6 +68,8 @@ pub(super) enum Action {
     Classes(&'static [&'static str]),
     /// The first value of this other attribute is taken.
     TakeFrom(&'static str),
+    /// The entry becomes a subentry of what it is about.
+    MoveUp,
 }
 
 impl Action {
@@ -78,6 +85,7 @@ impl Action {
             Self::Copy(into, _) => format!("copies to `{into}`"),
             Self::Classes(classes) => format!("becomes `{}`", classes.join("`, `")),
             Self::TakeFrom(other) => format!("copies it from `{other}`"),
+            Self::MoveUp => "becomes a subentry of the top of its subtree".to_owned(),
         }
     }
 }
@@ -93,7 +101,13 @@ impl Match {
             Self::Types(types) | Self::MarkedTypes(types) => list(types, ""),
             Self::Options(options) => format!("options {}", list(options, "…")),
             Self::Classes(classes) => format!("object class {}", list(classes, "")),
+            Self::ClassesBeside(classes, other) => {
+                format!("object class {} beside `{other}`", list(classes, ""))
+            }
             Self::Names(start) => format!("entries named `{start}…`"),
+            Self::SubtreePolicies => {
+                "password policies of a subtree below `cn=nsPwPolicyContainer`".to_owned()
+            }
             Self::MarkedWithout(kind) => format!("persons without `{kind}`"),
             Self::OptionedPasswords => {
                 "`userPassword` and `authPassword` with an option".to_owned()
@@ -213,6 +227,13 @@ pub(super) static RULES: &[Rule] = &[
         matches: Match::Classes(&["glue"]),
         action: Action::Classes(&["namedObject", "extensibleObject"]),
         why: "Entries below it need a superior.",
+    },
+    Rule {
+        name: "389-container",
+        products: SUN,
+        matches: Match::ClassesBeside(&["nsContainer"], "ldapSubEntry"),
+        action: Action::Drop,
+        why: "Both are structural; an entry has one structural class.",
     },
     // What replication and the database of another server know.
     Rule {
@@ -421,6 +442,20 @@ pub(super) static RULES: &[Rule] = &[
         "pwdPolicySubentry",
         keep,
         "The draft's name for it.",
+    ),
+    Rule {
+        name: "389-subtree-policy",
+        products: "389",
+        matches: Match::SubtreePolicies,
+        action: Action::MoveUp,
+        why: "There, Class of Service gives it to the entries; here, `subtreeSpecification` does.",
+    },
+    rewrites(
+        "389-subtree-policy-pointer",
+        "389",
+        &["pwdPolicySubentry"],
+        subtree_policy::value,
+        "It follows the policy.",
     ),
     drops(
         "389-password-state",

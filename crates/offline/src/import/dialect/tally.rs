@@ -12,11 +12,13 @@ use ldap::description::is_oid;
 use schema::{
     ClassKind, DescriptionError, Entry, EntryRead as _, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema,
 };
+use store::{Store, StoreError};
 
 use super::base;
 use super::convert::{self, scheme_of};
 use super::offer::{self, Fit};
 use super::rules::{self, RULES};
+use crate::import::policy_names::PolicyNames;
 use crate::import::record::RawRecord;
 
 /// The most unknown types, and the most unknown classes, that are told apart.
@@ -50,6 +52,8 @@ pub struct Tally {
     lacks_rules: bool,
     /// Controls of records that nothing was done about.
     controls_count: usize,
+    /// Password policies, and their names.
+    policies: PolicyNames,
     /// Whether a limit left something out.
     is_cut: bool,
 }
@@ -151,6 +155,7 @@ impl Tally {
         }
         self.acis.merge(other.acis);
         self.unanswered.merge(other.unanswered);
+        self.policies.merge(other.policies);
         self.acis_count += other.acis_count;
         self.lacks_rules |= other.lacks_rules;
         self.controls_count += other.controls_count;
@@ -278,7 +283,21 @@ impl Tally {
                 counted(self.controls_count, "control is", "controls are"),
             )
         });
-        acis.into_iter().chain(unanswered).chain(controls)
+        let policies = self.policies.warning();
+        acis.into_iter().chain(unanswered).chain(controls).chain(policies)
+    }
+
+    /// Remembers whether an entry is a password policy, and which one it names.
+    pub(in crate::import) fn count_policies(&mut self, entry: &Entry, schema: &Schema) {
+        self.policies.count(entry, schema);
+    }
+
+    /// Forgets names of policies that are there: in the import, or in `store` before it.
+    pub(in crate::import) fn settle_policies(
+        &mut self,
+        store: Option<&Store>,
+    ) -> Result<(), StoreError> {
+        self.policies.settle(store)
     }
 
     /// Counts controls of a record that nothing is done about.

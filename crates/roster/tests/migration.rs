@@ -1,0 +1,321 @@
+//! Moving here from a real slapd and a real 389 Directory Server: both are set up, filled and
+//! exported by the tests, and what they did by themselves is done here afterwards.
+//!
+//! Where such a server is not installed the test ends at once, unless `ROSTER_TEST_CLIENTS` says
+//! that it is required.
+
+mod common;
+mod demo;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{Run, check_all, roster};
+use demo::Demo;
+
+/// Whether all of these programs are there.
+fn has(programs: &[&str]) -> bool {
+    let required = std::env::var("ROSTER_TEST_CLIENTS").is_ok_and(|value| value == "required");
+    let missing = programs.iter().find(|program| !Path::new(program).exists());
+    if let (Some(missing), true) = (missing, required) {
+        panic!("{missing} is required");
+    }
+    missing.is_none()
+}
+
+/// Runs another program; what it has printed.
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("the program starts");
+    let all = [output.stdout, output.stderr].concat();
+    let all = String::from_utf8_lossy(&all).into_owned();
+    assert!(output.status.success(), "{command:?}: {all}");
+    all
+}
+
+/// The program at a path, with arguments.
+fn program(path: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(path);
+    command.args(arguments);
+    command
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("folders of tests have plain names")
+}
+
+/// Ends with its value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A program of others tells nobody that it is ready.
+#[allow(clippy::disallowed_methods, reason = "asking again is the only way")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// A slapd with overlays, filled over LDAP, so that it has made what it makes; its entries and its
+/// configuration as it exports them.
+fn exported_by_slapd(folder: &Path) -> (PathBuf, PathBuf) {
+    let inside = |name: &str| folder.join(name);
+    for name in ["db", "config"] {
+        fs::create_dir(inside(name)).unwrap();
+    }
+    let head = format!("directory {}/db\n", folder.display());
+    let conf = inside("slapd.conf");
+    fs::write(&conf, include_str!("migration/slapd.conf").replace("directory HERE\n", &head))
+        .unwrap();
+    let url = format!("ldapi://{}", text(&inside("socket")).replace('/', "%2F"));
+    let slapd = program("/usr/sbin/slapd", &["-d", "0", "-h", &url, "-f", text(&conf)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut running = Running(slapd);
+    let people = inside("people.ldif");
+    fs::write(&people, include_str!("migration/people.ldif")).unwrap();
+    let admin = ["-x", "-H", &url, "-D", "cn=admin,dc=example,dc=com", "-w", "secret"];
+    let ask = || {
+        let who = program("/usr/bin/ldapwhoami", &admin).output().unwrap();
+        who.status.success()
+    };
+    while !ask() {
+        assert!(running.0.try_wait().unwrap().is_none(), "slapd has ended");
+        pause();
+    }
+    run(program("/usr/bin/ldapadd", &admin).args(["-f", text(&people)]));
+    drop(running);
+    let (entries, config) = (inside("export.ldif"), inside("config.ldif"));
+    run(&mut program("/usr/sbin/slapcat", &["-f", text(&conf), "-l", text(&entries)]));
+    let database = inside("config");
+    run(&mut program("/usr/sbin/slaptest", &["-f", text(&conf), "-F", text(&database)]));
+    let all = ["-F", text(&database), "-n", "0", "-l", text(&config)];
+    run(&mut program("/usr/sbin/slapcat", &all));
+    (entries, config)
+}
+
+fn search(demo: &Demo, base: &str, attribute: &str) -> String {
+    let admin = ["-D", "cn=Directory Manager", "-w", &demo.admin_password];
+    let mut search = program("/usr/bin/ldapsearch", &["-x", "-LLL", "-o", "ldif-wrap=no"]);
+    search.args(["-H", &demo.url("ldap")]).args(admin);
+    run(search.args(["-s", "base", "-b", base, attribute]))
+}
+
+fn modify(demo: &Demo, ldif: &str) -> (bool, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("changes.ldif");
+    fs::write(&file, ldif).unwrap();
+    let admin = ["-D", "cn=Directory Manager", "-w", &demo.admin_password];
+    let mut modify = program("/usr/bin/ldapmodify", &["-x", "-H", &demo.url("ldap")]);
+    let output = modify.args(admin).args(["-f", text(&file)]).output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+const ANNA: &str = "uid=anna,ou=people,dc=example,dc=com";
+
+/// What slapd did by itself is done in a directory that is served, from the end of the import on.
+#[test]
+fn what_slapd_was_set_to_do_is_done_here() {
+    if !has(&["/usr/sbin/slapd", "/usr/bin/ldapadd", "/usr/lib/ldap/memberof.so"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (entries, config) = exported_by_slapd(folder.path());
+    let exported = fs::read_to_string(&entries).unwrap();
+    assert!(exported.contains("\nmemberOf: cn=staff,"), "slapd has stored it: {exported}");
+    let demo = Demo::start(10);
+    let url = demo.url("ldap");
+    let import = |config: &Path, files: &[&str]| -> Run {
+        let server = ["import", "-H", &url, "-w", &demo.admin_password, "--replace-existing"];
+        roster(&[&server, &["--configuration", text(config)][..], files].concat())
+    };
+    let run = import(&config, &[text(&entries)]);
+    check_all(
+        &run,
+        0,
+        &[
+            "rejected 0",
+            "Configuration of OpenLDAP, ",
+            "roster-member-of: direct (cn=Groups,cn=config)",
+            "roster-reference: secretary (cn=References,cn=config)",
+            "unique-mail-uid: unique mail,uid below ou=people,dc=example,dc=com",
+            "regex-uid: pattern uid /[a-z][a-z0-9.]*/",
+            "[limits] size_limit_entries = 2500",
+            "[password_policy] default_dn = \"cn=default,ou=policies,dc=example,dc=com\"",
+            "olcAccess: 1 access rule in the language of OpenLDAP",
+            " 0 refused",
+        ],
+    );
+    assert!(!run.errors.contains("warning"), "{run:?}");
+
+    // Groups are looked up: what was stored there is not there any more.
+    let staff = "memberOf: cn=staff,ou=groups,dc=example,dc=com\n";
+    assert!(search(&demo, ANNA, "memberOf").contains(staff));
+    let change = "dn: cn=staff,ou=groups,dc=example,dc=com\nchangetype: modify\ndelete: member\n";
+    assert!(modify(&demo, &format!("{change}member: {ANNA}\n")).0);
+    assert!(!search(&demo, ANNA, "memberOf").contains("memberOf:"));
+    // A value that somebody has is refused, and one that names nobody goes.
+    let taken = "dn: uid=bert,ou=people,dc=example,dc=com\nchangetype: modify\nreplace: mail\n\
+                 mail: anna@example.com\n";
+    let (is_done, why) = modify(&demo, taken);
+    assert!(!is_done && why.contains("unique-mail-uid"), "{why}");
+    assert!(search(&demo, "uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
+    assert!(modify(&demo, &format!("dn: {ANNA}\nchangetype: delete\n")).0);
+    assert!(!search(&demo, "uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
+
+    // Once more changes nothing; and a policy that leads nowhere is not passed over.
+    check_all(&import(&config, &[]), 0, &["Settings: 0 made, ", " 0 refused"]);
+    let other = folder.path().join("other.ldif");
+    let nowhere = fs::read_to_string(&config).unwrap().replace("cn=default,", "cn=nowhere,");
+    fs::write(&other, nowhere).unwrap();
+    check_all(&import(&other, &[]), 0, &["'cn=nowhere,ou=policies,dc=example,dc=com' is not in"]);
+}
+
+/// An instance of 389 DS in a folder of its own, as `dscreate` makes it.
+struct Ds389 {
+    prefix: PathBuf,
+    url: String,
+}
+
+impl Ds389 {
+    /// Sets one up, with the sample entries. Its tools find everything below a prefix, and no
+    /// systemd there.
+    fn create(folder: &Path) -> Self {
+        let prefix = folder.join("ds");
+        let usual = fs::read_to_string("/usr/share/dirsrv/inf/defaults.inf").unwrap();
+        let own = |line: &str| match line.split_once(" = ") {
+            Some(("with_systemd", _)) => "with_systemd = 0".to_owned(),
+            Some((key @ ("user" | "group"), _)) => format!("{key} = root"),
+            Some(("tmp_dir", _)) => format!("tmp_dir = {}/tmp", prefix.display()),
+            Some(("inst_dir", _)) => format!("inst_dir = {}/inst", prefix.display()),
+            Some((key, path))
+                if ["/etc", "/run", "/var", "/dev/shm"].iter().any(|top| path.starts_with(top)) =>
+            {
+                format!("{key} = {}{}", prefix.display(), path.replace("/dev/shm", "/shm"))
+            }
+            Some(_) | None => line.to_owned(),
+        };
+        let defaults: Vec<String> = usual.lines().map(own).collect();
+        for name in
+            ["share/dirsrv/inf", "etc/default", "etc/tmpfiles.d", "var", "run", "tmp", "shm"]
+        {
+            fs::create_dir_all(prefix.join(name)).unwrap();
+        }
+        fs::write(prefix.join("share/dirsrv/inf/defaults.inf"), defaults.join("\n")).unwrap();
+        run(&mut program("cp", &["-r", "/etc/dirsrv", text(&prefix.join("etc"))]));
+        let [address] = testing::ports::free_addresses().unwrap();
+        let answers = folder.join("answers.inf");
+        let port = address.port().to_string();
+        fs::write(&answers, include_str!("migration/dscreate.inf").replace("PORT", &port)).unwrap();
+        let ds = Self { prefix, url: format!("ldap://localhost:{port}") };
+        ds.tool("/usr/sbin/dscreate", &["from-file", text(&answers)]);
+        ds
+    }
+
+    #[track_caller]
+    fn tool(&self, path: &str, arguments: &[&str]) -> String {
+        run(program(path, arguments).env("PREFIX", &self.prefix))
+    }
+
+    #[track_caller]
+    fn modify(&self, folder: &Path, ldif: &str) {
+        let file = folder.join("changes.ldif");
+        fs::write(&file, ldif).unwrap();
+        let admin = ["-x", "-H", &self.url, "-D", "cn=Directory Manager", "-w", "secret12"];
+        run(program("/usr/bin/ldapmodify", &admin).args(["-f", text(&file)]));
+    }
+
+    #[track_caller]
+    fn local_policy(&self, arguments: &[&str]) {
+        let admin = ["-D", "cn=Directory Manager", "-w", "secret12", &self.url, "localpwp"];
+        self.tool("/usr/sbin/dsconf", &[&admin, arguments].concat());
+    }
+
+    /// Its folder in `/etc`, or what stands for that.
+    fn config(&self) -> PathBuf {
+        self.prefix.join("etc/dirsrv/slapd-rostertest")
+    }
+}
+
+impl Drop for Ds389 {
+    fn drop(&mut self) {
+        let mut stop = program("/usr/sbin/dsctl", &["rostertest", "stop"]);
+        let _ = stop.env("PREFIX", &self.prefix).stdin(Stdio::null()).output();
+    }
+}
+
+/// All entries of a fresh 389 DS load, with its own schema file as it is, and its plugins and
+/// policies become settings.
+#[test]
+fn what_389_was_set_to_do_is_done_here() {
+    let is_root = run(&mut program("id", &["-u"])).trim() == "0";
+    if !is_root || !has(&["/usr/sbin/dscreate", "/usr/sbin/ns-slapd", "/usr/bin/ldapmodify"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ds = Ds389::create(folder.path());
+    ds.modify(folder.path(), include_str!("migration/plugins.ldif"));
+    ds.modify(folder.path(), include_str!("migration/entries.ldif"));
+    let people = "ou=people,dc=example,dc=com";
+    ds.local_policy(&["addsubtree", "--pwdminlen", "12", "--pwdchecksyntax", "on", people]);
+    ds.local_policy(&["adduser", "--pwdminlen", "15", "--pwdchecksyntax", "on", ANNA]);
+    ds.tool("/usr/sbin/dsctl", &["rostertest", "stop"]);
+    let entries = folder.path().join("export.ldif");
+    ds.tool(
+        "/usr/sbin/dsctl",
+        &["rostertest", "db2ldif", "--replication", "userroot", text(&entries)],
+    );
+    let exported = fs::read_to_string(&entries).unwrap();
+    assert!(exported.contains("\nmemberOf: "), "it has stored it: {exported}");
+
+    let data = folder.path().join("data");
+    roster(&["init", "--data", text(&data), "--suffix", "dc=example,dc=com"]);
+    fs::create_dir_all(data.join("schema")).unwrap();
+    fs::copy(ds.config().join("schema/99user.ldif"), data.join("schema/99user.ldif")).unwrap();
+    let config = ds.config().join("dse.ldif");
+    let all = ["import", "--data", text(&data), "--report", "--configuration", text(&config)];
+    let run = roster(&[&all, &[text(&entries)][..]].concat());
+    let count = exported.matches("\ndn: ").count();
+    check_all(
+        &run,
+        0,
+        &[
+            &format!("Processed {count} entries, imported {count}, skipped 0, rejected 0"),
+            "389-container: 1",
+            "389-subtree-policy: 1",
+            "computed-attributes: 1",
+            "Configuration of 389 Directory Server",
+            "7-bit: ascii uid,mail below dc=example,dc=com",
+            "attribute-uniqueness: unique uid below dc=example,dc=com",
+            "staff: member member of cn=demo_group,ou=groups,dc=example,dc=com below ou=people",
+            "uids: number uidNumber,gidNumber 10001..59999 for -1 below ou=people",
+            "roster-reference: manager",
+            "index equality employeeType",
+            "entry cn=Global Password Policy,dc=example,dc=com",
+            "MemberOf Plugin: memberOf is computed",
+            " 0 refused",
+        ],
+    );
+    assert!(!run.errors.contains("warning: "), "{run:?}");
+    let found = roster(&["export", "--data", text(&data)]).output.replace("\n ", "");
+    for part in [
+        "\nsubtreeSpecification: { }\nobjectClass: top\nobjectClass: ldapsubentry\n",
+        "\ncn: Global Password Policy\n",
+        "\npasswordMaxFailure: 5\n",
+        "\nobjectClass: nsFilteredRoleDefinition\n",
+        "\nobjectClass: nsMemberOf\n",
+    ] {
+        assert!(found.contains(part), "{part}");
+    }
+    assert!(!found.contains("\nmemberOf: "));
+    // Nothing is set twice.
+    check_all(&roster(&all), 0, &["Settings: 0 made, ", " 0 refused"]);
+}
