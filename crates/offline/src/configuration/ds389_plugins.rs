@@ -294,9 +294,7 @@ fn managed(plugin: &ConfigEntry, found: &mut Found<'_>) {
 }
 
 fn class_of_service(entry: &ConfigEntry, found: &mut Found<'_>) {
-    let why = "password policies of subtrees are translated; of other definitions, the entries are \
-               kept";
-    found.left_out(entry, "Class of Service", why);
+    found.built_in(entry, "Class of Service", "its definitions and templates work as they are");
 }
 
 /// Every server has the plugin, and hardly any of them views, which are entries.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use directory::assignment::text::Assignment;
 use directory::constraint::text::Constraint;
+use directory::virtual_attributes::text::VirtualAttribute;
 use ldap::dn::Dn;
 use schema::Schema;
 
@@ -12,6 +13,7 @@ use super::entries::{ConfigEntry, Entries};
 use super::names::{index, line_name, place};
 use super::setting::{
     ASSIGNMENTS, CONSTRAINTS, GROUPS, REFERENCES, Remark, Setting, SettingChange,
+    VIRTUAL_ATTRIBUTES,
 };
 
 /// What was found so far.
@@ -175,6 +177,20 @@ impl<'c> Found<'c> {
             Assignment::parse(text, schema).map(drop).map_err(|error| error.to_string())
         };
         self.line(entry, ASSIGNMENTS, hint, rule, at, check)
+    }
+
+    /// A virtual attribute, likewise.
+    pub(super) fn virtual_attribute(
+        &mut self,
+        entry: &ConfigEntry,
+        hint: &str,
+        rule: &str,
+        at: Place<'_>,
+    ) -> bool {
+        let check = |text: &str, schema: &Schema| {
+            VirtualAttribute::parse(text, schema).map(drop).map_err(|error| error.to_string())
+        };
+        self.line(entry, VIRTUAL_ATTRIBUTES, hint, rule, at, check)
     }
 
     /// Whether all of these may be names of attributes; if not, it is told.

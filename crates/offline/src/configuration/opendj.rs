@@ -67,8 +67,8 @@ pub(super) static CLASSES: &[Row] = &[
     },
     Row {
         name: "ds-cfg-user-defined-virtual-attribute",
-        fate: Fate::LeftOut,
-        says: "no attribute has a value that the configuration gives",
+        fate: Fate::Becomes(given),
+        says: "a virtual attribute for each base; those of members of a group are not translated",
     },
     Row { name: "ds-cfg-backend-index", fate: Fate::Becomes(index), says: "indexes" },
     Row { name: "ds-cfg-local-db-index", fate: Fate::Becomes(index), says: "indexes" },
@@ -211,6 +211,41 @@ fn ascii(entry: &ConfigEntry, found: &mut Found<'_>) {
     for base in bases(entry, found) {
         let at = Place { below: Some(base), filter: None };
         found.constraint(entry, "7-bit", &format!("ascii {}", attributes.join(",")), at);
+    }
+}
+
+fn given(entry: &ConfigEntry, found: &mut Found<'_>) {
+    let attribute = entry.value("ds-cfg-attribute-type").unwrap_or_default();
+    if entry.value("ds-cfg-group-dn").is_some() {
+        let why = "a virtual attribute here is not for the members of a group";
+        return found.left_out(entry, attribute, why);
+    }
+    // Between parentheses these three stand with a backslash.
+    let escaped = |value: &str| {
+        let special = |one: char| matches!(one, '|' | ')' | '\\');
+        value
+            .chars()
+            .flat_map(|one| special(one).then_some('\\').into_iter().chain([one]))
+            .collect()
+    };
+    let values: Vec<String> = entry.values("ds-cfg-value").map(escaped).collect();
+    let beside = match entry.value("ds-cfg-conflict-behavior") {
+        Some("virtual-overrides-real") => " override",
+        Some("merge-real-and-virtual") => " merge",
+        Some(_) | None => "",
+    };
+    let rule = format!("constant {attribute} ({}){beside}", values.join("|"));
+    let filters: Vec<&str> = entry.values("ds-cfg-filter").collect();
+    let any = format!("(|{})", filters.concat());
+    let filter = match filters.as_slice() {
+        [] => Some("(objectClass=*)"),
+        [one] => Some(*one),
+        _ => Some(any.as_str()),
+    };
+    let bases: Vec<&str> = entry.values("ds-cfg-base-dn").collect();
+    let below = bases.iter().map(|base| Some(*base));
+    for below in below.chain(bases.is_empty().then_some(None)) {
+        found.virtual_attribute(entry, attribute, &rule, Place { below, filter });
     }
 }
 

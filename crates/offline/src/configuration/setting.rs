@@ -88,5 +88,7 @@ impl fmt::Display for SettingChange {
 /// Where settings of the directory are.
 pub(super) const CONSTRAINTS: (&str, &str) = ("cn=Constraints,cn=config", "roster-constraint");
 pub(super) const ASSIGNMENTS: (&str, &str) = ("cn=Assignments,cn=config", "roster-assignment");
+pub(super) const VIRTUAL_ATTRIBUTES: (&str, &str) =
+    ("cn=Virtual Attributes,cn=config", "roster-virtual-attribute");
 pub(super) const REFERENCES: (&str, &str) = ("cn=References,cn=config", "roster-reference");
 pub(super) const GROUPS: (&str, &str) = ("cn=Groups,cn=config", "roster-member-of");

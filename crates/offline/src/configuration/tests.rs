@@ -391,7 +391,13 @@ fn plugins_of_opendj() {
              objectClass: ds-cfg-is-member-of-virtual-attribute\nds-cfg-enabled: true\n\
              ds-cfg-attribute-type: seeAlso\n\n\
              dn: cn=given,cn=Virtual Attributes,cn=config\n\
-             objectClass: ds-cfg-user-defined-virtual-attribute\nds-cfg-enabled: true\n\n\
+             objectClass: ds-cfg-user-defined-virtual-attribute\nds-cfg-enabled: true\n\
+             ds-cfg-attribute-type: l\nds-cfg-value: A|B (x)\nds-cfg-base-dn: dc=x\n\
+             ds-cfg-filter: (cn=a)\nds-cfg-filter: (cn=b)\n\
+             ds-cfg-conflict-behavior: virtual-overrides-real\n\n\
+             dn: cn=ours,cn=Virtual Attributes,cn=config\n\
+             objectClass: ds-cfg-user-defined-virtual-attribute\nds-cfg-enabled: true\n\
+             ds-cfg-attribute-type: o\nds-cfg-value: x\nds-cfg-group-dn: cn=g,dc=x\n\n\
              dn: ds-cfg-attribute=sn,cn=Index,ds-cfg-backend-id=u,cn=Backends,cn=config\n\
              objectClass: ds-cfg-backend-index\nds-cfg-attribute: sn\n\
              ds-cfg-index-type: substring\nds-cfg-index-type: extensible\n\
@@ -404,9 +410,11 @@ fn plugins_of_opendj() {
             &format!("roster-constraint: mail: unique mail below dc=x{C}"),
             &format!("roster-reference: owner{R}"),
             &format!("roster-constraint: references-exist: exists owner below dc=x{C}"),
+            "roster-virtual-attribute: l: constant l (A\\|B (x\\)) override below dc=x where \
+             (|(cn=a)(cn=b)) (cn=Virtual Attributes,cn=config)",
             LIMIT,
         ],
-        &["own (own): the plugin", "seeAlso", "no attribute has a value", "extensible sn 1.2.3"],
+        &["own (own): the plugin", "seeAlso", "the members of a group", "extensible sn 1.2.3"],
     );
 }
 
