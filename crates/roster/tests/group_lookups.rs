@@ -232,7 +232,7 @@ fn apache(site: &Site) {
         return;
     }
     let folder = site.folder_of("apache");
-    // Free a moment ago; others here take theirs from the kernel, which does not give it again soon.
+    // Free a moment ago: the kernel does not soon give it to others that ask for any.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let place = folder.display();
     let mut settings = format!(
@@ -252,7 +252,8 @@ fn apache(site: &Site) {
              AuthLDAPURL \"ldap://127.0.0.1:{}/ou=people,{BASE}?uid?one\"\n\
              AuthLDAPBindDN \"{ADMIN_DN}\"\nAuthLDAPBindPassword \"{ADMIN_PASSWORD}\"\n\
              AuthLDAPSubGroupAttribute member\nAuthLDAPSubGroupClass groupOfNames\n\
-             AuthLDAPMaxSubGroupDepth {depth}\nRequire {required},ou=groups,{BASE}\n</Location>\n",
+             AuthLDAPMaxSubGroupDepth {depth}\n\
+             Require {required},ou=groups,{BASE}\n</Location>\n",
             site.port()
         )
         .unwrap();

@@ -4,7 +4,7 @@
 //! Invariant: what is hidden from the asker changes nothing but how long it takes; a limit on that
 //! is one on time.
 
-use schema::{Meter, ResolvedFilter, Truth};
+use schema::{AttributeDescription, Meter, ResolvedFilter, Truth};
 use store::StoredEntry;
 
 use super::check::Look;
@@ -37,6 +37,11 @@ impl<'a> Asker<'a> {
         (self.is_over)()
     }
 
+    /// Whether the asker may search for all values that an index may hold of an attribute.
+    pub(super) fn counts_all(&self, description: &AttributeDescription) -> bool {
+        self.guard.may_search_all_of(description)
+    }
+
     /// The filter without what the asker may use nowhere, if that is less.
     pub(super) fn usable(&self, filter: &ResolvedFilter) -> Option<ResolvedFilter> {
         Usable::of(filter, self.guard).filter
@@ -63,7 +68,7 @@ impl<'a> Asker<'a> {
             return Candidate::Match;
         }
         // What made it a candidate may be hidden.
-        let whole = |one: &schema::AttributeDescription| self.guard.may_search_all_of(one);
+        let whole = |one: &AttributeDescription| self.counts_all(one);
         match is_true(&look.view.indexable(filter, &whole).filter) {
             true => Candidate::Seen,
             false => Candidate::Hidden,

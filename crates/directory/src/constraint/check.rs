@@ -40,6 +40,11 @@ impl<'a> Look<'a> {
         Self { asker: Some(asker), ..Self::new(view, schema) }
     }
 
+    /// Whether all values count that an index may hold of an attribute.
+    pub(super) fn counts_all(&self, description: &AttributeDescription) -> bool {
+        self.asker.is_none_or(|asker| asker.counts_all(description))
+    }
+
     /// Whether whoever looks has no more time.
     pub(super) fn is_over(&self) -> bool {
         self.asker.is_some_and(Asker::is_over)

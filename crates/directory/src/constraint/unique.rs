@@ -196,7 +196,8 @@ pub(super) fn other(
         other => other.into(),
     };
     let interrupt = &|| look.is_over();
-    let ask = Ask { interrupt, ..Ask::new(filter, base, Scope::Subtree) };
+    let whole = &|one: &AttributeDescription| look.counts_all(one);
+    let ask = Ask { interrupt, whole, ..Ask::new(filter, base, Scope::Subtree) };
     let plan = look.view.plan(&ask).map_err(failed)?;
     for stored in plan.entries_until(look.view, EntryId::ROOT, interrupt) {
         if look.is_over() {
@@ -226,7 +227,11 @@ pub(super) fn other(
             Candidate::Seen | Candidate::Hidden => {}
         }
     }
-    Ok(None)
+    // Also where there was no candidate: many questions take their time.
+    match look.is_over() {
+        true => Err(takes_too_long(called)),
+        false => Ok(None),
+    }
 }
 
 fn too_many_looks(called: Called<'_>) -> Refusal {

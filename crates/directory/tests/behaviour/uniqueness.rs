@@ -423,10 +423,29 @@ fn nothing_is_told_that_a_search_would_not_tell() {
     assert_eq!(tells(&mut root, "a"), (TAKEN, TAKEN));
     assert_eq!(root.modify(&people, all), OK);
     assert_eq!(tells(&mut anna, "a"), (OK, OK));
+    is_hidden_by_an_option(&mut root, &mut anna);
     is_hidden_by_number(&mut root, &mut anna);
     // Without the right to make the change nothing is told at all.
     let answer = give(&mut anna, "b", "mail", &["a@example.org"], &[MAIL]);
     assert_eq!((answer.code(), told(&answer)), (ResultCode::InsufficientAccessRights, vec![]));
+}
+
+/// A negation says no more than what may be searched, although an index holds more.
+#[track_caller]
+fn is_hidden_by_an_option(root: &mut Client, anna: &mut Client) {
+    let rules = [
+        r#"(targetattr="cn")(version 3.0; acl "cn"; allow (read,search) userdn="ldap:///all";)"#,
+        r#"(targetattr="cn;x-secret")(version 3.0; acl "x"; deny (all) userdn="ldap:///all";)"#,
+    ];
+    let people = format!("ou=people,{SUFFIX}");
+    assert_eq!(root.modify(&people, &[(ModifyOperation::Add, "aci", &rules)]), OK);
+    assert_eq!(give(root, "b", "cn;x-secret", &["hidden"], &[]).code(), OK);
+    let others = Filter::parse("(&(cn=Anna)(!(cn=hidden)))").unwrap();
+    let others = UniquenessRequest { filter: Some(others), ..UniquenessRequest::new(b"u") };
+    let others = others.encode();
+    passes(&give(root, "a", "mail", &["y@x"], &[&others]));
+    let why = format!("{} matches its filter", name("b"));
+    is_taken(&give(anna, "a", "mail", &["z@x"], &[&others]), &why);
 }
 
 /// What limits the entries that are looked at counts none that may not be seen.
