@@ -340,7 +340,7 @@ impl<'a> Groups<'a> {
         self.begin();
         let mut level = Vec::new();
         let mut is_cut = self.naming_all(key, &mut level)?;
-        is_cut |= self.naming_user(entry, key, &mut level)?;
+        is_cut |= self.naming_user(entry, key, &mut level, &mut Vec::new())?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         level.retain(|group| seen.insert(group.id));
         let (direct, direct_is_cut) = (level.len(), is_cut);
