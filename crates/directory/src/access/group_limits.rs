@@ -11,25 +11,31 @@ use schema::{Assertion, EntryId, ResolvedFilter, Truth};
 use store::{Ask, StoreError, View};
 
 use crate::directory::State;
+use crate::groups::known::KnownGroups;
 use crate::groups::lookup::{GROUPS_MAX, Groups};
 use crate::groups::roles::RoleKind;
 
-/// An access with the limits of the groups that its entry is in.
+/// What an access may do with the limits of the groups that its entry is in; none where they give
+/// it nothing.
 pub(crate) fn with_groups(
     state: &State,
-    view: &View<'_>,
-    access: Access,
-) -> Result<Access, StoreError> {
-    let (Some(id), Some(key)) = (access.entry(), access.key()) else { return Ok(access) };
+    (view, known): (&View<'_>, &KnownGroups),
+    access: &Access,
+) -> Result<Option<Grants>, StoreError> {
+    let (Some(id), Some(key)) = (access.entry(), access.key()) else { return Ok(None) };
+    if known.has_none(view, CLASS) {
+        return Ok(None);
+    }
     let object_class = state.schema.well_known().object_class.clone();
-    let of_class = Assertion::equality(&state.schema, object_class, CLASS);
-    let Ok(of_class) = of_class.map(ResolvedFilter::Equality) else { return Ok(access) };
+    let of_class = Assertion::equality(&state.schema, object_class, CLASS.as_bytes());
+    let Ok(of_class) = of_class.map(ResolvedFilter::Equality) else { return Ok(None) };
     let giving = giving(view, &of_class)?;
     if giving.is_empty() {
-        return Ok(access);
+        known.put_absent(CLASS);
+        return Ok(None);
     }
-    let Some(entry) = view.entry(id)? else { return Ok(access) };
-    let groups = Groups::new(view, &state.schema);
+    let Some(entry) = view.entry(id)? else { return Ok(None) };
+    let groups = Groups::new(view, &state.schema).knowing(known);
     // Where some were left out, those that were found give what they have.
     let is_in = groups.of(&entry)?;
     let mut given = Grants::default();
@@ -47,8 +53,7 @@ pub(crate) fn with_groups(
             given = given.or_wider_limits(state.grants.read(&one));
         }
     }
-    let grants = access.grants().or_limits(given);
-    Ok(access.granted(grants))
+    Ok(Some(access.grants().or_limits(given)))
 }
 
 /// Everything that may give limits: so many at the most as a question goes through.
@@ -61,4 +66,4 @@ fn giving(view: &View<'_>, of_class: &ResolvedFilter) -> Result<Vec<EntryId>, St
 }
 
 /// The class of groups that give limits.
-const CLASS: &[u8] = b"roster-limits-of-members";
+const CLASS: &str = "roster-limits-of-members";

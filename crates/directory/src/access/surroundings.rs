@@ -70,6 +70,9 @@ impl<'a> ViewSurroundings<'a> {
         if found != Truth::False || of_target == Truth::Undefined {
             return Ok(found.or(of_target));
         }
+        if dynamic.doubtful.contains(group) {
+            return Ok(Truth::Undefined);
+        }
         if dynamic.doubtful.is_empty() {
             return Ok(Truth::False);
         }
@@ -150,7 +153,7 @@ impl<'a> ViewSurroundings<'a> {
         found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         let Some(person) = dynamic.person else { return Ok(false) };
-        let is_cut = self.groups.naming_user(person, dynamic.who, found)?;
+        let is_cut = self.groups.naming_user(person, dynamic.who, found, &mut dynamic.doubtful)?;
         let describing = self.groups.describing()?;
         for (group, described) in &describing.groups {
             match described.means(person, dynamic.who, self.schema) {

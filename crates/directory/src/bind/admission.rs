@@ -18,13 +18,14 @@ pub(super) fn admit(
     access: Access,
     mechanism: &'static str,
 ) -> Result<(), Refusal> {
-    let access = match access.entry() {
-        Some(_) => {
-            let state = worker.directory.state.load_full();
-            group_limits::with_groups(&state, worker.snapshot.view()?, access)?
+    let mut access = access;
+    if access.entry().is_some() {
+        let view = worker.snapshot.view_with_groups()?;
+        let given = group_limits::with_groups(&worker.directory.state.load(), view, &access)?;
+        if let Some(grants) = given {
+            access = access.granted(grants);
         }
-        None => access,
-    };
+    }
     let connection = count_connection(&worker.directory, session, &access)?;
     session.bind_as(access, mechanism, connection);
     Ok(())

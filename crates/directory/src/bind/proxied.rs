@@ -40,7 +40,7 @@ pub(crate) fn assume(
 fn found(worker: &mut Worker, session: &Session, proxied: Proxied<'_>) -> Result<Access, Refusal> {
     let directory = &worker.directory;
     let state = directory.state.load();
-    let view = worker.snapshot.view()?;
+    let (view, groups) = worker.snapshot.view_with_groups()?;
     let name = match proxied {
         Proxied::Anonymous => return Ok(Access::of(Identity::Anonymous)),
         Proxied::Dn(name) => UserName::Dn(name),
@@ -54,7 +54,11 @@ fn found(worker: &mut Worker, session: &Session, proxied: Proxied<'_>) -> Result
     let access = found
         .and_then(|found| access_as(&viewer, &state, found).transpose())
         .unwrap_or_else(|| Err(denied()))?;
-    Ok(group_limits::with_groups(&state, view, access)?)
+    let given = group_limits::with_groups(&state, (view, groups), &access)?;
+    Ok(match given {
+        Some(grants) => access.granted(grants),
+        None => access,
+    })
 }
 
 /// The access of whoever was found, if the viewer may act as them: with the privilege

@@ -31,13 +31,15 @@ pub(crate) fn recheck(
 ) -> Result<Result<(), Ended>, Refusal> {
     let directory = Arc::clone(&worker.directory);
     let state = directory.state.load_full();
-    let view = worker.snapshot.view()?;
-    let access = match now(&directory, &state, view, session.own_access())? {
+    let (view, groups) = worker.snapshot.view_with_groups()?;
+    let mut access = match now(&directory, &state, view, session.own_access())? {
         Ok(Some(access)) => access,
         Ok(None) => return Ok(Ok(())),
         Err(why) => return Ok(Err(why)),
     };
-    let access = group_limits::with_groups(&state, view, access)?;
+    if let Some(grants) = group_limits::with_groups(&state, (view, groups), &access)? {
+        access = access.granted(grants);
+    }
     let lost = session.own_access().loses(&access);
     // What is under way goes on with the rights that it began with: nothing must that are gone.
     let is_asking = session.outstanding() > 0 || session.transactions().any();

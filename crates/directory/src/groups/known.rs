@@ -57,12 +57,22 @@ impl KnownGroups {
         }
     }
 
+    /// Whether a view is known to have no groups of a class.
+    pub(crate) fn has_none(&self, view: &View<'_>, class: &str) -> bool {
+        self.turn_to(view);
+        self.is_absent(class)
+    }
+
     pub(super) fn is_absent(&self, class: &str) -> bool {
         self.absent.borrow().contains(&class)
     }
 
-    pub(super) fn put_absent(&self, class: &'static str) {
-        self.absent.borrow_mut().push(class);
+    /// There are no groups of a class in the view that it was turned to.
+    pub(crate) fn put_absent(&self, class: &'static str) {
+        let mut absent = self.absent.borrow_mut();
+        if !absent.contains(&class) {
+            absent.push(class);
+        }
     }
 }
 

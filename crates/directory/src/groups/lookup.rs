@@ -36,6 +36,7 @@ pub(crate) struct Groups<'a> {
     /// What is known, of other requests on the thread as well, or of this one.
     known: Option<&'a KnownGroups>,
     own: OnceCell<Box<KnownGroups>>,
+    is_turned: Cell<bool>,
     /// Whether whoever reads may see a group, and whether all there are.
     seen: RefCell<FxHashMap<EntryId, bool>>,
     sees_all: OnceCell<bool>,
@@ -115,6 +116,7 @@ impl<'a> Groups<'a> {
             schema,
             known: None,
             own: OnceCell::new(),
+            is_turned: Cell::new(false),
             seen: RefCell::default(),
             sees_all: OnceCell::new(),
             describing: OnceCell::new(),
@@ -130,11 +132,16 @@ impl<'a> Groups<'a> {
     /// With what the thread knows of the view.
     #[must_use]
     pub(crate) fn knowing(self, known: &'a KnownGroups) -> Self {
-        known.turn_to(self.view);
         Self { known: Some(known), ..self }
     }
 
     fn memo(&self) -> &KnownGroups {
+        // Most requests ask for no groups.
+        if let Some(known) = self.known
+            && !self.is_turned.replace(true)
+        {
+            known.turn_to(self.view);
+        }
         self.known.unwrap_or_else(|| self.own.get_or_init(Box::default))
     }
 
@@ -376,7 +383,7 @@ impl<'a> Groups<'a> {
         self.begin();
         let mut level = Vec::new();
         let mut is_cut = self.naming_all(key, &mut level)?;
-        is_cut |= self.naming_user(entry, key, &mut level)?;
+        is_cut |= self.naming_user(entry, key, &mut level, &mut Vec::new())?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         level.retain(|group| seen.insert(group.id));
         let (direct, direct_is_cut) = (level.len(), is_cut);

@@ -3,7 +3,8 @@
 //!
 //! Invariant: only accounts at or below the bases of the setting are members so, and a user name
 //! stands for one of them or for none: whoever may write the `uid` of an entry could else put it
-//! into the groups of somebody else.
+//! into the groups of somebody else. Access rules may take neither for no member: somebody would
+//! get rid of a deny so.
 //! Invariant: this is no way into a group for another group: an account is none.
 
 use std::sync::Arc;
@@ -73,12 +74,14 @@ impl Groups<'_> {
         self.user_names.get_or_init(|| find().map(Box::new)).as_deref()
     }
 
-    /// The groups that name an account by its user name; whether some were left out.
+    /// The groups that name an account by its user name, and those that name it by one that other
+    /// accounts have as well; whether some were left out.
     pub(crate) fn naming_user(
         &self,
         entry: &dyn EntryRead,
         key: &DnKey,
         found: &mut Vec<Arc<Group>>,
+        doubtful: &mut Vec<DnKey>,
     ) -> Result<bool, StoreError> {
         let Some(names) = self.user_names() else { return Ok(false) };
         if !names.count_of(entry, key, self.schema) {
@@ -101,7 +104,7 @@ impl Groups<'_> {
             }
             match self.stands_for(names, &names_it, uid, key)? {
                 StandsFor::One => found.append(&mut by_name),
-                StandsFor::Many => {}
+                StandsFor::Many => doubtful.extend(by_name.iter().map(|group| group.key.clone())),
                 StandsFor::Unknown => is_cut = true,
             }
         }

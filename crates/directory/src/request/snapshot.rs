@@ -54,6 +54,12 @@ impl Snapshot {
         self.reader.view()
     }
 
+    /// The directory as of the last commit, and what is known of its groups.
+    pub(crate) fn view_with_groups(&mut self) -> Result<(&View<'_>, &KnownGroups), StoreError> {
+        let view = self.reader.view()?;
+        Ok((view, &self.groups))
+    }
+
     /// The directory as of the last commit, and whether referral objects are to be looked out for:
     /// there are some, and the client does not manage them.
     pub(crate) fn view_for(

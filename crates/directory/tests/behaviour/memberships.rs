@@ -394,6 +394,23 @@ fn a_user_name_that_two_accounts_have_makes_neither_a_member() {
         check(&mut root, name, "isMemberOf", &[]);
     }
     assert_eq!(found(&mut root, &format!("(isMemberOf={})", dn("unix"))), short([]));
+    // Nor does anybody get rid of a deny so, and one of another group denies nothing.
+    add_unix_group(&mut root, "other", &[], &["nobody"]);
+    for (group, is_denied) in [("unix", true), ("all", true), ("other", false)] {
+        let allow = "(targetattr=\"*\")(version 3.0; acl \"a\"; \
+                     allow (write) userdn=\"ldap:///all\";)";
+        let deny = format!(
+            "(targetattr=\"*\")(version 3.0; acl \"d\"; deny (write) groupdn=\"ldap:///{}\";)",
+            dn(group)
+        );
+        let rules = [(Replace, "aci", &[allow, &deny][..])];
+        assert_eq!(root.modify(SUFFIX, &rules), ResultCode::Success);
+        for name in ["anna", "mallory"] {
+            let is_refused = writes(name) == ResultCode::InsufficientAccessRights;
+            assert_eq!(is_refused, is_denied, "{group} {name}");
+        }
+    }
+    assert_eq!(root.modify(SUFFIX, &[(Replace, "aci", &[&rule])]), ResultCode::Success);
     // One that is none of the bases takes nothing.
     assert_eq!(root.modify(CONFIG, &[(Replace, BASE, &[&dn("anna")])]), ResultCode::Success);
     assert_eq!(writes("anna"), ResultCode::Success);
