@@ -3,7 +3,7 @@
 use super::entries::ConfigEntry;
 use super::found::{Found, Place};
 use super::policy;
-use super::{Fate, Row};
+use super::row::{Fate, Row};
 
 /// Whether an entry is of OpenDJ.
 pub(super) fn owns(entry: &ConfigEntry) -> bool {
@@ -52,8 +52,8 @@ pub(super) static CLASSES: &[Row] = &[
     Row {
         name: "ds-cfg-referential-integrity-plugin",
         fate: Fate::Becomes(references),
-        says: "`roster-reference` for each attribute, with an equality index; a constraint `exists` \
-               where references are checked",
+        says: "`roster-reference` for each attribute, with an equality index; a constraint \
+               `exists` where references are checked",
     },
     Row {
         name: "ds-cfg-seven-bit-clean-plugin",

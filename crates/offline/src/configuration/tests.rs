@@ -5,6 +5,7 @@ use std::fs;
 
 use schema::Schema;
 
+use super::row::{Fate, Row};
 use super::*;
 
 fn read(text: &str) -> Configuration {
@@ -28,7 +29,7 @@ fn check(text: &str, wanted: &[&str], left_out: &[&str]) {
     let told: Vec<String> = found
         .untranslated
         .iter()
-        .map(|Remark { about, why, .. }| format!("{about}: {why}"))
+        .map(|SettingRemark { about, why, .. }| format!("{about}: {why}"))
         .collect();
     assert_eq!(told.len(), left_out.len(), "{told:#?}");
     for (told, wanted) in told.iter().zip(left_out) {
@@ -350,7 +351,7 @@ fn indexes_limits_and_the_policy_of_389() {
         ]
     );
     let policy = found.settings.iter().find_map(|setting| match &setting.change {
-        SettingChange::Entry { attributes, .. } => Some(attributes),
+        SettingKind::Entry { attributes, .. } => Some(attributes),
         _ => None,
     });
     let has =
@@ -559,7 +560,7 @@ fn what_is_left_of_a_configuration_is_read_or_refused() {
     let texts = [
         overlay(
             "constraint",
-            "olcConstraintAttribute: uid regex \"^[a-z]+$\" restrict=\"ldap:///dc=x??sub?(sn=b)\"\n",
+            "olcConstraintAttribute: uid regex \"^[a-z]+$\" restrict=\"ldap:///dc=x??sub?(a=b)\"\n",
         ),
         overlay("unique", "olcUniqueURI: ldap:///ou=a,dc=x?mail,uid?sub?(objectClass=person)\n"),
         plugin("libattr-unique-plugin", unique, ""),
@@ -583,7 +584,7 @@ fn what_is_left_of_a_configuration_is_read_or_refused() {
                 records += 1;
             }
             let is_record = |setting: &&Setting| {
-                matches!(setting.change, SettingChange::Value { .. } | SettingChange::Entry { .. })
+                matches!(setting.change, SettingKind::Value { .. } | SettingKind::Entry { .. })
             };
             assert_eq!(records, found.settings.iter().filter(is_record).count(), "{text}");
         }
