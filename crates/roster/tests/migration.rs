@@ -3,6 +3,11 @@
 //!
 //! Where such a server is not installed the test ends at once, unless `ROSTER_TEST_CLIENTS` says
 //! that it is required.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail the test when something is not as it must be"
+)]
 
 mod common;
 mod demo;
