@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use ldap::ldif::{LdifLimits, LdifReader};
 use libfuzzer_sys::fuzz_target;
-use offline::{Configuration, SettingChange, Source};
+use offline::{Configuration, SettingKind, Source};
 use schema::Schema;
 
 static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(Schema::builtin);
@@ -26,7 +26,7 @@ fuzz_target!(|text: &[u8]| {
         records += 1;
     }
     let changes = found.settings.iter().filter(|setting| {
-        matches!(setting.change, SettingChange::Value { .. } | SettingChange::Entry { .. })
+        matches!(setting.change, SettingKind::Value { .. } | SettingKind::Entry { .. })
     });
     assert_eq!(records, changes.count(), "each setting is a record, and nothing else is");
 });

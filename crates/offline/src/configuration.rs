@@ -13,6 +13,7 @@ mod ds389;
 mod ds389_plugins;
 mod entries;
 mod found;
+mod made;
 mod names;
 mod opendj;
 mod openldap;
@@ -20,6 +21,7 @@ mod openldap_overlays;
 mod pattern;
 mod policy;
 mod report;
+mod row;
 mod setting;
 
 use std::fmt;
@@ -33,25 +35,9 @@ use store::Store;
 
 use self::entries::{ConfigEntry, Entries};
 use self::found::Found;
-pub use self::setting::{Remark, Setting, SettingChange};
+pub use self::made::Configuration;
+pub use self::setting::{Setting, SettingKind, SettingRemark};
 use crate::import::{ImportOptions, Source};
-
-/// What the configuration of another server says, in terms of this one.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Configuration {
-    /// Whose configuration it is.
-    pub product: &'static str,
-    /// How many entries it has.
-    pub entries: usize,
-    /// What is to be set, in the order in which it is to be set.
-    pub settings: Vec<Setting>,
-    /// What this server does without a setting.
-    pub built_in: Vec<Remark>,
-    /// What is not translated, each with the reason.
-    pub untranslated: Vec<Remark>,
-    /// Names of entries that are to be policies for those who have no other.
-    pub default_policies: Vec<String>,
-}
 
 /// Why a configuration cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -77,42 +63,6 @@ static PRODUCTS: [Product; 3] = [
     Product { name: "389 Directory Server", owns: ds389::owns, read: ds389::read },
     Product { name: "OpenDJ", owns: opendj::owns, read: opendj::read },
 ];
-
-/// What is made of something that another server has a name for.
-struct Row {
-    /// Its name there: of an overlay, a plugin, an object class.
-    name: &'static str,
-    fate: Fate,
-    /// What it becomes, or why it becomes nothing.
-    says: &'static str,
-}
-
-enum Fate {
-    /// It becomes settings.
-    Becomes(fn(&ConfigEntry, &mut Found<'_>)),
-    /// This server does it without a setting.
-    BuiltIn,
-    /// It is not translated.
-    LeftOut,
-    /// It changes nothing that clients see.
-    Nothing,
-}
-
-impl Row {
-    /// Does what the row of `name` says; false without one.
-    fn apply(rows: &[Self], name: &str, entry: &ConfigEntry, found: &mut Found<'_>) -> bool {
-        let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(name)) else {
-            return false;
-        };
-        match row.fate {
-            Fate::Becomes(make) => make(entry, found),
-            Fate::BuiltIn => found.built_in(entry, row.name, row.says),
-            Fate::LeftOut => found.left_out(entry, row.name, row.says),
-            Fate::Nothing => {}
-        }
-        true
-    }
-}
 
 impl Configuration {
     /// Reads a configuration for the data directory `data`, which no server uses: by its schema.

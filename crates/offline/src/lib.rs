@@ -14,7 +14,7 @@ mod import;
 pub mod in_order;
 
 pub use check::{DirectoryCheck, check};
-pub use configuration::{Configuration, ConfigurationError, Remark, Setting, SettingChange};
+pub use configuration::{Configuration, ConfigurationError, Setting, SettingKind, SettingRemark};
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 #[cfg(any(test, feature = "test-support"))]
 pub use import::translated;

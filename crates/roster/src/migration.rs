@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use client::{Connection, SearchFor};
+use client::{Connection, SearchFor, TextAttribute};
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
-use offline::{Configuration, SettingChange};
+use offline::{Configuration, SettingKind};
 
 use crate::connect::Login;
 use crate::failure::Failure;
@@ -54,11 +54,12 @@ fn make(connection: &mut Connection, configuration: &Configuration) -> Result<Ap
     }
     for setting in &configuration.settings {
         let outcome = match &setting.change {
-            SettingChange::Value { entry, attribute, value, replaces } => {
-                set_value(connection, (entry, attribute), value, *replaces)?
+            SettingKind::Value { entry, attribute, value, replaces } => {
+                let kind = if *replaces { ModifyOperation::Replace } else { ModifyOperation::Add };
+                set_value(connection, kind, entry, (attribute, &[value]))?
             }
-            SettingChange::Entry { dn, attributes } => add_entry(connection, dn, attributes)?,
-            SettingChange::Index(_) | SettingChange::File { .. } => continue,
+            SettingKind::Entry { dn, attributes } => add_entry(connection, dn, attributes)?,
+            SettingKind::Index(_) | SettingKind::File { .. } => continue,
         };
         applied.count(&setting.change.to_string(), outcome)?;
     }
@@ -93,23 +94,25 @@ impl Applied {
 /// Adds a value unless it is there.
 fn set_value(
     connection: &mut Connection,
-    (entry, attribute): (&str, &str),
-    value: &str,
-    replaces: bool,
+    operation: ModifyOperation,
+    entry: &str,
+    wanted: TextAttribute<'_>,
 ) -> Result<Result<bool, String>, Failure> {
+    let (attribute, wanted) = wanted;
     let asked = SearchFor {
         scope: Scope::Base,
         attributes: &[attribute],
         ..SearchFor::below(entry, Filter::Present("objectClass"))
     };
     let found = connection.search(&asked)?;
-    let mut values = found.entries.iter().flat_map(|found| found.texts(attribute));
-    if values.any(|own| own.eq_ignore_ascii_case(value)) {
+    let has = |value: &&str| {
+        let mut own = found.entries.iter().flat_map(|found| found.texts(attribute));
+        own.any(|own| own.eq_ignore_ascii_case(value))
+    };
+    if wanted.iter().all(has) {
         return Ok(Ok(false));
     }
-    let operation = if replaces { ModifyOperation::Replace } else { ModifyOperation::Add };
-    let values: &[&str] = &[value];
-    let outcome = connection.modify(entry, &[(operation, attribute, values)])?;
+    let outcome = connection.modify(entry, &[(operation, attribute, wanted)])?;
     Ok(if outcome.is_success() { Ok(true) } else { Err(outcome.to_string()) })
 }
 

@@ -3,9 +3,15 @@
 //!
 //! Where such a server is not installed the test ends at once, unless `ROSTER_TEST_CLIENTS` says
 //! that it is required.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail the test when something is not as it must be"
+)]
 
 mod common;
 mod demo;
+mod machine;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +20,8 @@ use std::time::Duration;
 
 use common::{Run, check_all, roster};
 use demo::Demo;
+use machine::Machine;
+use testing::crash::server::ADMIN_PASSWORD;
 
 /// Whether all of these programs are there.
 fn has(programs: &[&str]) -> bool {
@@ -102,21 +110,35 @@ fn exported_by_slapd(folder: &Path) -> (PathBuf, PathBuf) {
     (entries, config)
 }
 
-fn search(demo: &Demo, base: &str, attribute: &str) -> String {
-    let admin = ["-D", "cn=Directory Manager", "-w", &demo.admin_password];
-    let mut search = program("/usr/bin/ldapsearch", &["-x", "-LLL", "-o", "ldif-wrap=no"]);
-    search.args(["-H", &demo.url("ldap")]).args(admin);
-    run(search.args(["-s", "base", "-b", base, attribute]))
+/// A server here, and the password of its administrator.
+#[derive(Clone, Copy)]
+struct Asked<'s> {
+    url: &'s str,
+    password: &'s str,
 }
 
-fn modify(demo: &Demo, ldif: &str) -> (bool, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("changes.ldif");
-    fs::write(&file, ldif).unwrap();
-    let admin = ["-D", "cn=Directory Manager", "-w", &demo.admin_password];
-    let mut modify = program("/usr/bin/ldapmodify", &["-x", "-H", &demo.url("ldap")]);
-    let output = modify.args(admin).args(["-f", text(&file)]).output().unwrap();
-    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+impl Asked<'_> {
+    fn tool(&self, path: &str) -> Command {
+        let admin = ["-x", "-H", self.url, "-D", "cn=Directory Manager", "-w", self.password];
+        program(path, &admin)
+    }
+
+    /// The values of an attribute of an entry, as ldapsearch prints them.
+    #[track_caller]
+    fn read(&self, base: &str, attribute: &str) -> String {
+        let mut search = self.tool("/usr/bin/ldapsearch");
+        search.args(["-LLL", "-o", "ldif-wrap=no", "-s", "base", "-b", base, attribute]);
+        run(&mut search)
+    }
+
+    /// Changes by ldapmodify; whether they were made, and what it has said.
+    fn modify(&self, ldif: &str) -> (bool, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("changes.ldif");
+        fs::write(&file, ldif).unwrap();
+        let output = self.tool("/usr/bin/ldapmodify").args(["-f", text(&file)]).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
 }
 
 const ANNA: &str = "uid=anna,ou=people,dc=example,dc=com";
@@ -133,6 +155,7 @@ fn what_slapd_was_set_to_do_is_done_here() {
     assert!(exported.contains("\nmemberOf: cn=staff,"), "slapd has stored it: {exported}");
     let demo = Demo::start(10);
     let url = demo.url("ldap");
+    let here = Asked { url: &url, password: &demo.admin_password };
     let import = |config: &Path, files: &[&str]| -> Run {
         let server = ["import", "-H", &url, "-w", &demo.admin_password, "--replace-existing"];
         roster(&[&server, &["--configuration", text(config)][..], files].concat())
@@ -158,18 +181,18 @@ fn what_slapd_was_set_to_do_is_done_here() {
 
     // Groups are looked up: what was stored there is not there any more.
     let staff = "memberOf: cn=staff,ou=groups,dc=example,dc=com\n";
-    assert!(search(&demo, ANNA, "memberOf").contains(staff));
+    assert!(here.read(ANNA, "memberOf").contains(staff));
     let change = "dn: cn=staff,ou=groups,dc=example,dc=com\nchangetype: modify\ndelete: member\n";
-    assert!(modify(&demo, &format!("{change}member: {ANNA}\n")).0);
-    assert!(!search(&demo, ANNA, "memberOf").contains("memberOf:"));
+    assert!(here.modify(&format!("{change}member: {ANNA}\n")).0);
+    assert!(!here.read(ANNA, "memberOf").contains("memberOf:"));
     // A value that somebody has is refused, and one that names nobody goes.
     let taken = "dn: uid=bert,ou=people,dc=example,dc=com\nchangetype: modify\nreplace: mail\n\
                  mail: anna@example.com\n";
-    let (is_done, why) = modify(&demo, taken);
+    let (is_done, why) = here.modify(taken);
     assert!(!is_done && why.contains("unique-mail-uid"), "{why}");
-    assert!(search(&demo, "uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
-    assert!(modify(&demo, &format!("dn: {ANNA}\nchangetype: delete\n")).0);
-    assert!(!search(&demo, "uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
+    assert!(here.read("uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
+    assert!(here.modify(&format!("dn: {ANNA}\nchangetype: delete\n")).0);
+    assert!(!here.read("uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
 
     // Once more changes nothing; and a policy that leads nowhere is not passed over.
     check_all(&import(&config, &[]), 0, &["Settings: 0 made, ", " 0 refused"]);
@@ -276,8 +299,11 @@ fn what_389_was_set_to_do_is_done_here() {
     let exported = fs::read_to_string(&entries).unwrap();
     assert!(exported.contains("\nmemberOf: "), "it has stored it: {exported}");
 
-    let data = folder.path().join("data");
-    roster(&["init", "--data", text(&data), "--suffix", "dc=example,dc=com"]);
+    let mut machine = Machine::new(folder.path(), "data");
+    let data = machine.data.clone();
+    let password = machine.password.display().to_string();
+    let suffix = ["--suffix", "dc=example,dc=com", "--admin-password-file", &password];
+    check_all(&roster(&[&["init", "--data", text(&data)], &suffix[..]].concat()), 0, &[]);
     fs::create_dir_all(data.join("schema")).unwrap();
     fs::copy(ds.config().join("schema/99user.ldif"), data.join("schema/99user.ldif")).unwrap();
     let config = ds.config().join("dse.ldif");
@@ -318,4 +344,39 @@ fn what_389_was_set_to_do_is_done_here() {
     assert!(!found.contains("\nmemberOf: "));
     // Nothing is set twice.
     check_all(&roster(&all), 0, &["Settings: 0 made, ", " 0 refused"]);
+    machine.serve();
+    check_served(Asked { url: &machine.url(), password: ADMIN_PASSWORD });
+}
+
+/// What 389 did is done by a server of the imported directory.
+#[track_caller]
+fn check_served(here: Asked<'_>) {
+    // Policies: of the user, of the subtree, of all.
+    let policy = |name: &str| here.read(name, "pwdPolicySubentry");
+    assert!(policy(ANNA).contains("nsPwPolicyEntry_user"), "{}", policy(ANNA));
+    let service = "dn: cn=web,ou=services,dc=example,dc=com\nchangetype: add\n\
+                   objectClass: netscapeServer\ncn: web\nuserPassword: secret-Web1\n";
+    assert_eq!(here.modify(service), (true, String::new()));
+    let all = policy("cn=web,ou=services,dc=example,dc=com");
+    assert!(all.contains("cn=Global Password Policy,dc=example,dc=com"), "{all}");
+    // Groups and roles.
+    let group = "memberOf: cn=demo_group,ou=groups,dc=example,dc=com";
+    assert!(here.read(ANNA, "memberOf").contains(group));
+    assert!(here.read(ANNA, "nsRole").contains("cn=filtered,dc=example,dc=com"));
+    // A new account gets the next number and becomes a member; its name is that of nobody else.
+    let account = |name: &str| {
+        format!(
+            "dn: cn={name},ou=people,dc=example,dc=com\nchangetype: add\nobjectClass: nsPerson\n\
+             objectClass: posixAccount\ncn: {name}\ndisplayName: {name}\nuid: zoe\n\
+             uidNumber: -1\ngidNumber: -1\nhomeDirectory: /home/zoe\n\
+             userPassword: secret-Zoe-12345\n"
+        )
+    };
+    assert_eq!(here.modify(&account("zoe")), (true, String::new()));
+    let zoe = "cn=zoe,ou=people,dc=example,dc=com";
+    assert!(here.read(zoe, "uidNumber").contains("uidNumber: 10001\n"));
+    assert!(here.read(zoe, "memberOf").contains(group));
+    assert!(policy(zoe).contains("nsPwPolicyEntry_subtree"), "{}", policy(zoe));
+    let (is_done, why) = here.modify(&account("other"));
+    assert!(!is_done && why.contains("attribute-uniqueness"), "{why}");
 }

@@ -4,7 +4,7 @@ use super::ds389_plugins::PLUGINS;
 use super::entries::ConfigEntry;
 use super::found::Found;
 use super::policy;
-use super::{Fate, Row};
+use super::row::{Fate, Row};
 
 /// Whether an entry is of such a server.
 pub(super) fn owns(entry: &ConfigEntry) -> bool {

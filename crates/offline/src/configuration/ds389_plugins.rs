@@ -1,10 +1,11 @@
 //! Plugins of 389 Directory Server, by their library or by the function that begins them.
 
+use super::automember;
 use super::ds389::suffixes;
 use super::entries::ConfigEntry;
 use super::found::{Found, Place, is_attribute};
 use super::names::is_number;
-use super::{Fate, Row, automember};
+use super::row::{Fate, Row};
 
 /// Every plugin that is known.
 pub(super) static PLUGINS: &[Row] = &[
@@ -72,7 +73,7 @@ pub(super) static PLUGINS: &[Row] = &[
     Row {
         name: "libcontentsync-plugin",
         fate: Fate::LeftOut,
-        says: "clients cannot synchronize by RFC 4533",
+        says: "clients cannot keep copies by the Sync request",
     },
     Row {
         name: "libaddn-plugin",

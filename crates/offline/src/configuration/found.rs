@@ -8,11 +8,11 @@ use directory::virtual_attributes::text::VirtualAttribute;
 use ldap::dn::Dn;
 use schema::Schema;
 
-use super::Configuration;
 use super::entries::{ConfigEntry, Entries};
+use super::made::Configuration;
 use super::names::{index, line_name, place};
 use super::setting::{
-    ASSIGNMENTS, CONSTRAINTS, GROUPS, REFERENCES, Remark, Setting, SettingChange,
+    ASSIGNMENTS, CONSTRAINTS, GROUPS, REFERENCES, Setting, SettingKind, SettingRemark, Shown,
     VIRTUAL_ATTRIBUTES,
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Found<'c> {
     schema: Option<&'c Schema>,
     made: Configuration,
     /// What is set, once more, to be found quickly.
-    set: HashSet<SettingChange>,
+    set: HashSet<SettingKind>,
     /// Names of lines, and the number that the next of the same name tries.
     names: HashMap<String, usize>,
 }
@@ -66,7 +66,7 @@ impl<'c> Found<'c> {
     }
 
     /// Something is to be set; once is enough.
-    pub(super) fn set(&mut self, entry: &ConfigEntry, change: SettingChange) {
+    pub(super) fn set(&mut self, entry: &ConfigEntry, change: SettingKind) {
         if self.set.contains(&change) {
             return;
         }
@@ -86,7 +86,7 @@ impl<'c> Found<'c> {
         key: &'static str,
         value: String,
     ) {
-        self.set(entry, SettingChange::File { section, key, value });
+        self.set(entry, SettingKind::File { section, key, value });
     }
 
     /// The password policy of those who have no other.
@@ -121,7 +121,7 @@ impl<'c> Found<'c> {
             }
             (known, Some(definition)) => {
                 let own = known.flatten().and_then(|known| index(known.name(), kind));
-                self.set(entry, SettingChange::Index(own.unwrap_or(definition)));
+                self.set(entry, SettingKind::Index(own.unwrap_or(definition)));
             }
             (_, None) => {
                 let why = format!("of '{attribute}': there is no such kind here as '{kind}'");
@@ -228,7 +228,7 @@ impl<'c> Found<'c> {
     fn line(
         &mut self,
         entry: &ConfigEntry,
-        setting: (&'static str, &'static str),
+        setting: Shown,
         hint: &str,
         rule: &str,
         at: Place<'_>,
@@ -255,11 +255,11 @@ impl<'c> Found<'c> {
     fn value(
         &mut self,
         entry: &ConfigEntry,
-        (dn, attribute): (&'static str, &'static str),
+        Shown { entry: dn, attribute }: Shown,
         value: String,
         replaces: bool,
     ) {
-        let change = SettingChange::Value { entry: dn.to_owned(), attribute, value, replaces };
+        let change = SettingKind::Value { entry: dn.to_owned(), attribute, value, replaces };
         self.set(entry, change);
     }
 
@@ -282,9 +282,9 @@ pub(super) fn is_attribute(name: &str) -> bool {
     ldap::description::is_oid(name)
 }
 
-fn remark(entry: &ConfigEntry, about: &str, why: &str) -> Remark {
+fn remark(entry: &ConfigEntry, about: &str, why: &str) -> SettingRemark {
     let (from, line) = (entry.dn.clone(), entry.line);
-    Remark { from, line, about: about.to_owned(), why: why.to_owned() }
+    SettingRemark { from, line, about: about.to_owned(), why: why.to_owned() }
 }
 
 /// Attributes that are computed, and need no index.

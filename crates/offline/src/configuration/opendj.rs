@@ -3,7 +3,7 @@
 use super::entries::ConfigEntry;
 use super::found::{Found, Place};
 use super::policy;
-use super::{Fate, Row};
+use super::row::{Fate, Row};
 
 /// Whether an entry is of OpenDJ.
 pub(super) fn owns(entry: &ConfigEntry) -> bool {
@@ -21,9 +21,14 @@ pub(super) fn read(found: &mut Found<'_>) {
         if let Some(row) = row {
             Row::apply(CLASSES, row.name, entry, found);
         } else if let Some((class, why)) = UNKNOWN.iter().find(|(class, _)| entry.is(class)) {
-            let own = entry.values("objectClass").last().unwrap_or(class);
-            if !OWN.iter().any(|known| known.eq_ignore_ascii_case(own)) {
-                found.left_out(entry, &format!("{} ({own})", entry.leaf()), why);
+            // The most special class is among them, in whatever order they stand.
+            let is_own = OWN.iter().any(|known| entry.is(known));
+            let special = entry
+                .values("objectClass")
+                .find(|own| !own.eq_ignore_ascii_case("top") && !own.eq_ignore_ascii_case(class));
+            if !is_own {
+                let about = format!("{} ({})", entry.leaf(), special.unwrap_or(class));
+                found.left_out(entry, &about, why);
             }
         }
     }
@@ -47,8 +52,8 @@ pub(super) static CLASSES: &[Row] = &[
     Row {
         name: "ds-cfg-referential-integrity-plugin",
         fate: Fate::Becomes(references),
-        says: "`roster-reference` for each attribute, with an equality index; a constraint `exists` \
-               where references are checked",
+        says: "`roster-reference` for each attribute, with an equality index; a constraint \
+               `exists` where references are checked",
     },
     Row {
         name: "ds-cfg-seven-bit-clean-plugin",
@@ -69,6 +74,11 @@ pub(super) static CLASSES: &[Row] = &[
         name: "ds-cfg-user-defined-virtual-attribute",
         fate: Fate::Becomes(given),
         says: "a virtual attribute for each base; those of members of a group are not translated",
+    },
+    Row {
+        name: "ds-cfg-collective-attribute-subentries-virtual-attribute",
+        fate: Fate::LeftOut,
+        says: "subentries with collective attributes are kept as entries",
     },
     Row { name: "ds-cfg-backend-index", fate: Fate::Becomes(index), says: "indexes" },
     Row { name: "ds-cfg-local-db-index", fate: Fate::Becomes(index), says: "indexes" },
@@ -125,7 +135,7 @@ const UNKNOWN: [(&str, &str); 3] = [
 ];
 
 /// What this server has, too, or what is about the other server itself.
-const OWN: [&str; 33] = [
+const OWN: [&str; 32] = [
     "ds-cfg-entry-uuid-plugin",
     "ds-cfg-last-mod-plugin",
     "ds-cfg-ldap-attribute-description-list-plugin",
@@ -134,7 +144,6 @@ const OWN: [&str; 33] = [
     "ds-cfg-fractional-ldif-import-plugin",
     "ds-cfg-change-number-control-plugin",
     "ds-cfg-graphite-monitor-reporter-plugin",
-    "ds-cfg-collective-attribute-subentries-virtual-attribute",
     "ds-cfg-entity-tag-virtual-attribute",
     "ds-cfg-entry-dn-virtual-attribute",
     "ds-cfg-entry-uuid-virtual-attribute",
@@ -284,12 +293,14 @@ fn index(entry: &ConfigEntry, found: &mut Found<'_>) {
 
 fn limits(entry: &ConfigEntry, found: &mut Found<'_>) {
     for (name, usual, key) in LIMITS {
-        let Some(value) = entry.value(name).filter(|value| *value != usual) else { continue };
-        let number = value.split(' ').next().unwrap_or_default();
-        let is_seconds =
-            !value.contains(' ') || value.ends_with(" s") || value.ends_with("seconds");
+        let Some(value) = entry.value(name) else { continue };
+        let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+        let is_plain = ["", "s", "seconds"].contains(&unit);
+        if is_plain && number == usual {
+            continue;
+        }
         match number.parse::<u32>() {
-            Ok(number) if is_seconds => found.file(entry, "limits", key, number.to_string()),
+            Ok(number) if is_plain => found.file(entry, "limits", key, number.to_string()),
             Ok(_) | Err(_) => {
                 found.left_out(entry, name, format!("see limits.{key} of roster.toml"));
             }
@@ -414,7 +425,7 @@ static VALIDATORS: [Validator; 6] = [
 /// Limits of every user: theirs, what it is by default, ours.
 const LIMITS: [(&str, &str, &str); 3] = [
     ("ds-cfg-size-limit", "1000", "size_limit_entries"),
-    ("ds-cfg-time-limit", "60 s", "time_limit_s"),
+    ("ds-cfg-time-limit", "60", "time_limit_s"),
     ("ds-cfg-lookthrough-limit", "5000", "look_through_limit_entries"),
 ];
 /// Policies that come with the server, of its administrators.

@@ -3,7 +3,7 @@
 use super::entries::ConfigEntry;
 use super::found::Found;
 use super::openldap_overlays::OVERLAYS;
-use super::{Fate, Row};
+use super::row::{Fate, Row};
 
 /// Whether an entry is of OpenLDAP.
 pub(super) fn owns(entry: &ConfigEntry) -> bool {
@@ -151,23 +151,18 @@ fn access(entry: &ConfigEntry, found: &mut Found<'_>) {
 }
 
 fn size_limit(entry: &ConfigEntry, found: &mut Found<'_>) {
-    limit(entry, "olcSizeLimit", ("limits", "size_limit_entries"), found);
+    limit(entry, "olcSizeLimit", "size_limit_entries", found);
 }
 
 fn time_limit(entry: &ConfigEntry, found: &mut Found<'_>) {
-    limit(entry, "olcTimeLimit", ("limits", "time_limit_s"), found);
+    limit(entry, "olcTimeLimit", "time_limit_s", found);
 }
 
-fn limit(
-    entry: &ConfigEntry,
-    name: &str,
-    (section, key): (&'static str, &'static str),
-    found: &mut Found<'_>,
-) {
+fn limit(entry: &ConfigEntry, name: &str, key: &'static str, found: &mut Found<'_>) {
     match entry.value(name).map(str::parse::<u32>) {
-        Some(Ok(number)) => found.file(entry, section, key, number.to_string()),
+        Some(Ok(number)) => found.file(entry, "limits", key, number.to_string()),
         Some(Err(_)) => {
-            let why = format!("'unlimited' and parts of a limit: see {section}.{key}");
+            let why = format!("'unlimited' and parts of a limit: see limits.{key}");
             found.left_out(entry, name, why);
         }
         None => {}

@@ -7,7 +7,8 @@ use super::entries::ConfigEntry;
 use super::found::{Found, Place};
 use super::names::is_number;
 use super::openldap::{suffixes, unnumbered};
-use super::{Fate, Row, pattern};
+use super::pattern;
+use super::row::{Fate, Row};
 
 /// Every overlay that is known.
 pub(super) static OVERLAYS: &[Row] = &[
@@ -37,8 +38,8 @@ pub(super) static OVERLAYS: &[Row] = &[
     Row {
         name: "autogroup",
         fate: Fate::LeftOut,
-        says: "dynamic groups have their members at each moment; for static ones, add an assignment \
-               'member'",
+        says: "dynamic groups have their members at each moment; for static ones, add an \
+               assignment 'member'",
     },
     Row {
         name: "ppolicy",
@@ -69,8 +70,8 @@ pub(super) static OVERLAYS: &[Row] = &[
     },
 ];
 
-const DYNAMIC: &str = "groups with `memberURL` are dynamic; `isMemberOf` finds their members, which \
-                       are not listed in the entry of the group";
+const DYNAMIC: &str = "groups with `memberURL` are dynamic; `isMemberOf` finds their members, \
+                       which are not listed in the entry of the group";
 const REPLICATION: &str = "servers of a cluster replicate by themselves (docs/how-to/cluster.md)";
 const LOGS: &str = "changes and requests are in the audit log and the access log \
                     (docs/how-to/logs.md)";
@@ -208,20 +209,26 @@ fn constraints(entry: &ConfigEntry, found: &mut Found<'_>) {
             word.get(..9).filter(|head| head.eq_ignore_ascii_case("restrict=")).and(word.get(9..))
         });
         match rule {
-            Ok(rule) => restricted(entry, found, (&hint, &rule), restriction, &own),
+            Ok(rule) => {
+                let about = About { hint: &hint, rule: &rule, restriction };
+                restricted(entry, found, about, &own);
+            }
             Err(why) => found.left_out(entry, value, why),
         }
     }
 }
 
+/// A constraint: what its name is made of, what it asks for, and the URL that restricts it.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    hint: &'a str,
+    rule: &'a str,
+    restriction: Option<&'a str>,
+}
+
 /// A constraint on those entries that a URL restricts it to.
-fn restricted(
-    entry: &ConfigEntry,
-    found: &mut Found<'_>,
-    (hint, rule): (&str, &str),
-    restriction: Option<&str>,
-    own: &[&str],
-) {
+fn restricted(entry: &ConfigEntry, found: &mut Found<'_>, about: About<'_>, own: &[&str]) {
+    let About { hint, rule, restriction } = about;
     let url = match restriction.map(LdapUrl::parse).transpose() {
         Ok(url) => url,
         Err(error) => return found.left_out(entry, rule, format!("it is no URL: {error}")),

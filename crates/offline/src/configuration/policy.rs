@@ -6,7 +6,7 @@ use ldap::dn::escape_value;
 use super::ds389;
 use super::entries::ConfigEntry;
 use super::found::Found;
-use super::setting::SettingChange;
+use super::setting::SettingKind;
 
 /// The policy of `cn=config` of 389, where it says anything.
 pub(super) fn of_389(entry: &ConfigEntry, found: &mut Found<'_>) {
@@ -51,7 +51,7 @@ pub(super) fn set(
         let mut dn = String::from("cn=");
         escape_value(name.as_bytes(), &mut dn);
         let dn = format!("{dn},{suffix}");
-        found.set(entry, SettingChange::Entry { dn, attributes });
+        found.set(entry, SettingKind::Entry { dn, attributes });
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use ldap::ldif::{LDIF_FOLD_COLUMNS, push_ldif_line};
 
-use super::{Configuration, Remark, Setting, SettingChange};
+use super::made::Configuration;
+use super::setting::{Setting, SettingKind, SettingRemark};
 
 impl Configuration {
     /// The settings as change records for `ldapmodify`. Indexes are the commands that add them, and
@@ -20,7 +21,7 @@ impl Configuration {
             comment(&mut out, &format!("roster index add {} --wait", indexes.join(" ")));
         }
         let files = self.settings.iter().filter_map(|setting| match &setting.change {
-            SettingChange::File { .. } => Some(setting.change.to_string()),
+            SettingKind::File { .. } => Some(setting.change.to_string()),
             _ => None,
         });
         for (at, line) in files.enumerate() {
@@ -30,7 +31,7 @@ impl Configuration {
             comment(&mut out, &line);
         }
         for Setting { from, change, .. } in &self.settings {
-            if matches!(change, SettingChange::Index(_) | SettingChange::File { .. }) {
+            if matches!(change, SettingKind::Index(_) | SettingKind::File { .. }) {
                 continue;
             }
             out.push(b'\n');
@@ -39,20 +40,20 @@ impl Configuration {
                 push_ldif_line(&mut out, name, value.as_bytes(), LDIF_FOLD_COLUMNS);
             };
             match change {
-                SettingChange::Value { entry, attribute, value, replaces } => {
+                SettingKind::Value { entry, attribute, value, replaces } => {
                     line("dn", entry);
                     line("changetype", "modify");
                     line(if *replaces { "replace" } else { "add" }, attribute);
                     line(attribute, value);
                 }
-                SettingChange::Entry { dn, attributes } => {
+                SettingKind::Entry { dn, attributes } => {
                     line("dn", dn);
                     line("changetype", "add");
                     for (name, value) in attributes {
                         line(name, value);
                     }
                 }
-                SettingChange::Index(_) | SettingChange::File { .. } => {}
+                SettingKind::Index(_) | SettingKind::File { .. } => {}
             }
         }
         out
@@ -61,7 +62,7 @@ impl Configuration {
     /// The definitions of the indexes.
     pub fn indexes(&self) -> impl Iterator<Item = &str> {
         self.settings.iter().filter_map(|setting| match &setting.change {
-            SettingChange::Index(definition) => Some(definition.as_str()),
+            SettingKind::Index(definition) => Some(definition.as_str()),
             _ => None,
         })
     }
@@ -95,11 +96,11 @@ impl fmt::Display for Configuration {
     }
 }
 
-fn remarks(f: &mut fmt::Formatter<'_>, head: &str, remarks: &[Remark]) -> fmt::Result {
+fn remarks(f: &mut fmt::Formatter<'_>, head: &str, remarks: &[SettingRemark]) -> fmt::Result {
     if !remarks.is_empty() {
         writeln!(f, "{head}")?;
     }
-    for Remark { line, about, why, .. } in remarks {
+    for SettingRemark { line, about, why, .. } in remarks {
         writeln!(f, "  line {line}: {}: {}", one_line(about), one_line(why))?;
     }
     Ok(())

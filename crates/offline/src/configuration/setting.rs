@@ -10,12 +10,12 @@ pub struct Setting {
     /// The line of that entry.
     pub line: u64,
     /// What is set.
-    pub change: SettingChange,
+    pub change: SettingKind,
 }
 
 /// What is set.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum SettingChange {
+pub enum SettingKind {
     /// An index, by its definition.
     Index(String),
     /// A value of an entry.
@@ -49,7 +49,7 @@ pub enum SettingChange {
 
 /// Something of the other server that became no setting, and why.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Remark {
+pub struct SettingRemark {
     /// The entry of the other server.
     pub from: String,
     /// The line of that entry.
@@ -60,7 +60,7 @@ pub struct Remark {
     pub why: String,
 }
 
-impl SettingChange {
+impl SettingKind {
     /// In this order they are to be set: constraints and assignments need indexes.
     pub(super) fn rank(&self) -> u8 {
         match self {
@@ -72,7 +72,7 @@ impl SettingChange {
     }
 }
 
-impl fmt::Display for SettingChange {
+impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Index(definition) => write!(f, "index {definition}"),
@@ -86,9 +86,19 @@ impl fmt::Display for SettingChange {
 }
 
 /// Where settings of the directory are.
-pub(super) const CONSTRAINTS: (&str, &str) = ("cn=Constraints,cn=config", "roster-constraint");
-pub(super) const ASSIGNMENTS: (&str, &str) = ("cn=Assignments,cn=config", "roster-assignment");
-pub(super) const VIRTUAL_ATTRIBUTES: (&str, &str) =
-    ("cn=Virtual Attributes,cn=config", "roster-virtual-attribute");
-pub(super) const REFERENCES: (&str, &str) = ("cn=References,cn=config", "roster-reference");
-pub(super) const GROUPS: (&str, &str) = ("cn=Groups,cn=config", "roster-member-of");
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub(super) entry: &'static str,
+    pub(super) attribute: &'static str,
+}
+
+pub(super) const CONSTRAINTS: Shown =
+    Shown { entry: "cn=Constraints,cn=config", attribute: "roster-constraint" };
+pub(super) const ASSIGNMENTS: Shown =
+    Shown { entry: "cn=Assignments,cn=config", attribute: "roster-assignment" };
+pub(super) const VIRTUAL_ATTRIBUTES: Shown =
+    Shown { entry: "cn=Virtual Attributes,cn=config", attribute: "roster-virtual-attribute" };
+pub(super) const REFERENCES: Shown =
+    Shown { entry: "cn=References,cn=config", attribute: "roster-reference" };
+pub(super) const GROUPS: Shown =
+    Shown { entry: "cn=Groups,cn=config", attribute: "roster-member-of" };

@@ -5,6 +5,7 @@ use std::fs;
 
 use schema::Schema;
 
+use super::row::{Fate, Row};
 use super::*;
 
 fn read(text: &str) -> Configuration {
@@ -28,7 +29,7 @@ fn check(text: &str, wanted: &[&str], left_out: &[&str]) {
     let told: Vec<String> = found
         .untranslated
         .iter()
-        .map(|Remark { about, why, .. }| format!("{about}: {why}"))
+        .map(|SettingRemark { about, why, .. }| format!("{about}: {why}"))
         .collect();
     assert_eq!(told.len(), left_out.len(), "{told:#?}");
     for (told, wanted) in told.iter().zip(left_out) {
@@ -350,7 +351,7 @@ fn indexes_limits_and_the_policy_of_389() {
         ]
     );
     let policy = found.settings.iter().find_map(|setting| match &setting.change {
-        SettingChange::Entry { attributes, .. } => Some(attributes),
+        SettingKind::Entry { attributes, .. } => Some(attributes),
         _ => None,
     });
     let has =
@@ -364,6 +365,7 @@ fn indexes_limits_and_the_policy_of_389() {
 fn opendj(entries: &str) -> String {
     format!(
         "dn: cn=config\nobjectClass: ds-cfg-root-config\nds-cfg-size-limit: 77\n\
+         ds-cfg-time-limit: 60 seconds\nds-cfg-lookthrough-limit: 5000\n\
          ds-cfg-default-password-policy: cn=Usual,cn=Password Policies,cn=config\n\n\
          dn: ds-cfg-backend-id=u,cn=Backends,cn=config\nobjectClass: ds-cfg-backend\n\
          objectClass: ds-cfg-je-backend\nds-cfg-enabled: true\nds-cfg-base-dn: dc=x\n\n{entries}"
@@ -386,7 +388,7 @@ fn plugins_of_opendj() {
              dn: cn=own,cn=Plugins,cn=config\nobjectClass: ds-cfg-plugin\nobjectClass: own\n\
              ds-cfg-enabled: true\n\n\
              dn: cn=uuid,cn=Plugins,cn=config\nobjectClass: ds-cfg-plugin\n\
-             objectClass: ds-cfg-entry-uuid-plugin\nds-cfg-enabled: true\n\n\
+             objectClass: ds-cfg-entry-uuid-plugin\nobjectClass: top\nds-cfg-enabled: true\n\n\
              dn: cn=group,cn=Virtual Attributes,cn=config\n\
              objectClass: ds-cfg-is-member-of-virtual-attribute\nds-cfg-enabled: true\n\
              ds-cfg-attribute-type: seeAlso\n\n\
@@ -554,5 +556,56 @@ fn the_reference_of_configurations_is_written_from_the_tables() {
         fs::write(&path, format!("{head}<!-- end of configuration -->{after}")).unwrap();
     } else {
         assert!(written == table, "write the reference again: see the comment of this test");
+    }
+}
+
+/// Whatever is cut away of a configuration, the rest is read or refused with a sentence, and what
+/// comes of it is LDIF again.
+#[test]
+fn what_is_left_of_a_configuration_is_read_or_refused() {
+    let unique = "nsslapd-pluginInitfunc: NSUniqueAttr_Init\nuniqueness-attribute-name: mail\n\
+                  uniqueness-subtrees: ou=a,dc=x\nuniqueness-subtree-entries-oc: person\n";
+    let texts = [
+        overlay(
+            "constraint",
+            "olcConstraintAttribute: uid regex \"^[a-z]+$\" restrict=\"ldap:///dc=x??sub?(a=b)\"\n",
+        ),
+        overlay("unique", "olcUniqueURI: ldap:///ou=a,dc=x?mail,uid?sub?(objectClass=person)\n"),
+        plugin("libattr-unique-plugin", unique, ""),
+        plugin(
+            "libautomember-plugin",
+            "",
+            "cn=a\nobjectClass: autoMemberDefinition\nautoMemberDefaultGroup: cn=b,dc=x\n\n\
+             cn=r,cn=a\nautoMemberTargetGroup: cn=c,dc=x\nautoMemberInclusiveRegex: cn=^w\\.\n\n",
+        ),
+        opendj(
+            "dn: cn=Usual,cn=Password Policies,cn=config\nobjectClass: ds-cfg-password-policy\n\
+             ds-cfg-lockout-failure-count: 4\n",
+        ),
+    ];
+    let look = |text: &str| match try_read(text.as_bytes()) {
+        Ok(found) => {
+            let ldif = found.ldif();
+            let mut reader = LdifReader::new(ldif.as_slice(), LdifLimits::default());
+            let mut records = 0;
+            while reader.next_record().unwrap().is_some() {
+                records += 1;
+            }
+            let is_record = |setting: &&Setting| {
+                matches!(setting.change, SettingKind::Value { .. } | SettingKind::Entry { .. })
+            };
+            assert_eq!(records, found.settings.iter().filter(is_record).count(), "{text}");
+        }
+        Err(error) => assert!(!error.reason.is_empty(), "{text}"),
+    };
+    for text in &texts {
+        for at in 0..text.len() {
+            let Some((head, rest)) = text.split_at_checked(at) else { continue };
+            look(head);
+            let mut letters = rest.chars();
+            letters.next();
+            look(&format!("{head}{}", letters.as_str()));
+            look(&format!("{head}\"({rest}"));
+        }
     }
 }

@@ -181,29 +181,28 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 impl Options {
     /// Loads the entries of the files.
     fn load(&self, server: &Option<(Login, Pace)>) -> Result<Exit, Failure> {
-        let options = self;
-        let sources = options.sources()?;
+        let sources = self.sources()?;
         let cancel = interrupt::flag()?;
         let file = |path: &Option<PathBuf>| path.as_deref().map(Rejects::create).transpose();
-        let (rejects, skips) = (file(&options.reject_file)?, file(&options.skip_file)?);
-        let mut asked = options.asked();
+        let (rejects, skips) = (file(&self.reject_file)?, file(&self.skip_file)?);
+        let mut asked = self.asked();
         asked.cancel = Some(cancel.clone());
-        let mut watch = ImportWatch::new(options.json, rejects, skips, cancel);
-        let result = match (server, &options.data) {
+        let mut watch = ImportWatch::new(self.json, rejects, skips, cancel);
+        let result = match (server, &self.data) {
             (Some((login, pace)), _) => {
                 online::import::import(login, sources, &asked, *pace, &mut watch)
             }
             (None, Some(data)) => {
                 let imported =
                     offline::import(data, sources, &asked, &SystemClock::new(), &mut watch);
-                imported.map_err(|error| options.refusal(error))
+                imported.map_err(|error| self.refusal(error))
             }
             (None, None) => Err(Failure::local("name the target with --data or -H")),
         };
-        // That a file could not be written is why the import was cancelled. When nothing was loaded the
-        // files stay as they were: they may be what was to be loaded.
+        // That a file could not be written is why the import was cancelled. When nothing was loaded
+        // the files stay as they were: they may be what was to be loaded.
         watch.finish(result.is_ok() || server.is_some())?;
-        options.tell(&result?)
+        self.tell(&result?)
     }
 
     /// Reads what another server is set to, before anything is loaded.

@@ -119,8 +119,8 @@ pub(crate) fn run(
     }
 }
 
-/// Adds indexes where they are missing, each with that of presence that comes with it, and waits for
-/// them; tells of each whether it was missing, or why it was refused.
+/// Adds indexes where they are missing, each with that of presence that comes with it, and waits
+/// for them; tells of each whether it was missing, or why it was refused.
 pub(crate) fn ensure<'t>(
     connection: &mut Connection,
     texts: impl Iterator<Item = &'t str>,
