@@ -169,7 +169,7 @@ fn is_barred(
     account: &MemberEntry<'_>,
 ) -> bool {
     let now = directory.clock.now();
-    state.switches.read(account).check(now).is_err() || policies.is_locked(account, now)
+    state.switches.read(account.stored()).check(now).is_err() || policies.is_locked(account, now)
 }
 
 fn barred() -> Refusal {

@@ -135,6 +135,11 @@ impl<'a> Groups<'a> {
         Self { known: Some(known), ..self }
     }
 
+    /// Others of the same view, with what the thread knows.
+    pub(crate) fn once_more(&self) -> Self {
+        Self { known: self.known, ..Self::new(self.view, self.schema) }
+    }
+
     fn memo(&self) -> &KnownGroups {
         // Most requests ask for no groups.
         if let Some(known) = self.known

@@ -23,7 +23,7 @@ pub(crate) struct MemberEntry<'a> {
     key: Option<&'a DnKey>,
     own_key: OnceCell<DnKey>,
     view: Option<&'a View<'a>>,
-    groups: OnceCell<Groups<'a>>,
+    groups: OnceCell<Box<Groups<'a>>>,
     in_groups: OnceCell<Option<InGroups>>,
     roles: OnceCell<Option<(Vec<Arc<Group>>, bool)>>,
 }
@@ -60,6 +60,11 @@ impl<'a> MemberEntry<'a> {
         Self { key: Some(key), ..self }
     }
 
+    /// The entry, without its groups.
+    pub(crate) fn stored(&self) -> &dyn EntryRead {
+        self.entry
+    }
+
     /// The name that it has, or is to have.
     pub(crate) fn key(&self) -> &DnKey {
         let own = || DnKey::from_text(self.schema, self.entry.dn()).unwrap_or_default();
@@ -70,7 +75,7 @@ impl<'a> MemberEntry<'a> {
     fn found(&self, asked: &AttributeDescription) -> Option<(&[Arc<Group>], bool)> {
         let known = self.schema.well_known();
         let view = self.view?;
-        let groups = self.groups.get_or_init(|| Groups::new(view, self.schema));
+        let groups = self.groups.get_or_init(|| Box::new(Groups::new(view, self.schema)));
         if *asked == *known.ns_role {
             let find = || {
                 let found = told(groups.roles_of_named(self.entry, self.key()))?;

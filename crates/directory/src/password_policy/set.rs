@@ -187,7 +187,7 @@ impl PasswordPolicies {
         if self.held.is_empty() {
             return None;
         }
-        if let Some(pointer) = self.pointer(account) {
+        if let Some(pointer) = self.pointer(account.stored()) {
             if let Some(held) = self.held.get(&pointer) {
                 return Some(Arc::clone(&held.governing));
             }
@@ -243,10 +243,11 @@ impl PasswordPolicies {
     /// not its time. A lock with a time is over when its policy says so; without one, never.
     pub(crate) fn is_locked(&self, account: &MemberEntry<'_>, now: Timestamp) -> bool {
         let Locks { locked, start, end } = &self.locks;
+        let entry = account.stored();
         let for_ever =
-            read_first(account, locked, |text| time(text).is_none() || self.of(account).is_none());
-        let early = read_first(account, start, |text| time(text).is_some_and(|start| now < start));
-        let late = read_first(account, end, |text| time(text).is_some_and(|end| now >= end));
+            read_first(entry, locked, |text| time(text).is_none() || self.of(account).is_none());
+        let early = read_first(entry, start, |text| time(text).is_some_and(|start| now < start));
+        let late = read_first(entry, end, |text| time(text).is_some_and(|end| now >= end));
         for_ever || early || late
     }
 

@@ -360,7 +360,7 @@ impl Search<'_> {
             wanted,
             searchable,
             guard,
-            groups,
+            groups: Groups::new(view, schema).knowing(groups),
             reported,
             dereference,
         };
@@ -401,7 +401,8 @@ impl Search<'_> {
                 let regions = resolved.regions.take();
                 let given = guard.given();
                 let planned = given.and_then(|all| planned::planned(all, &filter, &state.schema));
-                let expanded = Resolved { filter: &filter, planned, regions, ..*resolved };
+                let groups = resolved.groups.once_more();
+                let expanded = Resolved { filter: &filter, planned, regions, groups, ..*resolved };
                 self.entries(view, state, &expanded, sink)
             }
             Expanded::End(outcome) => Ok(outcome),
@@ -520,8 +521,7 @@ impl Search<'_> {
             let took = || self.directory.clock.elapsed().saturating_sub(self.begun);
             self.planning_ends(&bounds) || self.planning_is_over(took())
         };
-        let groups = Groups::new(view, &state.schema).knowing(resolved.groups);
-        let members = Members::new(&groups, resolved.guard, &interrupt);
+        let members = Members::new(&resolved.groups, resolved.guard, &interrupt);
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),
             whole: &|one| resolved.guard.may_search_all_of(one),

@@ -19,7 +19,6 @@ use super::request::{Resolved, Search};
 use super::run::Run;
 use super::sorted::{self, OrderPlan, Way};
 use crate::directory::State;
-use crate::groups::lookup::Groups;
 use crate::groups::members::Members;
 use crate::read::explanation::{
     ATTRIBUTE, Aliases, Order, Report, ScopePlan, Term, Tested, TestedTerm,
@@ -62,8 +61,7 @@ impl Search<'_> {
         let text = is_own.then_some(&self.request.filter);
         let (base, scope) = (resolved.base, resolved.scope);
         let begin = clock();
-        let groups = Groups::new(view, &state.schema).knowing(resolved.groups);
-        let members = Members::new(&groups, resolved.guard, &is_given_up);
+        let members = Members::new(&resolved.groups, resolved.guard, &is_given_up);
         let plan = view.plan(&Ask {
             computed: Some(&members),
             wanted: self.wanted(&bounds, &start),

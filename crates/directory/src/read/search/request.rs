@@ -12,7 +12,7 @@ use super::regions::Regions;
 use super::work::Work;
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
-use crate::groups::known::KnownGroups;
+use crate::groups::lookup::Groups;
 use crate::read::analyser::Watch;
 use crate::read::effective_rights::ReportedRights;
 use crate::read::subentry::Visibility;
@@ -69,8 +69,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) searchable: bool,
     /// What the asker may see.
     pub(crate) guard: &'a Guard<'a>,
-    /// What the thread knows of groups.
-    pub(crate) groups: &'a KnownGroups,
+    /// What is known of the groups that entries are in.
+    pub(crate) groups: Groups<'a>,
     /// Whose rights are reported beside the entries.
     pub(crate) reported: Option<&'a ReportedRights<'a>>,
     /// Which values of theirs are followed.

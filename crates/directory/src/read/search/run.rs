@@ -20,7 +20,6 @@ use super::unindexed::looks_for;
 use super::usable::finds_all;
 use super::work::terms;
 use crate::directory::State;
-use crate::groups::lookup::Groups;
 use crate::read::account_usability::AccountsAsked;
 use crate::read::computed;
 use crate::read::live_entry::{LiveEntry, Shown};
@@ -85,8 +84,6 @@ pub(crate) struct Run<'a> {
     searchable: bool,
     /// The asker may see every entry.
     sees_all: bool,
-    /// What is known of the groups that entries are in.
-    groups: Groups<'a>,
     /// The superior looked at last, and whether it is or lies below a referral object.
     parent: Option<(EntryId, bool)>,
 }
@@ -151,7 +148,6 @@ impl<'a> Run<'a> {
             keeps_order: search.keeps_order,
             searchable: searchable && sees_all,
             sees_all,
-            groups: Groups::new(view, view.schema()).knowing(resolved.groups),
             parent: None,
         };
         run.look_at(look_through(&bounds).min(run.spare.unwrap_or(u64::MAX)));
@@ -284,7 +280,7 @@ impl<'a> Run<'a> {
         let guard = self.resolved.guard;
         let rights = guard.on(stored);
         let live = LiveEntry::new(self.view, stored, schema.well_known(), true).seen_by(guard);
-        let live = live.among(&self.groups);
+        let live = live.among(&self.resolved.groups);
         let seen = rights.searchable(&live);
         (self.sees_all || rights.may_see())
             && self.search.evaluate_unseen(self.indexable(), schema, &seen) == Truth::True
@@ -334,7 +330,7 @@ impl<'a> Run<'a> {
         }
         // A filter may ask for computed attributes that the client does not want to have.
         let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
-        let live = live.among(&self.groups);
+        let live = live.among(&self.resolved.groups);
         let entry = rights.searchable(&live);
         let truth = match counts_all {
             true => self.search.evaluate(filter, schema, &entry),
@@ -392,7 +388,7 @@ impl<'a> Run<'a> {
             .seen_by(guard)
             .selecting(selection)
             .showing(self.shown)
-            .among(&self.groups);
+            .among(&self.resolved.groups);
         let rights = guard.on(stored);
         let beside = reported.map(|rights| rights.beside(&live, selection, &self.state.schema));
         let entry: &dyn EntryRead = match &beside {
