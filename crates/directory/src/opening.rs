@@ -184,6 +184,7 @@ impl Directory {
             password_policies: Arc::clone(&following.password_policies),
             constraints: InForce::default(),
             assignments: InForce::default(),
+            schema_modes: InForce::default(),
             policies,
         };
         let directory = Arc::new(Self {

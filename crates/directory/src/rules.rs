@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::access::acis_in_force::AcisInForce;
 use crate::assignment::text::Assignment;
 use crate::constraint::text::Constraint;
+use crate::enforcement::modes::ModeLine;
 use crate::lines::in_force::InForce;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
@@ -20,6 +21,8 @@ pub(crate) struct RulesInForce {
     pub(crate) constraints: InForce<Constraint>,
     /// What the server writes by itself.
     pub(crate) assignments: InForce<Assignment>,
+    /// How strictly the schema is enforced.
+    pub(crate) schema_modes: InForce<ModeLine>,
     /// What connections may ask for.
     pub(crate) policies: Policies,
 }

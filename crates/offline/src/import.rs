@@ -17,6 +17,7 @@ mod options;
 mod pipeline;
 mod prepare;
 mod record;
+mod schema_modes;
 mod selection;
 mod source;
 mod teller;
@@ -28,6 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use directory::enforcement::modes;
 use environment::{Chance, Clock, OsChance};
 use history::{HistoryError, recovery, schema_of};
 use store::{BulkError, LoadOptions, Store, StoreError};
@@ -107,7 +109,9 @@ pub fn import(
     let schema = store.schema();
     let selection = Selection::resolve(options, &schema)?;
     let translator = Translator::new(Arc::clone(&schema));
-    let completer = Completer::new(schema, options.password_storage, clock.now());
+    let modes = schema_modes::of_import(&store, &options.schema_modes)?;
+    let tolerated = modes::tolerated(&modes).collect();
+    let completer = Completer::new(schema, options.password_storage, clock.now(), tolerated);
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -162,6 +166,9 @@ pub fn import(
     pipeline::run(sources, &mut load, &shared, threads, &mut teller)?;
     if teller.has_enough() {
         return Err(teller.refusal_of_all());
+    }
+    if !is_check && !options.schema_modes.is_empty() {
+        schema_modes::keep(&mut load.loader, &modes)?;
     }
     teller.report.access = access::decide(&mut load, &teller.report, options, is_set)?;
     finish(load, teller, cancel, goes_on)

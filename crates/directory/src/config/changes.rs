@@ -51,6 +51,8 @@ pub(crate) enum Setting {
     MemberOf,
     /// `cn=References,cn=config`.
     References,
+    /// `cn=Schema,cn=config`.
+    SchemaModes,
 }
 
 /// A part of a change of the values of a setting.

@@ -21,11 +21,13 @@ use crate::config::constraint_config;
 use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::config::reference_config;
+use crate::config::schema_config;
 use crate::constraint::text::CONSTRAINTS;
+use crate::enforcement::modes::MODES;
 use crate::groups::lookup::MEMBER_OF;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
-    REFERENCE_CONFIG_DN,
+    REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
@@ -55,7 +57,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 6] = [
+static ENTRIES: [SettingEntry; 7] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -122,6 +124,17 @@ static ENTRIES: [SettingEntry; 6] = [
         values: reference_config::values,
         put: reference_config::put,
         none_at_all: Some(references::NONE_AT_ALL),
+    },
+    SettingEntry {
+        dn: SCHEMA_CONFIG_DN,
+        attribute: schema_config::ATTRIBUTE,
+        setting: Setting::SchemaModes,
+        name: MODES,
+        what: "mode",
+        privilege: Some(Privilege::UpdateSchema),
+        values: schema_config::values,
+        put: schema_config::put,
+        none_at_all: None,
     },
 ];
 

@@ -8,14 +8,15 @@ use schema::{AttributeDescription, EntryRead, Selection, ValueKey, WellKnown};
 use store::{StoreError, StoredEntry, View};
 
 use crate::access::guard::Guard;
+use crate::enforcement::placement;
 use crate::groups::lookup::{Group, Groups, InGroups};
 use crate::read::computed;
 use crate::read::subschema::SUBSCHEMA_DN;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
-/// (RFC 4512 §4.2), `hasSubordinates`, `numSubordinates` and `etag`, and with the groups and roles
-/// that it is in: `isMemberOf` and `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that
-/// were stored once are not seen.
+/// (RFC 4512 §4.2), `governingStructureRule` (RFC 4512 §3.4.6), `hasSubordinates`,
+/// `numSubordinates` and `etag`, and with the groups and roles that it is in: `isMemberOf` and
+/// `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that were stored once are not seen.
 pub struct LiveEntry<'v> {
     view: &'v View<'v>,
     stored: &'v StoredEntry<'v>,
@@ -36,8 +37,8 @@ pub struct LiveEntry<'v> {
     /// What was computed of subordinates: whether there are any, and how many. A filter may ask for
     /// it in each of its terms.
     counted: [OnceCell<Option<u64>>; 2],
-    /// Subordinates that were read for it.
-    children_read: Cell<u64>,
+    /// Subordinates and superiors that were read for it.
+    relatives_read: Cell<u64>,
 }
 
 impl<'v> LiveEntry<'v> {
@@ -62,7 +63,7 @@ impl<'v> LiveEntry<'v> {
             roles: OnceCell::new(),
             reader: None,
             counted: Default::default(),
-            children_read: Cell::new(0),
+            relatives_read: Cell::new(0),
         }
     }
 
@@ -89,7 +90,7 @@ impl<'v> LiveEntry<'v> {
     pub(crate) fn others_read(&self) -> u64 {
         let own = || self.own_groups.get().map_or(0, Groups::looks);
         let looks = self.groups.map_or_else(own, Groups::looks);
-        self.children_read.get() + looks.saturating_sub(self.looks_before)
+        self.relatives_read.get() + looks.saturating_sub(self.looks_before)
     }
 
     /// Whether a reader is to see one of those of groups and roles: by `+` the two that all others
@@ -156,6 +157,10 @@ impl<'v> LiveEntry<'v> {
             Some(SUBSCHEMA_DN.to_owned())
         } else if *description == *known.etag {
             Some(computed::etag(self.stored, known))
+        } else if *description == *known.governing_structure_rule {
+            let found = placement::governing(self.view, self.stored).ok()?;
+            self.relatives_read.set(self.relatives_read.get() + found.read);
+            found.rule.map(|rule| rule.to_string())
         } else {
             // A store that cannot count answers as if there were no such attribute.
             let asks_how_many = *description == *known.num_subordinates;
@@ -182,7 +187,7 @@ impl<'v> LiveEntry<'v> {
             if number >= SUBORDINATES_LOOKED_AT_MAX {
                 return None;
             }
-            self.children_read.set(self.children_read.get() + 1);
+            self.relatives_read.set(self.relatives_read.get() + 1);
             let child = self.view.entry(child.ok()?).ok()??;
             count += u64::from(reader.on(&child).may_see());
             if count >= enough {
@@ -260,7 +265,10 @@ impl EntryRead for LiveEntry<'_> {
             return;
         }
         for description in computed::of_entry(self.known) {
-            if let Some(value) = self.compute(description) {
+            // That of its superiors is looked up for nobody else.
+            let is_wanted =
+                *description != *self.known.governing_structure_rule || wants(description);
+            if is_wanted && let Some(value) = self.compute(description) {
                 let mut values = ValuesBuf::new();
                 values.push(value.as_bytes());
                 visit(description, Some(values.as_ref()));

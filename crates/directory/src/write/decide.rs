@@ -23,6 +23,7 @@ use crate::assignment::text::ASSIGNMENTS;
 use crate::bind::recheck;
 use crate::config::{index_config, record_level, setting_config};
 use crate::directory::{Directory, State};
+use crate::enforcement::broken::Broken;
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
 use crate::read::target;
@@ -48,6 +49,8 @@ pub(crate) struct WriteOutcome {
     pub(crate) changes: Vec<Permitted<Change>>,
     /// Accounts of which nothing waits any more when the changes are kept.
     settled: Vec<EntryId>,
+    /// What the entries break of the schema.
+    broken: Vec<Broken>,
     /// What the changes were stamped with.
     pub(crate) stamp: Stamp,
     /// What the client is told.
@@ -76,6 +79,8 @@ impl WriteOutcome {
         }
         directory.credentials.scram_keys.heed(self.changes.iter().map(Permitted::get));
         self.settled.iter().for_each(|account| directory.accounts.forget(*account, decided));
+        let (rules, seldom) = (&directory.monitors.broken_rules, &directory.seldom.broken);
+        self.broken.iter().for_each(|broken| rules.note(broken, seldom));
     }
 }
 
@@ -113,25 +118,46 @@ impl Decider {
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut *self.chance;
         let acis = directory.rules.acis.newest();
-        let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&acis));
+        let (changes, settled, broken) = (Vec::new(), Vec::new(), Vec::new());
+        let before = Arc::clone(&acis);
         let room = Room::new(directory.limits.read_entry_max_bytes);
-        let mut attempt =
-            Attempt { directory, batch, state, stamp, chance, changes, settled, acis, room };
+        let mut attempt = Attempt {
+            directory,
+            batch,
+            state,
+            stamp,
+            chance,
+            changes,
+            settled,
+            broken,
+            acis,
+            room,
+        };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
             Err(Failed::Refused(refusal)) => (WriteResponse::from(refusal), true),
             Err(Failed::Store(error)) => return Err(error),
         };
-        let Attempt { stamp, mut changes, mut settled, acis, .. } = attempt;
+        let Attempt { stamp, mut changes, mut settled, mut broken, acis, .. } = attempt;
         if !matches!(answer.result.code, ResultCode::Success) {
             changes.clear();
             settled.clear();
+            broken.clear();
         }
         let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
         let policies = directory.rules.password_policies.load();
         let policies = set::after(&policies, changes.iter().map(Permitted::get), &batch.view())?;
         let password_policies = policies.map(Arc::new);
-        Ok(WriteOutcome { changes, settled, stamp, answer, is_over, acis, password_policies })
+        Ok(WriteOutcome {
+            changes,
+            settled,
+            broken,
+            stamp,
+            answer,
+            is_over,
+            acis,
+            password_policies,
+        })
     }
 }
 
@@ -180,6 +206,8 @@ struct Attempt<'a, 's> {
     changes: Vec<Permitted<Change>>,
     /// Accounts of which nothing waits any more, when that is carried out.
     settled: Vec<EntryId>,
+    /// What the entries break of the schema.
+    broken: Vec<Broken>,
     /// The ACIs that those changes leave.
     acis: Arc<AciSet>,
     /// What may still be read of entries for the answer.
@@ -262,8 +290,9 @@ impl Attempt<'_, '_> {
         // What rules mean is kept for a point of the log, and there is none between updates.
         let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
         let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
-        let (mut read, Decision { changes, value, settled, late }, is_over) = decided;
+        let (mut read, Decision { changes, value, settled, late, broken }, is_over) = decided;
         self.settled.extend(settled);
+        self.broken.extend(broken);
         let first = self.changes.len();
         self.apply(changes)?;
         let new = self.changes.get(first..).unwrap_or_default();

@@ -11,6 +11,7 @@ use auth::password;
 use ldap::description::is_oid;
 use schema::{
     ClassKind, DescriptionError, Entry, EntryRead as _, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema,
+    SchemaRule,
 };
 
 use super::base;
@@ -46,6 +47,8 @@ pub struct Tally {
     acis: Uses,
     /// ACIs that ask what the schema cannot answer.
     unanswered: Uses,
+    /// Entries that break rules of the schema that they may break, by the rule.
+    broken: BTreeMap<&'static str, Uses>,
     /// Whether there were access rules where the data come from that are not loaded.
     lacks_rules: bool,
     /// Controls of records that nothing was done about.
@@ -153,6 +156,9 @@ impl Tally {
         self.unanswered.merge(other.unanswered);
         self.acis_count += other.acis_count;
         self.lacks_rules |= other.lacks_rules;
+        for (rule, uses) in other.broken {
+            self.broken.entry(rule).or_default().merge(uses);
+        }
         self.controls_count += other.controls_count;
         for (key, found) in other.types {
             let is_new = !self.types.contains_key(&key);
@@ -278,7 +284,17 @@ impl Tally {
                 counted(self.controls_count, "control is", "controls are"),
             )
         });
-        acis.into_iter().chain(unanswered).chain(controls)
+        let broken = self.broken.iter().map(|(rule, Uses { times, example })| {
+            format!(
+                "{} the rule '{rule}' of the schema, the first '{example}': its mode lets them",
+                counted(
+                    usize::try_from(*times).unwrap_or(usize::MAX),
+                    "entry breaks",
+                    "entries break"
+                ),
+            )
+        });
+        acis.into_iter().chain(unanswered).chain(controls).chain(broken)
     }
 
     /// Counts controls of a record that nothing is done about.
@@ -319,6 +335,13 @@ impl Tally {
             }
             true
         });
+    }
+
+    /// Counts the rules that an entry breaks and may.
+    pub(in crate::import) fn count_broken(&mut self, entry: &Entry, rules: &[SchemaRule]) {
+        for rule in rules {
+            self.broken.entry(rule.name()).or_default().count(entry);
+        }
     }
 
     pub(super) fn count_rule(&mut self, at: usize, dn: &str) {
