@@ -16,6 +16,7 @@ mod object_class;
 mod rules;
 mod schema;
 mod secret;
+mod shipped;
 mod well_known;
 
 pub use attribute_type::{AttributeType, Families};
@@ -31,6 +32,7 @@ pub use object_class::ObjectClass;
 pub use rules::{Check, Compare, MatchingRule, Prepare, PreparePiece, RuleKind, Syntax};
 pub use schema::{ContentRule, ONLINE_FILE, Schema, builtin_files};
 pub use secret::{KNOWN_SECRETS, KnownSecret, WithoutSecrets};
+pub use shipped::{SHIPPED, ShippedSchema};
 pub use well_known::WellKnown;
 
 // Values: what follows from it.
