@@ -393,7 +393,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     };
     let change = checks::permit(decide, &checked, change)?;
     let name = before.name();
-    if touched.contains(&known.object_class) {
+    let was = before.values(&known.structural_object_class).first();
+    if was.is_none_or(|was| !was.eq_ignore_ascii_case(structural.name().as_bytes())) {
         let (structural, superior) = (&*structural, stored.parent());
         let placed = Placed { name, structural, superior, stored: Some(&stored) };
         placement::check(decide, &modes, &placed, &mut tolerance)?;

@@ -117,6 +117,8 @@ fn name_forms_hold_where_the_setting_says_so() {
     let old = format!("ou=b+l=Bergen,{SUFFIX}");
     let change = &[(ModifyOperation::Add, "description", &["there"][..])];
     assert_eq!(root.modify(&old, change), OK);
+    let class = &[(ModifyOperation::Add, "objectClass", &["labeledURIObject"][..])];
+    assert_eq!(root.modify(&old, class), OK);
     refuses(&root.try_rename(&old, "ou=c+l=Bergen", false, None), NAMING, &["unitForm"]);
     modes(&mut root, &["name-form: accept"]);
     accepts(&unit(&mut root, "l=Oslo"));
