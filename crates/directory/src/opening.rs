@@ -38,7 +38,6 @@ use crate::flush_failures::FlushFailures;
 use crate::following::Following;
 use crate::forward::known_requests::KnownRequests;
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
-use crate::lines::in_force::InForce;
 use crate::member_machine::MemberMachine;
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
@@ -179,14 +178,8 @@ impl Directory {
             space,
             space_limits: options.space_limits,
         };
-        let rules = RulesInForce {
-            acis: Arc::clone(&following.acis),
-            password_policies: Arc::clone(&following.password_policies),
-            constraints: InForce::default(),
-            assignments: InForce::default(),
-            schema_modes: InForce::default(),
-            policies,
-        };
+        let (acis, password_policies) = (&following.acis, &following.password_policies);
+        let rules = RulesInForce::new(Arc::clone(acis), Arc::clone(password_policies), policies);
         let directory = Arc::new(Self {
             storage,
             state: Arc::clone(&following.state),

@@ -26,3 +26,21 @@ pub(crate) struct RulesInForce {
     /// What connections may ask for.
     pub(crate) policies: Policies,
 }
+
+impl RulesInForce {
+    /// These; the lines of settings are read when they are asked for.
+    pub(crate) fn new(
+        acis: Arc<AcisInForce>,
+        password_policies: Arc<PoliciesInForce>,
+        policies: Policies,
+    ) -> Self {
+        Self {
+            acis,
+            password_policies,
+            constraints: InForce::default(),
+            assignments: InForce::default(),
+            schema_modes: InForce::default(),
+            policies,
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::object_class::ObjectClass;
 use crate::schema::Schema;
 use crate::violation::Violation;
 
-pub use tolerance::{SchemaRule, Tolerance};
+pub use tolerance::{SchemaRule, Tolerance, ToleratedViolations};
 use tolerance::{is_bearable, is_bearable_anywhere, is_of_server};
 
 /// Where an entry comes from.

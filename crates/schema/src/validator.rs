@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::entry::Entry;
 use crate::schema::Schema;
-use crate::validate::{Mode, SchemaRule, Structure, Tolerance, check_parts};
+use crate::validate::{Mode, SchemaRule, Structure, Tolerance, ToleratedViolations, check_parts};
 use crate::violation::Violation;
 
 /// Validates entries from an LDIF file; one for each thread.
@@ -71,7 +71,7 @@ impl Validator {
     pub fn complete(
         &mut self,
         entry: &mut Entry,
-    ) -> Result<(Arc<Classes>, Vec<(SchemaRule, Violation)>), Violation> {
+    ) -> Result<(Arc<Classes>, ToleratedViolations), Violation> {
         let mut tolerance = Tolerance::of(self.tolerated.iter().copied());
         check_parts(entry, &self.schema, Mode::Import, &mut tolerance)?;
         let classes = self.classes_of(entry, &mut tolerance)?;

@@ -68,13 +68,16 @@ impl SchemaRule {
     }
 }
 
+/// The rules that were broken, each once, and how.
+pub type ToleratedViolations = Vec<(SchemaRule, Violation)>;
+
 /// The rules that an entry may break, and how it does.
 ///
 /// Of each rule the first violation is kept, so that it takes little memory however many there are.
 #[derive(Debug, Default)]
 pub struct Tolerance {
     rules: [bool; SchemaRule::ALL.len()],
-    broken: Vec<(SchemaRule, Violation)>,
+    broken: ToleratedViolations,
 }
 
 impl Tolerance {
@@ -129,7 +132,7 @@ impl Tolerance {
 
     /// The rules that were broken, each once, and how.
     #[must_use]
-    pub fn into_broken(self) -> Vec<(SchemaRule, Violation)> {
+    pub fn into_broken(self) -> ToleratedViolations {
         self.broken
     }
 }
