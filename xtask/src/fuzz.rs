@@ -34,6 +34,7 @@ const WITH_ROSTER: &[&str] = &[
     "proxy_header",
     "record",
     "sasl_message",
+    "schema_mode",
     "session",
     "subtree_specification",
     "template",

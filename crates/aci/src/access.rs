@@ -61,6 +61,9 @@ impl<'a> Bypass<'a> {
     }
 }
 
+/// The setting that says how strictly the schema is enforced.
+const SCHEMA_MODES: &str = "schema-modes";
+
 /// Settings that say nothing of who may do what.
 const WITHOUT_ACCESS: [&str; 2] = ["constraints", "member-of"];
 
@@ -181,6 +184,9 @@ impl Access {
             Change::Index(_) => &[Privilege::ConfigWrite],
             Change::Setting(setting) if WITHOUT_ACCESS.contains(&&*setting.name) => {
                 &[Privilege::ConfigWrite]
+            }
+            Change::Setting(setting) if setting.name == SCHEMA_MODES => {
+                &[Privilege::ConfigWrite, Privilege::UpdateSchema]
             }
             // All others decide about access.
             Change::Setting(_) => &[Privilege::ConfigWrite, Privilege::ModifyAcl],

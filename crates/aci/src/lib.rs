@@ -389,6 +389,10 @@ mod tests {
             let constraints = Change::Setting(SettingChange { name, values });
             assert_eq!(access.permit(constraints).is_ok(), index_is, "{access:?}");
             assert_eq!(access.permit(setting()).is_ok(), setting_is, "{access:?}");
+            let (name, values) = ("schema-modes".to_owned(), Vec::new());
+            let modes = Change::Setting(SettingChange { name, values });
+            let may_update = access.has(Privilege::UpdateSchema) && index_is;
+            assert_eq!(access.permit(modes).is_ok(), may_update, "{access:?}");
             assert!(access.permit(modify(ANNA, "sn")).is_err(), "{access:?}");
         }
     }

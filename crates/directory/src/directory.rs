@@ -8,7 +8,7 @@ use environment::{Chance, Clock, MakeChance, Timestamp};
 use history::log::CommitLog;
 use journal::Journal;
 use ldap::message::DecodeLimits;
-use schema::{DnKey, Entry, Schema};
+use schema::{DnKey, Entry, Schema, SchemaRule};
 use store::{Lsn, Store};
 
 use crate::access::grants::GrantTypes;
@@ -179,6 +179,11 @@ impl Directory {
     /// What was counted of searches since the start.
     pub fn search_counts(&self) -> SearchCounts {
         self.monitors.search_counters.read()
+    }
+
+    /// The rules of the schema that may be broken, and how many changes broke each since the start.
+    pub fn broken_rules(&self) -> [(&'static str, u64); SchemaRule::ALL.len()] {
+        self.monitors.broken_rules.counts()
     }
 
     /// What was counted of slow passwords, and how many are held.

@@ -11,6 +11,7 @@ mod bind;
 mod config;
 pub mod constraint;
 mod directory;
+pub mod enforcement;
 mod error;
 mod flush_failures;
 mod following;

@@ -37,7 +37,6 @@ use crate::flush_failures::FlushFailures;
 use crate::following::Following;
 use crate::forward::known_requests::KnownRequests;
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
-use crate::lines::in_force::InForce;
 use crate::member_machine::MemberMachine;
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
@@ -178,13 +177,9 @@ impl Directory {
             space,
             space_limits: options.space_limits,
         };
-        let rules = RulesInForce {
-            of_views: Arc::clone(&following.view_rules),
-            password_policies: Arc::clone(&following.password_policies),
-            constraints: InForce::default(),
-            assignments: InForce::default(),
-            policies,
-        };
+        let (of_views, password_policies) = (&following.view_rules, &following.password_policies);
+        let rules =
+            RulesInForce::new(Arc::clone(of_views), Arc::clone(password_policies), policies);
         let directory = Arc::new(Self {
             storage,
             state: Arc::clone(&following.state),

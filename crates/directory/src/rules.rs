@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::access::view_rules::ViewRulesInForce;
 use crate::assignment::text::Assignment;
 use crate::constraint::text::Constraint;
+use crate::enforcement::modes::ModeLine;
 use crate::lines::in_force::InForce;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
@@ -20,6 +21,26 @@ pub(crate) struct RulesInForce {
     pub(crate) constraints: InForce<Constraint>,
     /// What the server writes by itself.
     pub(crate) assignments: InForce<Assignment>,
+    /// How strictly the schema is enforced.
+    pub(crate) schema_modes: InForce<ModeLine>,
     /// What connections may ask for.
     pub(crate) policies: Policies,
+}
+
+impl RulesInForce {
+    /// These; the lines of settings are read when they are asked for.
+    pub(crate) fn new(
+        of_views: Arc<ViewRulesInForce>,
+        password_policies: Arc<PoliciesInForce>,
+        policies: Policies,
+    ) -> Self {
+        Self {
+            of_views,
+            password_policies,
+            constraints: InForce::default(),
+            assignments: InForce::default(),
+            schema_modes: InForce::default(),
+            policies,
+        }
+    }
 }

@@ -18,6 +18,7 @@ mod pipeline;
 mod policy_names;
 mod prepare;
 mod record;
+mod schema_modes;
 mod selection;
 mod source;
 mod teller;
@@ -29,6 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use directory::enforcement::modes;
 use environment::{Chance, Clock, OsChance};
 use history::{HistoryError, recovery, schema_of};
 use store::{BulkError, Held, LoadOptions, Store, StoreError};
@@ -108,7 +110,9 @@ pub fn import(
     let schema = store.schema();
     let selection = Selection::resolve(options, &schema)?;
     let translator = Translator::new(Arc::clone(&schema));
-    let completer = Completer::new(schema, options.password_storage, clock.now());
+    let modes = schema_modes::of_import(&store, &options.schema_modes)?;
+    let tolerated = modes::tolerated(&modes).collect();
+    let completer = Completer::new(schema, options.password_storage, clock.now(), tolerated);
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -163,6 +167,9 @@ pub fn import(
     pipeline::run(sources, &mut load, &shared, threads, &mut teller)?;
     if teller.has_enough() {
         return Err(teller.refusal_of_all());
+    }
+    if !is_check && !options.schema_modes.is_empty() {
+        schema_modes::keep(&mut load.loader, &modes)?;
     }
     teller.report.access = access::decide(&mut load, &teller.report, options, is_set)?;
     let mut report = finish(load, teller, cancel, goes_on)?;

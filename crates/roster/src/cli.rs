@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, check, cluster, constraint, demo, explain, export,
-    generate, import, index, init, restore, serve, session, top, virtual_attribute, why,
+    generate, import, index, init, restore, schema, serve, session, top, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -43,6 +43,7 @@ enum Command {
     Top(top::Options),
     Cluster(cluster::Options),
     Index(index::Options),
+    Schema(schema::Options),
     Constraint(constraint::Options),
     Assignment(assignment::Options),
     VirtualAttribute(virtual_attribute::Options),
@@ -68,6 +69,7 @@ impl Command {
             Self::Top(options) => top::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
+            Self::Schema(options) => schema::run(&options),
             Self::Constraint(options) => constraint::run(&options),
             Self::Assignment(options) => assignment::run(&options),
             Self::VirtualAttribute(options) => virtual_attribute::run(&options),

@@ -21,6 +21,7 @@ pub(crate) mod index;
 pub(crate) mod init;
 mod lines;
 pub(crate) mod restore;
+pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod top;

@@ -40,6 +40,9 @@ fn every_subcommand_explains_itself() {
         "index add",
         "index drop",
         "index advise",
+        "schema",
+        "schema list",
+        "schema add",
     ] {
         let mut arguments: Vec<&str> = command.split(' ').collect();
         arguments.push("--help");

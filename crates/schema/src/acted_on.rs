@@ -17,6 +17,22 @@ fn acts_on(kind: &AttributeType) -> bool {
         || kind.names.iter().any(|name| name.to_ascii_lowercase().starts_with(OF_CONFIGURATION))
 }
 
+/// Whether the server may rely on values of a type being what its definition says: those that it
+/// acts on, passwords and what is kept of them, and what limits, policies and groups are made of.
+pub(crate) fn is_acted_on(kind: &AttributeType) -> bool {
+    let is_of_server = |name: &String| {
+        let name = name.to_ascii_lowercase();
+        name == OF_GROUPS || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    kind.is_secret() || acts_on(kind) || kind.names.iter().any(is_of_server)
+}
+
+/// What names of types begin with that only servers heed.
+const OWN_PREFIXES: [&str; 3] = ["ds-", "roster-", "pwd"];
+
+/// Describes the members of a group, in lower case.
+const OF_GROUPS: &str = "memberurl";
+
 /// Types for users' data that say what an entry is, who has a role, and who signs in as it.
 const OF_USERS: &[&str] =
     &["objectClass", "nsRoleFilter", "ds-certificate-fingerprint", "ds-certificate-subject-dn"];

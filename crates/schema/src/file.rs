@@ -20,6 +20,16 @@ pub struct SchemaFile {
     pub text: String,
 }
 
+impl SchemaFile {
+    /// The definitions in it, in order.
+    ///
+    /// # Errors
+    /// When it cannot be read, with the line.
+    pub fn definitions(&self) -> Result<Vec<Definition>, SchemaError> {
+        Ok(read(self)?.into_iter().map(|sourced| sourced.definition).collect())
+    }
+}
+
 /// A definition and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Sourced {

@@ -16,6 +16,7 @@ mod object_class;
 mod rules;
 mod schema;
 mod secret;
+mod shipped;
 mod well_known;
 
 pub use attribute_type::{AttributeType, Families};
@@ -31,6 +32,7 @@ pub use object_class::ObjectClass;
 pub use rules::{Check, Compare, MatchingRule, Prepare, PreparePiece, RuleKind, Syntax};
 pub use schema::{ContentRule, ONLINE_FILE, Schema, builtin_files};
 pub use secret::{KNOWN_SECRETS, KnownSecret, WithoutSecrets};
+pub use shipped::{SHIPPED, ShippedSchema};
 pub use well_known::WellKnown;
 
 // Values: what follows from it.
@@ -43,9 +45,11 @@ mod maker;
 mod matching_rule;
 mod prepare;
 mod selection;
+mod structure;
 mod syntax;
 mod validate;
 mod validator;
+mod violation;
 
 pub use change::{AddChange, AttributeDelta, Change, DeleteChange, EntryId, ModifyChange};
 pub use change::{IndexChange, RenameChange, SchemaChange, SettingChange};
@@ -58,7 +62,10 @@ pub use maker::EntryMaker;
 pub use matching_rule::{APPROXIMATE_RULE, IN_CHAIN_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};
 pub use prepare::{Invalid, Position};
 pub use selection::{RANGE_VALUES_MAX, SELECTION_NAMES_MAX, Selection, ValueRange};
+pub use structure::{Above, NameForm, RdnTypes, SchemaElement, StructureRule, StructureRules};
 pub use syntax::SYNTAXES;
-pub use validate::{Mode, Structure, Violation, check_modifiable, check_name, check_values};
-pub use validate::{validate, validate_touched};
+pub use validate::check_modifiable;
+pub use validate::{Mode, SchemaRule, Structure, Tolerance, ToleratedViolations};
+pub use validate::{check_name, validate, validate_tolerant, validate_touched};
 pub use validator::{Classes, Validator};
+pub use violation::Violation;

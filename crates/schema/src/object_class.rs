@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::attribute_type::AttributeType;
 use crate::definition::{ClassKind, Extension};
+use crate::structure::SchemaElement;
 
 /// The OID of `extensibleObject`, whose entries may hold any attribute (RFC 4512 §4.3).
 const EXTENSIBLE_OBJECT_OID: &str = "1.3.6.1.4.1.1466.101.120.111";
@@ -45,6 +46,11 @@ impl ObjectClass {
     /// The primary name, or the OID of a class without names.
     pub fn name(&self) -> &str {
         self.names.first().unwrap_or(&self.oid)
+    }
+
+    /// Its OID and name.
+    pub fn element(&self) -> SchemaElement {
+        SchemaElement { oid: self.oid.clone(), name: self.name().to_owned() }
     }
 
     /// Whether this class is `other` or derived from it.

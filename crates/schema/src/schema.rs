@@ -13,6 +13,7 @@ pub use change::ONLINE_FILE;
 
 use std::sync::{Arc, OnceLock};
 
+use ldap::dn::Rdn;
 use rustc_hash::FxHashMap;
 
 use crate::attribute_type::AttributeType;
@@ -22,6 +23,7 @@ use crate::file::{self, SchemaFile, Sourced};
 use crate::names::NameMap;
 use crate::object_class::ObjectClass;
 use crate::rules::{MatchingRule, Syntax};
+use crate::structure::StructureRules;
 use crate::well_known::WellKnown;
 
 /// One version of the schema, shared as `Arc<Schema>` and replaced as a whole.
@@ -38,6 +40,7 @@ pub struct Schema {
     /// OIDs of name forms and structural classes' content rules, by name.
     other_oids: NameMap<String>,
     content_rules: FxHashMap<String, ContentRule>,
+    structure_rules: StructureRules,
     well_known: WellKnown,
     /// What is derived from each type, by the type's number: made when first asked for.
     subtypes: OnceLock<FxHashMap<u64, Vec<Arc<AttributeDescription>>>>,
@@ -142,6 +145,17 @@ impl Schema {
     /// The content rule of entries with this structural class.
     pub fn content_rule(&self, structural: &ObjectClass) -> Option<&ContentRule> {
         self.content_rules.get(&structural.oid)
+    }
+
+    /// The OIDs of the attribute types of an RDN.
+    pub fn rdn_types(&self, rdn: &Rdn) -> Vec<Option<String>> {
+        let oid = |name: &str| self.attribute_type(name).map(|kind| kind.oid.clone());
+        rdn.avas().iter().map(|ava| oid(&ava.attribute)).collect()
+    }
+
+    /// How entries may be named, and where they may stand.
+    pub fn structure_rules(&self) -> &StructureRules {
+        &self.structure_rules
     }
 
     /// Every attribute type, in the order of the files.

@@ -3,6 +3,8 @@
 //! Invariant: every refusal names what breaks a rule and what would keep it, and never shows the
 //! value of an attribute.
 
+mod tolerance;
+
 use std::sync::Arc;
 
 use ldap::result::ResultCode;
@@ -13,6 +15,10 @@ use crate::description::AttributeDescription;
 use crate::entry::{Attribute, Entry, EntryError};
 use crate::object_class::ObjectClass;
 use crate::schema::Schema;
+use crate::violation::Violation;
+
+pub use tolerance::{SchemaRule, Tolerance, ToleratedViolations};
+use tolerance::{is_bearable, is_bearable_anywhere, is_of_server};
 
 /// Where an entry comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,33 +28,6 @@ pub enum Mode {
     /// From the server itself or an LDIF file: operational attributes are allowed.
     Import,
 }
-
-/// A rule that an entry breaks.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Violation {
-    /// The result code of the refusal.
-    pub code: ResultCode,
-    /// What is wrong and what to do, for the client.
-    pub diagnostic: String,
-}
-
-impl Violation {
-    fn new(code: ResultCode, diagnostic: impl Into<String>) -> Self {
-        Self { code, diagnostic: diagnostic.into() }
-    }
-
-    fn of_class(diagnostic: impl Into<String>) -> Self {
-        Self::new(ResultCode::ObjectClassViolation, diagnostic)
-    }
-}
-
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code.name(), self.diagnostic)
-    }
-}
-
-impl std::error::Error for Violation {}
 
 impl From<EntryError> for Violation {
     fn from(error: EntryError) -> Self {
@@ -66,21 +45,36 @@ impl From<EntryError> for Violation {
 
 /// Checks everything about an entry: classes, attributes, values, name.
 pub fn validate(entry: &Entry, schema: &Schema, mode: Mode) -> Result<Structure, Violation> {
-    check_parts(entry, schema, mode)?;
-    let structure = Structure::of(entry, schema)?;
-    structure.check_attributes(entry, schema)?;
+    validate_tolerant(entry, schema, mode, &mut Tolerance::none())
+}
+
+/// Checks everything about an entry but what it may break.
+pub fn validate_tolerant(
+    entry: &Entry,
+    schema: &Schema,
+    mode: Mode,
+    tolerance: &mut Tolerance,
+) -> Result<Structure, Violation> {
+    check_parts(entry, schema, mode, tolerance)?;
+    let structure = Structure::tolerated(entry, schema, tolerance)?;
+    structure.check_attributes(entry, schema, tolerance)?;
     Ok(structure)
 }
 
 /// Checks the name and each attribute on its own.
-pub(crate) fn check_parts(entry: &Entry, schema: &Schema, mode: Mode) -> Result<(), Violation> {
+pub(crate) fn check_parts(
+    entry: &Entry,
+    schema: &Schema,
+    mode: Mode,
+    tolerance: &mut Tolerance,
+) -> Result<(), Violation> {
     check_name(entry, schema)?;
     for attribute in entry.attributes() {
         match mode {
             Mode::Client => check_modifiable(&attribute.description)?,
             Mode::Import => {}
         }
-        check_values(attribute, schema)?;
+        check_values(attribute, schema, tolerance)?;
     }
     Ok(())
 }
@@ -92,12 +86,13 @@ pub fn validate_touched(
     entry: &Entry,
     schema: &Schema,
     touched: &[Arc<AttributeDescription>],
+    tolerance: &mut Tolerance,
 ) -> Result<Structure, Violation> {
     for attribute in touched.iter().filter_map(|description| entry.get(description)) {
-        check_values(attribute, schema)?;
+        check_values(attribute, schema, tolerance)?;
     }
-    let structure = Structure::of(entry, schema)?;
-    structure.check_attributes(entry, schema)?;
+    let structure = Structure::tolerated(entry, schema, tolerance)?;
+    structure.check_attributes(entry, schema, tolerance)?;
     check_name(entry, schema)?;
     Ok(structure)
 }
@@ -114,6 +109,16 @@ pub struct Structure {
 impl Structure {
     /// Resolves the object classes of an entry.
     pub fn of(entry: &Entry, schema: &Schema) -> Result<Self, Violation> {
+        Self::tolerated(entry, schema, &mut Tolerance::none())
+    }
+
+    /// Resolves the object classes of an entry. If it may have no structural one, or several that
+    /// have nothing to do with each other, the first that is listed says what it is.
+    pub fn tolerated(
+        entry: &Entry,
+        schema: &Schema,
+        tolerance: &mut Tolerance,
+    ) -> Result<Self, Violation> {
         let names = entry.values(&schema.well_known().object_class);
         if names.is_empty() {
             return Err(Violation::of_class(
@@ -128,23 +133,45 @@ impl Structure {
             })?;
             classes.push(Arc::clone(class));
         }
-        let structural = most_specific(&classes)?;
+        let structural = most_specific(&classes, schema, tolerance)?;
         Ok(Self { structural, classes })
     }
 
     /// Checks that everything required is there and everything there is allowed.
-    pub fn check_attributes(&self, entry: &Entry, schema: &Schema) -> Result<(), Violation> {
+    pub fn check_attributes(
+        &self,
+        entry: &Entry,
+        schema: &Schema,
+        tolerance: &mut Tolerance,
+    ) -> Result<(), Violation> {
+        self.check_required(entry, tolerance)?;
+        self.check_allowed(entry, schema, tolerance)?;
+        self.check_content_rule(entry, schema, tolerance)
+    }
+
+    fn check_required(&self, entry: &Entry, tolerance: &mut Tolerance) -> Result<(), Violation> {
+        let is_there = |required: &AttributeType| {
+            entry.attributes().iter().any(|found| *found.description.kind == *required)
+        };
         for class in &self.classes {
-            let is_there = |required: &AttributeType| {
-                entry.attributes().iter().any(|found| *found.description.kind == *required)
-            };
-            if let Some(missing) = class.all_must.iter().find(|required| !is_there(required)) {
-                let (class, missing) = (class.name(), missing.name());
-                return Err(Violation::of_class(format!(
-                    "object class '{class}' requires attribute '{missing}'"
-                )));
+            for missing in class.all_must.iter().filter(|required| !is_there(required)) {
+                tolerance.judge(SchemaRule::Required, is_bearable(missing), || {
+                    let (class, missing) = (class.name(), missing.name());
+                    Violation::of_class(format!(
+                        "object class '{class}' requires attribute '{missing}'"
+                    ))
+                })?;
             }
         }
+        Ok(())
+    }
+
+    fn check_allowed(
+        &self,
+        entry: &Entry,
+        schema: &Schema,
+        tolerance: &mut Tolerance,
+    ) -> Result<(), Violation> {
         let rule = schema.content_rule(&self.structural);
         for attribute in entry.attributes() {
             let kind = &attribute.description.kind;
@@ -161,14 +188,16 @@ impl Structure {
                     )));
                 }
             } else if !kind.is_operational() && !is_allowed() {
-                return Err(Violation::of_class(format!(
-                    "attribute '{}' is not allowed by the object classes of the entry: leave it \
-                     out or add a class that allows it",
-                    attribute.description
-                )));
+                tolerance.judge(SchemaRule::Allowed, is_bearable_anywhere(kind), || {
+                    Violation::of_class(format!(
+                        "attribute '{}' is not allowed by the object classes of the entry: leave \
+                         it out or add a class that allows it",
+                        attribute.description
+                    ))
+                })?;
             }
         }
-        self.check_content_rule(entry, schema)
+        Ok(())
     }
 
     fn is_subentry(&self, schema: &Schema) -> bool {
@@ -177,9 +206,23 @@ impl Structure {
 
     /// Checks against the DIT content rule of the structural class, if there is one
     /// (RFC 4512 §4.1.6).
-    fn check_content_rule(&self, entry: &Entry, schema: &Schema) -> Result<(), Violation> {
-        let Some(rule) = schema.content_rule(&self.structural) else { return Ok(()) };
-        let structural = self.structural.name();
+    fn check_content_rule(
+        &self,
+        entry: &Entry,
+        schema: &Schema,
+        tolerance: &mut Tolerance,
+    ) -> Result<(), Violation> {
+        match self.broken_content_rule(entry, schema) {
+            None => Ok(()),
+            Some(what) => tolerance.judge(SchemaRule::Content, true, || {
+                let structural = self.structural.name();
+                Violation::of_class(format!("the DIT content rule of '{structural}' {what}"))
+            }),
+        }
+    }
+
+    fn broken_content_rule(&self, entry: &Entry, schema: &Schema) -> Option<String> {
+        let rule = schema.content_rule(&self.structural)?;
         let is_there = |kind: &AttributeType| {
             entry.attributes().iter().any(|found| *found.description.kind == *kind)
         };
@@ -187,24 +230,13 @@ impl Structure {
             class.kind == ClassKind::Auxiliary && !rule.auxiliary.contains(class)
         };
         if let Some(class) = self.classes.iter().find(is_excluded) {
-            return Err(Violation::of_class(format!(
-                "the DIT content rule of '{structural}' does not allow object class '{}'",
-                class.name()
-            )));
+            return Some(format!("does not allow object class '{}'", class.name()));
         }
         if let Some(kind) = rule.must.iter().find(|kind| !is_there(kind)) {
-            return Err(Violation::of_class(format!(
-                "the DIT content rule of '{structural}' requires attribute '{}'",
-                kind.name()
-            )));
+            return Some(format!("requires attribute '{}'", kind.name()));
         }
-        if let Some(kind) = rule.not.iter().find(|kind| is_there(kind)) {
-            return Err(Violation::of_class(format!(
-                "the DIT content rule of '{structural}' forbids attribute '{}'",
-                kind.name()
-            )));
-        }
-        Ok(())
+        let kind = rule.not.iter().find(|kind| is_there(kind))?;
+        Some(format!("forbids attribute '{}'", kind.name()))
     }
 }
 
@@ -220,7 +252,11 @@ pub fn check_modifiable(description: &AttributeDescription) -> Result<(), Violat
 }
 
 /// Checks number and syntax of the values of one attribute.
-pub fn check_values(attribute: &Attribute, schema: &Schema) -> Result<(), Violation> {
+pub(crate) fn check_values(
+    attribute: &Attribute,
+    schema: &Schema,
+    tolerance: &mut Tolerance,
+) -> Result<(), Violation> {
     let Attribute { description, values } = attribute;
     let kind = &description.kind;
     if description.is_range() {
@@ -230,17 +266,21 @@ pub fn check_values(attribute: &Attribute, schema: &Schema) -> Result<(), Violat
         ));
     }
     if kind.single_value && values.len() > 1 {
-        return Err(Violation::new(
-            ResultCode::ConstraintViolation,
-            format!("attribute '{description}' takes one value, not {}", values.len()),
-        ));
+        tolerance.judge(SchemaRule::SingleValue, is_bearable(kind), || {
+            Violation::new(
+                ResultCode::ConstraintViolation,
+                format!("attribute '{description}' takes one value, not {}", values.len()),
+            )
+        })?;
     }
     for (position, value) in values.iter().enumerate() {
         if let Err(reason) = (kind.syntax.check)(schema, value) {
-            return Err(Violation::new(
-                ResultCode::InvalidAttributeSyntax,
-                format!("value {} of attribute '{description}' {reason}", position + 1),
-            ));
+            tolerance.judge(SchemaRule::Syntax, is_bearable(kind), || {
+                Violation::new(
+                    ResultCode::InvalidAttributeSyntax,
+                    format!("value {} of attribute '{description}' {reason}", position + 1),
+                )
+            })?;
         }
     }
     Ok(())
@@ -281,30 +321,49 @@ pub fn check_name(entry: &Entry, schema: &Schema) -> Result<(), Violation> {
 }
 
 /// The structural class that is derived from all other structural ones.
-fn most_specific(classes: &[Arc<ObjectClass>]) -> Result<Arc<ObjectClass>, Violation> {
+fn most_specific(
+    classes: &[Arc<ObjectClass>],
+    schema: &Schema,
+    tolerance: &mut Tolerance,
+) -> Result<Arc<ObjectClass>, Violation> {
     let structural = || classes.iter().filter(|class| class.kind == ClassKind::Structural);
     let is_lowest =
         |class: &&Arc<ObjectClass>| structural().all(|other| class.is_subclass_of(other));
     if let Some(lowest) = structural().find(is_lowest) {
         return Ok(Arc::clone(lowest));
     }
+    let is_bearable = !classes.iter().any(|class| is_of_server(class, schema));
     let Some(first) = structural().next() else {
         if let Some(class) = classes.iter().find(|class| class.oid.as_str() == POSIX_GROUP) {
             return Ok(Arc::clone(class));
         }
-        return Err(Violation::of_class(
-            "entry has no structural object class: add one that says what it is",
-        ));
+        let auxiliary = classes.iter().find(|class| class.kind == ClassKind::Auxiliary);
+        let refuse = || {
+            Violation::of_class(
+                "entry has no structural object class: add one that says what it is",
+            )
+        };
+        let Some(auxiliary) = auxiliary else { return Err(refuse()) };
+        tolerance.judge(SchemaRule::StructuralClass, is_bearable, refuse)?;
+        return Ok(Arc::clone(auxiliary));
     };
     let is_unrelated =
         |other: &&Arc<ObjectClass>| !first.is_subclass_of(other) && !other.is_subclass_of(first);
     let other = structural().find(is_unrelated).unwrap_or(first);
-    Err(Violation::of_class(format!(
-        "object classes '{}' and '{}' are both structural and neither is derived from the other: \
-         keep one",
-        first.name(),
-        other.name()
-    )))
+    tolerance.judge(SchemaRule::StructuralClass, is_bearable, || {
+        Violation::of_class(format!(
+            "object classes '{}' and '{}' are both structural and neither is derived from the \
+             other: keep one",
+            first.name(),
+            other.name()
+        ))
+    })?;
+    // The lowest one of the chain that the first is of.
+    let lower = |one: &Arc<ObjectClass>| {
+        structural().find(|other| *other != one && other.is_subclass_of(one)).cloned()
+    };
+    let chain = std::iter::successors(Some(Arc::clone(first)), lower);
+    Ok(chain.last().unwrap_or_else(|| Arc::clone(first)))
 }
 
 /// The OID of posixGroup: structural in RFC 2307, auxiliary in its successor, where a group can be

@@ -9,7 +9,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::entry::Entry;
 use crate::schema::Schema;
-use crate::validate::{Mode, Structure, Violation, check_parts};
+use crate::validate::{Mode, SchemaRule, Structure, Tolerance, ToleratedViolations, check_parts};
+use crate::violation::Violation;
 
 /// Validates entries from an LDIF file; one for each thread.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Validator {
     shapes: FxHashSet<Vec<usize>>,
     key: Vec<u8>,
     shape: Vec<usize>,
+    /// What entries may break.
+    tolerated: Vec<SchemaRule>,
 }
 
 /// What a list of object classes means.
@@ -44,7 +47,14 @@ impl Validator {
             shapes: FxHashSet::default(),
             key: Vec::new(),
             shape: Vec::new(),
+            tolerated: Vec::new(),
         }
+    }
+
+    /// Lets entries break these rules.
+    #[must_use]
+    pub fn tolerating(self, tolerated: Vec<SchemaRule>) -> Self {
+        Self { tolerated, ..self }
     }
 
     /// The schema.
@@ -54,21 +64,29 @@ impl Validator {
     }
 
     /// Checks everything about an entry, which was made with the same schema, and adds the
-    /// superiors of its object classes that are missing.
+    /// superiors of its object classes that are missing. Tells what it breaks of what it may break.
     ///
     /// # Errors
-    /// The first rule that the entry breaks.
-    pub fn complete(&mut self, entry: &mut Entry) -> Result<Arc<Classes>, Violation> {
-        check_parts(entry, &self.schema, Mode::Import)?;
-        let classes = self.classes_of(entry)?;
-        self.check_shape(entry, &classes)?;
+    /// The first rule that the entry breaks and may not.
+    pub fn complete(
+        &mut self,
+        entry: &mut Entry,
+    ) -> Result<(Arc<Classes>, ToleratedViolations), Violation> {
+        let mut tolerance = Tolerance::of(self.tolerated.iter().copied());
+        check_parts(entry, &self.schema, Mode::Import, &mut tolerance)?;
+        let classes = self.classes_of(entry, &mut tolerance)?;
+        self.check_shape(entry, &classes, &mut tolerance)?;
         if !classes.is_complete {
             entry.add_superior_classes(&self.schema)?;
         }
-        Ok(classes)
+        Ok((classes, tolerance.into_broken()))
     }
 
-    fn classes_of(&mut self, entry: &Entry) -> Result<Arc<Classes>, Violation> {
+    fn classes_of(
+        &mut self,
+        entry: &Entry,
+        tolerance: &mut Tolerance,
+    ) -> Result<Arc<Classes>, Violation> {
         self.key.clear();
         for value in entry.values(&self.schema.well_known().object_class) {
             self.key.extend_from_slice(&value.len().to_le_bytes());
@@ -77,7 +95,7 @@ impl Validator {
         if let Some(classes) = self.classes.get(&self.key) {
             return Ok(Arc::clone(classes));
         }
-        let structure = Structure::of(entry, &self.schema)?;
+        let structure = Structure::tolerated(entry, &self.schema, tolerance)?;
         let is_there = |superior| structure.classes.contains(superior);
         let is_complete =
             structure.classes.iter().all(|class| class.superiors.iter().all(is_there));
@@ -85,12 +103,24 @@ impl Validator {
             self.classes.clear();
             self.shapes.clear();
         }
-        let classes = Arc::new(Classes { structure, number: self.classes.len(), is_complete });
-        self.classes.insert(self.key.clone(), Arc::clone(&classes));
+        let is_right = !tolerance.is_broken(SchemaRule::StructuralClass);
+        let number = if is_right { self.classes.len() } else { NUMBER_OF_NONE };
+        let classes = Arc::new(Classes { structure, number, is_complete });
+        if is_right {
+            self.classes.insert(self.key.clone(), Arc::clone(&classes));
+        }
         Ok(classes)
     }
 
-    fn check_shape(&mut self, entry: &Entry, classes: &Classes) -> Result<(), Violation> {
+    fn check_shape(
+        &mut self,
+        entry: &Entry,
+        classes: &Classes,
+        tolerance: &mut Tolerance,
+    ) -> Result<(), Violation> {
+        if classes.number == NUMBER_OF_NONE {
+            return classes.structure.check_attributes(entry, &self.schema, tolerance);
+        }
         self.shape.clear();
         self.shape.push(classes.number);
         for attribute in entry.attributes() {
@@ -99,7 +129,12 @@ impl Validator {
         if self.shapes.contains(&self.shape) {
             return Ok(());
         }
-        classes.structure.check_attributes(entry, &self.schema)?;
+        classes.structure.check_attributes(entry, &self.schema, tolerance)?;
+        // What is remembered is right, not what is borne.
+        let of_shape = [SchemaRule::Required, SchemaRule::Allowed, SchemaRule::Content];
+        if of_shape.into_iter().any(|rule| tolerance.is_broken(rule)) {
+            return Ok(());
+        }
         if self.shapes.len() >= SHAPES_MAX {
             self.shapes.clear();
         }
@@ -108,6 +143,8 @@ impl Validator {
     }
 }
 
+/// Of a list of object classes that is not remembered.
+const NUMBER_OF_NONE: usize = usize::MAX;
 /// The most lists of object classes that are remembered.
 const CLASS_LISTS_MAX: usize = 4096;
 /// The most shapes of entries that are remembered.
@@ -157,9 +194,35 @@ mod tests {
                 }
                 let mut found = entry(&schema, lines);
                 let completed = validator.complete(&mut found);
-                assert_eq!(completed.map(|classes| classes.structure.clone()), outcome, "{lines}");
+                assert_eq!(
+                    completed.map(|(classes, _)| classes.structure.clone()),
+                    outcome,
+                    "{lines}"
+                );
                 assert_eq!(found, expected, "{lines}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_tolerated_is_told_each_time() {
+        let schema = Schema::builtin();
+        let (allowed, structural) = (SchemaRule::Allowed, SchemaRule::StructuralClass);
+        let validator = Validator::new(Arc::clone(&schema));
+        let mut validator = validator.tolerating(vec![allowed, structural]);
+        for _ in 0..3 {
+            for (lines, rules) in [
+                ("objectClass: person; cn: a; sn: b; mail: x", &[allowed][..]),
+                ("objectClass: person; cn: a; sn: b", &[]),
+                ("objectClass: device; objectClass: person; cn: a; sn: b", &[structural]),
+                ("objectClass: dcObject; dc: b; cn: a", &[structural, allowed]),
+            ] {
+                let (_, broken) = validator.complete(&mut entry(&schema, lines)).unwrap();
+                let found: Vec<_> = broken.into_iter().map(|(rule, _)| rule).collect();
+                assert_eq!(found, rules, "{lines}");
+            }
+            let refused = validator.complete(&mut entry(&schema, "objectClass: person; cn: a"));
+            assert!(refused.is_err());
         }
     }
 }

@@ -305,7 +305,7 @@ fn stored_type(name: &str, schema: &Schema) -> Result<Arc<AttributeType>, String
     }
 }
 
-fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 5] {
+fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 6] {
     let known = schema.well_known();
     [
         &known.entry_dn,
@@ -313,6 +313,7 @@ fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 5] {
         &known.has_subordinates,
         &known.num_subordinates,
         &known.etag,
+        &known.governing_structure_rule,
     ]
 }
 

@@ -182,6 +182,7 @@ const TITLES: &[(u32, &str)] = &[
     (4616, "PLAIN SASL mechanism"),
     (4648, "Base16, base32 and base64"),
     (4752, "Kerberos V5 SASL mechanism"),
+    (4876, "Configuration profile for LDAP agents"),
     (5020, "entryDN"),
     (5056, "Channel bindings"),
     (5280, "X.509 certificates and revocation lists"),

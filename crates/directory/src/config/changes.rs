@@ -55,6 +55,8 @@ pub(crate) enum Setting {
     MemberUid,
     /// `cn=References,cn=config`.
     References,
+    /// `cn=Schema,cn=config`.
+    SchemaModes,
 }
 
 /// A part of a change of the values of a setting.

@@ -21,6 +21,7 @@ pub(crate) mod monitor_sources;
 pub(crate) mod promotion;
 pub(crate) mod record_level;
 pub(crate) mod reference_config;
+pub(crate) mod schema_config;
 pub(crate) mod schema_modify;
 pub(crate) mod schema_times;
 pub(crate) mod session_monitor;

@@ -12,6 +12,7 @@ use environment::Timestamp;
 use history::log::{MemberChange, MembersDone, Verification};
 use serde::{Deserialize, Serialize};
 
+use crate::enforcement::broken::BrokenRules;
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
 
@@ -22,6 +23,8 @@ pub(crate) struct MonitorSources {
     pub(crate) analyser: Analyser,
     /// Searches that no index helps.
     pub(crate) search_counters: SearchCounters,
+    /// Changes that break the schema and may.
+    pub(crate) broken_rules: BrokenRules,
     /// Operations, connections, queues, store, journal, the process.
     pub(crate) figures: OnceLock<Figures>,
     /// The logs of requests and changes.

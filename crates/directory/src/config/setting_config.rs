@@ -21,13 +21,15 @@ use crate::config::constraint_config;
 use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::config::reference_config;
+use crate::config::schema_config;
 use crate::config::virtual_attribute_config;
 use crate::constraint::text::CONSTRAINTS;
+use crate::enforcement::modes::MODES;
 use crate::groups::lookup::MEMBER_OF;
 use crate::groups::user_names::MEMBER_UID_BASES;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
-    REFERENCE_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::virtual_attributes::text::VIRTUAL_ATTRIBUTES;
@@ -58,7 +60,7 @@ pub(crate) struct SettingEntry {
 }
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 8] = [
+static ENTRIES: [SettingEntry; 9] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -149,6 +151,17 @@ static ENTRIES: [SettingEntry; 8] = [
         values: reference_config::values,
         put: reference_config::put,
         none_at_all: Some(references::NONE_AT_ALL),
+    },
+    SettingEntry {
+        dn: SCHEMA_CONFIG_DN,
+        attribute: schema_config::ATTRIBUTE,
+        setting: Setting::SchemaModes,
+        name: MODES,
+        what: "mode",
+        privilege: Some(Privilege::UpdateSchema),
+        values: schema_config::values,
+        put: schema_config::put,
+        none_at_all: None,
     },
 ];
 

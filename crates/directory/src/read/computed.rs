@@ -5,20 +5,21 @@ use sha2::{Digest as _, Sha256};
 use store::StoredEntry;
 
 /// All of them.
-pub fn descriptions(known: &WellKnown) -> [&AttributeDescription; 9] {
-    let [one, two, three, four, five] = of_entry(known);
-    let [six, seven, eight, nine] = of_groups(known);
-    [one, two, three, four, five, six, seven, eight, nine]
+pub fn descriptions(known: &WellKnown) -> [&AttributeDescription; 10] {
+    let [one, two, three, four, five, six] = of_entry(known);
+    let [seven, eight, nine, ten] = of_groups(known);
+    [one, two, three, four, five, six, seven, eight, nine, ten]
 }
 
-/// Those that tell of the entry and its subordinates.
-pub(super) fn of_entry(known: &WellKnown) -> [&AttributeDescription; 5] {
+/// Those that tell of the entry, its superiors and its subordinates.
+pub(super) fn of_entry(known: &WellKnown) -> [&AttributeDescription; 6] {
     [
         &known.entry_dn,
         &known.subschema_subentry,
         &known.has_subordinates,
         &known.num_subordinates,
         &known.etag,
+        &known.governing_structure_rule,
     ]
 }
 

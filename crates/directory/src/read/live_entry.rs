@@ -9,6 +9,7 @@ use schema::{AttributeDescription, EntryRead, Schema, Selection, ValueKey, WellK
 use store::{StoreError, StoredEntry, View};
 
 use crate::access::guard::Guard;
+use crate::enforcement::placement;
 use crate::groups::lookup::{Group, Groups, InGroups};
 use crate::read::computed;
 use crate::read::subschema::SUBSCHEMA_DN;
@@ -17,9 +18,10 @@ use crate::virtual_attributes::giver::{Given, Giver, is_same};
 use crate::virtual_attributes::set::VirtualAttributes;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
-/// (RFC 4512 §4.2), `hasSubordinates`, `numSubordinates` and `etag`, and with the groups and roles
-/// that it is in: `isMemberOf` and `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that
-/// were stored once are not seen. To whoever reads it, it has virtual attributes, too.
+/// (RFC 4512 §4.2), `governingStructureRule` (RFC 4512 §3.4.6), `hasSubordinates`,
+/// `numSubordinates` and `etag`, and with the groups and roles that it is in: `isMemberOf` and
+/// `memberOf`, `isDirectMemberOf`, `nsRole`. Values of those that were stored once are not seen. To
+/// whoever reads it, it has virtual attributes, too.
 pub struct LiveEntry<'v> {
     view: &'v View<'v>,
     stored: &'v StoredEntry<'v>,
@@ -44,8 +46,8 @@ pub struct LiveEntry<'v> {
     /// What was computed of subordinates: whether there are any, and how many. A filter may ask for
     /// it in each of its terms.
     counted: [OnceCell<Option<u64>>; 2],
-    /// Subordinates that were read for it.
-    children_read: Cell<u64>,
+    /// Subordinates and superiors that were read for it.
+    relatives_read: Cell<u64>,
 }
 
 impl<'v> LiveEntry<'v> {
@@ -73,7 +75,7 @@ impl<'v> LiveEntry<'v> {
             giver: OnceCell::new(),
             shown: Shown::All,
             counted: Default::default(),
-            children_read: Cell::new(0),
+            relatives_read: Cell::new(0),
         }
     }
 
@@ -107,7 +109,7 @@ impl<'v> LiveEntry<'v> {
         let own = || self.own_groups.get().map_or(0, |groups| groups.looks());
         let looks = self.groups.map_or_else(own, Groups::looks);
         let given = self.giver.get().map_or(0, |giver| giver.reads());
-        self.children_read.get() + given + looks.saturating_sub(self.looks_before)
+        self.relatives_read.get() + given + looks.saturating_sub(self.looks_before)
     }
 
     /// Whether a reader is to see one of those of groups and roles: by `+` the two that all others
@@ -201,6 +203,10 @@ impl<'v> LiveEntry<'v> {
             Some(SUBSCHEMA_DN.to_owned())
         } else if *description == *known.etag {
             Some(computed::etag(self.stored, known))
+        } else if *description == *known.governing_structure_rule {
+            let found = placement::governing(self.view, self.stored).ok()?;
+            self.relatives_read.set(self.relatives_read.get() + found.read);
+            found.rule.map(|rule| rule.to_string())
         } else {
             // A store that cannot count answers as if there were no such attribute.
             let asks_how_many = *description == *known.num_subordinates;
@@ -227,7 +233,7 @@ impl<'v> LiveEntry<'v> {
             if number >= SUBORDINATES_LOOKED_AT_MAX {
                 return None;
             }
-            self.children_read.set(self.children_read.get() + 1);
+            self.relatives_read.set(self.relatives_read.get() + 1);
             let child = self.view.entry(child.ok()?).ok()??;
             count += u64::from(reader.on(&child).may_see());
             if count >= enough {
@@ -397,7 +403,10 @@ impl LiveEntry<'_> {
             return;
         }
         for description in computed::of_entry(self.known) {
-            if let Some(value) = self.compute(description) {
+            // That of its superiors is looked up for nobody else.
+            let is_wanted =
+                *description != *self.known.governing_structure_rule || wants(description);
+            if is_wanted && let Some(value) = self.compute(description) {
                 let mut values = ValuesBuf::new();
                 values.push(value.as_bytes());
                 visit(description, Some(values.as_ref()));

@@ -55,12 +55,20 @@ pub(crate) struct SeldomLines {
     pub(crate) name: Seldom,
     /// Hashes that cost more than is allowed.
     pub(crate) hash: Seldom,
+    /// Entries that break the schema.
+    pub(crate) broken: Seldom,
 }
 
 impl SeldomLines {
     pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
         let seldom = || Seldom::new(clock);
-        Self { unindexed: seldom(), proof: seldom(), name: seldom(), hash: seldom() }
+        Self {
+            unindexed: seldom(),
+            proof: seldom(),
+            name: seldom(),
+            hash: seldom(),
+            broken: seldom(),
+        }
     }
 }
 

@@ -6,12 +6,14 @@ use aci::Identity;
 use environment::random_uuid;
 use ldap::message::AddRequest;
 use ldap::result::ResultCode;
-use schema::{AddChange, Change, Entry, EntryId, Mode, steps_of_name, validate};
+use schema::{AddChange, Change, Entry, EntryId, Mode, steps_of_name, validate_tolerant};
 use store::Resolved;
 
 use crate::access::guard;
 use crate::assignment::number;
 use crate::config::index_config;
+use crate::enforcement::broken::Broken;
+use crate::enforcement::placement::{self, Placed};
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::verdict::Storing;
 use crate::read::search::aliases;
@@ -135,7 +137,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     let mode = if relax { Mode::Import } else { Mode::Client };
     let mut entry = op.entry.clone();
     let given = number::give(decide, &op.key, None, &mut entry)?;
-    let structure = validate(&entry, schema, mode)?;
+    let modes = decide.schema_modes();
+    let mut tolerance = modes.tolerance();
+    let structure = validate_tolerant(&entry, schema, mode, &mut tolerance)?;
     let structural = structure.structural.name().to_owned();
     entry.add_superior_classes(schema)?;
     if relax {
@@ -173,8 +177,12 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
         entry,
     });
     let change = checks::permit(decide, &checked, change)?;
+    let (name, structural) = (op.entry.name(), &*structure.structural);
+    let placed = Placed { name, structural, superior: parent, stored: None };
+    placement::check(decide, &modes, &placed, &mut tolerance)?;
+    let broken = Broken::of(name, tolerance, &modes);
     let changes = given.change.into_iter().chain([change]).collect();
-    Ok(Decision { changes, ..Decision::default() })
+    Ok(Decision { changes, broken, ..Decision::default() })
 }
 
 /// The id of the entry the new one goes below; ROOT for the entry of a naming context.

@@ -24,6 +24,7 @@ use crate::bind::recheck;
 use crate::config::{index_config, record_level, setting_config};
 use crate::constraint::requested::{self, Told};
 use crate::directory::{Directory, State};
+use crate::enforcement::broken::Broken;
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
 use crate::read::target;
@@ -49,6 +50,8 @@ pub(crate) struct WriteOutcome {
     pub(crate) changes: Vec<Permitted<Change>>,
     /// Accounts of which nothing waits any more when the changes are kept.
     settled: Vec<EntryId>,
+    /// What the entries break of the schema.
+    broken: Vec<Broken>,
     /// What the changes were stamped with.
     pub(crate) stamp: Stamp,
     /// What the client is told.
@@ -77,6 +80,8 @@ impl WriteOutcome {
         }
         directory.credentials.scram_keys.heed(self.changes.iter().map(Permitted::get));
         self.settled.iter().for_each(|account| directory.accounts.forget(*account, decided));
+        let (rules, seldom) = (&directory.monitors.broken_rules, &directory.seldom.broken);
+        self.broken.iter().for_each(|broken| rules.note(broken, seldom));
     }
 }
 
@@ -114,25 +119,46 @@ impl Decider {
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut *self.chance;
         let rules = directory.rules.of_views.newest();
-        let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&rules));
+        let (changes, settled, broken) = (Vec::new(), Vec::new(), Vec::new());
+        let before = Arc::clone(&rules);
         let room = Room::new(directory.limits.read_entry_max_bytes);
-        let mut attempt =
-            Attempt { directory, batch, state, stamp, chance, changes, settled, rules, room };
+        let mut attempt = Attempt {
+            directory,
+            batch,
+            state,
+            stamp,
+            chance,
+            changes,
+            settled,
+            broken,
+            rules,
+            room,
+        };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
             Err(Failed::Refused(answer)) => (*answer, true),
             Err(Failed::Store(error)) => return Err(error),
         };
-        let Attempt { stamp, mut changes, mut settled, rules, .. } = attempt;
+        let Attempt { stamp, mut changes, mut settled, mut broken, rules, .. } = attempt;
         if !matches!(answer.result.code, ResultCode::Success) {
             changes.clear();
             settled.clear();
+            broken.clear();
         }
         let view_rules = (!changes.is_empty() && !Arc::ptr_eq(&rules, &before)).then_some(rules);
         let policies = directory.rules.password_policies.load();
         let policies = set::after(&policies, changes.iter().map(Permitted::get), &batch.view())?;
         let password_policies = policies.map(Arc::new);
-        Ok(WriteOutcome { changes, settled, stamp, answer, is_over, view_rules, password_policies })
+        Ok(WriteOutcome {
+            changes,
+            settled,
+            broken,
+            stamp,
+            answer,
+            is_over,
+            view_rules,
+            password_policies,
+        })
     }
 }
 
@@ -181,6 +207,8 @@ struct Attempt<'a, 's> {
     changes: Vec<Permitted<Change>>,
     /// Accounts of which nothing waits any more, when that is carried out.
     settled: Vec<EntryId>,
+    /// What the entries break of the schema.
+    broken: Vec<Broken>,
     /// The rules that those changes leave.
     rules: Arc<ViewRules>,
     /// What may still be read of entries for the answer.
@@ -263,8 +291,9 @@ impl Attempt<'_, '_> {
         // What rules mean is kept for a point of the log, and there is none between updates.
         let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
         let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
-        let (mut read, Decision { changes, value, settled, late }, is_over) = decided;
+        let (mut read, Decision { changes, value, settled, late, broken }, is_over) = decided;
         self.settled.extend(settled);
+        self.broken.extend(broken);
         let first = self.changes.len();
         self.apply(changes)?;
         let own = first..self.changes.len();

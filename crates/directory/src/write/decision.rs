@@ -10,6 +10,8 @@ use store::View;
 
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
+use crate::enforcement::broken::Broken;
+use crate::enforcement::modes::Modes;
 use crate::read::lookup::Lookup;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
@@ -38,6 +40,11 @@ impl Decide<'_> {
         Lookup { name, key, referrals: self.referrals, scope: None }
     }
 
+    /// How strictly the schema is enforced.
+    pub(crate) fn schema_modes(&self) -> Modes {
+        Modes::new(self.directory.rules.schema_modes.of(self.view, &self.state.schema))
+    }
+
     /// Whether values of an attribute sign somebody in.
     pub(crate) fn signs_in(&self, description: &AttributeDescription) -> bool {
         description.is_password()
@@ -62,6 +69,8 @@ pub(crate) struct Decision {
     /// What stands against it, told when nothing else does: to learn it one has to risk that the
     /// change is made.
     pub(crate) late: Option<Refusal>,
+    /// What the entry breaks of the schema, where that is tolerated.
+    pub(crate) broken: Option<Broken>,
 }
 
 impl Decision {

@@ -9,8 +9,8 @@ use auth::password;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, EntryId, EntryRead, Schema,
-    Structure, check_name, validate_touched,
+    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, EntryId, EntryRead,
+    ObjectClass, Schema, SchemaRule, Structure, Tolerance, check_name, validate_touched,
 };
 
 use crate::access::guard;
@@ -20,6 +20,8 @@ use crate::bind;
 use crate::bind::hashing::Behind;
 use crate::config::{index_config, schema_modify, setting_config};
 use crate::directory::Directory;
+use crate::enforcement::broken::Broken;
+use crate::enforcement::placement::{self, Placed};
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::verdict::{Storing, Verdict};
 use crate::read::{excerpt, target};
@@ -363,7 +365,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         &mut after,
     )?;
     let relax = decide.controls.relax;
-    check_result(&before, &mut after, schema, &touched, relax)?;
+    let modes = decide.schema_modes();
+    let mut tolerance = modes.tolerance();
+    let structural = check_result(&before, &mut after, schema, &touched, relax, &mut tolerance)?;
     let known = schema.well_known();
     if relax && touched.contains(&known.entry_uuid) {
         relax::check_uuid(decide, &after, Some(id))?;
@@ -389,8 +393,16 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         given: &given.attributes,
     };
     let change = checks::permit(decide, &checked, change)?;
+    let name = before.name();
+    let was = before.values(&known.structural_object_class).first();
+    if was.is_none_or(|was| !was.eq_ignore_ascii_case(structural.name().as_bytes())) {
+        let (structural, superior) = (&*structural, stored.parent());
+        let placed = Placed { name, structural, superior, stored: Some(&stored) };
+        placement::check(decide, &modes, &placed, &mut tolerance)?;
+    }
+    let broken = Broken::of(name, tolerance, &modes);
     let changes = given.change.into_iter().chain([change]).collect();
-    Ok(Decision { changes, late, ..Decision::default() })
+    Ok(Decision { changes, late, broken, ..Decision::default() })
 }
 
 /// Gives the entry numbers that it came to lack: by other object classes, by what the assignment
@@ -450,23 +462,26 @@ fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
     })
 }
 
-/// Whether the entry may be left like this.
+/// Whether the entry may be left like this. Tells its structural class.
 fn check_result(
     before: &Entry,
     after: &mut Entry,
     schema: &Schema,
     touched: &[Arc<AttributeDescription>],
     relax: bool,
-) -> Result<(), Refusal> {
+    tolerance: &mut Tolerance,
+) -> Result<Arc<ObjectClass>, Refusal> {
     if check_name(after, schema).is_err() {
         return Err(Refusal::new(
             ResultCode::NotAllowedOnRdn,
             "the values of the RDN cannot be removed; rename the entry to change them",
         ));
     }
-    let structure = validate_touched(after, schema, touched)?;
-    // An entry that was invalid already (imported, or under an older schema) may be mended.
+    let structure = validate_touched(after, schema, touched, tolerance)?;
+    // An entry that was invalid already (imported, or under an older schema) may be mended; one
+    // that may be of several classes is of none that it has to keep.
     if !relax
+        && !tolerance.is_broken(SchemaRule::StructuralClass)
         && Structure::of(before, schema).is_ok_and(|was| was.structural != structure.structural)
     {
         return Err(Refusal::new(
@@ -475,11 +490,12 @@ fn check_result(
              it again",
         ));
     }
-    let structural = structure.structural.name().as_bytes().to_vec();
+    let structural = structure.structural;
     let known = schema.well_known();
-    after.replace_values(schema, &known.structural_object_class, vec![structural])?;
+    let name = structural.name().as_bytes().to_vec();
+    after.replace_values(schema, &known.structural_object_class, vec![name])?;
     after.add_superior_classes(schema)?;
-    Ok(())
+    Ok(structural)
 }
 
 /// The attributes that are modified, each once.

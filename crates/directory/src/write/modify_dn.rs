@@ -4,11 +4,13 @@ use aci::Right;
 use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
 use ldap::message::{ModifyDnRequest, ModifyOperation, NAME_LENGTH_MAX_BYTES};
 use ldap::result::ResultCode;
-use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate};
+use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate_tolerant};
 use store::Resolved;
 
 use crate::access::guard;
 use crate::assignment::membership;
+use crate::enforcement::broken::Broken;
+use crate::enforcement::placement::{self, Placed};
 use crate::read::search::aliases;
 use crate::read::{excerpt, target};
 use crate::request::refusal::Refusal;
@@ -72,7 +74,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         ));
     }
     let after = renamed(&before, &new_dn, op, decide)?;
-    validate(&after, schema, Mode::Import)?;
+    let modes = decide.schema_modes();
+    let mut tolerance = modes.tolerance();
+    let structure = validate_tolerant(&after, schema, Mode::Import, &mut tolerance)?;
     let change = Change::Rename(RenameChange {
         id,
         old_dn: before.name().clone(),
@@ -97,7 +101,11 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
     if new_key != op.key {
         membership::check_places(decide, &op.key)?;
     }
-    Ok(Decision::change(change))
+    let (name, structural) = (after.name(), &*structure.structural);
+    let placed = Placed { name, structural, superior: new_parent, stored: Some(&stored) };
+    placement::check(decide, &modes, &placed, &mut tolerance)?;
+    let broken = Broken::of(name, tolerance, &modes);
+    Ok(Decision { broken, ..Decision::change(change) })
 }
 
 /// The values of the new name, as modifications that add them: these are looked at.

@@ -5,11 +5,12 @@ pub(crate) mod value;
 use ldap::dn::Dn;
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, Mode, validate};
+use schema::{Change, DnKey, Mode, validate_tolerant};
 
 use self::value::{RequestValue, decode};
 use crate::access::guard;
 use crate::bind::hashing::Hashed;
+use crate::enforcement::broken::Broken;
 use crate::forward::asking;
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::generator;
@@ -183,7 +184,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     after.replace_values(schema, &known.user_password, vec![new.clone()])?;
     let target = change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &[] };
     let own = change::decide(decide, verdict, &target, &mut after)?;
-    validate(&after, schema, Mode::Import)?;
+    let modes = decide.schema_modes();
+    let mut tolerance = modes.tolerance();
+    validate_tolerant(&after, schema, Mode::Import, &mut tolerance)?;
     stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
@@ -197,5 +200,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     decision.value = op.response_value();
     decision.late = verdict.late();
+    decision.broken = Broken::of(after.name(), tolerance, &modes);
     Ok(decision)
 }

@@ -49,6 +49,7 @@ mod reference_lists;
 mod references;
 mod referrals;
 mod rules_within;
+mod schema_modes;
 mod schema_online;
 mod search_work;
 mod session_monitor;

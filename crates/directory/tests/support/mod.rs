@@ -527,8 +527,18 @@ impl Client {
         delete_old_rdn: bool,
         new_superior: Option<&str>,
     ) -> ResultCode {
+        self.try_rename(name, new_rdn, delete_old_rdn, new_superior).code()
+    }
+
+    pub fn try_rename(
+        &mut self,
+        name: &str,
+        new_rdn: &str,
+        delete_old_rdn: bool,
+        new_superior: Option<&str>,
+    ) -> Answer {
         let rename = ModifyDnRequest { name, new_rdn, delete_old_rdn, new_superior };
-        self.request(Request::ModifyDn(rename), Controls::EMPTY).code()
+        self.request(Request::ModifyDn(rename), Controls::EMPTY)
     }
 
     pub fn compare(&mut self, name: &str, description: &str, value: &str) -> ResultCode {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aci::GlobalAcis;
 use auth::password::{PasswordStorage, Scheme};
+use directory::enforcement::modes::ModeLine;
 use ldap::dn::Dn;
 use store::{Held, StoreOptions};
 
@@ -42,6 +43,9 @@ pub struct ImportOptions {
     pub translate: bool,
     /// What the global ACIs are afterwards; without it, [`import`](super::import) decides.
     pub global_acis: Option<GlobalAcis>,
+    /// What becomes of entries that break rules of the schema, from now on, beside what the
+    /// directory says of other rules.
+    pub schema_modes: Vec<ModeLine>,
     /// Whether records are compressed from now on.
     pub compress: bool,
     /// Whether observers are told the text of entries that are refused or skipped.
@@ -67,6 +71,7 @@ impl Default for ImportOptions {
             exclude_filter: None,
             translate: true,
             global_acis: None,
+            schema_modes: Vec::new(),
             compress: false,
             keep_text: false,
             cancel: None,

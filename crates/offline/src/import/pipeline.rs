@@ -281,7 +281,7 @@ impl Worker<'_> {
         {
             return Ok(Made::Skipped { dn: named(record), reason });
         }
-        let entry = match completion.entry(&record, number) {
+        let (entry, broken) = match completion.entry(&record, number) {
             Ok(entry) => entry,
             Err(fault) => {
                 translator.examine(&record, &mut self.tally);
@@ -293,6 +293,7 @@ impl Worker<'_> {
         }
         self.tally.count_acis(&entry, completion.schema());
         self.tally.count_policies(&entry, completion.schema());
+        self.tally.count_broken(&entry, &broken);
         let finished = self.finisher.finish(&entry, place, number);
         completion.recycle(entry);
         match finished {

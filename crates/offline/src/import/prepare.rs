@@ -6,7 +6,7 @@ use environment::{BufferedChance, Timestamp, random_uuid};
 use history::Csn;
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
-use schema::{AttributeDescription, Entry, EntryMaker, Schema, Validator, Violation};
+use schema::{AttributeDescription, Entry, EntryMaker, Schema, SchemaRule, Validator, Violation};
 
 use super::record::RawRecord;
 use auth::password::{self, PASSWORD_MAX_BYTES, PasswordStorage};
@@ -17,6 +17,8 @@ pub(super) struct Completer {
     schema: Arc<Schema>,
     storage: PasswordStorage,
     started: Timestamp,
+    /// What entries may break.
+    tolerated: Vec<SchemaRule>,
 }
 
 /// Why a record is refused.
@@ -41,8 +43,13 @@ pub(super) struct Worker<'c> {
 }
 
 impl Completer {
-    pub(super) fn new(schema: Arc<Schema>, storage: PasswordStorage, started: Timestamp) -> Self {
-        Self { schema, storage, started }
+    pub(super) fn new(
+        schema: Arc<Schema>,
+        storage: PasswordStorage,
+        started: Timestamp,
+        tolerated: Vec<SchemaRule>,
+    ) -> Self {
+        Self { schema, storage, started, tolerated }
     }
 
     /// For one thread.
@@ -52,7 +59,7 @@ impl Completer {
         Worker {
             completer: self,
             maker: EntryMaker::new(Arc::clone(&self.schema)),
-            validator: Validator::new(Arc::clone(&self.schema)),
+            validator: Validator::new(Arc::clone(&self.schema)).tolerating(self.tolerated.clone()),
             chance: BufferedChance::default(),
             computed: computed.map(str::to_owned).collect(),
             second: None,
@@ -65,8 +72,13 @@ impl Worker<'_> {
         &self.completer.schema
     }
 
-    /// Makes the entry of a record; `number` counts the records of the import.
-    pub(super) fn entry(&mut self, record: &RawRecord<'_>, number: u64) -> Result<Entry, Fault> {
+    /// Makes the entry of a record, and tells which rules it breaks that it may; `number` counts
+    /// the records of the import.
+    pub(super) fn entry(
+        &mut self,
+        record: &RawRecord<'_>,
+        number: u64,
+    ) -> Result<(Entry, Vec<SchemaRule>), Fault> {
         let dn = &*record.dn;
         let name = self.maker.name(dn).map_err(|error| Fault {
             message: format!("'{dn}' is not a distinguished name: {error}"),
@@ -92,7 +104,7 @@ impl Worker<'_> {
         name: Dn,
         record: &RawRecord<'_>,
         number: u64,
-    ) -> Result<Entry, Violation> {
+    ) -> Result<(Entry, Vec<SchemaRule>), Violation> {
         let schema = &*self.completer.schema;
         let known = schema.well_known();
         let is_stored = |description: &str| {
@@ -108,7 +120,7 @@ impl Worker<'_> {
             stored_form(storage, value, chance).map(Some)
         })?;
         loading::check_entry(schema, &entry)?;
-        let classes = self.validator.complete(&mut entry)?;
+        let (classes, broken) = self.validator.complete(&mut entry)?;
         let stamps = [
             &known.structural_object_class,
             &known.entry_uuid,
@@ -130,7 +142,7 @@ impl Worker<'_> {
                 classes.structure.structural.name(),
             )?;
         }
-        Ok(entry)
+        Ok((entry, broken.into_iter().map(|(rule, _)| rule).collect()))
     }
 
     /// Stamps of one import differ by a microsecond a record.
@@ -176,8 +188,12 @@ mod tests {
     #[test]
     fn stamps_are_those_of_their_moments() {
         let storage = password::Scheme::Ssha.into();
-        let completer =
-            Completer::new(Schema::builtin(), storage, Timestamp(1_700_000_000_999_990));
+        let completer = Completer::new(
+            Schema::builtin(),
+            storage,
+            Timestamp(1_700_000_000_999_990),
+            Vec::new(),
+        );
         let mut worker = completer.worker();
         for number in [0, 5, 9, 10, 11, 1_000_011, 3] {
             let stamp = worker.stamp(number);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use aci::GlobalAcis;
 use directory::Directory;
+use directory::enforcement::modes::{MODES, ModeLine};
 use environment::{ManualClock, Timestamp};
 use ldap::dn::Dn;
 
@@ -814,4 +815,51 @@ fn an_aci_with_options_is_refused() {
             assert!(error.to_string().contains("an ACI has no options"), "{error}");
         }
     }
+}
+
+/// Data of a server that was less strict are loaded as the options say, and counted.
+#[test]
+fn modes_let_entries_break_rules_of_the_schema() {
+    let ldif = format!(
+        "{PEOPLE}dn: cn=a,{SUFFIX}\nobjectClass: inetOrgPerson\nsn: a\nmail:: w6lAeA==\n\n\
+         dn: cn=b,{SUFFIX}\nobjectClass: person\nmail: b@x\n\n\
+         dn: cn=c,{SUFFIX}\nobjectClass: person\nmail: c@x\nsn: c\n\n\
+         dn: cn=d,{SUFFIX}\nobjectClass: inetOrgPerson\nsn: d\nmail: d@x\n"
+    );
+    let modes = |texts: &[&str]| texts.iter().map(|text| ModeLine::parse(text).unwrap()).collect();
+    let try_load = |data: &Path, schema_modes: Vec<ModeLine>| {
+        let options = ImportOptions { schema_modes, threads: 2, ..ImportOptions::default() };
+        let sources = vec![Source::new("test", ldif.as_bytes())];
+        import(data, sources, &options, &clock(), &mut ())
+    };
+    let kept = |data: &Path| {
+        let store = Store::open(data, &Default::default(), schema_of(data).unwrap()).unwrap();
+        let batch = store.begin().unwrap();
+        batch.view().setting(MODES).unwrap()
+    };
+    let (_dir, data) = fresh();
+    for (texts, refused) in [
+        (&[][..], 3),
+        (&["syntax: warn"], 2),
+        (&["syntax: warn", "allowed: accept"], 1),
+        (&["syntax: warn", "allowed: reject", "required: accept"], 2),
+    ] {
+        let Err(ImportError::Refused { report, .. }) = try_load(&data, modes(texts)) else {
+            panic!("{texts:?} let all of them in");
+        };
+        assert_eq!(report.rejected, refused, "{texts:?}");
+        assert!(kept(&data).is_empty(), "what is not loaded says nothing");
+    }
+    let all = ["syntax: warn", "allowed: accept", "required: accept"];
+    let report = try_load(&data, modes(&all)).unwrap();
+    assert_eq!(report.imported, 5);
+    let warnings: Vec<String> = report.translation.warnings().collect();
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings[0].starts_with("2 entries break the rule 'allowed'"), "{warnings:?}");
+    assert!(warnings[2].contains("1 entry breaks the rule 'syntax' of the schema"), "{warnings:?}");
+    assert_eq!(kept(&data), all);
+    // What the directory says holds for the next import.
+    let again = ImportOptions { held: Held::Replace, ..ImportOptions::default() };
+    let sources = vec![Source::new("test", ldif.as_bytes())];
+    assert_eq!(import(&data, sources, &again, &clock(), &mut ()).unwrap().imported, 5);
 }

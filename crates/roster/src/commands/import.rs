@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use auth::password::Scheme;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use directory::enforcement::modes::ModeLine;
 use directory::{GlobalAcis, Held};
 use environment::SystemClock;
 use ldap::dn::Dn;
@@ -107,6 +108,11 @@ pub(crate) struct Options {
     /// data contain ACIs or come from OpenLDAP
     #[arg(long, value_name = "WHO", value_parser = access(), conflicts_with = "uri")]
     access: Option<GlobalAcis>,
+
+    /// What becomes of entries that break a rule of the schema, from now on: 'RULE: MODE', such as
+    /// 'syntax: warn'; may be given for several rules
+    #[arg(long, value_name = "MODE", value_parser = parse_mode, conflicts_with = "uri")]
+    schema_mode: Vec<ModeLine>,
 
     /// Compress records from now on
     #[arg(long, conflicts_with = "uri")]
@@ -302,6 +308,7 @@ impl Options {
             exclude_filter: self.exclude_filter.clone(),
             translate: !self.no_translate,
             global_acis: self.access,
+            schema_modes: self.schema_mode.clone(),
             compress: self.compress,
             keep_text: goes_on || self.skip_file.is_some(),
             ..ImportOptions::default()
@@ -422,6 +429,10 @@ fn failure(error: ImportError, is_shown: bool) -> Failure {
 
 fn parse_dn(text: &str) -> Result<Dn, String> {
     Dn::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_mode(text: &str) -> Result<ModeLine, String> {
+    ModeLine::parse(text).map_err(|error| error.to_string())
 }
 
 /// Octets, or with a letter behind: 512M, 4G, 4GiB.

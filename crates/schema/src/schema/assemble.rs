@@ -19,6 +19,7 @@ use crate::names::NameMap;
 use crate::object_class::ObjectClass;
 use crate::rules::{MatchingRule, RuleKind, Syntax};
 use crate::secret::is_secret;
+use crate::structure::{NameForm, SchemaElement, StructureRule, StructureRules};
 use crate::syntax::SYNTAXES;
 use crate::well_known::WellKnown;
 
@@ -51,6 +52,7 @@ impl Schema {
             syntaxes,
             other_oids: rest.oids,
             content_rules: rest.content_rules,
+            structure_rules: StructureRules::new(rest.forms_in_use, rest.rules_in_use),
             well_known,
             subtypes: OnceLock::new(),
             sources,
@@ -446,6 +448,10 @@ fn ancestors(superiors: &[Arc<ObjectClass>]) -> Vec<String> {
 struct Rest {
     oids: NameMap<String>,
     content_rules: FxHashMap<String, ContentRule>,
+    /// All name forms, by their place among the sources.
+    forms: FxHashMap<usize, Arc<NameForm>>,
+    forms_in_use: Vec<Arc<NameForm>>,
+    rules_in_use: Vec<StructureRule>,
 }
 
 impl Rest {
@@ -454,17 +460,26 @@ impl Rest {
         types: &Types,
         classes: &[Arc<ObjectClass>],
     ) -> Result<Self, SchemaError> {
-        let mut rest = Self { oids: NameMap::default(), content_rules: FxHashMap::default() };
+        let mut rest = Self {
+            oids: NameMap::default(),
+            content_rules: FxHashMap::default(),
+            forms: FxHashMap::default(),
+            forms_in_use: Vec::new(),
+            rules_in_use: Vec::new(),
+        };
         let classes = by_name(classes);
+        for (index, source) in builder.of_kind(DefinitionKind::NameForm) {
+            let Sourced { definition, place } = source;
+            let checked = rest.name_form(index, definition, types, &classes);
+            checked.map_err(|fault| SchemaError::of(place, definition, fault))?;
+        }
         for source in builder.sources {
             let Sourced { definition, place } = source;
             let checked = match &definition.body {
                 Body::ContentRule { .. } => rest.content_rule(definition, types, &classes),
-                Body::NameForm { class, must, may } => {
-                    rest.name_form(definition, [must, may], types, find_class(&classes, class))
-                }
-                Body::StructureRule { form, superiors } => structure_rule(builder, form, superiors),
-                Body::Syntax
+                Body::StructureRule { .. } => rest.structure_rule(builder, definition),
+                Body::NameForm { .. }
+                | Body::Syntax
                 | Body::MatchingRule { .. }
                 | Body::MatchingRuleUse { .. }
                 | Body::AttributeType(_)
@@ -503,22 +518,44 @@ impl Rest {
 
     fn name_form(
         &mut self,
+        index: usize,
         definition: &Definition,
-        lists: [&Vec<String>; 2],
         types: &Types,
-        class: Fault<Arc<ObjectClass>>,
+        classes: &NameMap<Arc<ObjectClass>>,
     ) -> Fault<()> {
-        let class = class?;
-        if class.kind != ClassKind::Structural {
-            return Err(SchemaFault::BadClassKind {
-                class: class.name().to_owned(),
-                wanted: ClassKind::Structural.keyword(),
+        let Body::NameForm { class, must, may } = &definition.body else { return Ok(()) };
+        let class = class_of_kind(classes, class, ClassKind::Structural)?;
+        let form = Arc::new(NameForm {
+            name: definition.name().to_owned(),
+            class: class.element(),
+            must: elements(&types.find("attribute type", must)?),
+            may: elements(&types.find("attribute type", may)?),
+        });
+        self.add_names(definition);
+        if !definition.obsolete {
+            self.forms_in_use.push(Arc::clone(&form));
+        }
+        self.forms.insert(index, form);
+        Ok(())
+    }
+
+    fn structure_rule(&mut self, builder: &Builder<'_>, definition: &Definition) -> Fault<()> {
+        let Body::StructureRule { form, superiors } = &definition.body else { return Ok(()) };
+        let known = builder.forms.get(form).and_then(|index| self.forms.get(index));
+        let known = known.ok_or_else(|| unknown("name form", form))?;
+        for superior in superiors {
+            let known = builder.structure_rules.get(superior);
+            known.ok_or_else(|| unknown("superior rule", superior))?;
+        }
+        let number = |text: &String| text.parse().ok();
+        if let Some(number_of) = number(&definition.oid).filter(|_| !definition.obsolete) {
+            self.rules_in_use.push(StructureRule {
+                number: number_of,
+                name: definition.names.first().cloned(),
+                form: Arc::clone(known),
+                superiors: superiors.iter().filter_map(number).collect(),
             });
         }
-        for names in lists {
-            types.find("attribute type", names)?;
-        }
-        self.add_names(definition);
         Ok(())
     }
 
@@ -529,13 +566,12 @@ impl Rest {
     }
 }
 
-fn structure_rule(builder: &Builder<'_>, form: &str, superiors: &[String]) -> Fault<()> {
-    builder.forms.get(form).ok_or_else(|| unknown("name form", form))?;
-    for superior in superiors {
-        let known = builder.structure_rules.get(superior);
-        known.ok_or_else(|| unknown("superior rule", superior))?;
-    }
-    Ok(())
+fn elements(kinds: &[Arc<AttributeType>]) -> Vec<SchemaElement> {
+    let element = |kind: &Arc<AttributeType>| SchemaElement {
+        oid: kind.oid.clone(),
+        name: kind.name().to_owned(),
+    };
+    kinds.iter().map(element).collect()
 }
 
 fn find_class(classes: &NameMap<Arc<ObjectClass>>, name: &str) -> Fault<Arc<ObjectClass>> {

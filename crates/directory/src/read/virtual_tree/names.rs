@@ -31,6 +31,9 @@ pub(crate) const GROUP_CONFIG_DN: &str = "cn=Groups,cn=config";
 /// The entry with the attributes whose values follow what they name.
 pub(crate) const REFERENCE_CONFIG_DN: &str = "cn=References,cn=config";
 
+/// The entry that says how strictly the schema is enforced.
+pub(crate) const SCHEMA_CONFIG_DN: &str = "cn=Schema,cn=config";
+
 /// The entry above those of the constraints, with what breaks them.
 pub(crate) const CONSTRAINT_MONITOR_DN: &str = "cn=Constraints,cn=monitor";
 
@@ -75,6 +78,7 @@ const TREES: [(&str, &[&str]); 2] = [
             VIRTUAL_ATTRIBUTE_CONFIG_DN,
             GROUP_CONFIG_DN,
             REFERENCE_CONFIG_DN,
+            SCHEMA_CONFIG_DN,
             JOIN_TOKENS_DN,
         ],
     ),

@@ -11,6 +11,7 @@ use auth::password;
 use ldap::description::is_oid;
 use schema::{
     ClassKind, DescriptionError, Entry, EntryRead as _, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema,
+    SchemaRule,
 };
 use store::{Store, StoreError};
 
@@ -48,6 +49,8 @@ pub struct Tally {
     acis: Uses,
     /// ACIs that ask what the schema cannot answer.
     unanswered: Uses,
+    /// Entries that break rules of the schema that they may break, by the rule.
+    broken: BTreeMap<&'static str, Uses>,
     /// Whether there were access rules where the data come from that are not loaded.
     lacks_rules: bool,
     /// Controls of records that nothing was done about.
@@ -158,6 +161,9 @@ impl Tally {
         self.policies.merge(other.policies);
         self.acis_count += other.acis_count;
         self.lacks_rules |= other.lacks_rules;
+        for (rule, uses) in other.broken {
+            self.broken.entry(rule).or_default().merge(uses);
+        }
         self.controls_count += other.controls_count;
         for (key, found) in other.types {
             let is_new = !self.types.contains_key(&key);
@@ -283,8 +289,18 @@ impl Tally {
                 counted(self.controls_count, "control is", "controls are"),
             )
         });
+        let broken = self.broken.iter().map(|(rule, Uses { times, example })| {
+            format!(
+                "{} the rule '{rule}' of the schema, the first '{example}': its mode lets them",
+                counted(
+                    usize::try_from(*times).unwrap_or(usize::MAX),
+                    "entry breaks",
+                    "entries break"
+                ),
+            )
+        });
         let policies = self.policies.warning();
-        acis.into_iter().chain(unanswered).chain(controls).chain(policies)
+        acis.into_iter().chain(unanswered).chain(controls).chain(policies).chain(broken)
     }
 
     /// Remembers whether an entry is a password policy, and which one it names.
@@ -338,6 +354,13 @@ impl Tally {
             }
             true
         });
+    }
+
+    /// Counts the rules that an entry breaks and may.
+    pub(in crate::import) fn count_broken(&mut self, entry: &Entry, rules: &[SchemaRule]) {
+        for rule in rules {
+            self.broken.entry(rule.name()).or_default().count(entry);
+        }
     }
 
     pub(super) fn count_rule(&mut self, at: usize, dn: &str) {

@@ -82,6 +82,20 @@ pub(super) const ROWS: &[Metric] = &[
         |scrape, out| out.one(scrape.directory().search_counts().unindexed_refused),
     ),
     Metric::new(
+        "roster_schema_violations_total",
+        "cn=operations",
+        "roster-schema-violations",
+        "Changes that broke a rule of the schema and were accepted (`roster-schema-mode` in \
+         `cn=Schema,cn=config`), by the rule.",
+        |scrape, out| {
+            for (rule, count) in scrape.directory().broken_rules() {
+                out.labelled(&[rule], count);
+            }
+        },
+    )
+    .by(&["rule"])
+    .total("roster-schema-violation-count"),
+    Metric::new(
         "roster_panics_total",
         "cn=operations",
         "roster-panics",
