@@ -19,7 +19,8 @@ use crate::groups::roles::RoleKind;
 /// it nothing.
 pub(crate) fn with_groups(
     state: &State,
-    (view, known): (&View<'_>, &KnownGroups),
+    view: &View<'_>,
+    known: &KnownGroups,
     access: &Access,
 ) -> Result<Option<Grants>, StoreError> {
     let (Some(id), Some(key)) = (access.entry(), access.key()) else { return Ok(None) };

@@ -20,8 +20,9 @@ pub(super) fn admit(
 ) -> Result<(), Refusal> {
     let mut access = access;
     if access.entry().is_some() {
-        let view = worker.snapshot.view_with_groups()?;
-        let given = group_limits::with_groups(&worker.directory.state.load(), view, &access)?;
+        let (view, known) = worker.snapshot.view_with_groups()?;
+        let given =
+            group_limits::with_groups(&worker.directory.state.load(), view, known, &access)?;
         if let Some(grants) = given {
             access = access.granted(grants);
         }

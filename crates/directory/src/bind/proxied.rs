@@ -54,7 +54,7 @@ fn found(worker: &mut Worker, session: &Session, proxied: Proxied<'_>) -> Result
     let access = found
         .and_then(|found| access_as(&viewer, &state, found).transpose())
         .unwrap_or_else(|| Err(denied()))?;
-    let given = group_limits::with_groups(&state, (view, groups), &access)?;
+    let given = group_limits::with_groups(&state, view, groups, &access)?;
     Ok(match given {
         Some(grants) => access.granted(grants),
         None => access,

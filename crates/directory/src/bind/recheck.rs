@@ -37,7 +37,7 @@ pub(crate) fn recheck(
         Ok(None) => return Ok(Ok(())),
         Err(why) => return Ok(Err(why)),
     };
-    if let Some(grants) = group_limits::with_groups(&state, (view, groups), &access)? {
+    if let Some(grants) = group_limits::with_groups(&state, view, groups, &access)? {
         access = access.granted(grants);
     }
     let lost = session.own_access().loses(&access);
