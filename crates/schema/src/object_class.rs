@@ -8,10 +8,18 @@ use std::sync::Arc;
 
 use crate::attribute_type::AttributeType;
 use crate::definition::{ClassKind, Extension};
+use crate::schema::Schema;
 use crate::structure::SchemaElement;
 
 /// The OID of `extensibleObject`, whose entries may hold any attribute (RFC 4512 §4.3).
 const EXTENSIBLE_OBJECT_OID: &str = "1.3.6.1.4.1.1466.101.120.111";
+
+/// Structural classes of groups whose members are attributes of auxiliary classes: that of RFC
+/// 2307. In RFC 2307bis it is an auxiliary class itself, and makes no group.
+const WITH_MEMBERS_BY_OTHERS: &[&str] = &["posixGroup"];
+
+/// The class of subentries that other servers have.
+const LDAP_SUBENTRY: &str = "ldapSubentry";
 
 /// One object class. Two are equal when their OIDs are, whichever version of the schema they are
 /// from.
@@ -51,6 +59,32 @@ impl ObjectClass {
     /// Its OID and name.
     pub fn element(&self) -> SchemaElement {
         SchemaElement { oid: self.oid.clone(), name: self.name().to_owned() }
+    }
+
+    /// Whether it is structural and provides for members itself: `groupOfNames` and its like, and
+    /// what other vendors and sites define.
+    #[must_use]
+    pub fn is_of_groups(&self, schema: &Schema) -> bool {
+        let known = schema.well_known();
+        let named = [&known.member, &known.unique_member, &known.member_url];
+        let mut attributes = self.all_must.iter().chain(&self.all_may);
+        let is_listed = |name: &str| {
+            schema.object_class(name).is_some_and(|listed| self.is_subclass_of(listed))
+        };
+        self.kind == ClassKind::Structural
+            && (attributes.any(|kind| named.iter().any(|one| kind.is_subtype_of(&one.kind)))
+                || WITH_MEMBERS_BY_OTHERS.iter().any(|name| is_listed(name)))
+    }
+
+    /// Whether the server minds that an entry is one of this class, from its first day on: it may be
+    /// a group, stand for another entry, or be there for the server.
+    #[must_use]
+    pub fn is_minded(&self, schema: &Schema) -> bool {
+        let known = schema.well_known();
+        let is_of = |special: &Self| self.is_subclass_of(special);
+        [&known.alias, &known.referral, &known.subentry].into_iter().any(|special| is_of(special))
+            || schema.object_class(LDAP_SUBENTRY).is_some_and(|special| is_of(special))
+            || self.is_of_groups(schema)
     }
 
     /// Whether this class is `other` or derived from it.

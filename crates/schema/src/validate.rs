@@ -18,7 +18,7 @@ use crate::schema::Schema;
 use crate::violation::Violation;
 
 pub use tolerance::{SchemaRule, Tolerance, ToleratedViolations};
-use tolerance::{is_bearable, is_bearable_anywhere, is_of_server};
+use tolerance::{is_bearable, is_bearable_anywhere};
 
 /// Where an entry comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -332,7 +332,7 @@ fn most_specific(
     if let Some(lowest) = structural().find(is_lowest) {
         return Ok(Arc::clone(lowest));
     }
-    let is_bearable = !classes.iter().any(|class| is_of_server(class, schema));
+    let is_bearable = !classes.iter().any(|class| class.is_minded(schema));
     let Some(first) = structural().next() else {
         if let Some(class) = classes.iter().find(|class| class.oid.as_str() == POSIX_GROUP) {
             return Ok(Arc::clone(class));

@@ -305,7 +305,7 @@ fn stored_type(name: &str, schema: &Schema) -> Result<Arc<AttributeType>, String
     }
 }
 
-fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 6] {
+fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 7] {
     let known = schema.well_known();
     [
         &known.entry_dn,
@@ -314,6 +314,7 @@ fn computed(schema: &Schema) -> [&Arc<AttributeDescription>; 6] {
         &known.num_subordinates,
         &known.etag,
         &known.governing_structure_rule,
+        &known.collective_attribute_subentries,
     ]
 }
 

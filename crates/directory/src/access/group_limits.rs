@@ -24,7 +24,7 @@ pub(crate) fn with_groups(
     access: &Access,
 ) -> Result<Option<Grants>, StoreError> {
     let (Some(id), Some(key)) = (access.entry(), access.key()) else { return Ok(None) };
-    if known.has_none(view, CLASS) {
+    if known.has_none(view, &state.schema, CLASS) {
         return Ok(None);
     }
     let object_class = state.schema.well_known().object_class.clone();

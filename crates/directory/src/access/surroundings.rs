@@ -153,7 +153,9 @@ impl<'a> ViewSurroundings<'a> {
         found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         let Some(person) = dynamic.person else { return Ok(false) };
-        let is_cut = self.groups.naming_user(person, dynamic.who, found, &mut dynamic.doubtful)?;
+        let mut doubtful = Vec::new();
+        let is_cut = self.groups.naming_user(person, dynamic.who, found, &mut doubtful)?;
+        dynamic.doubtful.extend(doubtful.into_iter().map(|group| group.key.clone()));
         let describing = self.groups.describing()?;
         for (group, described) in &describing.groups {
             match described.means(person, dynamic.who, self.schema) {

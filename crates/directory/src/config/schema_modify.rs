@@ -10,7 +10,6 @@ use schema::{
 };
 use store::{Ask, IndexDefinition};
 
-use crate::groups::kind::is_group_class;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
 use crate::write::request::Modification;
@@ -89,7 +88,7 @@ fn definition(attribute: &str, value: &[u8]) -> Result<Definition, Refusal> {
 fn check_groups(old: &Schema, new: &Schema) -> Result<(), Refusal> {
     let changed = old.object_classes().find(|class| {
         let becomes = new.object_class(&class.oid);
-        becomes.is_some_and(|one| is_group_class(one, new) != is_group_class(class, old))
+        becomes.is_some_and(|one| one.is_of_groups(new) != class.is_of_groups(old))
     });
     let Some(class) = changed else { return Ok(()) };
     Err(Refusal::new(

@@ -199,6 +199,13 @@ pub(super) fn other(
     let whole = &|one: &AttributeDescription| look.counts_all(one);
     let ask = Ask { interrupt, whole, ..Ask::new(filter, base, Scope::Subtree) };
     let plan = look.view.plan(&ask).map_err(failed)?;
+    // All other writes wait. It depends on what is asked, not on what is there.
+    if look.asker.is_some()
+        && look.view.indexable(filter, whole).is_unindexed()
+        && look.view.entry_count()? > UNINDEXED_ENTRIES_MAX
+    {
+        return Err(unindexed(called));
+    }
     for stored in plan.entries_until(look.view, EntryId::ROOT, interrupt) {
         if look.is_over() {
             return Err(takes_too_long(called));
@@ -232,6 +239,14 @@ pub(super) fn other(
         true => Err(takes_too_long(called)),
         false => Ok(None),
     }
+}
+
+fn unindexed(called: Called<'_>) -> Refusal {
+    let why = format!(
+        "{called} cannot be checked: no index answers what it asks for, and all other writes would \
+         wait; ask for attributes that have an equality index"
+    );
+    Refusal::new(ResultCode::UnwillingToPerform, why)
 }
 
 fn too_many_looks(called: Called<'_>) -> Refusal {
@@ -284,3 +299,5 @@ impl Seen {
 
 /// The most values, or combinations of values, of one entry that are looked up.
 const QUESTIONS_MAX: usize = 1_000;
+/// In a directory with so many entries a control may ask for what no index answers.
+const UNINDEXED_ENTRIES_MAX: u64 = 1_000;

@@ -4,7 +4,7 @@
 //! write the classes and members of an account could else make it a group, and so put anybody
 //! into every group that the account is in.
 
-use schema::{AttributeDescription, ClassKind, EntryRead, ObjectClass, Schema};
+use schema::{EntryRead, Schema};
 
 /// Whether an entry is a group.
 pub(crate) fn is_group(entry: &dyn EntryRead, schema: &Schema) -> bool {
@@ -12,29 +12,11 @@ pub(crate) fn is_group(entry: &dyn EntryRead, schema: &Schema) -> bool {
     let mut found = false;
     entry.visit_values(own, &mut |_, value| {
         let name = std::str::from_utf8(value).unwrap_or_default();
-        found = schema.object_class(name).is_some_and(|class| is_group_class(class, schema));
+        found = schema.object_class(name).is_some_and(|class| class.is_of_groups(schema));
         !found
     });
     found
 }
-
-/// Whether a class is structural and provides for members itself: `groupOfNames` and its like, and
-/// what other vendors and sites define.
-pub(crate) fn is_group_class(class: &ObjectClass, schema: &Schema) -> bool {
-    let known = schema.well_known();
-    let named: [&AttributeDescription; 3] =
-        [&known.member, &known.unique_member, &known.member_url];
-    let mut attributes = class.all_must.iter().chain(&class.all_may);
-    let is_listed =
-        |name: &str| schema.object_class(name).is_some_and(|listed| class.is_subclass_of(listed));
-    class.kind == ClassKind::Structural
-        && (attributes.any(|kind| named.iter().any(|one| kind.is_subtype_of(&one.kind)))
-            || WITH_MEMBERS_BY_OTHERS.iter().any(|name| is_listed(name)))
-}
-
-/// Structural classes of groups whose members are attributes of auxiliary classes: that of RFC
-/// 2307. In RFC 2307bis it is an auxiliary class itself, and makes no group.
-const WITH_MEMBERS_BY_OTHERS: &[&str] = &["posixGroup"];
 
 #[cfg(test)]
 mod tests {

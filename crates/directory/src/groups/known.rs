@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use schema::EntryId;
+use schema::{EntryId, Schema};
 use store::{Mark, View};
 
 use super::lookup::Group;
@@ -15,7 +15,7 @@ use super::lookup::Group;
 /// What is known.
 #[derive(Default)]
 pub(crate) struct KnownGroups {
-    of: Cell<Option<(u64, u64)>>,
+    of: Cell<Option<(u64, u64, u64)>>,
     /// Of entries that have members: the group, if it is one.
     entries: RefCell<FxHashMap<EntryId, Option<Arc<Group>>>>,
     /// Of groups: those that name them.
@@ -26,9 +26,11 @@ pub(crate) struct KnownGroups {
 
 impl KnownGroups {
     /// From here on it is about this view.
-    pub(crate) fn turn_to(&self, view: &View<'_>) {
+    pub(crate) fn turn_to(&self, view: &View<'_>, schema: &Schema) {
         let Mark { lsn, hash, .. } = view.mark();
-        if self.of.replace(Some((lsn.0, hash))) != Some((lsn.0, hash)) {
+        // A schema is in force a moment after it is visible.
+        let of = Some((lsn.0, hash, schema.generation()));
+        if self.of.replace(of) != of {
             self.entries.borrow_mut().clear();
             self.above.borrow_mut().clear();
             self.absent.borrow_mut().clear();
@@ -58,8 +60,8 @@ impl KnownGroups {
     }
 
     /// Whether a view is known to have no groups of a class.
-    pub(crate) fn has_none(&self, view: &View<'_>, class: &str) -> bool {
-        self.turn_to(view);
+    pub(crate) fn has_none(&self, view: &View<'_>, schema: &Schema, class: &str) -> bool {
+        self.turn_to(view, schema);
         self.is_absent(class)
     }
 

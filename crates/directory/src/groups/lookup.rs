@@ -84,9 +84,16 @@ pub(crate) struct InGroups {
     /// Some of those were left out, and some of any.
     direct_is_cut: bool,
     is_cut: bool,
+    /// Groups that name it by what names others as well: it is in none of them.
+    doubtful: Vec<Arc<Group>>,
 }
 
 impl InGroups {
+    /// Groups that it would be in, if nobody else had the same user name.
+    pub(crate) fn doubtful(&self) -> &[Arc<Group>] {
+        &self.doubtful
+    }
+
     /// All of them, if none was left out.
     pub(crate) fn told(&self) -> Option<&[Arc<Group>]> {
         (!self.is_cut).then_some(self.groups.as_slice())
@@ -145,7 +152,7 @@ impl<'a> Groups<'a> {
         if let Some(known) = self.known
             && !self.is_turned.replace(true)
         {
-            known.turn_to(self.view);
+            known.turn_to(self.view, self.schema);
         }
         self.known.unwrap_or_else(|| self.own.get_or_init(Box::default))
     }
@@ -388,10 +395,12 @@ impl<'a> Groups<'a> {
         self.begin();
         let mut level = Vec::new();
         let mut is_cut = self.naming_all(key, &mut level)?;
-        is_cut |= self.naming_user(entry, key, &mut level, &mut Vec::new())?;
+        let mut doubtful = Vec::new();
+        // That user names cannot be told is no reason to look for no others.
+        let users_are_cut = self.naming_user(entry, key, &mut level, &mut doubtful)?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
         level.retain(|group| seen.insert(group.id));
-        let (direct, direct_is_cut) = (level.len(), is_cut);
+        let (direct, direct_is_cut) = (level.len(), is_cut || users_are_cut);
         seen.clear();
         let describing = self.describing()?;
         is_cut |= describing.is_cut;
@@ -419,7 +428,9 @@ impl<'a> Groups<'a> {
             is_cut |= self.showing_any(level.iter().map(|group| &group.key), &mut next)?;
             level = next;
         }
-        Ok(InGroups { direct: direct.min(groups.len()), groups, direct_is_cut, is_cut })
+        let is_cut = is_cut || users_are_cut;
+        let direct = direct.min(groups.len());
+        Ok(InGroups { groups, direct, direct_is_cut, is_cut, doubtful })
     }
 
     /// The groups that name a group; whether some were left out.

@@ -3,7 +3,7 @@
 //! Invariant: groups are looked up when a filter asks for them, once; without such a filter this
 //! costs nothing.
 //! Invariant: where some were left out, those that were found count; that an entry is in none of
-//! the others is Undefined.
+//! the others is Undefined. Groups count that name it by a user name which others have as well.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -93,6 +93,15 @@ impl<'a> MemberEntry<'a> {
     }
 }
 
+impl MemberEntry<'_> {
+    /// Groups that count although others have the same user name: nobody gets out of a policy by
+    /// such a name.
+    fn doubtful(&self) -> &[Arc<Group>] {
+        let found = self.in_groups.get().and_then(Option::as_ref);
+        found.map(InGroups::doubtful).unwrap_or_default()
+    }
+}
+
 impl EntryRead for MemberEntry<'_> {
     fn dn(&self) -> &str {
         self.entry.dn()
@@ -115,7 +124,8 @@ impl EntryRead for MemberEntry<'_> {
         };
         let Some((groups, is_cut)) = self.found(description) else { return false };
         // Whoever has seen enough does not miss the others.
-        let is_enough = groups.iter().any(|group| !visit(description, group.name.as_bytes()));
+        let groups = groups.iter().chain(self.doubtful());
+        let is_enough = groups.into_iter().any(|group| !visit(description, group.name.as_bytes()));
         is_enough || !is_cut
     }
 

@@ -24,8 +24,6 @@ pub(crate) const MEMBER_UID_BASES: &str = "member-uid-bases";
 pub(crate) const BASES_MAX: usize = 16;
 /// User names of one account that are looked up, at the most.
 const USER_NAMES_MAX: usize = 16;
-/// Entries that are looked at for others with the same user name, at the most.
-const NAMESAKES_MAX: usize = 100;
 
 /// What user names mean, where they mean anything.
 pub(super) struct UserNames {
@@ -81,7 +79,7 @@ impl Groups<'_> {
         entry: &dyn EntryRead,
         key: &DnKey,
         found: &mut Vec<Arc<Group>>,
-        doubtful: &mut Vec<DnKey>,
+        doubtful: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
         let Some(names) = self.user_names() else { return Ok(false) };
         if !names.count_of(entry, key, self.schema) {
@@ -104,8 +102,11 @@ impl Groups<'_> {
             }
             match self.stands_for(names, &names_it, uid, key)? {
                 StandsFor::One => found.append(&mut by_name),
-                StandsFor::Many => doubtful.extend(by_name.iter().map(|group| group.key.clone())),
-                StandsFor::Unknown => is_cut = true,
+                StandsFor::Many => doubtful.append(&mut by_name),
+                StandsFor::Unknown => {
+                    doubtful.append(&mut by_name);
+                    is_cut = true;
+                }
             }
         }
         Ok(is_cut)
@@ -151,8 +152,8 @@ impl Groups<'_> {
         if !plan.indexed {
             return Ok(StandsFor::Unknown);
         }
-        for (number, id) in plan.candidates(self.view, EntryId::ROOT).enumerate() {
-            if number >= NAMESAKES_MAX || !self.takes_one() {
+        for id in plan.candidates(self.view, EntryId::ROOT) {
+            if !self.takes_one() {
                 return Ok(StandsFor::Unknown);
             }
             let Some(other) = self.view.entry(id?)? else { continue };

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ldap::message::{Values, ValuesBuf};
+use rustc_hash::FxHashSet;
 use schema::{AttributeDescription, EntryRead, Schema, Selection, ValueKey, WellKnown};
 use store::{StoreError, StoredEntry, View};
 
@@ -14,7 +15,7 @@ use crate::groups::lookup::{Group, Groups, InGroups};
 use crate::read::computed;
 use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::controls::request::RequestControls;
-use crate::virtual_attributes::giver::{Given, Giver, is_same};
+use crate::virtual_attributes::giver::{Given, Giver, key_of};
 use crate::virtual_attributes::set::VirtualAttributes;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
@@ -308,7 +309,28 @@ impl EntryRead for LiveEntry<'_> {
         out: &mut ValuesBuf,
     ) -> bool {
         // Those that are computed are not in parts.
-        !description.is_operational() && self.stored.values_from(description, first, most, out)
+        if description.is_operational() {
+            return false;
+        }
+        match self.given {
+            Some(all) if all.may_give(description) => {
+                let end = first.saturating_add(most);
+                let (mut number, mut has_more) = (0, false);
+                self.visit_values(description, &mut |found, value| {
+                    if found != description {
+                        return true;
+                    }
+                    has_more = number >= end;
+                    if (first..end).contains(&number) {
+                        out.push(value);
+                    }
+                    number += 1;
+                    !has_more
+                });
+                has_more
+            }
+            Some(_) | None => self.stored.values_from(description, first, most, out),
+        }
     }
 
     fn visit_wanted(
@@ -356,12 +378,16 @@ impl LiveEntry<'_> {
                     }
                     let stored = (!one.hides).then_some(stored);
                     let values = together(one, stored, self.view.schema());
-                    visit(description, Some(values.as_ref()));
+                    if !values.as_ref().is_empty() {
+                        visit(description, Some(values.as_ref()));
+                    }
                 }
                 (_, values) => visit(description, values),
             },
         });
-        for (one, _) in given.iter().zip(&seen).filter(|(_, seen)| !**seen) {
+        let others =
+            given.iter().zip(&seen).filter(|(one, seen)| !**seen && !one.values.is_empty());
+        for (one, _) in others {
             visit(&one.description, Some(together(one, None, self.view.schema()).as_ref()));
         }
         let subentries = &known.collective_attribute_subentries;
@@ -452,14 +478,15 @@ impl Shown {
 /// The values of an attribute, those that are given with them.
 fn together(given: &Given, stored: Option<Values<'_>>, schema: &Schema) -> ValuesBuf {
     let mut values = ValuesBuf::new();
+    let key = |value: &[u8]| key_of(&given.description, value, schema);
+    let mut keys = FxHashSet::default();
     for value in stored.iter().flat_map(|stored| stored.iter()) {
         values.push(value);
+        keys.insert(key(value));
     }
-    for value in &given.values {
-        let mut all = stored.iter().flat_map(|stored| stored.iter());
-        if !all.any(|one| is_same(&given.description, one, value, schema)) {
-            values.push(value);
-        }
+    for value in given.values.iter().filter(|value| keys.is_empty() || !keys.contains(&key(value)))
+    {
+        values.push(value);
     }
     values
 }

@@ -353,7 +353,7 @@ impl Search<'_> {
             scope,
             regions,
             filter,
-            planned: guard.given().and_then(|all| planned::planned(all, filter, schema)),
+            planned: guard.given().and_then(|all| planned::planned(all, filter)),
             selection,
             referrals,
             shown,
@@ -400,7 +400,7 @@ impl Search<'_> {
             Expanded::Filter(filter) => {
                 let regions = resolved.regions.take();
                 let given = guard.given();
-                let planned = given.and_then(|all| planned::planned(all, &filter, &state.schema));
+                let planned = given.and_then(|all| planned::planned(all, &filter));
                 let groups = resolved.groups.once_more();
                 let expanded = Resolved { filter: &filter, planned, regions, groups, ..*resolved };
                 self.entries(view, state, &expanded, sink)
@@ -544,7 +544,7 @@ impl Search<'_> {
         let too_few = || self.work.has_found_too_few.get();
         if let Some(request) = &self.controls.entry_count {
             let outcome = self.count(request, &plan, &mut run, sink);
-            return if too_few() { Ok(self.found_too_few(&plan, view, &ask)) } else { outcome };
+            return if too_few() { Ok(self.found_too_few(&plan, view)) } else { outcome };
         }
         if self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all()) {
             return Ok(SearchOutcome::TooMuch);
@@ -554,7 +554,7 @@ impl Search<'_> {
         match self.resumed {
             None if self.is_sorted() => {
                 let outcome = sorted::run(self, view, state, resolved, &plan, bounds, sink);
-                return if too_few() { Ok(self.found_too_few(&plan, view, &ask)) } else { outcome };
+                return if too_few() { Ok(self.found_too_few(&plan, view)) } else { outcome };
             }
             None => {}
             Some(parked) => {
@@ -574,7 +574,7 @@ impl Search<'_> {
             watch.sent(run.sent);
         }
         if too_few() {
-            return Ok(self.found_too_few(&plan, view, &ask));
+            return Ok(self.found_too_few(&plan, view));
         }
         if let ControlFlow::Break(outcome) = step? {
             return Ok(outcome);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ldap::dn::Dn;
 use schema::{AttributeDescription, AttributeType, DnKey, EntryRead, Schema};
 
-use super::definition::{Area, Beside, Definition, Source};
+use super::definition::{Area, Beside, Constant, Definition, Source};
 use crate::read::subtree::{Subtree, SubtreeFault};
 
 /// The class of subentries with collective attributes.
@@ -43,11 +43,8 @@ pub(super) fn read(
         Some(_) | None => Beside::Stored,
     };
     let subentry: Arc<str> = entry.dn().into();
-    // A specification for each, for it is not shared: there are few.
-    let subtree = || Subtree::parse(&text, &point, schema);
-    subtree()?;
+    let subtree = Arc::new(Subtree::parse(&text, &point, schema)?);
     let mut all = Vec::new();
-    let mut fault = None;
     entry.visit_attributes(&mut |description, values| {
         let is_shared = description.kind.collective && description.options().is_empty();
         let plain = match description.options() {
@@ -59,20 +56,18 @@ pub(super) fn read(
         if Definition::refusal(&description).is_some() {
             return;
         }
-        let values = values.iter().map(<[u8]>::to_vec).collect();
-        match subtree() {
-            Ok(subtree) => all.push(Definition {
-                description,
-                source: Source::Constant(values),
-                beside: if is_shared { Beside::Both } else { beside },
-                merges: true,
-                area: Area::Subtree(subtree),
-                subentry: Some(Arc::clone(&subentry)),
-            }),
-            Err(error) => fault = Some(error),
-        }
+        let values = values.iter().map(<[u8]>::to_vec);
+        let constant = Constant::new(&description, values, schema);
+        all.push(Definition {
+            description,
+            source: Source::Constant(constant),
+            beside: if is_shared { Beside::Both } else { beside },
+            merges: true,
+            area: Area::Subtree(Arc::clone(&subtree)),
+            subentry: Some(Arc::clone(&subentry)),
+        });
     });
-    fault.map_or(Ok(all), Err)
+    Ok(all)
 }
 
 /// Whether an entry does not share an attribute, by its `collectiveExclusions`.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use schema::{AttributeDescription, DnKey, EntryRead, Schema};
+use rustc_hash::FxHashSet;
+use schema::{Assertion, AttributeDescription, DnKey, EntryRead, MatchingRule, Schema};
 
 use crate::lines::place::Place;
 use crate::read::subtree::Subtree;
@@ -26,7 +27,7 @@ pub(crate) struct Definition {
 #[derive(Debug)]
 pub(crate) enum Source {
     /// These.
-    Constant(Vec<Vec<u8>>),
+    Constant(Constant),
     /// An attribute of the superior of the entry.
     Superior(Arc<AttributeDescription>),
     /// An attribute of the entries that another attribute names.
@@ -38,6 +39,46 @@ pub(crate) enum Source {
     /// The attribute itself, of the templates below this one which are named as values of an
     /// attribute of the entry.
     Named { below: DnKey, by: Arc<AttributeDescription> },
+}
+
+/// Values that are always the same.
+#[derive(Debug)]
+pub(crate) struct Constant {
+    pub(crate) values: Vec<Vec<u8>>,
+    /// Their keys by the equality rule of the type; none where a value has none.
+    keys: Option<(&'static MatchingRule, FxHashSet<Vec<u8>>)>,
+}
+
+impl Constant {
+    /// The first of these values, as many as may be given.
+    pub(crate) fn new(
+        description: &AttributeDescription,
+        values: impl IntoIterator<Item = Vec<u8>>,
+        schema: &Schema,
+    ) -> Self {
+        let mut bytes = 0;
+        let mut is_few = |value: &Vec<u8>| {
+            bytes += value.len();
+            bytes <= VALUES_MAX_BYTES
+        };
+        let values: Vec<_> = values.into_iter().take_while(&mut is_few).take(VALUES_MAX).collect();
+        let keys = description.kind.equality.and_then(|rule| {
+            let key = |value: &Vec<u8>| {
+                let mut key = Vec::new();
+                (rule.prepare)(schema, value, &mut key).ok().map(|()| key)
+            };
+            Some((rule, values.iter().map(key).collect::<Option<_>>()?))
+        });
+        Self { values, keys }
+    }
+
+    /// Whether one of them may be the value of an assertion.
+    pub(crate) fn may_be(&self, assertion: &Assertion) -> bool {
+        match &self.keys {
+            Some((rule, keys)) if *rule == assertion.rule => keys.contains(&assertion.key),
+            Some(_) | None => true,
+        }
+    }
 }
 
 /// A part of a text.
@@ -66,7 +107,7 @@ pub(crate) enum Area {
     /// As a line says it.
     Place(Place),
     /// A subtree specification.
-    Subtree(Subtree),
+    Subtree(Arc<Subtree>),
     /// All at and below an entry.
     Below(DnKey),
 }
@@ -100,5 +141,8 @@ impl Definition {
 }
 
 /// The most definitions that are in force.
-pub(crate) const DEFINITIONS_MAX: usize = 1_000;
+pub(crate) const DEFINITIONS_MAX: usize = 256;
+/// Values that are given of one attribute, at the most, and octets of them.
+pub(crate) const VALUES_MAX: usize = 256;
+pub(crate) const VALUES_MAX_BYTES: usize = 64 << 10;
 const OBJECT_CLASS: &str = "objectClass";

@@ -8,10 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ldap::dn::{Ava, Dn, Rdn};
+use rustc_hash::FxHashSet;
 use schema::{AttributeDescription, DnKey, EntryRead, RdnKey, Schema, WellKnown};
 use store::{Resolved, StoredEntry, View};
 
-use super::definition::{Beside, Definition, Part, Source};
+use super::definition::{Beside, Definition, Part, Source, VALUES_MAX, VALUES_MAX_BYTES};
 use super::set::{Attribute, VirtualAttributes};
 use super::{collective, service};
 use crate::access::guard::Guard;
@@ -75,21 +76,29 @@ impl<'g> Giver<'g> {
         wanted.filter_map(|(number, one)| self.one(number, one, roles)).collect()
     }
 
-    /// The names of the subentries whose attributes the entry shares.
+    /// The names of the subentries whose attributes the entry shares, as far as whoever reads may
+    /// see them.
     pub(crate) fn subentries(&self) -> Vec<Arc<str>> {
-        let mut names: Vec<Arc<str>> = Vec::new();
-        let Some(key) = self.key() else { return names };
+        let mut asked: Vec<(Arc<str>, bool)> = Vec::new();
+        let Some(key) = self.key() else { return Vec::new() };
         let schema = self.view.schema();
         for attribute in self.all.attributes() {
             for definition in &attribute.definitions {
                 let Some(name) = &definition.subentry else { continue };
-                let is_new = !names.contains(name);
-                if is_new && definition.area.covers(self.stored, key, schema) {
-                    names.push(Arc::clone(name));
+                if asked.iter().any(|(one, _)| one == name) {
+                    continue;
                 }
+                let is_its = definition.area.covers(self.stored, key, schema);
+                asked.push((Arc::clone(name), is_its && self.may_see(name)));
             }
         }
-        names
+        asked.into_iter().filter(|(_, is_told)| *is_told).map(|(name, _)| name).collect()
+    }
+
+    fn may_see(&self, name: &str) -> bool {
+        let Some(reader) = self.reader.filter(|reader| !reader.is_bypassed()) else { return true };
+        let entry = self.entry(name);
+        entry.is_some_and(|entry| reader.anywhere(|guard| guard.on(&entry).may_see()))
     }
 
     /// The name of the entry; none of one that is given nothing.
@@ -120,22 +129,19 @@ impl<'g> Giver<'g> {
     fn find(&self, attribute: &Attribute, roles: &dyn Fn() -> Vec<String>) -> Option<Given> {
         let (key, schema) = (self.key()?, self.view.schema());
         let description = &attribute.description;
-        let mut sources: Vec<(u64, &Definition, Vec<Vec<u8>>)> = Vec::new();
+        let mut sources: Vec<(u64, &Definition, Found<'_>)> = Vec::new();
         for definition in &attribute.definitions {
             if !definition.area.covers(self.stored, key, schema)
                 || (definition.subentry.is_some() && self.is_excluded(description))
             {
                 continue;
             }
-            for (priority, values) in self.values(definition, roles) {
-                if !values.is_empty() {
-                    sources.push((priority, definition, values));
-                }
-            }
+            let found = self.values(definition, roles).into_iter();
+            let found = found.filter(|(_, found)| !found.is_nothing());
+            sources.extend(found.map(|(priority, found)| (priority, definition, found)));
         }
         sources.sort_by_key(|(priority, _, _)| *priority);
-        let (_, first, _) = sources.first()?;
-        let (first, merges) = (*first, first.merges);
+        let (first, merges) = sources.first().map(|(_, first, _)| (*first, first.merges))?;
         let mut has_stored = false;
         self.stored.visit_values(description, &mut |one, _| {
             has_stored = one == &**description;
@@ -144,24 +150,21 @@ impl<'g> Giver<'g> {
         if first.beside == Beside::Stored && has_stored {
             return None;
         }
-        let mut values: Vec<Vec<u8>> = Vec::new();
         let most = if description.kind.single_value { 1 } else { VALUES_MAX };
-        let mut bytes = 0;
-        for (_, _, some) in sources.into_iter().filter(|(_, one, _)| !merges || one.merges) {
-            for value in some {
-                bytes += value.len();
-                let is_new = !values.iter().any(|one| is_same(description, one, &value, schema));
-                if is_new && values.len() < most && bytes <= VALUES_MAX_BYTES {
-                    values.push(value);
-                }
-            }
-            if !merges {
-                break;
-            }
+        let mut given = GivenValues::new(description, most);
+        let used = sources.iter().filter(|(_, one, _)| !merges || one.merges);
+        let used = used.take(if merges { sources.len() } else { 1 });
+        for (_, _, found) in used {
+            found.values().iter().for_each(|value| given.add(value, schema));
         }
+        let values = given.values;
+        // Of what may not be read nothing is seen, but what it takes the place of is not either.
         let hides = first.beside == Beside::Given
-            || (description.kind.single_value && first.beside == Beside::Both);
-        Some(Given { description: Arc::clone(description), values, hides })
+            || (description.kind.single_value
+                && first.beside == Beside::Both
+                && !values.is_empty());
+        let description = Arc::clone(description);
+        (hides || !values.is_empty()).then_some(Given { description, values, hides })
     }
 
     fn is_excluded(&self, description: &AttributeDescription) -> bool {
@@ -171,28 +174,39 @@ impl<'g> Giver<'g> {
     }
 
     /// The values that a definition gives, by priority.
-    fn values(
+    fn values<'f>(
         &self,
-        definition: &Definition,
+        definition: &'f Definition,
         roles: &dyn Fn() -> Vec<String>,
-    ) -> Vec<(u64, Vec<Vec<u8>>)> {
+    ) -> Vec<(u64, Found<'f>)> {
         let attribute = &definition.description;
         match &definition.source {
-            Source::Constant(values) => vec![(LAST, values.clone())],
+            Source::Constant(constant) => vec![(LAST, Found::Constant(&constant.values))],
             Source::Superior(from) => {
                 let superior = self.view.entry(self.stored.parent()).ok().flatten();
                 self.reads.set(self.reads.get() + 1);
-                vec![(LAST, superior.map_or_else(Vec::new, |one| self.readable(&one, from)))]
+                let found = superior.map(|one| self.readable(&one, from));
+                found.map(|found| (LAST, found)).into_iter().collect()
             }
             Source::Referenced { of, by } => {
-                let mut found = Vec::new();
-                for name in texts(self.stored, by) {
-                    let entry = self.entry(&name);
-                    found.extend(entry.map(|entry| self.readable(&entry, of)).unwrap_or_default());
+                let names = self.readable(self.stored, by);
+                let mut all = Vec::new();
+                let mut is_hidden = matches!(names, Found::Hidden);
+                for name in names.values().iter().take(SOURCES_MAX) {
+                    let entry = std::str::from_utf8(name).ok().and_then(|name| self.entry(name));
+                    match entry.map(|entry| self.readable(&entry, of)) {
+                        Some(Found::Hidden) => is_hidden = true,
+                        Some(found) => all.extend(found.values().iter().cloned()),
+                        None => {}
+                    }
                 }
+                let found = match all.is_empty() && is_hidden {
+                    true => Found::Hidden,
+                    false => Found::Read(all),
+                };
                 vec![(LAST, found)]
             }
-            Source::Text(parts) => vec![(LAST, self.text(parts).into_iter().collect())],
+            Source::Text(parts) => vec![(LAST, self.text(attribute, parts))],
             Source::Template(name) => self.template(name, attribute).into_iter().collect(),
             Source::Named { below, by } => {
                 let known = self.view.schema().well_known();
@@ -220,12 +234,13 @@ impl<'g> Giver<'g> {
         &self,
         name: &DnKey,
         attribute: &AttributeDescription,
-    ) -> Option<(u64, Vec<Vec<u8>>)> {
+    ) -> Option<(u64, Found<'static>)> {
         let entry = self.entry_of(name)?;
         let schema = self.view.schema();
         let mut is_template = false;
         entry.visit_values(&schema.well_known().object_class, &mut |_, value| {
-            is_template = value.eq_ignore_ascii_case(service::TEMPLATE.as_bytes());
+            let is_one = |name: &str| value.eq_ignore_ascii_case(name.as_bytes());
+            is_template = service::TEMPLATE.into_iter().any(is_one);
             !is_template
         });
         if !is_template {
@@ -233,20 +248,23 @@ impl<'g> Giver<'g> {
         }
         let priority = schema.describe(service::PRIORITY).ok();
         let priority = priority.and_then(|one| texts(&entry, &one).first()?.parse().ok());
-        Some((priority.unwrap_or(LAST), values(&entry, attribute)))
+        Some((priority.unwrap_or(LAST), Found::Read(values(&entry, attribute))))
     }
 
-    /// The values of an entry that whoever reads may read there.
-    fn readable(&self, entry: &StoredEntry<'_>, of: &AttributeDescription) -> Vec<Vec<u8>> {
+    /// The values of an entry, as far as whoever reads may read them there.
+    fn readable(&self, entry: &StoredEntry<'_>, of: &AttributeDescription) -> Found<'static> {
         let may_read = |reader: &Guard<'_>| {
             reader.anywhere(|guard| {
                 let rights = guard.on(entry);
                 rights.may_see() && rights.may_read(of)
             })
         };
+        let values = values(entry, of);
         match self.reader {
-            Some(reader) if !reader.is_bypassed() && !may_read(reader) => Vec::new(),
-            Some(_) | None => values(entry, of),
+            Some(reader) if !values.is_empty() && !reader.is_bypassed() && !may_read(reader) => {
+                Found::Hidden
+            }
+            Some(_) | None => Found::Read(values),
         }
     }
 
@@ -262,19 +280,79 @@ impl<'g> Giver<'g> {
         }
     }
 
-    /// The text that the parts make; none where a value is missing.
-    fn text(&self, parts: &[Part]) -> Option<Vec<u8>> {
+    /// The text that the parts make; none where a value is missing, or the text is no value.
+    fn text(&self, description: &AttributeDescription, parts: &[Part]) -> Found<'static> {
         let mut text = String::new();
         for part in parts {
             match part {
                 Part::Literal(literal) => text.push_str(literal),
                 Part::Value(description) => {
-                    let values = self.readable(self.stored, description);
-                    text.push_str(std::str::from_utf8(values.first()?).ok()?);
+                    let found = self.readable(self.stored, description);
+                    if matches!(found, Found::Hidden) {
+                        return Found::Hidden;
+                    }
+                    let first = found.values().first().map(Vec::as_slice).unwrap_or_default();
+                    match std::str::from_utf8(first) {
+                        Ok(first) if !first.is_empty() => text.push_str(first),
+                        Ok(_) | Err(_) => return Found::Read(Vec::new()),
+                    }
                 }
             }
         }
-        (!text.is_empty() && text.len() <= VALUES_MAX_BYTES).then(|| text.into_bytes())
+        let text = text.into_bytes();
+        let is_value = (description.kind.syntax.check)(self.view.schema(), &text).is_ok();
+        Found::Read(if is_value { vec![text] } else { Vec::new() })
+    }
+}
+
+/// What a definition has for an entry.
+enum Found<'f> {
+    /// Always the same.
+    Constant(&'f [Vec<u8>]),
+    /// These, read elsewhere.
+    Read(Vec<Vec<u8>>),
+    /// Values that whoever reads may not read.
+    Hidden,
+}
+
+impl Found<'_> {
+    fn values(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Constant(values) => values,
+            Self::Read(values) => values,
+            Self::Hidden => &[],
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        match self {
+            Self::Constant(values) => values.is_empty(),
+            Self::Read(values) => values.is_empty(),
+            Self::Hidden => false,
+        }
+    }
+}
+
+/// Values of an attribute, each once, as many as may be given.
+struct GivenValues<'d> {
+    description: &'d AttributeDescription,
+    values: Vec<Vec<u8>>,
+    keys: FxHashSet<Vec<u8>>,
+    most: usize,
+    bytes: usize,
+}
+
+impl<'d> GivenValues<'d> {
+    fn new(description: &'d AttributeDescription, most: usize) -> Self {
+        Self { description, values: Vec::new(), keys: FxHashSet::default(), most, bytes: 0 }
+    }
+
+    fn add(&mut self, value: &[u8], schema: &Schema) {
+        let fits = self.bytes + value.len() <= VALUES_MAX_BYTES && self.values.len() < self.most;
+        if fits && self.keys.insert(key_of(self.description, value, schema)) {
+            self.bytes += value.len();
+            self.values.push(value.to_vec());
+        }
     }
 }
 
@@ -309,26 +387,19 @@ fn values(entry: &dyn EntryRead, description: &AttributeDescription) -> Vec<Vec<
     found
 }
 
-/// Whether two values are equal by the rule of their type.
-pub(crate) fn is_same(
-    description: &AttributeDescription,
-    one: &[u8],
-    other: &[u8],
-    schema: &Schema,
-) -> bool {
-    let key = |value: &[u8]| {
-        let mut key = Vec::new();
-        let rule = description.kind.equality?;
-        (rule.prepare)(schema, value, &mut key).ok().map(|()| key)
-    };
-    one == other || matches!((key(one), key(other)), (Some(one), Some(other)) if one == other)
+/// What equal values have in common: the key by the equality rule of their type, or the octets.
+pub(crate) fn key_of(description: &AttributeDescription, value: &[u8], schema: &Schema) -> Vec<u8> {
+    let mut key = Vec::new();
+    let rule = description.kind.equality;
+    match rule.map(|rule| (rule.prepare)(schema, value, &mut key)) {
+        Some(Ok(())) => key,
+        Some(Err(_)) | None => value.to_vec(),
+    }
 }
 
 /// Templates and other entries that one definition reads for an entry, at the most.
 const SOURCES_MAX: usize = 16;
-/// Values that are given of one attribute, at the most, and octets of them.
-const VALUES_MAX: usize = 256;
-const VALUES_MAX_BYTES: usize = 64 << 10;
 /// The priority of what has none.
 const LAST: u64 = u64::MAX;
-const SUBENTRIES: [&str; 3] = ["subentry", "ldapSubentry", "2.5.17.0"];
+const SUBENTRIES: [&str; 4] =
+    ["subentry", "ldapSubentry", "2.5.17.0", "2.16.840.1.113719.2.142.6.1.1"];

@@ -3,9 +3,7 @@
 //! Invariant: every entry that the filter is true of is a candidate for what it is planned as, and
 //! what is asked about a given attribute proves nothing: each candidate is tested.
 
-use schema::{
-    Assertion, AttributeDescription, ExtensibleAssertion, MatchingRule, ResolvedFilter, Schema,
-};
+use schema::{Assertion, AttributeDescription, ExtensibleAssertion, MatchingRule, ResolvedFilter};
 
 use super::definition::{Area, Definition, Source};
 use super::set::VirtualAttributes;
@@ -15,32 +13,32 @@ use super::set::VirtualAttributes;
 pub(crate) fn planned(
     all: &VirtualAttributes,
     filter: &ResolvedFilter,
-    schema: &Schema,
 ) -> Option<Box<ResolvedFilter>> {
-    let mut asks = false;
-    filter.visit_descriptions(&mut |one| asks = asks || all.may_give(one));
-    asks.then(|| Box::new(rewritten(all, filter, schema)))
+    let mut count = 0;
+    filter.visit_descriptions(&mut |one| count += usize::from(all.may_give(one)));
+    // Of very many terms each candidate is tested, whatever each of them could be given.
+    (count > 0).then(|| Box::new(rewritten(all, filter, count <= TERMS_MAX)))
 }
 
-fn rewritten(all: &VirtualAttributes, filter: &ResolvedFilter, schema: &Schema) -> ResolvedFilter {
+fn rewritten(all: &VirtualAttributes, filter: &ResolvedFilter, is_exact: bool) -> ResolvedFilter {
     let each = |parts: &[ResolvedFilter]| {
-        parts.iter().map(|part| rewritten(all, part, schema)).collect::<Vec<_>>()
+        parts.iter().map(|part| rewritten(all, part, is_exact)).collect::<Vec<_>>()
     };
     match filter {
         ResolvedFilter::And(parts) => ResolvedFilter::And(each(parts)),
         ResolvedFilter::Or(parts) => ResolvedFilter::Or(each(parts)),
-        ResolvedFilter::Not(part) => ResolvedFilter::Not(Box::new(rewritten(all, part, schema))),
+        ResolvedFilter::Not(part) => ResolvedFilter::Not(Box::new(rewritten(all, part, is_exact))),
         ResolvedFilter::Equality(assertion) => {
             let asked = &assertion.description;
-            item(all, filter, asked, &|one| may_be(one, assertion, schema))
+            item(all, filter, asked, &|one| !is_exact || may_be(one, assertion), is_exact)
         }
         ResolvedFilter::GreaterOrEqual(one)
         | ResolvedFilter::LessOrEqual(one)
-        | ResolvedFilter::Approx(one) => item(all, filter, &one.description, &|_| true),
-        ResolvedFilter::Present(asked) => item(all, filter, asked, &|_| true),
-        ResolvedFilter::Substrings(one) => item(all, filter, &one.description, &|_| true),
+        | ResolvedFilter::Approx(one) => item(all, filter, &one.description, &|_| true, is_exact),
+        ResolvedFilter::Present(asked) => item(all, filter, asked, &|_| true, is_exact),
+        ResolvedFilter::Substrings(one) => item(all, filter, &one.description, &|_| true, is_exact),
         ResolvedFilter::Extensible(one) => match &one.description {
-            Some(asked) => item(all, filter, asked, &|_| true),
+            Some(asked) => item(all, filter, asked, &|_| true, is_exact),
             None => filter.clone(),
         },
         ResolvedFilter::Undefined => filter.clone(),
@@ -54,9 +52,13 @@ fn item(
     filter: &ResolvedFilter,
     asked: &AttributeDescription,
     may_give: &dyn Fn(&Definition) -> bool,
+    is_exact: bool,
 ) -> ResolvedFilter {
     if !all.may_give(asked) {
         return filter.clone();
+    }
+    if !is_exact {
+        return ResolvedFilter::Or(vec![filter.clone(), untold()]);
     }
     let attributes = all.attributes().iter().filter(|one| asked.covers(&one.description));
     let givers = attributes.flat_map(|one| &one.definitions).filter(|one| may_give(one));
@@ -79,12 +81,15 @@ fn item(
 }
 
 /// Whether a definition may give the value of an assertion.
-fn may_be(definition: &Definition, assertion: &Assertion, schema: &Schema) -> bool {
-    let Source::Constant(values) = &definition.source else { return true };
-    values.iter().any(|value| {
-        let mut key = Vec::new();
-        (assertion.rule.prepare)(schema, value, &mut key).is_err() || key == assertion.key
-    })
+fn may_be(definition: &Definition, assertion: &Assertion) -> bool {
+    match &definition.source {
+        Source::Constant(constant) => constant.may_be(assertion),
+        Source::Superior(_)
+        | Source::Referenced { .. }
+        | Source::Text(_)
+        | Source::Template(_)
+        | Source::Named { .. } => true,
+    }
 }
 
 /// What no index tells of any entry, nor of its opposite.
@@ -104,10 +109,13 @@ fn untold() -> ResolvedFilter {
 const ANY_RULE: &str = "caseIgnoreMatch";
 /// Areas that a plan looks up, at the most.
 const WAYS_MAX: usize = 8;
+/// Terms about given attributes that are planned one by one, at the most.
+const TERMS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use ldap::filter::Filter;
+    use schema::Schema;
 
     use super::*;
 
@@ -118,6 +126,6 @@ mod tests {
         let nothing = VirtualAttributes::default();
         let filter = Filter::parse("(&(l=x)(cn=y))").unwrap();
         let filter = ResolvedFilter::resolve(&filter, &schema);
-        assert_eq!(planned(&nothing, &filter, &schema), None);
+        assert_eq!(planned(&nothing, &filter), None);
     }
 }

@@ -13,14 +13,14 @@ use schema::{AttributeDescription, DnKey, EntryRead, Schema};
 use super::definition::{Area, Beside, Definition, Source};
 
 /// The classes of definitions, with what each looks its template up by.
-pub(super) const CLASSES: [(&str, Kind); 3] = [
-    ("cosPointerDefinition", Kind::Pointer),
-    ("cosClassicDefinition", Kind::Classic),
-    ("cosIndirectDefinition", Kind::Indirect),
+pub(super) const CLASSES: [(&str, &str, Kind); 3] = [
+    ("cosPointerDefinition", "2.16.840.1.113730.3.2.101", Kind::Pointer),
+    ("cosClassicDefinition", "2.16.840.1.113730.3.2.100", Kind::Classic),
+    ("cosIndirectDefinition", "2.16.840.1.113730.3.2.102", Kind::Indirect),
 ];
 
-/// The class of templates.
-pub(super) const TEMPLATE: &str = "cosTemplate";
+/// The class of templates, by name and OID.
+pub(super) const TEMPLATE: [&str; 2] = ["cosTemplate", "2.16.840.1.113730.3.2.128"];
 /// Of several templates the one with the lowest wins; without it, it is the highest.
 pub(super) const PRIORITY: &str = "cosPriority";
 
@@ -34,8 +34,10 @@ pub(super) enum Kind {
 
 /// How a value of `objectClass` makes an entry such a definition.
 pub(super) fn kind_of_class(value: &[u8]) -> Option<Kind> {
-    let is_one = |(name, _): &&(&str, Kind)| value.eq_ignore_ascii_case(name.as_bytes());
-    CLASSES.iter().find(is_one).map(|(_, kind)| *kind)
+    let is_one = |(name, oid, _): &&(&str, &str, Kind)| {
+        value.eq_ignore_ascii_case(name.as_bytes()) || value == oid.as_bytes()
+    };
+    CLASSES.iter().find(is_one).map(|(_, _, kind)| *kind)
 }
 
 /// What such a definition gives. Of attributes that cannot be given, and where it is not clear what

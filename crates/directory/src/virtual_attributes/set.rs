@@ -55,7 +55,7 @@ impl VirtualAttributes {
                 }
             }
         }
-        let classes = service::CLASSES.iter().map(|(name, _)| *name).chain([collective::CLASS]);
+        let classes = service::CLASSES.iter().map(|(name, ..)| *name).chain([collective::CLASS]);
         let classes = classes.map(|name| format!("(objectClass={name})")).collect::<String>();
         let filter = Filter::parse(&format!("(|{classes})")).map_or_else(
             |_| ResolvedFilter::Undefined,
@@ -149,8 +149,12 @@ impl VirtualAttributes {
     /// Whether asking for an attribute may get one that is given.
     pub(crate) fn may_give(&self, asked: &AttributeDescription) -> bool {
         self.attributes.iter().any(|one| asked.covers(&one.description))
+            || (self.has_collective && asked.kind.is_named(SUBENTRIES))
     }
 }
+
+/// What names the subentries whose attributes an entry shares.
+const SUBENTRIES: &str = "collectiveAttributeSubentries";
 
 fn key(entry: &dyn EntryRead, schema: &Schema) -> Option<DnKey> {
     let name = Dn::parse_stored(entry.dn()).ok()?;
@@ -158,7 +162,7 @@ fn key(entry: &dyn EntryRead, schema: &Schema) -> Option<DnKey> {
 }
 
 /// Whether an entry has definitions.
-fn is_holder(entry: &dyn EntryRead, schema: &Schema) -> bool {
+pub(crate) fn is_holder(entry: &dyn EntryRead, schema: &Schema) -> bool {
     let mut found = false;
     entry.visit_values(&schema.well_known().object_class, &mut |_, value| {
         found = is_class(value);
@@ -167,7 +171,8 @@ fn is_holder(entry: &dyn EntryRead, schema: &Schema) -> bool {
     found
 }
 
-fn is_class(value: &[u8]) -> bool {
+/// Whether a value of `objectClass` makes an entry one that has definitions.
+pub(crate) fn is_class(value: &[u8]) -> bool {
     collective::is_class(value) || service::kind_of_class(value).is_some()
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use schema::{AttributeDescription, Schema};
 
-use super::definition::{Area, Beside, Definition, Part, Source};
+use super::definition::{Area, Beside, Constant, Definition, Part, Source};
 use crate::lines::kind::Kind;
 use crate::lines::scanner::{LineError, Parsed, Scanner, wrong};
 
@@ -93,7 +93,9 @@ fn read_constant(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Given> {
     if description.kind.single_value && values.len() > 1 {
         return wrong(format!("'{}' takes one value", description.text()));
     }
-    Ok((description, Source::Constant(values.into_iter().map(String::into_bytes).collect())))
+    let values = values.into_iter().map(String::into_bytes);
+    let constant = Constant::new(&description, values, schema);
+    Ok((description, Source::Constant(constant)))
 }
 
 fn read_superior(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Given> {
@@ -217,8 +219,8 @@ mod tests {
         let read = |text: &str| VirtualAttribute::parse(text, &schema).unwrap().definition;
         let one = read("a: constant l (Paris|New\\|York) merge below dc=x");
         assert_eq!((one.beside, one.merges), (Beside::Both, true));
-        let Source::Constant(values) = one.source else { panic!() };
-        assert_eq!(values, [b"Paris".to_vec(), b"New|York".to_vec()]);
+        let Source::Constant(constant) = one.source else { panic!() };
+        assert_eq!(constant.values, [b"Paris".to_vec(), b"New|York".to_vec()]);
         let other = read("a: template cn \"{uid}: {sn}\" override where (cn=*)");
         assert_eq!(other.beside, Beside::Given);
         let Source::Text(parts) = other.source else { panic!() };

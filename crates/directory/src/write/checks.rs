@@ -97,6 +97,7 @@ pub(crate) fn permit(
     }
     set::check_entry(schema, checked.after)?;
     virtual_attributes::check_entry(schema, checked.after)?;
+    check_definitions(decide, checked.after, &change)?;
     let permitted = match (checked.onto, checked.passwords) {
         (Some(onto), _) => checked.rights.permit_move(change, onto)?,
         (None, Passwords::Decided(own)) => {
@@ -155,6 +156,26 @@ pub(crate) fn check_description(description: &AttributeDescription) -> Result<()
         true => Err(Refusal::new(
             ResultCode::ConstraintViolation,
             format!("'{}': a password has no options", description.text()),
+        )),
+    }
+}
+
+/// Refuses to say what other entries have, in spite of what may be written into them, to those who
+/// may not say who may do so.
+fn check_definitions(decide: &Decide<'_>, after: &Entry, change: &Change) -> Result<(), Refusal> {
+    let schema = &decide.state.schema;
+    let object_class = &schema.well_known().object_class;
+    let was_one = || {
+        let mut classes = deltas(change).iter().filter(|one| one.description == *object_class);
+        classes.any(|one| one.removed.iter().any(|value| virtual_attributes::is_class(value)))
+    };
+    let is_one = virtual_attributes::is_holder(after, schema) || was_one();
+    match is_one && !decide.guard.access().has(Privilege::ModifyAcl) {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "a collective attribute or a Class of Service says what other entries have: that takes \
+             the privilege modify-acl",
         )),
     }
 }

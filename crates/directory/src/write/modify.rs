@@ -9,7 +9,7 @@ use auth::password;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, EntryId, EntryRead,
+    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, ClassKind, DnKey, Entry, EntryId, EntryRead,
     ObjectClass, Schema, SchemaRule, Structure, Tolerance, check_name, validate_touched,
 };
 
@@ -462,6 +462,17 @@ fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
     })
 }
 
+/// A class that an entry may have from its first day on only, and that it did not have: a valid
+/// entry cannot gain one either, since it keeps its structural class.
+fn gained(before: &Entry, after: &Entry, schema: &Schema) -> Option<Arc<ObjectClass>> {
+    let known = &schema.well_known().object_class;
+    let class = |value: &Vec<u8>| schema.object_class(std::str::from_utf8(value).ok()?).cloned();
+    let had: Vec<_> = before.values(known).iter().filter_map(class).collect();
+    let has = after.values(known).iter().filter_map(class);
+    let mut gained = has.filter(|class| !had.iter().any(|one| one.is_subclass_of(class)));
+    gained.find(|class| class.kind == ClassKind::Structural && class.is_minded(schema))
+}
+
 /// Whether the entry may be left like this. Tells its structural class.
 fn check_result(
     before: &Entry,
@@ -488,6 +499,15 @@ fn check_result(
             ResultCode::ObjectClassModsProhibited,
             "the structural object class of an entry cannot be changed; delete the entry and add \
              it again",
+        ));
+    }
+    if !relax && let Some(class) = gained(before, after, schema) {
+        return Err(Refusal::new(
+            ResultCode::ObjectClassModsProhibited,
+            format!(
+                "an entry does not become one of class '{}' later: delete it and add it again",
+                class.name()
+            ),
         ));
     }
     let structural = structure.structural;

@@ -1,5 +1,6 @@
 //! How strictly the schema is enforced: name forms and structure rules, and what may be broken.
 
+use ldap::message::ModifyOperation::{Add, Delete, Replace};
 use ldap::message::{AddRequest, Control, ControlsBuf, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
@@ -323,6 +324,38 @@ fn what_the_server_relies_on_is_refused_in_every_mode() {
     assert!(served.directory.broken_rules().iter().all(|(_, count)| *count == 0));
 }
 const SYNTAX: ResultCode = ResultCode::InvalidAttributeSyntax;
+
+/// Whoever may write an account could else get into all groups that it is in.
+#[test]
+fn an_account_becomes_no_group_in_any_mode() {
+    let served = Served::new();
+    let mut root = served.root();
+    modes(&mut root, &["structural-class: accept"]);
+    let name = format!("cn=a,{SUFFIX}");
+    assert_eq!(
+        root.add(&name, &[("objectClass", &["person"]), ("sn", &["a"])]),
+        ResultCode::Success
+    );
+    for class in ["groupOfNames", "groupOfURLs", "alias", "referral", "ldapSubentry"] {
+        let classes = &["person", class][..];
+        let answer = root.try_modify(&name, &[(Replace, "objectClass", classes)]);
+        assert_ne!(answer.code(), ResultCode::Success, "{class}");
+    }
+    // By a step in between neither.
+    let device = &["person", "device"][..];
+    let answer = root.try_modify(&name, &[(Replace, "objectClass", device)]);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    modes(&mut root, &["structural-class: reject"]);
+    let group = &["groupOfNames"][..];
+    let member = &[name.as_str()][..];
+    let answer = root.try_modify(
+        &name,
+        &[(Replace, "objectClass", group), (Add, "member", member), (Delete, "sn", &[])],
+    );
+    let want = ResultCode::ObjectClassModsProhibited;
+    assert_eq!(answer.code(), want, "{}", answer.diagnostic);
+    assert!(answer.diagnostic.contains("'groupOfNames' later"), "{}", answer.diagnostic);
+}
 
 #[test]
 fn values_without_their_syntax_are_found_and_changed_by_what_they_are() {

@@ -401,6 +401,106 @@ fn nobody_reads_by_them_what_he_may_not_read_where_it_is() {
     assert_eq!(found("(&(uid=x)(displayName=No. 4711))"), 0);
 }
 
+#[test]
+fn who_may_not_change_access_rules_says_not_what_others_have() {
+    let (served, mut root) = served();
+    person(&mut root, "uid=u", &[("userPassword", &["secret phrase 1"])]);
+    let allow = "(targetattr=\"*\")(version 3.0; acl \"x\"; allow (all) \
+                 userdn=\"ldap:///all\";)";
+    change(&mut root, "ou=a", &[(Add, "aci", &[allow])]);
+    let mut user = served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    let mut shared = |class: &'static str| {
+        user.try_add(
+            &dn("cn=d,ou=a"),
+            &[
+                ("objectClass", &[class, "extensibleObject"][..]),
+                ("cosAttribute", &["l override"]),
+                ("cosTemplateDn", &[&dn("cn=t,ou=a")]),
+            ],
+        )
+    };
+    for class in ["cosPointerDefinition", "2.16.840.1.113730.3.2.101"] {
+        let refused = shared(class);
+        assert_eq!(refused.code(), ResultCode::InsufficientAccessRights, "{class}");
+        assert!(refused.diagnostic.contains("modify-acl"), "{}", refused.diagnostic);
+    }
+    // The same by its OID, from somebody who may.
+    template(&mut root, "cn=t,ou=a", &[("l", &["Paris"])]);
+    add(
+        &mut root,
+        "cn=d,ou=a",
+        &[
+            ("objectClass", &["2.16.840.1.113730.3.2.101"]),
+            ("cosAttribute", &["l override"]),
+            ("cosTemplateDn", &[&dn("cn=t,ou=a")]),
+        ],
+    );
+    check(&mut root, "uid=x,ou=a", "l", &["Paris"]);
+}
+
+#[test]
+fn what_may_not_be_read_takes_the_place_of_what_is_stored_all_the_same() {
+    let (served, mut root) = served();
+    person(&mut root, "uid=u", &[("userPassword", &["secret phrase 1"])]);
+    change(&mut root, "ou=a", &[(Add, "l", &["Paris"]), (Add, "street", &["Rue"])]);
+    change(&mut root, "uid=x,ou=a", &[(Add, "l", &["Own"]), (Add, "st", &["Own"])]);
+    change(&mut root, "uid=x,ou=a", &[(Add, "manager", &[&dn("ou=a")])]);
+    let people = "where (objectClass=person)";
+    define(&mut root, &format!("s: superior st from street override {people}"));
+    define(&mut root, &format!("r: reference l from l of manager override {people}"));
+    let allow = "(targetattr=\"l || st || uid || objectClass\")(version 3.0; acl \"x\"; \
+                 allow (read, search, compare) userdn=\"ldap:///all\";)";
+    root.try_modify("cn=Access Control Handler,cn=config", &[(Replace, "ds-cfg-global-aci", &[])]);
+    change(&mut root, "ou=a", &[(Add, "aci", &[allow])]);
+    check(&mut root, "uid=x,ou=a", "st", &["Rue"]);
+    check(&mut root, "uid=x,ou=a", "l", &["Paris"]);
+    let mut user = served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    // Neither is shown where it comes from: not the street, and not who the manager is.
+    for attribute in ["st", "l"] {
+        assert_eq!(values(&mut user, "uid=x,ou=a", attribute), set(&[]), "{attribute}");
+        let answer = ask(&mut user, "uid=x,ou=a", &["*"]);
+        assert!(!answer.entries[0].attributes.contains_key(attribute), "{attribute}");
+    }
+    // Of parts of an attribute the same.
+    let part = ask(&mut root, "uid=x,ou=a", &["l;range=0-5"]);
+    let told: Vec<&String> = part.entries[0].attributes.keys().collect();
+    assert!(told.iter().all(|one| one.starts_with("l")), "{told:?}");
+    let values: Vec<&Vec<u8>> = part.entries[0].attributes.values().flatten().collect();
+    assert_eq!(values, [b"Paris"]);
+}
+
+#[test]
+fn a_hidden_subentry_is_not_named_and_no_index_hides_those_that_share() {
+    let (served, mut root) = served();
+    person(&mut root, "uid=u", &[("userPassword", &["secret phrase 1"])]);
+    share(&mut root, "cn=place", "{ base \"ou=a\" }", &[("c-l", &["Paris"])]);
+    let index = "ds-cfg-attribute=collectiveAttributeSubentries,cn=Index,cn=config";
+    let refused = root.try_add(
+        index,
+        &[
+            ("objectClass", &["top", "ds-cfg-backend-index"]),
+            ("ds-cfg-attribute", &["collectiveAttributeSubentries"]),
+            ("ds-cfg-index-type", &["equality"]),
+        ],
+    );
+    assert_ne!(refused.code(), OK);
+    let filter = format!("(collectiveAttributeSubentries={})", dn("cn=place"));
+    assert_eq!(found(&mut root, &filter), set(&["ou=a", "uid=x,ou=a"]));
+    let allow = "(targetattr=\"* || +\")(version 3.0; acl \"x\"; \
+                 allow (read, search, compare) userdn=\"ldap:///all\";)";
+    root.try_modify("cn=Access Control Handler,cn=config", &[(Replace, "ds-cfg-global-aci", &[])]);
+    change(&mut root, "ou=a", &[(Add, "aci", &[allow])]);
+    let mut user = served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    assert_eq!(values(&mut user, "uid=x,ou=a", "c-l"), set(&["Paris"]));
+    assert_eq!(values(&mut user, "uid=x,ou=a", "collectiveAttributeSubentries"), set(&[]));
+    let base = &dn("ou=a");
+    let answer = user.search(&Asked { base, filter: &filter, ..Asked::default() });
+    assert_eq!(answer.names().len(), 0);
+}
+
 /// Filters over an attribute that has an index, and is stored in some entries and given to others,
 /// against what reading the entries tells.
 #[test]

@@ -3,12 +3,8 @@
 //! Invariant: what other parts of the server rely on is never tolerated: values that name entries
 //! are names, what the server acts on is as its definition says, and each class is defined.
 
-use std::sync::Arc;
-
 use crate::acted_on::is_acted_on;
 use crate::attribute_type::AttributeType;
-use crate::object_class::ObjectClass;
-use crate::schema::Schema;
 use crate::syntax::oid;
 use crate::violation::Violation;
 
@@ -147,11 +143,4 @@ pub(super) fn is_bearable(kind: &AttributeType) -> bool {
 /// Whether an entry may have such values that has no class for them.
 pub(super) fn is_bearable_anywhere(kind: &AttributeType) -> bool {
     !is_acted_on(kind)
-}
-
-/// Whether the server minds what an entry of this class is.
-pub(super) fn is_of_server(class: &Arc<ObjectClass>, schema: &Schema) -> bool {
-    let known = schema.well_known();
-    let special = [&known.alias, &known.referral, &known.subentry];
-    special.into_iter().any(|special| class.is_subclass_of(special))
 }

@@ -409,6 +409,10 @@ impl<'a> Run<'a> {
             }
             Some(asked) => self.send_account(asked, stored, entry, &rights, followed, sink),
         };
+        let others_read = live.others_read();
+        if others_read > 0 {
+            self.search.spend_unseen(others_read * CHILD_STEPS);
+        }
         if stored.has_lists() {
             stored.complete()?;
         }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::Schema;
+use schema::{ResolvedFilter, Schema};
 use store::{Ask, Plan, View};
 
 use super::outcome::{Done, SearchOutcome};
@@ -60,23 +60,17 @@ impl Search<'_> {
         if is_count || !is_refused {
             return Ok((is_limited && (ends_late || !sends_late)).then_some(spare));
         }
-        Err(self.refused_for_all(plan, view, ask, disclosed.candidates))
+        Err(self.refused_for_all(plan, view, disclosed.candidates))
     }
 
     /// The refusal of a search that needs all entries before the first is sent.
-    fn refused_for_all(
-        &self,
-        plan: &Plan,
-        view: &View<'_>,
-        ask: &Ask<'_>,
-        candidates: Option<u64>,
-    ) -> Refusal {
+    fn refused_for_all(&self, plan: &Plan, view: &View<'_>, candidates: Option<u64>) -> Refusal {
         // How many there are is for those alone who find them all.
         let looks = match candidates {
             Some(candidates) => format!("all {candidates} entries would be looked at"),
             None => "all entries would be looked at".to_owned(),
         };
-        self.refused_at_once(plan, view, ask, &looks)
+        self.refused_at_once(plan, self.culprit(view), &looks)
     }
 
     /// How many entries each level of a chain that no index helps may look at: nothing is found
@@ -100,7 +94,8 @@ impl Search<'_> {
     /// written it.
     pub(super) fn refused_chain(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>) -> Refusal {
         let looks = "all entries would be looked at for each level";
-        self.refused_at_once(plan, view, ask, looks)
+        let found = view.unanswered(ask.filter, ask.text);
+        self.refused_at_once(plan, found.unwrap_or_else(|| self.culprit(view)), looks)
     }
 
     /// How many entries may be looked at in vain, and whether so many candidates are too many for
@@ -114,13 +109,18 @@ impl Search<'_> {
 
     /// Refuses before anything is looked at: the client wants that, or else for the `looks` that
     /// there would be.
-    fn refused_at_once(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>, looks: &str) -> Refusal {
+    fn refused_at_once(
+        &self,
+        plan: &Plan,
+        culprit: (String, Option<String>),
+        looks: &str,
+    ) -> Refusal {
         if self.controls.reject_unindexed {
             let why = "and the request says that it is to be refused then";
-            return self.refused(plan, view, ask, ResultCode::UnwillingToPerform, why);
+            return self.refused(plan, culprit, ResultCode::UnwillingToPerform, why);
         }
         let why = format!("so {looks}; {WHAT_TO_DO}");
-        self.refused(plan, view, ask, ResultCode::InsufficientAccessRights, &why)
+        self.refused(plan, culprit, ResultCode::InsufficientAccessRights, &why)
     }
 
     /// Whether nothing is sent before all entries were looked at.
@@ -129,34 +129,28 @@ impl Search<'_> {
     }
 
     /// The end of an unindexed search that has looked at too many entries for those it has found.
-    pub(super) fn found_too_few(
-        &self,
-        plan: &Plan,
-        view: &View<'_>,
-        ask: &Ask<'_>,
-    ) -> SearchOutcome {
+    pub(super) fn found_too_few(&self, plan: &Plan, view: &View<'_>) -> SearchOutcome {
         if self.sends_late() {
-            return SearchOutcome::Done(Done::refused(self.refused_for_all(plan, view, ask, None)));
+            return SearchOutcome::Done(Done::refused(self.refused_for_all(plan, view, None)));
         }
         let why = format!(
             "and few of the entries looked at match; {WHAT_TO_DO}; its entries are incomplete"
         );
         let code = ResultCode::InsufficientAccessRights;
-        SearchOutcome::Done(Done::refused(self.refused(plan, view, ask, code, &why)))
+        SearchOutcome::Done(Done::refused(self.refused(plan, self.culprit(view), code, &why)))
     }
 
     fn refused(
         &self,
         plan: &Plan,
-        view: &View<'_>,
-        ask: &Ask<'_>,
+        culprit: (String, Option<String>),
         code: ResultCode,
         why: &str,
     ) -> Refusal {
         let counters = &self.directory.monitors.search_counters;
         counters.unindexed_refused.fetch_add(1, Ordering::Relaxed);
         self.log_unindexed(plan, true);
-        let (term, would_help) = self.culprit(view, ask);
+        let (term, would_help) = culprit;
         let would_help = match would_help {
             Some(index) => format!(" (an index '{index}' would)"),
             None => String::new(),
@@ -169,9 +163,10 @@ impl Search<'_> {
     }
 
     /// The part of the filter that no index answers, and the index that would help.
-    fn culprit(&self, view: &View<'_>, ask: &Ask<'_>) -> (String, Option<String>) {
-        let asked = Some(&self.request.filter).filter(|_| self.controls.subentries != Some(true));
-        let found = view.unanswered(ask.filter, ask.text.or(asked));
+    fn culprit(&self, view: &View<'_>) -> (String, Option<String>) {
+        // What is planned may have terms that the client did not send, and shall not see.
+        let own = ResolvedFilter::resolve(&self.request.filter, view.schema());
+        let found = view.unanswered(&own, Some(&self.request.filter));
         found.unwrap_or_else(|| (self.request.filter.to_string(), None))
     }
 
