@@ -107,13 +107,20 @@ fn set_value(
     let found = connection.search(&asked)?;
     let has = |value: &&str| {
         let mut own = found.entries.iter().flat_map(|found| found.texts(attribute));
-        own.any(|own| own.eq_ignore_ascii_case(value))
+        own.any(|own| is_same(attribute, own, value))
     };
     if wanted.iter().all(has) {
         return Ok(Ok(false));
     }
     let outcome = connection.modify(entry, &[(operation, attribute, wanted)])?;
     Ok(if outcome.is_success() { Ok(true) } else { Err(outcome.to_string()) })
+}
+
+/// Whether a value is there already. Lines may differ by case alone, as in a pattern; names of
+/// attributes and `direct` do not.
+fn is_same(attribute: &str, own: &str, wanted: &str) -> bool {
+    let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(attribute));
+    own == wanted || (is_word && own.eq_ignore_ascii_case(wanted))
 }
 
 /// Adds an entry unless there is one of the name.
@@ -151,6 +158,8 @@ fn is_policy(connection: &mut Connection, name: &str) -> Result<bool, Failure> {
     Ok(found.entries.iter().any(|entry| entry.texts("objectClass").any(is_one)))
 }
 
+/// Settings whose values are names of attributes, or `direct`.
+const WORDS: [&str; 2] = ["roster-reference", "roster-member-of"];
 /// Classes of password policies.
 const POLICIES: [&str; 5] = [
     "pwdPolicy",
@@ -159,3 +168,22 @@ const POLICIES: [&str; 5] = [
     "ds-pwp-password-policy",
     "ds-cfg-password-policy",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_differ_by_case_are_two() {
+        for (attribute, own, wanted, same) in [
+            ("roster-constraint", "a: pattern uid /[a-z]/", "a: pattern uid /[a-z]/", true),
+            ("roster-constraint", "a: pattern uid /[a-z]/", "a: pattern uid /[A-Z]/", false),
+            ("roster-assignment", "a: number uid 1..", "A: number uid 1..", false),
+            ("roster-reference", "documentAuthor", "documentauthor", true),
+            ("roster-reference", "owner", "manager", false),
+            ("roster-member-of", "direct", "Direct", true),
+        ] {
+            assert_eq!(is_same(attribute, own, wanted), same, "{own} and {wanted}");
+        }
+    }
+}

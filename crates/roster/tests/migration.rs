@@ -179,6 +179,11 @@ fn what_slapd_was_set_to_do_is_done_here() {
     );
     assert!(!run.errors.contains("warning"), "{run:?}");
 
+    // What follows renames by default does so still.
+    let references = here.read("cn=References,cn=config", "roster-reference");
+    for name in ["member", "owner", "secretary"] {
+        assert!(references.contains(&format!("roster-reference: {name}\n")), "{references}");
+    }
     // Groups are looked up: what was stored there is not there any more.
     let staff = "memberOf: cn=staff,ou=groups,dc=example,dc=com\n";
     assert!(here.read(ANNA, "memberOf").contains(staff));

@@ -77,6 +77,15 @@ fn schemas_are_switched_on_before_an_import() {
     std::fs::write(format!("{data}/schema/99-own.ldif"), own).expect("it can be written");
     check(&add(&["kerberos"]), 2, &["krbPrincipalName"]);
     assert!(!std::fs::exists(format!("{data}/schema/60-kerberos.ldif")).expect("it can be read"));
+    // Nor is a file of one's own with that name written over.
+    std::fs::remove_file(format!("{data}/schema/99-own.ldif")).expect("it is there");
+    let taken = format!("{data}/schema/60-kerberos.ldif");
+    let own = own.replace("krbPrincipalName", "ownName");
+    std::fs::write(&taken, &own).expect("it can be written");
+    check(&add(&["kerberos"]), 2, &["60-kerberos.ldif is there already", "another name"]);
+    assert_eq!(std::fs::read_to_string(&taken).expect("it is there"), own);
+    std::fs::rename(&taken, format!("{data}/schema/99-own.ldif")).expect("it is there");
+    check(&add(&["kerberos"]), 0, &["hold from the next start or import on\n"]);
     let nowhere = path("nowhere");
     check(&roster(&["schema", "add", "samba", "--data", &nowhere]), 2, &["roster init"]);
     check(&roster(&["schema", "add", "samba"]), 2, &["--data"]);

@@ -1,5 +1,7 @@
 //! Definitions of the Auto Membership Plugin of 389 Directory Server.
 
+use schema::Schema;
+
 use super::ds389_plugins::grouping_attribute;
 use super::entries::ConfigEntry;
 use super::found::{Found, Place};
@@ -9,9 +11,20 @@ use super::pattern;
 /// Reads the definitions below the entry of the plugin.
 pub(super) fn read(plugin: &ConfigEntry, found: &mut Found<'_>) {
     let definitions = found.entries;
+    let follows = !plugin.is_off("autoMemberProcessModifyOps");
     for entry in definitions.below(plugin) {
-        if entry.is("autoMemberDefinition") {
+        if !entry.is("autoMemberDefinition") {
+            continue;
+        }
+        if entry.values("autoMemberDisabled").next().is_some() {
+            found.left_out(entry, &entry.leaf(), "it is switched off there");
+        } else if follows {
             definition(entry, found);
+        } else {
+            // Whoever may write an attribute of his own would get into the group by it.
+            let why = "there only new entries become members (autoMemberProcessModifyOps: off); an \
+                       assignment here follows each change: see who may make those, and write it";
+            found.left_out(entry, &entry.leaf(), why);
         }
     }
 }
@@ -37,7 +50,7 @@ fn definition(entry: &ConfigEntry, found: &mut Found<'_>) {
     let mut rules = Vec::new();
     let all = found.entries;
     for rule in all.below(entry) {
-        match regex_rule(rule) {
+        match regex_rule(rule, found.schema) {
             Ok(read) => rules.push(read),
             // Who is in the default group follows from all of them.
             Err(why) => {
@@ -88,16 +101,10 @@ fn joined(filter: &str, includes: &[String], excludes: &[String]) -> String {
     }
 }
 
-fn regex_rule(entry: &ConfigEntry) -> Result<Rule, String> {
+fn regex_rule(entry: &ConfigEntry, schema: Option<&Schema>) -> Result<Rule, String> {
     let group = entry_name(entry.value("autoMemberTargetGroup").ok_or("it names no group")?)?;
     let filters = |name: &str| {
-        let made = entry.values(name).map(|text| {
-            pattern::filter(text).ok_or_else(|| {
-                format!(
-                    "'{text}' is no text with anchors: write an assignment 'member' by a filter"
-                )
-            })
-        });
+        let made = entry.values(name).map(|text| pattern::filter(text, schema));
         made.collect::<Result<Vec<String>, String>>()
     };
     let includes = filters("autoMemberInclusiveRegex")?;

@@ -43,6 +43,10 @@ fn plugin(entry: &ConfigEntry, found: &mut Found<'_>) {
     let library = path.rsplit('/').next().unwrap_or_default();
     let library = library.strip_suffix(".so").unwrap_or(library);
     let begin = entry.value("nsslapd-pluginInitfunc").unwrap_or_default();
+    if let Some(area) = entry.value("nsslapd-pluginConfigArea") {
+        let why = format!("what it does is defined below '{area}', and is not read from there");
+        return found.left_out(entry, &entry.leaf(), why);
+    }
     if !Row::apply(PLUGINS, begin, entry, found) && !Row::apply(PLUGINS, library, entry, found) {
         let why = "the plugin is not known; what it does is not done here";
         found.left_out(entry, &entry.leaf(), why);
@@ -107,6 +111,11 @@ pub(super) static ATTRIBUTES: &[Row] = &[
         says: "not translated: `authentication.confidentiality` of roster.toml",
     },
     Row {
+        name: "nsslapd-pwpolicy-local",
+        fate: Fate::Becomes(local_policies),
+        says: "not translated where it is off: password policies of users and subtrees hold here",
+    },
+    Row {
         name: "nsslapd-readonly",
         fate: Fate::Becomes(read_only),
         says: "not translated: deny `write` by an ACI",
@@ -160,7 +169,9 @@ fn limit(entry: &ConfigEntry, name: &str, usual: &str, key: &'static str, found:
         return;
     }
     match value.parse::<u32>() {
-        Ok(number) => found.file(entry, "limits", key, number.to_string()),
+        Ok(number) => {
+            found.file(entry, "limits", key, number.to_string());
+        }
         Err(_) => found.left_out(entry, name, format!("see limits.{key} of roster.toml")),
     }
 }
@@ -177,6 +188,13 @@ fn secure_binds(entry: &ConfigEntry, found: &mut Found<'_>) {
     if entry.is_on("nsslapd-require-secure-binds") {
         let why = "see authentication.confidentiality of roster.toml";
         found.left_out(entry, "nsslapd-require-secure-binds", why);
+    }
+}
+
+fn local_policies(entry: &ConfigEntry, found: &mut Found<'_>) {
+    if entry.is_off("nsslapd-pwpolicy-local") {
+        let why = "password policies of users and subtrees hold here: delete those that must not";
+        found.left_out(entry, "nsslapd-pwpolicy-local: off", why);
     }
 }
 

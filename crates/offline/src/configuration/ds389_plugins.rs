@@ -3,7 +3,7 @@
 use super::automember;
 use super::ds389::suffixes;
 use super::entries::ConfigEntry;
-use super::found::{Found, Place, is_attribute};
+use super::found::{Found, Place, is_attribute, or_all};
 use super::names::is_number;
 use super::row::{Fate, Row};
 
@@ -38,7 +38,8 @@ pub(super) static PLUGINS: &[Row] = &[
     Row {
         name: "libautomember-plugin",
         fate: Fate::Becomes(automember::read),
-        says: "an assignment `member` for each group; expressions that are a text become filters",
+        says: "an assignment `member` for each group, where changes count there, too; expressions \
+               that are a text become filters that mind the case",
     },
     Row {
         name: "liblinkedattrs-plugin",
@@ -57,9 +58,9 @@ pub(super) static PLUGINS: &[Row] = &[
     },
     Row {
         name: "libcos-plugin",
-        fate: Fate::Becomes(class_of_service),
-        says: "its definitions are entries, and are kept; password policies of subtrees are \
-               translated with them",
+        fate: Fate::BuiltIn,
+        says: "definitions and templates work as they are, but for operational attributes; \
+               password policies of subtrees are translated",
     },
     Row {
         name: "libacctpolicy-plugin",
@@ -197,8 +198,8 @@ fn unique(entry: &ConfigEntry, found: &mut Found<'_>) {
     if subtrees.is_empty() {
         subtrees = suffixes(found);
     }
-    for subtree in subtrees {
-        let at = Place { below: Some(subtree), filter: filter.as_deref() };
+    for below in or_all(subtrees) {
+        let at = Place { below, filter: filter.as_deref() };
         found.unique(entry, &hint, "across", &attributes, at);
     }
 }
@@ -275,8 +276,8 @@ fn links(plugin: &ConfigEntry, found: &mut Found<'_>) {
         }
         let all = suffixes(found);
         let scopes = entry.value("linkScope").map_or(all, |scope| vec![scope]);
-        for scope in scopes {
-            let at = Place { below: Some(scope), filter: None };
+        for below in or_all(scopes) {
+            let at = Place { below, filter: None };
             if found.assignment(entry, &entry.leaf(), &format!("link {from} to {to}"), at) {
                 found.reference(entry, from);
                 found.reference(entry, to);
@@ -292,10 +293,6 @@ fn managed(plugin: &ConfigEntry, found: &mut Found<'_>) {
             found.left_out(entry, &format!("managed entries {}", entry.leaf()), why);
         }
     }
-}
-
-fn class_of_service(entry: &ConfigEntry, found: &mut Found<'_>) {
-    found.built_in(entry, "Class of Service", "its definitions and templates work as they are");
 }
 
 /// Every server has the plugin, and hardly any of them views, which are entries.

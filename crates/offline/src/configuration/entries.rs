@@ -72,6 +72,13 @@ impl ConfigEntry {
         })
     }
 
+    /// Whether a switch is there and is off.
+    pub(super) fn is_off(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| {
+            ["off", "false", "no", "0"].iter().any(|off| off.eq_ignore_ascii_case(value))
+        })
+    }
+
     /// The value in its name.
     pub(super) fn leaf(&self) -> String {
         let dn = Dn::parse(&self.dn).ok();

@@ -20,7 +20,8 @@ use super::setting::{
 pub(super) struct Found<'c> {
     /// The entries of the configuration.
     pub(super) entries: &'c Entries,
-    schema: Option<&'c Schema>,
+    /// That of this server, where it is known.
+    pub(super) schema: Option<&'c Schema>,
     made: Configuration,
     /// What is set, once more, to be found quickly.
     set: HashSet<SettingKind>,
@@ -78,15 +79,34 @@ impl<'c> Found<'c> {
         self.made.settings.push(Setting { from: entry.dn.clone(), line: entry.line, change });
     }
 
-    /// A line of roster.toml.
+    /// A line of roster.toml, where a key stands once: the first value counts.
     pub(super) fn file(
         &mut self,
         entry: &ConfigEntry,
         section: &'static str,
         key: &'static str,
         value: String,
-    ) {
-        self.set(entry, SettingKind::File { section, key, value });
+    ) -> bool {
+        let before = self.made.settings.iter().find_map(|setting| match &setting.change {
+            SettingKind::File { section: other, key: own, value }
+                if (*other, *own) == (section, key) =>
+            {
+                Some(value.clone())
+            }
+            _ => None,
+        });
+        match before {
+            Some(before) if before != value => {
+                let why =
+                    format!("there is one value for the whole server, and {before} comes first");
+                self.left_out(entry, &format!("{section}.{key} = {value}"), why);
+                false
+            }
+            _ => {
+                self.set(entry, SettingKind::File { section, key, value });
+                true
+            }
+        }
     }
 
     /// The password policy of those who have no other.
@@ -97,8 +117,11 @@ impl<'c> Found<'c> {
         let name = dn.to_string();
         // As a basic string of TOML is written.
         let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
-        self.file(entry, "password_policy", "default_dn", format!("\"{quoted}\""));
-        if self.made.default_policies.len() < POLICIES_MAX {
+        let is_first = self.file(entry, "password_policy", "default_dn", format!("\"{quoted}\""));
+        if is_first
+            && !self.made.default_policies.contains(&name)
+            && self.made.default_policies.len() < POLICIES_MAX
+        {
             self.made.default_policies.push(name);
         }
     }
@@ -275,6 +298,11 @@ impl<'c> Found<'c> {
         self.names.insert(own.clone(), 1);
         own
     }
+}
+
+/// Naming contexts as places of lines; without any, a line is about the whole directory.
+pub(super) fn or_all(suffixes: Vec<&str>) -> Vec<Option<&str>> {
+    if suffixes.is_empty() { vec![None] } else { suffixes.into_iter().map(Some).collect() }
 }
 
 /// Whether it may be the name of an attribute: it stands in lines, between commas.

@@ -1,7 +1,7 @@
 //! `config.ldif`: the configuration of OpenDJ, and of Oracle Unified Directory.
 
 use super::entries::ConfigEntry;
-use super::found::{Found, Place};
+use super::found::{Found, Place, or_all};
 use super::policy;
 use super::row::{Fate, Row};
 
@@ -73,12 +73,13 @@ pub(super) static CLASSES: &[Row] = &[
     Row {
         name: "ds-cfg-user-defined-virtual-attribute",
         fate: Fate::Becomes(given),
-        says: "a virtual attribute for each base; those of members of a group are not translated",
+        says: "a virtual attribute for each base; those of members of a group, or of another scope \
+               than the whole subtree, are not translated",
     },
     Row {
         name: "ds-cfg-collective-attribute-subentries-virtual-attribute",
-        fate: Fate::LeftOut,
-        says: "subentries with collective attributes are kept as entries",
+        fate: Fate::BuiltIn,
+        says: "subentries with collective attributes work as they are",
     },
     Row { name: "ds-cfg-backend-index", fate: Fate::Becomes(index), says: "indexes" },
     Row { name: "ds-cfg-local-db-index", fate: Fate::Becomes(index), says: "indexes" },
@@ -95,8 +96,8 @@ pub(super) static CLASSES: &[Row] = &[
     Row {
         name: "ds-cfg-password-policy",
         fate: Fate::Becomes(password_policy),
-        says: "the default one: a policy of each naming context, with its validators; others are \
-               not translated",
+        says: "the default one: a policy of each naming context, with its validators; others, \
+               and rules that are not kept, are not translated",
     },
     Row {
         name: "ds-cfg-ldap-pass-through-authentication-policy",
@@ -172,16 +173,16 @@ const OWN: [&str; 32] = [
 
 fn unique(entry: &ConfigEntry, found: &mut Found<'_>) {
     let attributes: Vec<&str> = entry.values("ds-cfg-type").collect();
-    for base in bases(entry, found) {
-        let at = Place { below: Some(base), filter: None };
+    for below in bases(entry, found) {
+        let at = Place { below, filter: None };
         found.unique(entry, &entry.leaf(), "across", &attributes, at);
     }
 }
 
 /// Those of the entry, or the naming contexts.
-fn bases<'e>(entry: &'e ConfigEntry, found: &Found<'e>) -> Vec<&'e str> {
+fn bases<'e>(entry: &'e ConfigEntry, found: &Found<'e>) -> Vec<Option<&'e str>> {
     let own: Vec<&str> = entry.values("ds-cfg-base-dn").collect();
-    if own.is_empty() { suffixes(found) } else { own }
+    or_all(if own.is_empty() { suffixes(found) } else { own })
 }
 
 fn references(entry: &ConfigEntry, found: &mut Found<'_>) {
@@ -200,8 +201,8 @@ fn references(entry: &ConfigEntry, found: &mut Found<'_>) {
         let why = "a constraint asks whether the entry is there, not what it is";
         found.left_out(entry, "ds-cfg-check-references-filter-criteria", why);
     }
-    for base in bases(entry, found) {
-        let at = Place { below: Some(base), filter: None };
+    for below in bases(entry, found) {
+        let at = Place { below, filter: None };
         let rule = format!("exists {}", attributes.join(","));
         found.constraint(entry, "references-exist", &rule, at);
     }
@@ -217,8 +218,8 @@ fn ascii(entry: &ConfigEntry, found: &mut Found<'_>) {
     if !found.are_attributes(entry, &attributes) {
         return;
     }
-    for base in bases(entry, found) {
-        let at = Place { below: Some(base), filter: None };
+    for below in bases(entry, found) {
+        let at = Place { below, filter: None };
         found.constraint(entry, "7-bit", &format!("ascii {}", attributes.join(",")), at);
     }
 }
@@ -228,6 +229,14 @@ fn given(entry: &ConfigEntry, found: &mut Found<'_>) {
     if entry.value("ds-cfg-group-dn").is_some() {
         let why = "a virtual attribute here is not for the members of a group";
         return found.left_out(entry, attribute, why);
+    }
+    let scope = entry.value("ds-cfg-scope").unwrap_or(WHOLE_SUBTREE);
+    if !scope.eq_ignore_ascii_case(WHOLE_SUBTREE) {
+        let why = "a virtual attribute here is of an entry and all below it";
+        return found.left_out(entry, &format!("{attribute} with ds-cfg-scope: {scope}"), why);
+    }
+    if !found.are_attributes(entry, &[attribute]) {
+        return;
     }
     // Between parentheses these three stand with a backslash.
     let escaped = |value: &str| {
@@ -300,7 +309,9 @@ fn limits(entry: &ConfigEntry, found: &mut Found<'_>) {
             continue;
         }
         match number.parse::<u32>() {
-            Ok(number) if is_plain => found.file(entry, "limits", key, number.to_string()),
+            Ok(number) if is_plain => {
+                found.file(entry, "limits", key, number.to_string());
+            }
             Ok(_) | Err(_) => {
                 found.left_out(entry, name, format!("see limits.{key} of roster.toml"));
             }
@@ -328,8 +339,13 @@ fn password_policy(entry: &ConfigEntry, found: &mut Found<'_>) {
     let mut rules = Vec::new();
     let mut classes = vec!["ds-pwp-password-policy"];
     for (attribute, value) in entry.attributes() {
-        if let Some(rule) = rule(attribute, value) {
-            rules.push(rule);
+        match rule(attribute, value) {
+            Some(rule) => rules.push(rule),
+            None if is_usual(attribute, value) => {}
+            None => {
+                let about = format!("{name}: {attribute}: {value}");
+                found.left_out(entry, &about, "the rule is not translated");
+            }
         }
     }
     for validator in entry.values("ds-cfg-password-validator") {
@@ -341,6 +357,7 @@ fn password_policy(entry: &ConfigEntry, found: &mut Found<'_>) {
             continue;
         };
         classes.push(own);
+        character_sets(validator, found);
         for (theirs, ours) in *attributes {
             let values = validator.values(theirs);
             rules.extend(values.map(|value| ((*ours).to_owned(), value.to_owned())));
@@ -348,6 +365,35 @@ fn password_policy(entry: &ConfigEntry, found: &mut Found<'_>) {
     }
     let suffixes = suffixes(found);
     policy::set(entry, found, &suffixes, &name, &classes, &rules);
+}
+
+/// What a validator asks of sets of characters of its own: here the sets are those of 389.
+fn character_sets(validator: &ConfigEntry, found: &mut Found<'_>) {
+    let name = validator.leaf();
+    let sets = ["ds-cfg-character-set", "ds-cfg-character-set-ranges"];
+    for (kind, set) in
+        sets.iter().flat_map(|kind| validator.values(kind).map(move |set| (kind, set)))
+    {
+        // Before the colon is how many a password must have of it.
+        if set.split_once(':').is_none_or(|(count, _)| count.trim() != "0") {
+            let why = "a password need not have so many letters of a set: see passwordMinDigits \
+                       and others (docs/how-to/password-policy.md)";
+            found.left_out(validator, &format!("{name}: {kind}: {set}"), why);
+        }
+    }
+    if validator.is_off("ds-cfg-allow-unclassified-characters") {
+        let about = format!("{name}: ds-cfg-allow-unclassified-characters: false");
+        found.left_out(validator, &about, "a password may have any letters");
+    }
+}
+
+/// Whether it is no rule, or says what holds without it.
+fn is_usual(attribute: &str, value: &str) -> bool {
+    let is_rule = attribute.get(..PREFIX.len()).is_some_and(|it| it.eq_ignore_ascii_case(PREFIX));
+    let known = USUAL.iter().find(|(name, _)| name.eq_ignore_ascii_case(attribute));
+    !is_rule
+        || known
+            .is_some_and(|(_, usual)| usual.is_none_or(|usual| usual.eq_ignore_ascii_case(value)))
 }
 
 /// A rule of a policy under the name that entries of the directory use.
@@ -359,9 +405,13 @@ fn rule(attribute: &str, value: &str) -> Option<(String, String)> {
     Some((format!("ds-pwp-{kind}"), value.to_owned()))
 }
 
+const WHOLE_SUBTREE: &str = "whole-subtree";
 const PREFIX: &str = "ds-cfg-";
 /// Rules that are the same here; schemes are named by their entries there.
-const RULES: [&str; 16] = [
+const RULES: [&str; 19] = [
+    "allow-multiple-password-values",
+    "allow-pre-encoded-passwords",
+    "last-login-time-attribute",
     "min-password-age",
     "max-password-age",
     "password-expiration-warning-interval",
@@ -378,6 +428,25 @@ const RULES: [&str; 16] = [
     "allow-user-password-changes",
     "password-change-requires-current-password",
     "skip-validation-for-administrators",
+];
+
+/// What a policy has besides: without a value it is no rule, or stands elsewhere; with one it is
+/// what holds anyway.
+const USUAL: [(&str, Option<&str>); 13] = [
+    ("ds-cfg-java-class", None),
+    ("ds-cfg-password-validator", None),
+    ("ds-cfg-password-generator", None),
+    ("ds-cfg-state-update-failure-policy", None),
+    ("ds-cfg-last-login-time-format", None),
+    ("ds-cfg-previous-last-login-time-format", None),
+    // A bind stores a password by the scheme for new ones.
+    ("ds-cfg-deprecated-password-storage-scheme", None),
+    ("ds-cfg-password-attribute", Some("userPassword")),
+    ("ds-cfg-allow-expired-password-changes", Some("false")),
+    ("ds-cfg-expire-passwords-without-warning", Some("false")),
+    ("ds-cfg-require-secure-authentication", Some("false")),
+    ("ds-cfg-require-secure-password-changes", Some("false")),
+    ("ds-cfg-enabled", None),
 ];
 
 /// The class of a validator here, and its attributes, theirs and ours.

@@ -1,7 +1,7 @@
 //! `slapcat -n 0`: the configuration of OpenLDAP.
 
 use super::entries::ConfigEntry;
-use super::found::Found;
+use super::found::{Found, or_all};
 use super::openldap_overlays::OVERLAYS;
 use super::row::{Fate, Row};
 
@@ -41,10 +41,11 @@ pub(super) fn unnumbered(value: &str) -> &str {
     }
 }
 
-/// The naming contexts of the database that an overlay, or an entry of one, belongs to.
-pub(super) fn suffixes<'e>(entry: &'e ConfigEntry, found: &Found<'e>) -> Vec<&'e str> {
+/// The naming contexts of the database that an overlay belongs to; none means all, as of the
+/// frontend.
+pub(super) fn bases<'e>(entry: &'e ConfigEntry, found: &Found<'e>) -> Vec<Option<&'e str>> {
     let database = found.entries.above(entry).unwrap_or(entry);
-    database.values("olcSuffix").collect()
+    or_all(database.values("olcSuffix").collect())
 }
 
 /// Attributes of the server and of databases.
@@ -64,17 +65,22 @@ pub(super) static ATTRIBUTES: &[Row] = &[
     Row {
         name: "olcSizeLimit",
         fate: Fate::Becomes(size_limit),
-        says: "`limits.size_limit_entries` in roster.toml",
+        says: "that of the whole server: `limits.size_limit_entries` in roster.toml",
     },
     Row {
         name: "olcTimeLimit",
         fate: Fate::Becomes(time_limit),
-        says: "`limits.time_limit_s` in roster.toml",
+        says: "that of the whole server: `limits.time_limit_s` in roster.toml",
     },
     Row {
         name: "olcReadOnly",
         fate: Fate::Becomes(read_only),
         says: "not translated: deny `write` by an ACI",
+    },
+    Row {
+        name: "olcRestrict",
+        fate: Fate::LeftOut,
+        says: "deny what it forbids by an ACI (docs/how-to/access.md)",
     },
     Row {
         name: "olcSyncrepl",
@@ -159,14 +165,25 @@ fn time_limit(entry: &ConfigEntry, found: &mut Found<'_>) {
 }
 
 fn limit(entry: &ConfigEntry, name: &str, key: &'static str, found: &mut Found<'_>) {
+    let is_of_all = entry.is("olcGlobal") || entry.is("olcFrontendConfig") || is_frontend(entry);
     match entry.value(name).map(str::parse::<u32>) {
-        Some(Ok(number)) => found.file(entry, "limits", key, number.to_string()),
+        Some(_) if !is_of_all => {
+            let why = format!("of one database: limits.{key} of roster.toml is that of all");
+            found.left_out(entry, name, why);
+        }
+        Some(Ok(number)) => {
+            found.file(entry, "limits", key, number.to_string());
+        }
         Some(Err(_)) => {
             let why = format!("'unlimited' and parts of a limit: see limits.{key}");
             found.left_out(entry, name, why);
         }
         None => {}
     }
+}
+
+fn is_frontend(entry: &ConfigEntry) -> bool {
+    entry.value("olcDatabase").is_some_and(|name| unnumbered(name).eq_ignore_ascii_case("frontend"))
 }
 
 fn read_only(entry: &ConfigEntry, found: &mut Found<'_>) {

@@ -6,7 +6,7 @@ use ldap::url::LdapUrl;
 use super::entries::ConfigEntry;
 use super::found::{Found, Place};
 use super::names::is_number;
-use super::openldap::{suffixes, unnumbered};
+use super::openldap::{bases, unnumbered};
 use super::pattern;
 use super::row::{Fate, Row};
 
@@ -44,7 +44,7 @@ pub(super) static OVERLAYS: &[Row] = &[
     Row {
         name: "ppolicy",
         fate: Fate::Becomes(policies),
-        says: "`password_policy.default_dn` in roster.toml",
+        says: "`password_policy.default_dn` in roster.toml: the first one that is named",
     },
     Row {
         name: "lastbind",
@@ -96,8 +96,8 @@ fn member_of(entry: &ConfigEntry, found: &mut Found<'_>) {
         Some("error") => {
             // It is one of two: others have ended above.
             let member = entry.value("olcMemberOfMemberAD").unwrap_or("member");
-            for suffix in suffixes(entry, found) {
-                let at = Place { below: Some(suffix), filter: None };
+            for below in bases(entry, found) {
+                let at = Place { below, filter: None };
                 found.constraint(entry, "members-exist", &format!("exists {member}"), at);
             }
         }
@@ -122,7 +122,7 @@ fn references(entry: &ConfigEntry, found: &mut Found<'_>) {
 }
 
 fn unique(entry: &ConfigEntry, found: &mut Found<'_>) {
-    let own: Vec<&str> = suffixes(entry, found);
+    let own = bases(entry, found);
     for value in entry.values("olcUniqueURI") {
         let mut words = unnumbered(value).split_whitespace().peekable();
         let mut is_negative = false;
@@ -147,15 +147,15 @@ fn unique(entry: &ConfigEntry, found: &mut Found<'_>) {
     let attributes: Vec<&str> =
         entry.values("olcUniqueAttribute").flat_map(str::split_whitespace).collect();
     if !attributes.is_empty() {
-        let bases: Vec<&str> = entry.value("olcUniqueBase").map_or(own, |base| vec![base]);
-        for base in bases {
-            let at = Place { below: Some(base), filter: None };
+        let bases = entry.value("olcUniqueBase").map_or(own, |base| vec![Some(base)]);
+        for below in bases {
+            let at = Place { below, filter: None };
             found.unique(entry, attributes.first().unwrap_or(&""), "", &attributes, at);
         }
     }
 }
 
-fn unique_url(entry: &ConfigEntry, found: &mut Found<'_>, text: &str, own: &[&str]) {
+fn unique_url(entry: &ConfigEntry, found: &mut Found<'_>, text: &str, own: &[Option<&str>]) {
     let url = match LdapUrl::parse(text) {
         Ok(url) => url,
         Err(error) => return found.left_out(entry, text, format!("it is no URL: {error}")),
@@ -170,16 +170,16 @@ fn unique_url(entry: &ConfigEntry, found: &mut Found<'_>, text: &str, own: &[&st
     }
     let attributes: Vec<&str> = url.attributes.iter().map(String::as_str).collect();
     let base = url.dn.to_string();
-    let bases = if base.is_empty() { own.to_vec() } else { vec![base.as_str()] };
-    for base in bases {
-        let at = Place { below: Some(base), filter: url.filter.as_deref() };
+    let bases = if base.is_empty() { own.to_vec() } else { vec![Some(base.as_str())] };
+    for below in bases {
+        let at = Place { below, filter: url.filter.as_deref() };
         let hint = format!("unique-{}", attributes.join("-"));
         found.unique(entry, &hint, "", &attributes, at);
     }
 }
 
 fn constraints(entry: &ConfigEntry, found: &mut Found<'_>) {
-    let own: Vec<&str> = suffixes(entry, found);
+    let own = bases(entry, found);
     for value in entry.values("olcConstraintAttribute") {
         let words = words(unnumbered(value));
         let mut words = words.iter().map(String::as_str);
@@ -227,7 +227,7 @@ struct About<'a> {
 }
 
 /// A constraint on those entries that a URL restricts it to.
-fn restricted(entry: &ConfigEntry, found: &mut Found<'_>, about: About<'_>, own: &[&str]) {
+fn restricted(entry: &ConfigEntry, found: &mut Found<'_>, about: About<'_>, own: &[Option<&str>]) {
     let About { hint, rule, restriction } = about;
     let url = match restriction.map(LdapUrl::parse).transpose() {
         Ok(url) => url,
@@ -242,9 +242,9 @@ fn restricted(entry: &ConfigEntry, found: &mut Found<'_>, about: About<'_>, own:
         let why = "a constraint holds for an entry and all below it";
         return found.left_out(entry, rule, why);
     }
-    let bases = base.as_deref().map_or_else(|| own.to_vec(), |base| vec![base]);
-    for base in bases {
-        found.constraint(entry, hint, rule, Place { below: Some(base), filter });
+    let bases = base.as_deref().map_or_else(|| own.to_vec(), |base| vec![Some(base)]);
+    for below in bases {
+        found.constraint(entry, hint, rule, Place { below, filter });
     }
 }
 

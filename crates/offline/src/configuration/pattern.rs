@@ -3,6 +3,7 @@
 //! Invariant: what becomes one means the same; where that is not sure there is none.
 
 use ldap::filter::Filter;
+use schema::{AttributeType, Schema};
 
 /// A POSIX extended expression that is searched for, as one that the whole value matches, in the
 /// form of a line; `None` where the two languages differ.
@@ -82,13 +83,76 @@ fn is_common(posix: &str) -> bool {
 }
 
 /// `attribute=expression` of 389 DS, as a filter: where the expression is a text, with anchors or
-/// without.
-pub(super) fn filter(condition: &str) -> Option<String> {
-    let (attribute, expression) = condition.split_once('=')?;
+/// without. Case counts in an expression, so it does in the filter.
+///
+/// # Errors
+/// When no filter means the same, with the reason.
+pub(super) fn filter(condition: &str, schema: Option<&Schema>) -> Result<String, String> {
+    let other = || format!("'{condition}' is no text with anchors: {WRITE}");
+    let (attribute, expression) = condition.split_once('=').ok_or_else(other)?;
     let attribute = attribute.trim();
     if !ldap::description::is_oid(attribute) {
+        return Err(other());
+    }
+    let (start, end, letters) = text(expression).ok_or_else(other)?;
+    let made = if letters.is_empty() {
+        format!("({attribute}=*)")
+    } else {
+        let is_whole = start && end;
+        let kind = schema.map(|schema| schema.attribute_type(attribute));
+        let rule = match kind {
+            Some(None) => return Err(format!("the schema has no attribute '{attribute}'")),
+            Some(Some(kind)) => rule(kind, is_whole, &letters),
+            // Who does not know the rule of the attribute names one.
+            None => Some(exact(&letters)),
+        };
+        let other = || format!("'{condition}' would mean something else here: {WRITE}");
+        let rule = rule.ok_or_else(other)?;
+        // A star and a backslash have a meaning of their own in values of the rule of pieces.
+        let (star, name) = match (rule, is_whole) {
+            (Rule::Own, _) => ("*", String::new()),
+            (Rule::Exact, true) => ("", ":caseExactMatch:".to_owned()),
+            (Rule::Exact, false) if letters.contains(['*', '\\']) => return Err(other()),
+            (Rule::Exact, false) => ("\\2a", ":caseExactSubstringsMatch:".to_owned()),
+        };
+        let before = if start { "" } else { star };
+        let behind = if end { "" } else { star };
+        let mut text = String::new();
+        letters.chars().for_each(|letter| push(&mut text, letter));
+        format!("({attribute}{name}={before}{text}{behind})")
+    };
+    let parsed = Filter::parse(&made).map_err(|_| other())?;
+    Ok(parsed.to_string())
+}
+
+/// By which rule values are compared.
+enum Rule {
+    /// That of the attribute.
+    Own,
+    /// One in which case counts.
+    Exact,
+}
+
+/// Where the case of letters means nothing, the rule of the attribute does as well.
+fn exact(letters: &str) -> Rule {
+    if letters.chars().any(char::is_alphabetic) { Rule::Exact } else { Rule::Own }
+}
+
+/// The rule by which values of a type are the text, or have it in them; `None` where there is none.
+fn rule(kind: &AttributeType, is_whole: bool, letters: &str) -> Option<Rule> {
+    let name = kind.equality.map(|rule| rule.name)?;
+    if !is_whole && kind.substring.is_none() {
         return None;
     }
+    match name {
+        "caseExactMatch" | "caseExactIA5Match" => Some(Rule::Own),
+        "caseIgnoreMatch" | "caseIgnoreIA5Match" => Some(exact(letters)),
+        _ => None,
+    }
+}
+
+/// The text of an expression, and whether it stands at the beginning and at the end.
+fn text(expression: &str) -> Option<(bool, bool, String)> {
     let (start, rest) = match expression.strip_prefix('^') {
         Some(rest) => (true, rest),
         None => (false, expression),
@@ -105,24 +169,17 @@ pub(super) fn filter(condition: &str) -> Option<String> {
     while let Some(letter) = letters.next() {
         match letter {
             '\\' => match letters.next() {
-                Some(next) if next.is_ascii_punctuation() => push(&mut text, next),
+                Some(next) if next.is_ascii_punctuation() => text.push(next),
                 Some(_) | None => return None,
             },
             '.' | '*' | '+' | '?' | '(' | ')' | '[' | ']' | '{' | '}' | '|' | '^' | '$' => {
                 return None;
             }
-            _ => push(&mut text, letter),
+            _ => text.push(letter),
         }
     }
-    let text = match (start, end) {
-        _ if text.is_empty() => "*".to_owned(),
-        (true, true) => text,
-        (true, false) => format!("{text}*"),
-        (false, true) => format!("*{text}"),
-        (false, false) => format!("*{text}*"),
-    };
-    let made = format!("({attribute}={text})");
-    Filter::parse(&made).ok().map(|filter| filter.to_string())
+    // No value is empty: such an expression finds nothing.
+    (!(start && end && text.is_empty())).then_some((start, end, text))
 }
 
 /// As a filter has it.
@@ -137,6 +194,7 @@ fn push(text: &mut String, letter: char) {
     }
 }
 
+const WRITE: &str = "write an assignment 'member' by a filter";
 const CLASSES: [&str; 12] = [
     ":alnum:", ":alpha:", ":blank:", ":cntrl:", ":digit:", ":graph:", ":lower:", ":print:",
     ":punct:", ":space:", ":upper:", ":xdigit:",
@@ -146,6 +204,9 @@ const PATTERN_MAX_BYTES: usize = 3000;
 
 #[cfg(test)]
 mod tests {
+    use ldap::dn::Dn;
+    use schema::{Entry, ResolvedFilter, Truth};
+
     use super::*;
 
     #[test]
@@ -169,20 +230,71 @@ mod tests {
 
     #[test]
     fn a_text_with_anchors_is_a_filter() {
+        let schema = Schema::builtin();
         for (condition, wanted) in [
-            ("fqdn=^web", "(fqdn=web*)"),
-            ("fqdn=^web.*", "(fqdn=web*)"),
-            ("fqdn=\\.corp$", "(fqdn=*.corp)"),
-            ("fqdn=^a$", "(fqdn=a)"),
-            ("fqdn=a", "(fqdn=*a*)"),
-            ("fqdn=.*", "(fqdn=*)"),
-            ("fqdn=^a\\*$", "(fqdn=a\\2a)"),
+            // Case counts in the expression, and not in `cn`.
+            ("cn=^web", "(cn:caseexactsubstringsmatch:=web\\2a)"),
+            ("cn=^web.*", "(cn:caseexactsubstringsmatch:=web\\2a)"),
+            ("cn=\\.corp$", "(cn:caseexactsubstringsmatch:=\\2a.corp)"),
+            ("mail=a\\.b", "(mail:caseexactsubstringsmatch:=\\2aa.b\\2a)"),
+            ("cn=^a$", "(cn:caseexactmatch:=a)"),
+            ("cn=^a\\*$", "(cn:caseexactmatch:=a\\2a)"),
+            ("cn=^10\\.", "(cn=10.*)"),
+            ("cn=^1\\*$", "(cn=1\\2a)"),
+            ("homeDirectory=^/home$", "(homedirectory=/home)"),
+            ("cn=.*", "(cn=*)"),
+            ("cn=^", "(cn=*)"),
+            ("uidNumber=.*", "(uidnumber=*)"),
         ] {
-            let made = filter(condition).map(|text| text.to_lowercase());
-            assert_eq!(made.as_deref(), Some(wanted), "{condition}");
+            let made = filter(condition, Some(&schema)).map(|text| text.to_lowercase());
+            assert_eq!(made.as_deref(), Ok(wanted), "{condition}");
         }
-        for other in ["fqdn", "=a", "a b=c", "fqdn=^(a|b)$", "fqdn=\\d", "fqdn=a+", "fqdn=a\\"] {
-            assert_eq!(filter(other), None, "{other}");
+        // Without a schema nobody knows whether case counts.
+        assert_eq!(filter("fqdn=^a", None).unwrap(), "(fqdn:caseExactSubstringsMatch:=a\\2a)");
+        for other in [
+            "cn",
+            "=a",
+            "a b=c",
+            "cn=^(a|b)$",
+            "cn=\\d",
+            "cn=a+",
+            "cn=a\\",
+            "cn=^$",
+            "title=^$",
+            "cn=^a\\*",
+            "noSuch=a",
+            "uidNumber=1",
+            "member=^cn",
+            "homeDirectory=/home",
+        ] {
+            assert!(filter(other, Some(&schema)).is_err(), "{other}");
+        }
+    }
+
+    /// The filter finds what the expression finds.
+    #[test]
+    fn a_filter_of_an_expression_minds_the_case() {
+        let schema = Schema::builtin();
+        for (condition, value, is_found) in [
+            ("cn=^web", "web1", true),
+            ("cn=^web", "Web1", false),
+            ("cn=^web", "my web", false),
+            ("cn=b$", "web", true),
+            ("cn=e", "web", true),
+            ("cn=e", "WEB", false),
+            ("cn=^web$", "web", true),
+            ("cn=^web$", "WEB", false),
+            ("mail=@x\\.org$", "a@x.org", true),
+            ("mail=@x\\.org$", "a@X.org", false),
+        ] {
+            let attribute = condition.split('=').next().unwrap();
+            let pairs = vec![("objectClass", &b"person"[..]), (attribute, value.as_bytes())];
+            let entry = Entry::from_pairs(Dn::parse("dc=x").unwrap(), pairs, &schema).unwrap();
+            let filter = filter(condition, Some(&schema)).unwrap();
+            let filter = Filter::parse(&filter).unwrap();
+            let truth = ResolvedFilter::resolve(&filter, &schema).matches(&schema, &entry);
+            let wanted = if is_found { Truth::True } else { Truth::False };
+            assert_eq!(truth, wanted, "{condition}: {value}");
         }
     }
 }

@@ -11,6 +11,7 @@ use super::setting::SettingKind;
 /// The policy of `cn=config` of 389, where it says anything.
 pub(super) fn of_389(entry: &ConfigEntry, found: &mut Found<'_>) {
     let is_set = SWITCHES.iter().any(|name| entry.is_on(name))
+        || entry.is_off("passwordChange")
         || entry.value("passwordMinAge").is_some_and(|age| age != "0");
     if !is_set {
         return;

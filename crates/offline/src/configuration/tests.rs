@@ -142,7 +142,8 @@ fn the_rest_of_openldap_is_told() {
     let text = format!(
         "{DATABASE}olcDbIndex: default eq\nolcDbIndex: uid,mail\nolcDbIndex: objectClass eq\n\
          olcDbIndex: cn sub,nolang\nolcDbIndex: memberOf eq\nolcAccess: {{0}}to * by * read\n\
-         olcSizeLimit: 17\nolcTimeLimit: unlimited\nolcLastBind: TRUE\nolcReadOnly: FALSE\n\n\
+         olcLastBind: TRUE\nolcReadOnly: FALSE\n\n\
+         dn: cn=config\nobjectClass: olcGlobal\nolcSizeLimit: 17\nolcTimeLimit: unlimited\n\n\
          dn: olcOverlay={{0}}ppolicy,olcDatabase={{1}}mdb,cn=config\nolcOverlay: {{0}}ppolicy\n\
          olcPPolicyDefault: cn=a\\\"b,dc=x\n\n\
          dn: olcOverlay={{1}}strange,olcDatabase={{1}}mdb,cn=config\nolcOverlay: {{1}}strange\n\n\
@@ -154,8 +155,8 @@ fn the_rest_of_openldap_is_told() {
             "index equality uid",
             "index equality mail",
             "index substring cn",
-            "[limits] size_limit_entries = 17",
             "[password_policy] last_login = \"on\"",
+            "[limits] size_limit_entries = 17",
             "[password_policy] default_dn = \"cn=a\\\\\\\"b,dc=x\"",
         ],
         &["1 access rule ", "limits.time_limit_s", "strange: there is no", "schema own"],
@@ -163,6 +164,68 @@ fn the_rest_of_openldap_is_told() {
     let found = read(&text);
     assert_eq!(found.default_policies, ["cn=a\\\"b,dc=x"]);
     assert_eq!(found.built_in.len(), 1, "{:?}", found.built_in);
+}
+
+/// An overlay of the frontend is about every database.
+#[test]
+fn overlays_of_no_database_are_about_all() {
+    let frontend = |name: &str, values: &str| {
+        overlay(name, values).replace("{1}mdb", "{-1}frontend").replace("olcSuffix: dc=x\n", "")
+    };
+    let unique = "olcUniqueURI: ldap:///?uid?sub\n";
+    let wanted = ["index equality uid", &format!("roster-constraint: unique-uid: unique uid{C}")];
+    check(&frontend("unique", unique), &wanted, &[]);
+    let old = ["index equality uid", &format!("roster-constraint: uid: unique uid{C}")];
+    check(&frontend("unique", "olcUniqueAttribute: uid\n"), &old, &[]);
+    check(
+        &frontend("constraint", "olcConstraintAttribute: uid count 3\n"),
+        &[&format!("roster-constraint: count-uid: count uid ..3{C}")],
+        &[],
+    );
+    check(
+        &frontend("memberof", "olcMemberOfDangling: error\n"),
+        &[
+            &format!("roster-member-of: direct{G}"),
+            &format!("roster-constraint: members-exist: exists member{C}"),
+        ],
+        &[],
+    );
+    check(&format!("{DATABASE}olcRestrict: add\n"), &[], &["olcRestrict: deny what it forbids"]);
+}
+
+/// The file of a server has one value for each key.
+#[test]
+fn limits_are_those_of_the_whole_server() {
+    let policy = |number: u32, name: &str| {
+        format!(
+            "dn: olcOverlay={{0}}ppolicy,olcDatabase={{{number}}}mdb,cn=config\n\
+             olcOverlay: {{0}}ppolicy\nolcPPolicyDefault: {name}\n\n"
+        )
+    };
+    let text = format!(
+        "dn: cn=config\nobjectClass: olcGlobal\nolcSizeLimit: 10\n\n\
+         dn: olcDatabase={{-1}}frontend,cn=config\nobjectClass: olcDatabaseConfig\n\
+         olcDatabase: {{-1}}frontend\nolcSizeLimit: 20\nolcTimeLimit: 30\n\n\
+         {DATABASE}olcSizeLimit: 40\nolcTimeLimit: 30\n\n{}{}{}",
+        policy(1, "cn=a,dc=x"),
+        policy(2, "cn=b,dc=x"),
+        policy(3, "cn=a,dc=x")
+    );
+    check(
+        &text,
+        &[
+            "[limits] size_limit_entries = 10",
+            "[limits] time_limit_s = 30",
+            "[password_policy] default_dn = \"cn=a,dc=x\"",
+        ],
+        &[
+            "limits.size_limit_entries = 20: there is one value",
+            "olcSizeLimit: of one database",
+            "olcTimeLimit: of one database",
+            "\"cn=b,dc=x\": there is one value",
+        ],
+    );
+    assert_eq!(read(&text).default_policies, ["cn=a,dc=x"]);
 }
 
 const PLUGINS: &str = "dn: cn=config\nobjectClass: nsslapdConfig\n\n\
@@ -227,6 +290,11 @@ fn plugins_of_389_about_values() {
         &["index equality uid", &format!("roster-constraint: it: unique uid below dc=x{C}")],
         &[],
     );
+    let nowhere =
+        plugin("libattr-unique-plugin", &format!("{unique}nsslapd-pluginarg0: uid\n"), "")
+            .replace("nsBackendInstance", "top");
+    let all = ["index equality uid", &format!("roster-constraint: it: unique uid{C}")];
+    check(&nowhere, &all, &[]);
     let top = format!("{unique}uniqueness-attribute-name: uid\nuniqueness-top-entry-oc: o\n");
     check(&plugin("libattr-unique-plugin", &top, ""), &[], &["and all below"]);
     let seven = "nsslapd-pluginInitfunc: NS7bitAttr_Init\nnsslapd-pluginarg0: uid\n\
@@ -292,6 +360,9 @@ fn members_by_expressions_are_members_by_filters() {
     };
     let index = "index equality member";
     let reference = format!("roster-reference: member{R}");
+    // Case counts in an expression.
+    let (web, mail) =
+        ("(cn:caseExactSubstringsMatch:=web\\2a)", "(cn:caseExactSubstringsMatch:=webmail\\2a)");
     check(
         &plugin("libautomember-plugin", "", &format!("cn=hosts\n{group}")),
         &[
@@ -310,11 +381,11 @@ fn members_by_expressions_are_members_by_filters() {
             index,
             &format!(
                 "roster-assignment: hosts: member member of cn=web,dc=x below dc=x where \
-                 (&(objectClass=device)(cn=web*)(!(cn=webmail*))){A}"
+                 (&(objectClass=device){web}(!{mail})){A}"
             ),
             &format!(
                 "roster-assignment: hosts-2: member member of cn=rest,dc=x below dc=x where \
-                 (&(objectClass=device)(!(|(&(cn=web*)(!(cn=webmail*)))))){A}"
+                 (&(objectClass=device)(!(|(&{web}(!{mail}))))){A}"
             ),
             &reference,
         ],
@@ -325,6 +396,41 @@ fn members_by_expressions_are_members_by_filters() {
         &[],
         &["no text with anchors", "one of its rules"],
     );
+    // An expression that finds nothing is no filter that finds everything.
+    check(
+        &plugin("libautomember-plugin", "", &format!("cn=hosts\n{group}{}", rule("cn=^$"))),
+        &[],
+        &["no text with anchors", "one of its rules"],
+    );
+}
+
+#[test]
+fn members_that_389_makes_no_more_are_made_here_no_more() {
+    let group = "autoMemberScope: dc=x\nautoMemberFilter: objectClass=device\n\
+                 autoMemberDefaultGroup: cn=rest,dc=x\nobjectClass: autoMemberDefinition\n";
+    let below = |more: &str| format!("cn=hosts\n{group}{more}\n");
+    let library = "libautomember-plugin";
+    let made = read(&plugin(library, "autoMemberProcessModifyOps: on\n", &below("")));
+    assert_eq!((made.settings.len(), made.untranslated.len()), (3, 0), "{made}");
+    for value in ["on", "off"] {
+        let off = below(&format!("autoMemberDisabled: {value}\n"));
+        check(&plugin(library, "", &off), &[], &["hosts: it is switched off"]);
+    }
+    let adds_only = plugin(library, "autoMemberProcessModifyOps: off\n", &below(""));
+    check(&adds_only, &[], &["hosts: there only new entries"]);
+}
+
+#[test]
+fn definitions_that_389_has_elsewhere_are_told() {
+    let area = "nsslapd-pluginConfigArea: cn=here,dc=x\nreferint-membership-attr: owner\n";
+    let number = "cn=a\ndnaType: uidNumber\ndnaNextValue: 1\n\n";
+    for library in
+        ["libautomember-plugin", "libmemberof-plugin", "libdna-plugin", "libreferint-plugin"]
+    {
+        let found = read(&plugin(library, area, number));
+        assert!(found.built_in.is_empty(), "{found}");
+        check(&plugin(library, area, number), &[], &["defined below 'cn=here,dc=x'"]);
+    }
 }
 
 #[test]
@@ -359,6 +465,17 @@ fn indexes_limits_and_the_policy_of_389() {
     assert!(has("objectClass", "subentry") && has("objectClass", "passwordPolicy"));
     assert!(has("subtreeSpecification", "{ }") && has("passwordMaxFailure", "5"));
     assert!(!has("nsslapd-rootpw", "x"));
+}
+
+#[test]
+fn what_389_forbids_is_a_policy_or_told() {
+    let config =
+        |value: &str| PLUGINS.replacen("nsslapdConfig\n", &format!("nsslapdConfig\n{value}\n"), 1);
+    let policy = "entry cn=Global Password Policy,dc=x";
+    check(&config("passwordChange: off"), &[policy], &[]);
+    check(&config("passwordChange: on"), &[], &[]);
+    check(&config("nsslapd-pwpolicy-local: off"), &[], &["of users and subtrees hold here"]);
+    check(&config("nsslapd-pwpolicy-local: on"), &[], &[]);
 }
 
 /// Entries of OpenDJ: a backend, and what follows it.
@@ -443,6 +560,65 @@ fn the_default_policy_of_opendj_is_that_of_all() {
     }
     assert!(!text.contains("password-attribute"), "{text}");
     assert_eq!(found.untranslated.len(), 1, "{:?}", found.untranslated);
+}
+
+#[test]
+fn rules_of_opendj_that_are_not_kept_are_told() {
+    let text = opendj(
+        "dn: cn=Usual,cn=Password Policies,cn=config\nobjectClass: ds-cfg-password-policy\n\
+         ds-cfg-java-class: x\nds-cfg-password-attribute: userPassword\n\
+         ds-cfg-require-secure-authentication: true\n\
+         ds-cfg-require-secure-password-changes: false\n\
+         ds-cfg-require-change-by-time: 20200101000000Z\n\
+         ds-cfg-last-login-time-attribute: ds-pwp-last-login-time\n\
+         ds-cfg-password-validator: cn=Sets,cn=Password Validators,cn=config\n\n\
+         dn: cn=Sets,cn=Password Validators,cn=config\nds-cfg-enabled: true\n\
+         objectClass: ds-cfg-character-set-password-validator\n\
+         ds-cfg-min-character-sets: 2\nds-cfg-character-set: 1:0123456789\n\
+         ds-cfg-character-set: 0:abc\nds-cfg-allow-unclassified-characters: false\n",
+    );
+    check(
+        &text,
+        &["entry cn=Usual,dc=x", LIMIT],
+        &[
+            "Usual: ds-cfg-require-secure-authentication: true: ",
+            "Usual: ds-cfg-require-change-by-time: 2020",
+            "Sets: ds-cfg-character-set: 1:0123456789: ",
+            "Sets: ds-cfg-allow-unclassified-characters: false: ",
+        ],
+    );
+    let ldif = String::from_utf8(read(&text).ldif()).unwrap();
+    for line in [
+        "\nds-pwp-last-login-time-attribute: ds-pwp-last-login-time\n",
+        "\nds-pwp-character-set-min-character-sets: 2\n",
+    ] {
+        assert!(ldif.contains(line), "{line}: {ldif}");
+    }
+}
+
+#[test]
+fn virtual_attributes_and_unique_values_of_opendj_have_their_place() {
+    let given = |values: &str| {
+        opendj(&format!(
+            "dn: cn=given,cn=Virtual Attributes,cn=config\nds-cfg-enabled: true\n\
+             objectClass: ds-cfg-user-defined-virtual-attribute\nds-cfg-value: x\n{values}"
+        ))
+    };
+    let line = "roster-virtual-attribute: l: constant l (x) where (objectClass=*) \
+                (cn=Virtual Attributes,cn=config)";
+    check(&given("ds-cfg-attribute-type: l\nds-cfg-scope: whole-subtree\n"), &[line, LIMIT], &[]);
+    let one = given("ds-cfg-attribute-type: l\nds-cfg-scope: single-level\n");
+    check(&one, &[LIMIT], &["l with ds-cfg-scope: single-level: "]);
+    let more = given("ds-cfg-attribute-type: l (y) below dc=x\n");
+    check(&more, &[LIMIT], &["is no attribute"]);
+    let unique = opendj(
+        "dn: cn=mail,cn=Plugins,cn=config\nds-cfg-enabled: true\nds-cfg-type: mail\n\
+         objectClass: ds-cfg-unique-attribute-plugin\n",
+    );
+    let nowhere = unique.replace("ds-cfg-je-backend", "ds-cfg-ldif-backend");
+    let wanted =
+        ["index equality mail", &format!("roster-constraint: mail: unique mail{C}"), LIMIT];
+    check(&nowhere, &wanted, &[]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -232,18 +233,37 @@ fn add_to_data(data: &Path, chosen: &[&ShippedSchema]) -> Result<Exit, Failure> 
     }
     let count = wanted.iter().map(|(_, count)| count).sum();
     let files: Vec<SchemaFile> = wanted.into_iter().map(|(file, _)| file).collect();
+    let directory = data.join(SCHEMA_DIRECTORY);
+    for file in &files {
+        refuse_other(&directory.join(&file.name), file)?;
+    }
     // They have to load with what is there, or no server would start.
     schema_of(data)?.with_files(&files).map_err(Failure::local)?;
-    let directory = data.join(SCHEMA_DIRECTORY);
     fs::create_dir_all(&directory).map_err(|error| Failure::path("create", &directory, &error))?;
     for file in &files {
         let path = directory.join(&file.name);
-        let failed = |error: std::io::Error| Failure::path("write", &path, &error);
+        let failed = |error: io::Error| Failure::path("write", &path, &error);
         let mut whole = WholeFile::create(&path).map_err(failed)?;
-        std::io::Write::write_all(&mut whole, file.text.as_bytes()).map_err(failed)?;
+        io::Write::write_all(&mut whole, file.text.as_bytes()).map_err(failed)?;
         whole.finish().map_err(failed)?;
     }
     tell(chosen, count, "hold from the next start or import on")
+}
+
+/// Refuses to write over a file with another text: what is only there would be lost.
+fn refuse_other(path: &Path, file: &SchemaFile) -> Result<(), Failure> {
+    match fs::read(path) {
+        Ok(text) if text == file.text.as_bytes() => Ok(()),
+        Ok(_) => {
+            let why = format!("{} is there already, with another text", path.display());
+            Err(Failure::local(why).hint(
+                "give it another name that ends in .ldif, or move it away if nothing in it is \
+                 needed; then run the command again",
+            ))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::path("read", path, &error)),
+    }
 }
 
 fn tell(chosen: &[&ShippedSchema], count: usize, from: &str) -> Result<Exit, Failure> {
