@@ -24,7 +24,7 @@ pub(crate) struct MemberEntry<'a> {
     own_key: OnceCell<DnKey>,
     view: Option<&'a View<'a>>,
     groups: OnceCell<Box<Groups<'a>>>,
-    in_groups: OnceCell<Option<InGroups>>,
+    in_groups: OnceCell<Option<Box<InGroups>>>,
     roles: OnceCell<Option<(Vec<Arc<Group>>, bool)>>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> MemberEntry<'a> {
             let found = self.roles.get_or_init(find).as_ref();
             return found.map(|(roles, is_cut)| (roles.as_slice(), *is_cut));
         }
-        let find = || told(groups.of_named(self.entry, self.key()));
+        let find = || told(groups.of_named(self.entry, self.key())).map(Box::new);
         let found = self.in_groups.get_or_init(find).as_ref()?;
         Some(match groups.is_direct(asked) {
             true => (found.found_direct(), found.told_direct().is_none()),
@@ -98,7 +98,7 @@ impl MemberEntry<'_> {
     /// such a name.
     fn doubtful(&self) -> &[Arc<Group>] {
         let found = self.in_groups.get().and_then(Option::as_ref);
-        found.map(InGroups::doubtful).unwrap_or_default()
+        found.map(|found| found.doubtful()).unwrap_or_default()
     }
 }
 

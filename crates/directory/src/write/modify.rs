@@ -501,7 +501,12 @@ fn check_result(
              it again",
         ));
     }
-    if !relax && let Some(class) = gained(before, after, schema) {
+    let object_class = &schema.well_known().object_class;
+    let are_classes_touched = touched.iter().any(|one| one == object_class);
+    if !relax
+        && are_classes_touched
+        && let Some(class) = gained(before, after, schema)
+    {
         return Err(Refusal::new(
             ResultCode::ObjectClassModsProhibited,
             format!(

@@ -25,7 +25,7 @@ const RULES: [&str; 3] = [
 ];
 
 fn modify(root: &mut Client, values: &[&str]) -> Answer {
-    root.try_modify(CONFIG, &[(ModifyOperation::Add, "roster-schema-mode", values)])
+    root.try_modify(CONFIG, &[(Add, "roster-schema-mode", values)])
 }
 
 #[track_caller]
@@ -36,8 +36,8 @@ fn modes(root: &mut Client, values: &[&str]) {
 
 #[track_caller]
 fn define(root: &mut Client) {
-    let forms = (ModifyOperation::Add, "nameForms", &FORMS[..]);
-    let rules = (ModifyOperation::Add, "dITStructureRules", &RULES[..]);
+    let forms = (Add, "nameForms", &FORMS[..]);
+    let rules = (Add, "dITStructureRules", &RULES[..]);
     assert_eq!(root.modify("cn=schema", &[forms, rules]), OK);
 }
 
@@ -116,9 +116,9 @@ fn name_forms_hold_where_the_setting_says_so() {
     refuses(&root.try_rename(&a, "cn=Other", false, None), NAMING, &["personForm"]);
     assert_eq!(root.rename(&a, "uid=c", true, None), OK);
     let old = format!("ou=b+l=Bergen,{SUFFIX}");
-    let change = &[(ModifyOperation::Add, "description", &["there"][..])];
+    let change = &[(Add, "description", &["there"][..])];
     assert_eq!(root.modify(&old, change), OK);
-    let class = &[(ModifyOperation::Add, "objectClass", &["labeledURIObject"][..])];
+    let class = &[(Add, "objectClass", &["labeledURIObject"][..])];
     assert_eq!(root.modify(&old, class), OK);
     refuses(&root.try_rename(&old, "ou=c+l=Bergen", false, None), NAMING, &["unitForm"]);
     modes(&mut root, &["name-form: accept"]);
@@ -169,8 +169,8 @@ fn what_stands_below_by_a_rule_keeps_it() {
     let other = "( 4 NAME 'places' FORM placeForm SUP 1 )";
     let form = "( 1.3.6.1.4.1.55555.14 NAME 'placeForm' OC organizationalUnit MUST ( ou $ l ) )";
     let more: &[(ModifyOperation, &str, &[&str])] = &[
-        (ModifyOperation::Add, "nameForms", &[form]),
-        (ModifyOperation::Add, "dITStructureRules", &[other]),
+        (Add, "nameForms", &[form]),
+        (Add, "dITStructureRules", &[other]),
     ];
     assert_eq!(root.modify("cn=schema", more), OK);
     modes(&mut root, &["structure-rule: reject"]);
@@ -205,10 +205,10 @@ fn the_governing_rule_is_told_to_whoever_asks() {
     assert_eq!(shown(&mut root, &["+"]), ["1"]);
     assert!(shown(&mut root, &["*"]).is_empty());
     assert!(shown(&mut root, &["entryDN"]).is_empty());
-    let set = &[(ModifyOperation::Add, "governingStructureRule", &["7"][..])];
+    let set = &[(Add, "governingStructureRule", &["7"][..])];
     assert_eq!(root.modify(SUFFIX, set), ResultCode::ConstraintViolation);
     // Without rules there is none.
-    let gone = &[(ModifyOperation::Delete, "dITStructureRules", &RULES[..])];
+    let gone = &[(Delete, "dITStructureRules", &RULES[..])];
     assert_eq!(root.modify("cn=schema", gone), OK);
     assert!(shown(&mut root, &["+"]).is_empty());
 }
@@ -286,7 +286,7 @@ fn each_rule_has_its_mode() {
         accepts(&root.try_add(&name, entry));
         assert_eq!(counted(&served, rule), before + 1, "{rule}");
         // It can be changed as long as the mode holds.
-        let change = &[(ModifyOperation::Replace, "objectClass", entry[0].1)];
+        let change = &[(Replace, "objectClass", entry[0].1)];
         assert_eq!(root.modify(&name, change), OK, "{rule}");
         modes(&mut root, &[&format!("{rule}: reject")]);
         // What is wrong with values hinders no change of others; what is wrong with classes does.
@@ -382,9 +382,9 @@ fn values_without_their_syntax_are_found_and_changed_by_what_they_are() {
     assert_eq!(found(&mut root, "(gidNumber>=1)"), 0);
     assert_eq!(found(&mut root, "(&(cn=a)(!(gidNumber=1)))"), 1);
     // Twice the same is refused, and one of them can be taken.
-    let twice = &[(ModifyOperation::Add, "uidNumber", &["twelve"][..])];
+    let twice = &[(Add, "uidNumber", &["twelve"][..])];
     assert_eq!(root.modify(&name, twice), ResultCode::AttributeOrValueExists);
-    let take = &[(ModifyOperation::Delete, "uidNumber", &["twelve", "12"][..])];
+    let take = &[(Delete, "uidNumber", &["twelve", "12"][..])];
     assert_eq!(root.modify(&name, take), OK);
     let search = Asked { filter: "(cn=a)", attributes: &["uidNumber"], ..Asked::default() };
     assert_eq!(root.search(&search).entries[0].texts("uidNumber"), ["0x0c"]);
@@ -454,7 +454,7 @@ fn who_may_not_make_a_change_learns_no_rule() {
     accepts(&unit(&mut root, "ou=a"));
     let user = format!("uid=u,ou=a,{SUFFIX}");
     accepts(&person(&mut root, "uid=u,ou=a"));
-    let password = &[(ModifyOperation::Add, "userPassword", &["secret-1"][..])];
+    let password = &[(Add, "userPassword", &["secret-1"][..])];
     assert_eq!(root.modify(&user, password), OK);
     let mut client = served.client();
     assert_eq!(client.bind(&user, "secret-1"), OK);
