@@ -35,8 +35,17 @@ pub(crate) struct Groups<'a> {
     pub(super) schema: &'a Schema,
     /// What is known, of other requests on the thread as well, or of this one.
     known: Option<&'a KnownGroups>,
-    own: OnceCell<Box<KnownGroups>>,
-    is_turned: Cell<bool>,
+    /// What was found out. Most requests ask for no groups, and pay for none of this.
+    asked: OnceCell<Box<Asked>>,
+    /// Entries that were looked at to find groups, and when the question began.
+    looks: Cell<u64>,
+    begun: Cell<u64>,
+}
+
+/// What was found out of the groups of a view for one request.
+#[derive(Default)]
+pub(super) struct Asked {
+    own: KnownGroups,
     /// Whether whoever reads may see a group, and whether all there are.
     seen: RefCell<FxHashMap<EntryId, bool>>,
     sees_all: OnceCell<bool>,
@@ -46,9 +55,6 @@ pub(crate) struct Groups<'a> {
     pub(super) roles: OnceCell<super::roles::Defined>,
     means_direct: OnceCell<bool>,
     pub(super) user_names: OnceCell<Option<Box<super::user_names::UserNames>>>,
-    /// Entries that were looked at to find groups, and when the question began.
-    looks: Cell<u64>,
-    begun: Cell<u64>,
 }
 
 /// A group.
@@ -122,15 +128,7 @@ impl<'a> Groups<'a> {
             view,
             schema,
             known: None,
-            own: OnceCell::new(),
-            is_turned: Cell::new(false),
-            seen: RefCell::default(),
-            sees_all: OnceCell::new(),
-            describing: OnceCell::new(),
-            showing: OnceCell::new(),
-            roles: OnceCell::new(),
-            means_direct: OnceCell::new(),
-            user_names: OnceCell::new(),
+            asked: OnceCell::new(),
             looks: Cell::new(0),
             begun: Cell::new(0),
         }
@@ -148,13 +146,17 @@ impl<'a> Groups<'a> {
     }
 
     fn memo(&self) -> &KnownGroups {
-        // Most requests ask for no groups.
-        if let Some(known) = self.known
-            && !self.is_turned.replace(true)
-        {
-            known.turn_to(self.view, self.schema);
-        }
-        self.known.unwrap_or_else(|| self.own.get_or_init(Box::default))
+        let asked = self.asked();
+        self.known.unwrap_or(&asked.own)
+    }
+
+    pub(super) fn asked(&self) -> &Asked {
+        self.asked.get_or_init(|| {
+            if let Some(known) = self.known {
+                known.turn_to(self.view, self.schema);
+            }
+            Box::default()
+        })
     }
 
     /// Whether whoever reads may see a group: all of them, or this one.
@@ -164,14 +166,14 @@ impl<'a> Groups<'a> {
         sees_all: &dyn Fn() -> bool,
         is_seen: &dyn Fn() -> bool,
     ) -> bool {
-        if *self.sees_all.get_or_init(sees_all) {
+        if *self.asked().sees_all.get_or_init(sees_all) {
             return true;
         }
-        if let Some(seen) = self.seen.borrow().get(&group.id) {
+        if let Some(seen) = self.asked().seen.borrow().get(&group.id) {
             return *seen;
         }
         let seen = is_seen();
-        self.seen.borrow_mut().insert(group.id, seen);
+        self.asked().seen.borrow_mut().insert(group.id, seen);
         seen
     }
 
@@ -196,7 +198,7 @@ impl<'a> Groups<'a> {
         let known = self.schema.well_known();
         *description == *known.is_direct_member_of
             || (*description == *known.member_of
-                && *self.means_direct.get_or_init(|| {
+                && *self.asked().means_direct.get_or_init(|| {
                     let set = self.view.setting(MEMBER_OF).unwrap_or_default();
                     set.iter().any(|value| value == DIRECT)
                 }))
@@ -320,13 +322,13 @@ impl<'a> Groups<'a> {
 
     /// The groups that describe their members instead of naming them.
     pub(crate) fn describing(&self) -> Result<&Listed<Described>, StoreError> {
-        if let Some(listed) = self.describing.get() {
+        if let Some(listed) = self.asked().describing.get() {
             return Ok(listed);
         }
         let listed = self.listed("groupOfURLs", |entry| {
             Some((self.group(entry)?, Described::of(entry, self.schema)))
         })?;
-        Ok(self.describing.get_or_init(|| listed))
+        Ok(self.asked().describing.get_or_init(|| listed))
     }
 
     /// The groups that show the members of one of these; whether some were left out.
@@ -359,14 +361,14 @@ impl<'a> Groups<'a> {
 
     /// The groups that show the members of another one (`ds-virtual-static-group`).
     fn showing(&self) -> Result<&Listed<DnKey>, StoreError> {
-        if let Some(listed) = self.showing.get() {
+        if let Some(listed) = self.asked().showing.get() {
             return Ok(listed);
         }
         let target = &self.schema.well_known().ds_target_group_dn;
         let listed = self.listed("ds-virtual-static-group", |entry| {
             Some((self.group(entry)?, self.names(entry, target).pop()?))
         })?;
-        Ok(self.showing.get_or_init(|| listed))
+        Ok(self.asked().showing.get_or_init(|| listed))
     }
 
     /// The names that an attribute of an entry has.

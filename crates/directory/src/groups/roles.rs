@@ -179,7 +179,7 @@ impl Groups<'_> {
     }
 
     fn defined(&self) -> Result<&Defined, StoreError> {
-        if let Some(defined) = self.roles.get() {
+        if let Some(defined) = self.asked().roles.get() {
             return Ok(defined);
         }
         let mut defined = Defined { roles: Vec::new(), is_cut: false };
@@ -191,7 +191,7 @@ impl Groups<'_> {
             defined.is_cut |= listed.is_cut;
             defined.roles.extend(listed.groups.into_iter().map(|(role, ())| role));
         }
-        Ok(self.roles.get_or_init(|| defined))
+        Ok(self.asked().roles.get_or_init(|| defined))
     }
 }
 

@@ -69,7 +69,7 @@ impl Groups<'_> {
     /// What user names mean; none where they mean nothing.
     pub(super) fn user_names(&self) -> Option<&UserNames> {
         let find = || UserNames::new(self.view.setting_at_hand(MEMBER_UID_BASES)?, self.schema);
-        self.user_names.get_or_init(|| find().map(Box::new)).as_deref()
+        self.asked().user_names.get_or_init(|| find().map(Box::new)).as_deref()
     }
 
     /// The groups that name an account by its user name, and those that name it by one that other

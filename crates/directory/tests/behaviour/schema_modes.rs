@@ -168,10 +168,8 @@ fn what_stands_below_by_a_rule_keeps_it() {
     let (_served, mut root) = served();
     let other = "( 4 NAME 'places' FORM placeForm SUP 1 )";
     let form = "( 1.3.6.1.4.1.55555.14 NAME 'placeForm' OC organizationalUnit MUST ( ou $ l ) )";
-    let more: &[(ModifyOperation, &str, &[&str])] = &[
-        (Add, "nameForms", &[form]),
-        (Add, "dITStructureRules", &[other]),
-    ];
+    let more: &[(ModifyOperation, &str, &[&str])] =
+        &[(Add, "nameForms", &[form]), (Add, "dITStructureRules", &[other])];
     assert_eq!(root.modify("cn=schema", more), OK);
     modes(&mut root, &["structure-rule: reject"]);
     accepts(&unit(&mut root, "ou=a"));
