@@ -82,7 +82,8 @@ impl ObjectClass {
     pub fn is_minded(&self, schema: &Schema) -> bool {
         let known = schema.well_known();
         let is_of = |special: &Self| self.is_subclass_of(special);
-        [&known.alias, &known.referral, &known.subentry].into_iter().any(|special| is_of(special))
+        let named = [&known.alias, &known.referral, &known.subentry];
+        named.into_iter().any(|special| is_of(special))
             || schema.object_class(LDAP_SUBENTRY).is_some_and(|special| is_of(special))
             || self.is_of_groups(schema)
     }

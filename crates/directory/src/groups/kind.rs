@@ -4,19 +4,32 @@
 //! write the classes and members of an account could else make it a group, and so put anybody
 //! into every group that the account is in.
 
-use schema::{EntryRead, Schema};
+use schema::{ClassKind, EntryRead, ObjectClass, Schema};
 
 /// Whether an entry is a group.
 pub(crate) fn is_group(entry: &dyn EntryRead, schema: &Schema) -> bool {
     let own = &schema.well_known().object_class;
-    let mut found = false;
+    let (mut found, mut is_posix_group, mut is_something_else) = (false, false, false);
     entry.visit_values(own, &mut |_, value| {
         let name = std::str::from_utf8(value).unwrap_or_default();
-        found = schema.object_class(name).is_some_and(|class| class.is_of_groups(schema));
+        if let Some(class) = schema.object_class(name) {
+            found = class.is_of_groups(schema);
+            is_posix_group |= is_posix(class);
+            is_something_else |= class.kind == ClassKind::Structural;
+        }
         !found
     });
-    found
+    // Where it is auxiliary (RFC 2307bis) it stands for the structural class of what has no other.
+    found || (is_posix_group && !is_something_else)
 }
+
+/// Whether it is the class of groups of RFC 2307.
+pub(crate) fn is_posix(class: &ObjectClass) -> bool {
+    class.names.iter().any(|name| name.eq_ignore_ascii_case(POSIX_GROUP))
+}
+
+/// The class of groups of RFC 2307.
+const POSIX_GROUP: &str = "posixGroup";
 
 #[cfg(test)]
 mod tests {
@@ -42,5 +55,7 @@ mod tests {
             check(&[class], false);
             check(&[class, "extensibleObject", "ds-virtual-static-group", "posixGroup"], false);
         }
+        check(&["posixGroup"], true);
+        check(&["top", "posixGroup", "posixAccount"], true);
     }
 }

@@ -12,7 +12,7 @@ use schema::{Assertion, AttributeDescription, DnKey, EntryId, EntryRead as _, Re
 use store::{Ask, CandidateIds, Computed, ComputedCandidates, Resolved, StoreError, StoredEntry};
 
 use super::described::Described;
-use super::kind::is_group;
+use super::kind::{is_group, is_posix};
 use super::lookup::{GROUP_DEPTH_MAX, Groups};
 use crate::access::guard::Guard;
 
@@ -224,7 +224,8 @@ impl<'a> Members<'a> {
     /// All entries that may be groups, by their classes.
     fn find_groups(&self) -> Result<CandidateIds, StoreError> {
         let Groups { view, schema, .. } = *self.groups;
-        let classes = schema.object_classes().filter(|class| class.is_of_groups(schema));
+        let classes =
+            schema.object_classes().filter(|class| class.is_of_groups(schema) || is_posix(class));
         let parts = classes.filter_map(|class| {
             let description = schema.well_known().object_class.clone();
             Assertion::equality(schema, description, class.name().as_bytes()).ok()

@@ -250,6 +250,10 @@ fn answer(
     Ok((outcome, resolved))
 }
 
+/// Candidates that may be looked at on the thread that reads requests where there are virtual
+/// attributes.
+const GIVEN_HERE_MAX: u64 = 4;
+
 impl Search<'_> {
     fn run(
         &self,
@@ -546,7 +550,11 @@ impl Search<'_> {
             let outcome = self.count(request, &plan, &mut run, sink);
             return if too_few() { Ok(self.found_too_few(&plan, view)) } else { outcome };
         }
-        if self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all()) {
+        // Looking for what entries do not store takes what those say who defined it.
+        let is_given = resolved.guard.given().is_some() && plan.estimate > GIVEN_HERE_MAX;
+        if (self.candidates_max.is_some() && is_given)
+            || self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all())
+        {
             return Ok(SearchOutcome::TooMuch);
         }
         self.note_unindexed(&plan);

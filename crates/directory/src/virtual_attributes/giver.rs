@@ -130,6 +130,8 @@ impl<'g> Giver<'g> {
         let (key, schema) = (self.key()?, self.view.schema());
         let description = &attribute.description;
         let mut sources: Vec<(u64, &Definition, Found<'_>)> = Vec::new();
+        // Each may have a filter of some size.
+        self.reads.set(self.reads.get() + attribute.definitions.len() as u64);
         for definition in &attribute.definitions {
             if !definition.area.covers(self.stored, key, schema)
                 || (definition.subentry.is_some() && self.is_excluded(description))
@@ -377,9 +379,11 @@ fn texts(entry: &dyn EntryRead, description: &AttributeDescription) -> Vec<Strin
 }
 
 fn values(entry: &dyn EntryRead, description: &AttributeDescription) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), 0);
     entry.visit_values(description, &mut |one, value| {
-        if one == description {
+        // What is too large is not given, and not copied either.
+        if one == description && bytes + value.len() <= VALUES_MAX_BYTES {
+            bytes += value.len();
             found.push(value.to_vec());
         }
         found.len() < VALUES_MAX

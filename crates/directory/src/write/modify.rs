@@ -22,6 +22,7 @@ use crate::config::{index_config, schema_modify, setting_config};
 use crate::directory::Directory;
 use crate::enforcement::broken::Broken;
 use crate::enforcement::placement::{self, Placed};
+use crate::groups::kind::is_posix;
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::verdict::{Storing, Verdict};
 use crate::read::{excerpt, target};
@@ -470,7 +471,13 @@ fn gained(before: &Entry, after: &Entry, schema: &Schema) -> Option<Arc<ObjectCl
     let had: Vec<_> = before.values(known).iter().filter_map(class).collect();
     let has = after.values(known).iter().filter_map(class);
     let mut gained = has.filter(|class| !had.iter().any(|one| one.is_subclass_of(class)));
-    gained.find(|class| class.kind == ClassKind::Structural && class.is_minded(schema))
+    // Groups of RFC 2307 are some by this class where they have no structural one.
+    let is_structural = |class: &Arc<ObjectClass>| class.kind == ClassKind::Structural;
+    let is_nothing_else =
+        !after.values(known).iter().filter_map(class).any(|one| is_structural(&one));
+    gained.find(|class| {
+        (is_structural(class) && class.is_minded(schema)) || (is_nothing_else && is_posix(class))
+    })
 }
 
 /// Whether the entry may be left like this. Tells its structural class.

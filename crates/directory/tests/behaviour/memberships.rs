@@ -365,6 +365,30 @@ fn accounts_are_members_by_user_name_below_the_bases() {
     check(&mut root, "bob", "isMemberOf", &[]);
 }
 
+/// Where the class is auxiliary it stands for the structural one of groups that have no other.
+#[test]
+fn a_posix_group_alone_is_a_group() {
+    let served = Served::new();
+    let mut root = served.root();
+    assert_eq!(root.modify(CONFIG, &[(Add, BASE, &[SUFFIX])]), ResultCode::Success);
+    add_account(&mut root, "anna", "Archer", "anna");
+    let class = &["posixGroup"][..];
+    let group = [("objectClass", class), ("gidNumber", &["2"]), ("memberUid", &["anna"])];
+    add(&mut root, "plain", &group);
+    add_group(&mut root, "all", &["plain"]);
+    check(&mut root, "anna", "isMemberOf", &["plain", "all"]);
+    let filter = format!("(isMemberOf={})", dn("all"));
+    assert_eq!(found(&mut root, &filter), short(["anna", "plain"]));
+    // An account becomes none by the class.
+    let answer =
+        root.try_modify(&dn("anna"), &[(Add, "objectClass", class), (Add, "gidNumber", &["3"])]);
+    if answer.code() == ResultCode::Success {
+        add_group(&mut root, "more", &["anna"]);
+        let memberless = format!("(isMemberOf={})", dn("anna"));
+        assert_eq!(found(&mut root, &memberless), short([]));
+    }
+}
+
 /// Who takes the user name of somebody else has not the rights of that one's groups.
 #[test]
 fn a_user_name_that_two_accounts_have_makes_neither_a_member() {
