@@ -76,8 +76,8 @@ impl ObjectClass {
                 || WITH_MEMBERS_BY_OTHERS.iter().any(|name| is_listed(name)))
     }
 
-    /// Whether the server minds that an entry is one of this class, from its first day on: it may be
-    /// a group, stand for another entry, or be there for the server.
+    /// Whether the server minds that an entry is one of this class, from its first day on: it may
+    /// be a group, stand for another entry, or be there for the server.
     #[must_use]
     pub fn is_minded(&self, schema: &Schema) -> bool {
         let known = schema.well_known();
