@@ -295,6 +295,9 @@ fn each_rule_has_its_mode() {
     }
 }
 
+/// Attributes, and how an entry with them is refused.
+type Case<'c> = (&'c [(&'c str, &'c [&'c str])], ResultCode, &'c str);
+
 #[test]
 fn what_the_server_relies_on_is_refused_in_every_mode() {
     let served = Served::new();
@@ -303,7 +306,7 @@ fn what_the_server_relies_on_is_refused_in_every_mode() {
         modes(&mut root, &[&format!("{rule}: accept")]);
     }
     let person = [("objectClass", &["inetOrgPerson"][..]), ("sn", &["a"])];
-    let cases: [(&[(&str, &[&str])], ResultCode, &str); 9] = [
+    let cases: [Case<'_>; 9] = [
         (&[("objectClass", &["nobodyKnows"])], CLASS, "is not defined"),
         (&[("nobodyKnows", &["a"])], ResultCode::UndefinedAttributeType, "nobodyKnows"),
         (&[("manager", &["no name"])], ResultCode::InvalidAttributeSyntax, "'manager'"),

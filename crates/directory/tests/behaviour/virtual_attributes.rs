@@ -523,7 +523,7 @@ fn filters_find_what_reading_tells() {
     let lines = [
         format!("a: constant l (Paris|Rome) default below ou=a,{SUFFIX}"),
         format!("b: constant l (Oslo) override below ou=a,{SUFFIX} where (uid=1*)"),
-        format!("c: constant l (Bern) merge where (uid=2*)"),
+        "c: constant l (Bern) merge where (uid=2*)".to_owned(),
         "d: template l \"{uid}\" where (uid=3*)".to_owned(),
         format!("e: superior l from l below ou=b,{SUFFIX} where (objectClass=person)"),
     ];
