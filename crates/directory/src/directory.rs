@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use environment::{Chance, Clock, MakeChance, Timestamp};
+use history::archive::ArchiveStatus;
+use history::changes::Changes;
 use history::log::CommitLog;
 use journal::Journal;
 use ldap::message::DecodeLimits;
@@ -169,6 +171,16 @@ impl Directory {
     /// What keeps the journal from being purged, if anything does.
     pub fn journal_hold(&self) -> Option<&JournalHold> {
         self.storage.journal_hold.as_ref()
+    }
+
+    /// All change records that are kept, and those to come.
+    pub fn changes(&self) -> Changes {
+        self.storage.changes()
+    }
+
+    /// What the archive of change records has, if there is one.
+    pub fn archive_status(&self) -> Option<ArchiveStatus> {
+        self.storage.archive().map(|archive| archive.status())
     }
 
     /// Has `cn=logs,cn=monitor` show what `states` tells; once in the life of a directory.

@@ -46,6 +46,8 @@ pub enum DirectoryError {
     },
     /// The commit log that was given cannot be opened; says why.
     Log(String),
+    /// The archive of change records cannot be opened; says why.
+    Archive(String),
 }
 
 impl DirectoryError {
@@ -71,6 +73,7 @@ impl fmt::Display for DirectoryError {
             }
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::Log(reason) => f.write_str(reason),
+            Self::Archive(reason) => write!(f, "the archive of changes: {reason}"),
             Self::Quarantined { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::PasswordCosts => {
                 f.write_str("no password can be hashed at the cost that the settings ask for")

@@ -6,6 +6,7 @@
 //! Invariant: a client is answered after its change is durable and visible, never before.
 
 mod access;
+mod archiving;
 pub mod assignment;
 mod bind;
 mod config;
@@ -33,6 +34,7 @@ mod write;
 
 pub use access::grants::takes_privilege;
 pub use aci::{GlobalAcis, Identity, Network};
+pub use archiving::ArchiveAt;
 pub use bind::administrator::check_administrator;
 pub use bind::authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,

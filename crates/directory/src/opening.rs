@@ -24,6 +24,7 @@ use store::{Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
+use crate::archiving::Archiving;
 use crate::bind::credentials::{Credentials, RootIdentity};
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{self, PasswordCache};
@@ -55,7 +56,7 @@ use crate::rules::RulesInForce;
 use crate::storage::{JournalHold, Storage};
 use crate::write::queue::{WriteQueue, pipeline};
 use crate::write::rehash::queue::Rehasher;
-use crate::write::space::FileSystemSpace;
+use crate::write::space::{DiskSpace, FileSystemSpace};
 use crate::write::suffix;
 
 impl Directory {
@@ -153,6 +154,7 @@ impl Directory {
         let position_key = PositionKey::of(&store.id());
         let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
         let flusher = start_flusher(&store, &journal, &log, &options, &clock)?;
+        let archiving = start_archive(&options, &store, &log, &clock, &space)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
             root,
@@ -173,6 +175,7 @@ impl Directory {
             log,
             journal,
             journal_hold: options.journal_hold,
+            archiving: Mutex::new(archiving),
             flusher: Mutex::new(Some(flusher)),
             space,
             space_limits: options.space_limits,
@@ -235,6 +238,19 @@ fn disk_of(options: &DirectoryOptions) -> Result<Arc<dyn Disk>, DirectoryError> 
         Some(disk) => Ok(Arc::clone(disk)),
         None => Ok(journal_disk(&options.data)?),
     }
+}
+
+/// Opens the archive of change records, if there is to be one.
+fn start_archive(
+    options: &DirectoryOptions,
+    store: &Store,
+    log: &Arc<dyn CommitLog>,
+    clock: &Arc<dyn Clock>,
+    space: &Arc<dyn DiskSpace>,
+) -> Result<Option<Archiving>, DirectoryError> {
+    let Some(at) = &options.archive else { return Ok(None) };
+    let room = (space, options.space_limits);
+    Archiving::start(at, &options.data, store.id(), log, clock, room).map(Some)
 }
 
 /// What is needed for reads that must be fresh; nothing where the log is that of this server alone.

@@ -11,6 +11,7 @@ use history::record::RECORD_LEVEL_FIRST;
 use journal::{Disk, Journal, JournalOptions};
 use store::{FlushOptions, StoreOptions};
 
+use crate::archiving::ArchiveAt;
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
 use crate::error::DirectoryError;
@@ -45,6 +46,8 @@ pub struct DirectoryOptions {
     pub journal_segment_bytes: u64,
     /// Journal kept after its changes are in the database, in bytes.
     pub journal_keep_bytes: u64,
+    /// The archive of change records; none: there is none.
+    pub archive: Option<ArchiveAt>,
     /// The disk under the journal; none stands for `journal/` in the data directory.
     pub disk: Option<Arc<dyn Disk>>,
     /// What tells how much room there is; none stands for the file system of the data directory.
@@ -136,6 +139,7 @@ impl DirectoryOptions {
             flush: FlushOptions::default(),
             journal_segment_bytes: journal::SEGMENT_BYTES_DEFAULT,
             journal_keep_bytes: journal::KEEP_BYTES_DEFAULT,
+            archive: None,
             disk: None,
             space: None,
             space_limits: SpaceLimits::default(),

@@ -9,10 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
+use history::archive::Archive;
+use history::changes::Changes;
 use history::log::CommitLog;
 use journal::Journal;
 use store::{Flusher, LogPosition, Lsn, Store};
 
+use crate::archiving::Archiving;
 use crate::error::DirectoryError;
 use crate::write::space::{DiskSpace, SpaceLimits, SpaceWatch};
 
@@ -22,6 +25,8 @@ pub(crate) struct Storage {
     pub(crate) log: Arc<dyn CommitLog>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) journal_hold: Option<JournalHold>,
+    /// None where there is no archive, and once the directory is shut down.
+    pub(crate) archiving: Mutex<Option<Archiving>>,
     /// None once the directory is shut down.
     pub(crate) flusher: Mutex<Option<Flusher>>,
     pub(crate) space: Arc<dyn DiskSpace>,
@@ -63,6 +68,7 @@ impl Storage {
             flusher.stop();
             self.last_flush(wait_max);
         }
+        self.end_archiving();
         self.log.close();
     }
 
@@ -71,6 +77,7 @@ impl Storage {
         if let Some(flusher) = self.take_flusher() {
             flusher.stop();
         }
+        self.end_archiving();
         self.log.close();
     }
 
@@ -110,6 +117,23 @@ impl Storage {
             tracing::info!(overlay_bytes, ?waited, "writing the last changes to the database");
         }
         tracing::warn!(?waited, "the last changes stay in the journal: the database is slow");
+    }
+
+    /// What is kept of what changed.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes::new(Arc::clone(&self.log), self.archive())
+    }
+
+    /// The archive, if there is one.
+    pub(crate) fn archive(&self) -> Option<Arc<Archive>> {
+        let archiving = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
+        archiving.as_ref().map(|archiving| Arc::clone(&archiving.archive))
+    }
+
+    fn end_archiving(&self) {
+        let archiving = self.archiving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Its end is waited for, and nobody else is kept meanwhile.
+        drop(archiving);
     }
 
     fn take_flusher(&self) -> Option<Flusher> {

@@ -23,6 +23,13 @@ pub fn journal_disk(data: &Path) -> Result<Arc<dyn Disk>, HistoryError> {
     Ok(Arc::new(FileDisk::new(path)))
 }
 
+/// Where an archive is: a directory that is made where it is missing.
+pub fn archive_disk(path: &Path) -> Result<Arc<dyn Disk>, HistoryError> {
+    let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
+    made.map_err(|source| HistoryError::Io { path: path.to_owned(), source })?;
+    Ok(Arc::new(FileDisk::new(path)))
+}
+
 /// The schema of a data directory, without what was changed online.
 pub fn schema_of(data: &Path) -> Result<Arc<Schema>, HistoryError> {
     let files = schema_files(data)?;
@@ -64,6 +71,9 @@ pub const CLUSTER_SETTINGS: [&str; 1] = ["join-tokens"];
 
 /// Where the journal is, in the data directory.
 pub const JOURNAL_DIRECTORY: &str = "journal";
+
+/// Where the archive of change records is, in the data directory.
+pub const ARCHIVE_DIRECTORY: &str = "archive";
 
 /// Where users put schema files, in the data directory.
 pub const SCHEMA_DIRECTORY: &str = "schema";

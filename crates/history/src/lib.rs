@@ -7,6 +7,8 @@
 //! a record.
 //! Invariant: nothing is skipped, and nothing is acknowledged before it is durable and visible.
 
+pub mod archive;
+pub mod changes;
 mod csn;
 mod data_directory;
 mod error;
@@ -18,6 +20,7 @@ pub mod test_support;
 
 pub use csn::Csn;
 pub use data_directory::{
-    CLUSTER_SETTINGS, JOURNAL_DIRECTORY, QUARANTINE_FILE, SCHEMA_DIRECTORY, journal_disk, schema_of,
+    ARCHIVE_DIRECTORY, CLUSTER_SETTINGS, JOURNAL_DIRECTORY, QUARANTINE_FILE, SCHEMA_DIRECTORY,
+    archive_disk, journal_disk, schema_of,
 };
 pub use error::HistoryError;

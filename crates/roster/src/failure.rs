@@ -111,7 +111,8 @@ impl From<DirectoryError> for Failure {
             | DirectoryError::Authentication { .. }
             | DirectoryError::AdminPassword { .. }
             | DirectoryError::PasswordCosts
-            | DirectoryError::Log(_) => Self::local(without_os_error(&error)),
+            | DirectoryError::Log(_)
+            | DirectoryError::Archive(_) => Self::local(without_os_error(&error)),
         }
     }
 }

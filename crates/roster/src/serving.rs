@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use directory::{
-    Directory, DirectoryError, DirectoryOptions, DiskSpace as _, FileSystemSpace, SpaceLimits,
+    ArchiveAt, Directory, DirectoryError, DirectoryOptions, DiskSpace as _, FileSystemSpace,
+    SpaceLimits,
 };
 use environment::SystemClock;
-use server::{Addresses, ClusterMember, Server, Settings};
+use history::archive::ArchiveOptions;
+use server::{Addresses, ArchiveSettings, ClusterMember, Server, Settings};
 use store::{FlushOptions, Store};
 
 use crate::failure::Failure;
@@ -171,6 +173,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
         ..FlushOptions::with_overlay_max(bounds.overlay_max_bytes)
     };
     options.journal_keep_bytes = bounds.journal_keep_bytes;
+    options.archive = archive(settings);
     options.space_limits =
         SpaceLimits { low_bytes: bounds.disk_low_bytes, full_bytes: bounds.disk_full_bytes };
     options.policies = settings.policies.clone();
@@ -184,6 +187,24 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
         member.serve(&directory, &server);
     }
     Ok((server, store))
+}
+
+/// What is kept of what changed, and where; none if nothing is.
+pub(crate) fn archive(settings: &Settings) -> Option<ArchiveAt> {
+    let ArchiveSettings { keep, max_percent, max_bytes, directory } = &settings.archive;
+    if keep.is_zero() {
+        return None;
+    }
+    let data = &settings.server.data;
+    let directory = data.join(directory);
+    // The archive may be on another disk; where it is not there yet, it will be where its parent is.
+    let on_disk = directory.ancestors().find(|path| path.exists()).unwrap_or(data);
+    let share = FileSystemSpace::of(on_disk)
+        .total_bytes()
+        .map_or(u64::MAX, |total_bytes| total_bytes / 100 * u64::from(*max_percent));
+    let keep_bytes = if *max_bytes == 0 { share } else { share.min(*max_bytes) };
+    let options = ArchiveOptions { keep_age: *keep, ..ArchiveOptions::new(keep_bytes) };
+    Some(ArchiveAt { directory: Some(directory), options })
 }
 
 /// Why the directory was not opened; for want of room, how much there is and how much it takes.

@@ -35,7 +35,7 @@ pub use metrics::counters::Counts;
 pub use pools::forwarded_pool::{ForwardedPool, ForwardedPoolSize};
 pub use server::{Ended, Server, ShutdownHandle};
 pub use settings::{
-    AccessControlSettings, AccessLogSettings, AdminSettings, AuditLogSettings,
+    AccessControlSettings, AccessLogSettings, AdminSettings, ArchiveSettings, AuditLogSettings,
     AuthenticationSettings, ClusterSettings, LimitSettings, ListenSettings, LogFileSettings,
     LogSettings, ServerSettings, Settings, SettingsError, StoreSettings, TlsSettings,
 };

@@ -57,6 +57,8 @@ pub struct Settings {
     pub cluster: ClusterSettings,
     /// `[store]`: memory and disk of the store.
     pub store: StoreSettings,
+    /// `[archive]`: changes that are kept.
+    pub archive: ArchiveSettings,
     /// `[log]`: diagnostics.
     pub log: LogSettings,
     /// `[access_log]`: operations.
@@ -248,6 +250,19 @@ pub struct StoreSettings {
     pub disk_full_bytes: u64,
 }
 
+/// `[archive]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// How long changes are kept; zero = there is no archive.
+    pub keep: Duration,
+    /// Share of the disk that it may take, in percent.
+    pub max_percent: u8,
+    /// The most octets that it may take; 0 = only the share counts.
+    pub max_bytes: u64,
+    /// Where it is; relative to the data directory.
+    pub directory: PathBuf,
+}
+
 /// `[log]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogSettings {
@@ -390,6 +405,7 @@ impl Settings {
             password_policy: PasswordPolicySettings::default(),
             admin: AdminSettings::default(),
             store: StoreSettings::default(),
+            archive: ArchiveSettings::default(),
             log: LogSettings::default(),
             access_log: AccessLogSettings::default(),
             audit_log: AuditLogSettings::default(),

@@ -35,6 +35,15 @@ impl FileSystemSpace {
     pub fn of(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
+
+    /// Bytes that the whole file system has.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn total_bytes(&self) -> io::Result<u64> {
+        let system = rustix::fs::statvfs(&self.path)?;
+        Ok(system.f_blocks.saturating_mul(system.f_frsize))
+    }
 }
 
 impl DiskSpace for FileSystemSpace {

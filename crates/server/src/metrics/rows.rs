@@ -19,6 +19,7 @@ pub(crate) const BRANCHES: &[(&str, &str)] = &[
     ("cn=work", "Queues and passwords"),
     ("cn=store", "Store"),
     ("cn=journal", "Journal"),
+    ("cn=archive", "Archive"),
     ("cn=cluster", "Cluster"),
     ("cn=logs", "Logs"),
     ("cn=tls", "Certificate"),

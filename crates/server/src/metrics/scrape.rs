@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use directory::{ClusterState, Directory, JournalStatus, LogState};
 use environment::Timestamp;
+use history::archive::ArchiveStatus;
 use store::{BaseStatus, OverlayStatus};
 
 use super::meter::{Meter, Sum, micros};
@@ -32,6 +33,7 @@ pub(crate) struct Scrape<'m> {
     overlay: OnceCell<OverlayStatus>,
     base: OnceCell<Option<BaseStatus>>,
     journal: OnceCell<JournalStatus>,
+    archive: OnceCell<Option<ArchiveStatus>>,
     cluster: OnceCell<Option<ClusterState>>,
     logs: OnceCell<Vec<LogState>>,
     spent: OnceCell<Spent>,
@@ -59,6 +61,7 @@ impl Metrics {
             overlay: OnceCell::new(),
             base: OnceCell::new(),
             journal: OnceCell::new(),
+            archive: OnceCell::new(),
             cluster: OnceCell::new(),
             logs: OnceCell::new(),
             spent: OnceCell::new(),
@@ -86,6 +89,11 @@ impl Scrape<'_> {
 
     pub(super) fn journal(&self) -> &JournalStatus {
         self.journal.get_or_init(|| self.directory().journal().status())
+    }
+
+    /// None where there is no archive.
+    pub(super) fn archive(&self) -> Option<&ArchiveStatus> {
+        self.archive.get_or_init(|| self.directory().archive_status()).as_ref()
     }
 
     /// None where the server is alone.

@@ -31,6 +31,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("authentication", "How clients authenticate."),
     ("limits", "Limits of connections and searches."),
     ("store", "Memory and disk of the store."),
+    ("archive", "Changes that are kept for those who read them later. See how-to/changes.md."),
     ("log", "Diagnostics: start, stop, problems. Requests are not logged here."),
     ("admin", "HTTP for monitoring: metrics and health. See how-to/monitoring.md."),
     ("cluster", "Several servers with one directory. See how-to/cluster.md."),
@@ -421,6 +422,40 @@ const STORE_ROWS: &[Row] = &[
         default: "100",
         sentence: "Free disk space, less what must still be written to the data file, below which \
                    nobody may write; at most disk_low_mib.",
+    },
+    Row {
+        section: "archive",
+        key: "keep_days",
+        kind: Kind::number(0..=36_500, "days", |s, n| {
+            s.archive.keep = Duration::from_secs(n * 86_400);
+        }),
+        default: "7",
+        sentence: "How long changes are kept; 0 means no archive.",
+    },
+    Row {
+        section: "archive",
+        key: "max_percent",
+        kind: Kind::number(1..=100, "percent", |s, n| {
+            s.archive.max_percent = u8::try_from(n).unwrap_or(100);
+        }),
+        default: "10",
+        sentence: "Share of the disk that the archive may take; the oldest changes go first. It \
+                   also gives way when the disk gets full (store.disk_low_mib).",
+    },
+    Row {
+        section: "archive",
+        key: "max_mib",
+        kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.archive.max_bytes = n << 20),
+        default: "0",
+        sentence: "Size that the archive may take, if that is less; 0 means that max_percent alone \
+                   counts.",
+    },
+    Row {
+        section: "archive",
+        key: "directory",
+        kind: Kind::Path { may_be_empty: true, set: |s, path| s.archive.directory = path },
+        default: "archive",
+        sentence: "Where the archive is, relative to the data directory. It may be on another disk.",
     },
     Row {
         section: "log",

@@ -78,6 +78,10 @@ fn every_key_of_the_file_is_read() {
     check("[log]\nlevel = \"debug\"\nformat = \"json\"", |s| {
         s.log = LogSettings { level: "debug", format: "json" };
     });
+    check("[archive]\nkeep_days = 0\nmax_percent = 3\nmax_mib = 5\ndirectory = \"/a\"", |s| {
+        let (keep, directory) = (Duration::ZERO, PathBuf::from("/a"));
+        s.archive = ArchiveSettings { keep, max_percent: 3, max_bytes: 5 << 20, directory };
+    });
     check("[store]\nmap_size_gib = 2", |s| s.store.map_size_bytes = 2 << 30);
     check("[store]\noverlay_max_mib = 64\nindex_build_percent = 7\njournal_keep_mib = 0", |s| {
         s.store.overlay_max_bytes = 64 << 20;

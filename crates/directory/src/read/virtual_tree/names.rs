@@ -64,6 +64,7 @@ pub(crate) const CONNECTIONS_DN: &str = "cn=connections,cn=monitor";
 pub(crate) const WORK_DN: &str = "cn=work,cn=monitor";
 pub(crate) const STORE_DN: &str = "cn=store,cn=monitor";
 pub(crate) const JOURNAL_DN: &str = "cn=journal,cn=monitor";
+pub(crate) const ARCHIVE_DN: &str = "cn=archive,cn=monitor";
 pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 
 /// Every tree, with its branches in the order in which they are found.
@@ -99,6 +100,7 @@ const TREES: [(&str, &[&str]); 2] = [
             WORK_DN,
             STORE_DN,
             JOURNAL_DN,
+            ARCHIVE_DN,
             PROCESS_DN,
         ],
     ),

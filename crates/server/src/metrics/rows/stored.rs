@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use history::archive::ArchiveStatus;
 use store::{IndexDefinition, IndexState};
 
 use super::super::meter::micros;
@@ -309,7 +310,75 @@ pub(super) const ROWS: &[Metric] = &[
         "1 if a write or a sync has failed: nothing is written until the server is restarted.",
         |scrape, out| out.one(u64::from(scrape.journal().is_poisoned.is_some())),
     ),
+    Metric::new(
+        "roster_archive_files",
+        "cn=archive",
+        "roster-archive-files",
+        "Files of the archive of changes.",
+        |scrape, out| archive(scrape, out, |archive| archive.files),
+    ),
+    Metric::new(
+        "roster_archive_bytes",
+        "cn=archive",
+        "roster-archive-bytes",
+        "Size of the files of the archive.",
+        |scrape, out| archive(scrape, out, |archive| archive.bytes),
+    ),
+    Metric::new(
+        "roster_archive_record_bytes",
+        "cn=archive",
+        "roster-archive-record-bytes",
+        "Size of the changes in the archive before they were compressed.",
+        |scrape, out| archive(scrape, out, |archive| archive.raw_bytes),
+    ),
+    Metric::new(
+        "roster_archive_first_lsn",
+        "cn=archive",
+        "roster-archive-first-lsn",
+        "Number of the first change from which on the archive has all.",
+        |scrape, out| archive(scrape, out, |archive| archive.first.0),
+    ),
+    Metric::new(
+        "roster_archive_last_lsn",
+        "cn=archive",
+        "roster-archive-last-lsn",
+        "Number of the last change in the archive. Later ones are in the journal.",
+        |scrape, out| archive(scrape, out, |archive| archive.last.0),
+    ),
+    Metric::new(
+        "roster_archive_age_seconds",
+        "cn=archive",
+        "roster-archive-age-us",
+        "Time since the first change in the archive was made.",
+        |scrape, out| {
+            let now = scrape.now();
+            archive(scrape, out, |archive| {
+                archive.first_time.map_or(0, |first| now.0.saturating_sub(first.0))
+            });
+        },
+    ),
+    Metric::new(
+        "roster_archive_missing_records_total",
+        "cn=archive",
+        "roster-archive-missing-records",
+        "Changes that are missing in the archive, because the journal did not have them any more.",
+        |scrape, out| archive(scrape, out, |archive| archive.missing),
+    ),
+    Metric::new(
+        "roster_archive_failed",
+        "cn=archive",
+        "roster-archive-failed",
+        "1 while the archive cannot be written.",
+        |scrape, out| archive(scrape, out, |archive| u64::from(archive.error.is_some())),
+    ),
 ];
+
+/// A number of the archive, where there is one.
+fn archive(scrape: &Scrape<'_>, out: &mut Samples, number: impl Fn(&ArchiveStatus) -> u64) {
+    if let Some(archive) = scrape.archive() {
+        out.one(number(archive));
+    }
+}
 
 fn indexes(scrape: &Scrape<'_>, out: &mut Samples) {
     let dictionary = scrape.directory().store().dictionary();

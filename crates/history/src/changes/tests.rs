@@ -1,0 +1,167 @@
+//! Reading across the archive and the log.
+
+use journal::simulated::SimDisk;
+use journal::{Disk, Durability, Journal, JournalOptions};
+
+use super::*;
+use crate::archive::{ArchiveOptions, Archiver};
+use crate::log::conformance::Ledger;
+use crate::log::{Local, LogBatch, Reign, StateMachine};
+use crate::test_support::records;
+
+/// A log that gives up what it can, and an archive that has all.
+struct Kept {
+    all: Vec<EncodedRecord>,
+    journal: Arc<Journal>,
+    log: Arc<dyn CommitLog>,
+    archive: Arc<Archive>,
+}
+
+impl Kept {
+    fn new(count: usize) -> Self {
+        let disk = Arc::new(SimDisk::new(1)) as Arc<dyn Disk>;
+        let options = JournalOptions {
+            segment_bytes: 4 * 4096,
+            keep_bytes: 0,
+            ..JournalOptions::new([7; 16])
+        };
+        let journal = Arc::new(Journal::create(disk, options, 1).unwrap());
+        let machine = Arc::new(Ledger::default()) as Arc<dyn StateMachine>;
+        let log = Arc::new(Local::open(Arc::clone(&journal), machine)) as Arc<dyn CommitLog>;
+        let options = ArchiveOptions {
+            keep_age: Duration::MAX,
+            file_bytes: 20_000,
+            block_bytes: 2_000,
+            delay: Duration::ZERO,
+            ..ArchiveOptions::new(u64::MAX)
+        };
+        let archive = Archive::open(Arc::new(SimDisk::new(2)), [7; 16], options).unwrap();
+        let mut kept = Self { all: Vec::new(), journal, log, archive };
+        kept.all = records(1, count);
+        kept
+    }
+
+    fn commit(&self, from: usize, to: usize) {
+        // A few at a time, so that they are in several segments.
+        for records in self.all[from..to].chunks(5) {
+            let (told, heard) = std::sync::mpsc::channel();
+            let batch = LogBatch { records: records.to_vec(), durability: Durability::Synced };
+            self.log.commit(Reign::ETERNAL, batch, Box::new(move |done| told.send(done).unwrap()));
+            heard.recv().unwrap().unwrap();
+        }
+    }
+
+    /// Has the archive follow the log to its end.
+    fn archive(&self) {
+        let clock = Arc::new(environment::SystemClock::new()) as Arc<dyn environment::Clock>;
+        let archiver = Archiver::new(&self.archive, &self.log, &clock, Box::new(|| false));
+        let (stop, last) = (archiver.stopper(), self.log.applied());
+        let working = std::thread::spawn(move || archiver.work());
+        for _ in 0..6_000 {
+            if self.archive.last() == Some(last) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        stop.stop();
+        working.join().unwrap();
+        assert_eq!(self.archive.last(), Some(last));
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::new(Arc::clone(&self.log), Some(Arc::clone(&self.archive)))
+    }
+}
+
+fn rest(reader: &mut ChangeReader) -> Vec<EncodedRecord> {
+    let mut found = Vec::new();
+    while let Some(record) = reader.next_within(Duration::ZERO).unwrap() {
+        found.push(record);
+    }
+    found
+}
+
+#[test]
+fn records_are_read_from_the_archive_and_then_from_the_log() {
+    let kept = Kept::new(600);
+    kept.commit(0, 500);
+    kept.archive();
+    kept.journal.purge(490).unwrap();
+    assert!(kept.journal.first() > 100);
+    kept.commit(500, 600);
+    let changes = kept.changes();
+    assert_eq!((changes.first(), changes.last()), (Lsn(1), Lsn(600)));
+    for from in [1, 2, 99, 499, 500, 501, 600] {
+        let mut reader = changes.read(Lsn(from)).unwrap();
+        assert_eq!(rest(&mut reader), kept.all[from as usize - 1..], "{from}");
+        assert_eq!(reader.position(), Lsn(601));
+    }
+    for at in [1, 250, 500, 501, 599] {
+        let since = changes.first_since(Timestamp(at * 1_000_000)).unwrap();
+        assert_eq!(since, Lsn(at));
+    }
+    assert_eq!(changes.first_since(Timestamp(u64::MAX)).unwrap(), Lsn(601));
+    // Without an archive there is what the log has.
+    let alone = Changes::new(Arc::clone(&kept.log), None);
+    let gone = alone.read(Lsn(1)).unwrap_err();
+    assert_eq!((gone.first, alone.first()), (Lsn(kept.journal.first()), gone.first));
+}
+
+#[test]
+fn a_slow_reader_goes_from_the_log_to_the_archive_and_back() {
+    let kept = Kept::new(900);
+    kept.commit(0, 10);
+    let mut reader = kept.changes().read(Lsn(1)).unwrap();
+    assert_eq!(reader.next_within(Duration::ZERO).unwrap().unwrap(), kept.all[0]);
+    kept.commit(10, 800);
+    kept.archive();
+    kept.journal.purge(790).unwrap();
+    kept.commit(800, 900);
+    assert_eq!(rest(&mut reader), kept.all[1..]);
+}
+
+#[test]
+fn a_reader_who_comes_back_goes_on_in_the_same_history_only() {
+    let kept = Kept::new(300);
+    kept.commit(0, 250);
+    kept.archive();
+    kept.journal.purge(240).unwrap();
+    let changes = kept.changes();
+    for last in [1_u64, 100, 249, 250] {
+        let hash = kept.all[last as usize - 1].hash;
+        let mut reader = changes.read_after(Lsn(last), hash).unwrap();
+        assert_eq!(rest(&mut reader), kept.all[last as usize..250], "{last}");
+        assert!(changes.read_after(Lsn(last), hash ^ 1).is_err(), "{last}");
+    }
+    // Before the first record there was nothing, whose hash is 0.
+    assert_eq!(rest(&mut changes.read_after(Lsn(0), 0).unwrap()), kept.all[..250]);
+    let gone = changes.read_after(Lsn(0), 1).map(|mut reader| reader.next_within(Duration::ZERO));
+    assert!(gone.is_err() || gone.unwrap().is_err());
+    // Nobody has read what is to come.
+    assert!(changes.read_after(Lsn(251), kept.all[250].hash).is_err());
+}
+
+#[test]
+fn what_is_missing_between_archive_and_log_is_told() {
+    let kept = Kept::new(900);
+    kept.commit(0, 100);
+    kept.archive();
+    kept.commit(100, 900);
+    kept.journal.purge(890).unwrap();
+    let first = Lsn(kept.journal.first());
+    assert!(first > Lsn(101));
+    let changes = kept.changes();
+    assert_eq!(changes.first(), first, "the archive does not reach the log");
+    let mut reader = changes.read(Lsn(50)).unwrap();
+    let mut read = 0;
+    let gone = loop {
+        match reader.next_within(Duration::ZERO) {
+            Ok(record) => {
+                assert_eq!(record.unwrap(), kept.all[49 + read]);
+                read += 1;
+            }
+            Err(gone) => break gone,
+        }
+    };
+    assert_eq!((read, gone.first), (51, first), "up to where the archive ends");
+}
