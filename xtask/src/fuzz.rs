@@ -11,6 +11,7 @@ use crate::{Error, options};
 const DEFAULT_SECONDS: u64 = 600;
 /// Targets that need the command line, and with it the whole server.
 const WITH_ROSTER: &[&str] = &[
+    "archive",
     "assignment",
     "backup",
     "bench_agent",

@@ -9,6 +9,7 @@ mod access;
 mod archiving;
 pub mod assignment;
 mod bind;
+mod changelog;
 mod config;
 pub mod constraint;
 mod directory;

@@ -20,7 +20,7 @@ use journal::{Disk, Durability, Journal};
 use ldap::dn::Dn;
 use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
 use schema::Schema;
-use store::{Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
+use store::{FlushOptions, Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
@@ -53,7 +53,7 @@ use crate::request::seldom::SeldomLines;
 use crate::request::session::{Peer, Session};
 use crate::request::worker::Worker;
 use crate::rules::RulesInForce;
-use crate::storage::{JournalHold, Storage};
+use crate::storage::{LogKeepers, Storage};
 use crate::write::queue::{WriteQueue, pipeline};
 use crate::write::rehash::queue::Rehasher;
 use crate::write::space::{DiskSpace, FileSystemSpace};
@@ -153,8 +153,13 @@ impl Directory {
         let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let position_key = PositionKey::of(&store.id());
         let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
-        let flusher = start_flusher(&store, &journal, &log, &options, &clock)?;
         let archiving = start_archive(&options, &store, &log, &clock, &space)?;
+        let keepers = LogKeepers {
+            hold: options.journal_hold.clone(),
+            archive: archiving.as_ref().map(|archiving| Arc::clone(&archiving.archive)),
+            journal: Arc::clone(&journal),
+        };
+        let flusher = start_flusher(&store, keepers, &log, &options.flush, &clock)?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
             root,
@@ -368,26 +373,26 @@ fn recover(
 /// Starts to bring changes into the database; the journal hears what it need not keep.
 fn start_flusher(
     store: &Arc<Store>,
-    journal: &Arc<Journal>,
+    keepers: LogKeepers,
     log: &Arc<dyn CommitLog>,
-    options: &DirectoryOptions,
+    options: &FlushOptions,
     clock: &Arc<dyn Clock>,
 ) -> Result<Flusher, DirectoryError> {
-    let (synced, kept) = (Arc::downgrade(journal), Arc::downgrade(log));
+    let (synced, kept) = (Arc::downgrade(&keepers.journal), Arc::downgrade(log));
     store.sync_log_before_flush(Arc::new(move |upto: &Mark| {
         let both = synced.upgrade().zip(kept.upgrade());
         both.map_or(Ok(()), |(journal, log)| sync_log(&journal, &*log, upto))
     }));
-    let (log, hold) = (Arc::clone(log), options.journal_hold.clone());
+    let log = Arc::clone(log);
     let failures = FlushFailures::new(clock);
     let flushed = move |flushed: Result<&Mark, &StoreError>| match flushed {
         Ok(mark) => {
             failures.over();
-            log.forget(JournalHold::limit(hold.as_ref(), mark.position));
+            log.forget(keepers.limit(mark.position));
         }
         Err(error) => failures.note(&error.to_string()),
     };
-    let flusher = store.start_flusher(options.flush.clone(), Box::new(flushed))?;
+    let flusher = store.start_flusher(options.clone(), Box::new(flushed))?;
     Ok(flusher)
 }
 

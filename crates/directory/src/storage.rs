@@ -47,16 +47,42 @@ impl JournalHold {
     pub fn advance(&self, lsn: Lsn) {
         self.0.store(lsn.0, Ordering::Release);
     }
+}
 
+/// Who keeps records in the log that recovery needs no more.
+#[derive(Clone)]
+pub(crate) struct LogKeepers {
+    /// Somebody who must miss none.
+    pub(crate) hold: Option<JournalHold>,
+    /// The archive, which is waited for as long as that takes little room.
+    pub(crate) archive: Option<Arc<Archive>>,
+    pub(crate) journal: Arc<Journal>,
+}
+
+impl LogKeepers {
     /// How far the log may forget when the database has come to `position`. An index of the log is
     /// never less than the number of the record there, so nothing that is held goes.
-    pub(crate) fn limit(hold: Option<&Self>, position: LogPosition) -> LogPosition {
-        let held = hold.map_or(u64::MAX, |hold| hold.0.load(Ordering::Acquire));
-        LogPosition { index: position.index.min(held), ..position }
+    pub(crate) fn limit(&self, position: LogPosition) -> LogPosition {
+        let held = self.hold.as_ref().map_or(u64::MAX, |hold| hold.0.load(Ordering::Acquire));
+        let archived = self.archive.as_ref().filter(|archive| archive.status().error.is_none());
+        let wanted = archived.map_or(u64::MAX, |archive| {
+            let last = archive.last().map_or(0, |last| last.0);
+            last.max(self.journal.before_newest(ARCHIVE_WAIT_BYTES))
+        });
+        LogPosition { index: position.index.min(held).min(wanted), ..position }
     }
 }
 
+/// The journal waits for the archive as long as that takes no more room.
+const ARCHIVE_WAIT_BYTES: u64 = 64 << 20;
+
 impl Storage {
+    /// Who keeps what recovery does not need.
+    fn log_keepers(&self) -> LogKeepers {
+        let (hold, journal) = (self.journal_hold.clone(), Arc::clone(&self.journal));
+        LogKeepers { hold, archive: self.archive(), journal }
+    }
+
     /// What refuses writes where there is no room.
     pub(crate) fn space_watch(&self) -> SpaceWatch {
         SpaceWatch::new(Arc::clone(&self.space), self.space_limits)
@@ -87,10 +113,10 @@ impl Storage {
         let overlay_bytes = self.store.overlay().bytes;
         let (done, is_done) = bounded(1);
         let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
-        let hold = self.journal_hold.clone();
+        let keepers = self.log_keepers();
         let flush = move || {
             let flushed = store.flush().map_err(DirectoryError::from).map(|mark| {
-                log.forget(JournalHold::limit(hold.as_ref(), mark.position));
+                log.forget(keepers.limit(mark.position));
             });
             // The database is closed, and may be opened again, once this is heard.
             drop((store, log));

@@ -11,6 +11,8 @@
 //! Invariant: memory does not grow with the records, but by about 200 octets for each file, and the
 //! places of the blocks of one.
 
+#[cfg(any(test, feature = "test-support"))]
+pub mod arbitrary;
 mod archiver;
 mod file;
 mod format;

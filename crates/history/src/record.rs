@@ -10,6 +10,7 @@
 //! Invariant: no length of the octets is believed before it was compared with what is there.
 
 mod decode;
+mod decoder;
 mod encode;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Csn;
 use crate::log::Reign;
+
+pub use decoder::Decoder;
 
 /// How records are laid out; a reader that knows only an older layout stops.
 pub const RECORD_FORMAT: u16 = 1;

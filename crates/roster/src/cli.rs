@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, assignment, backup, bench, check, cluster, constraint, demo, explain, export,
-    generate, import, index, init, restore, schema, serve, session, top, virtual_attribute, why,
+    account, assignment, backup, bench, changes, check, cluster, constraint, demo, explain, export,
+    generate, history, import, index, init, restore, schema, serve, session, top, undelete,
+    virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -47,6 +48,9 @@ enum Command {
     Constraint(constraint::Options),
     Assignment(assignment::Options),
     VirtualAttribute(virtual_attribute::Options),
+    Changes(changes::Options),
+    History(history::Options),
+    Undelete(undelete::Options),
     Check(check::Options),
     Backup(backup::Options),
     Restore(restore::Options),
@@ -73,6 +77,9 @@ impl Command {
             Self::Constraint(options) => constraint::run(&options),
             Self::Assignment(options) => assignment::run(&options),
             Self::VirtualAttribute(options) => virtual_attribute::run(&options),
+            Self::Changes(options) => changes::run(&options),
+            Self::History(options) => history::run(&options),
+            Self::Undelete(options) => undelete::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),
             Self::Restore(options) => restore::run(&options),

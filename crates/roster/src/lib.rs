@@ -13,6 +13,7 @@ mod account;
 mod again;
 pub mod bench;
 mod chance;
+mod changes;
 mod cli;
 mod cluster_setup;
 mod cluster_status;

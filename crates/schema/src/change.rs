@@ -95,6 +95,15 @@ pub struct RenameChange {
     pub deltas: Vec<AttributeDelta>,
 }
 
+impl RenameChange {
+    /// Whether values of the old name left the entry.
+    pub fn deletes_old_rdn(&self) -> bool {
+        let old = self.old_dn.rdns().first();
+        let mut values = old.iter().flat_map(|rdn| rdn.avas()).map(|ava| &ava.value);
+        values.any(|value| self.deltas.iter().any(|delta| delta.removed.contains(value)))
+    }
+}
+
 /// Removes an entry without subordinates.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeleteChange {

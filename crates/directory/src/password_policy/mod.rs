@@ -9,7 +9,7 @@ pub(crate) mod account_event;
 pub(crate) mod account_writer;
 pub(crate) mod attempt;
 pub(crate) mod attempts;
-mod attributes;
+pub(crate) mod attributes;
 pub(crate) mod change;
 mod control;
 pub(crate) mod generator;

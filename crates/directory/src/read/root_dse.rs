@@ -1,9 +1,12 @@
 //! The root DSE (RFC 4512 §5.1): what this server is and can do, made from the tables it works by.
 
+use aci::Privilege;
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
+use store::Lsn;
 
 use crate::bind::sasl;
+use crate::changelog::CHANGELOG_DN;
 use crate::directory::Directory;
 use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::session::Session;
@@ -37,6 +40,11 @@ pub(crate) fn entry(directory: &Directory, schema: &Schema, offer: Offer) -> Ent
     put("vendorName", text(&["roster"]));
     put("vendorVersion", vec![format!("roster {}", env!("CARGO_PKG_VERSION"))]);
     put("entryDN", vec![String::new()]);
+    if let Some((first, last)) = offer.changes {
+        put("changelog", text(&[CHANGELOG_DN]));
+        put("firstChangeNumber", vec![first.0.to_string()]);
+        put("lastChangeNumber", vec![last.0.to_string()]);
+    }
     entry
 }
 
@@ -47,12 +55,17 @@ pub(crate) struct Offer {
     sasl: sasl::Offered,
     /// StartTLS can succeed.
     tls: bool,
+    /// The first and the last change, for who may read them.
+    changes: Option<(Lsn, Lsn)>,
 }
 
 impl Offer {
     /// What the server offers this session.
     pub(crate) fn to(session: &Session, directory: &Directory) -> Self {
+        let may_read = session.access().has(Privilege::ChangelogRead);
+        let changes = may_read.then(|| directory.changes());
         Self {
+            changes: changes.map(|changes| (changes.first(), changes.last())),
             sasl: sasl::Offered::to(session, directory),
             tls: extended::offers_tls(directory, session),
         }

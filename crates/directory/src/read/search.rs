@@ -8,6 +8,7 @@ mod asserted;
 mod bounds;
 pub(crate) mod budget;
 mod chain;
+mod changes;
 pub(crate) mod cost;
 mod count;
 mod dereference;
@@ -315,6 +316,9 @@ impl Search<'_> {
             }
             let answer = || Ok(self.special(special.entry(), guard, schema, visible, sink));
             return self.made(true, schema, guard, answer);
+        }
+        if state.virtual_trees.hold_change(key) && self.access.has(Privilege::ChangelogRead) {
+            return self.changes(search_view.view, guard, state, visible, sink);
         }
         let may_wait = self.candidates_max.is_none();
         let asked = virtual_tree::TreeSearch { base: key, scope, selection, may_wait };

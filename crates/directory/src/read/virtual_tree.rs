@@ -109,7 +109,8 @@ pub(crate) fn find(
     asked: &TreeSearch<'_>,
 ) -> Option<Result<TreeEntries, Refusal>> {
     let &TreeSearch { base, scope, selection, .. } = asked;
-    let tree = state.virtual_trees.of(base)?;
+    // Of changes only those know who may read them, see `read/search/changes.rs`.
+    let tree = state.virtual_trees.of(base).filter(|tree| !tree.is_of_changes())?;
     let source = BranchSource { directory, schema: &state.schema, base, scope, selection };
     guard.access().has(Privilege::ConfigRead).then(|| find_in(tree, &source, asked))
 }

@@ -140,6 +140,11 @@ fn bound_to(kind: CookieKind, binding: &[u8]) -> Aad<Vec<u8>> {
 /// The end of a page in the order of ids: see [`crate::request::controls::paged::Position`].
 pub(crate) const PAGE: CookieKind = CookieKind { name: "page", content_max_bytes: 12 };
 
+/// The end of a page of changes: the number and the part of the last one, and how many entries were
+/// sent.
+pub(crate) const CHANGES: CookieKind =
+    CookieKind { name: "page of changes", content_max_bytes: 16 };
+
 /// The end of a page of a sorted search: entries that were sent, the id of the last one, and its
 /// key, which has so many octets at most.
 pub(crate) const fn sorted_page(key_max_bytes: usize) -> CookieKind {
@@ -159,7 +164,7 @@ pub(crate) const POSITION: CookieKind = CookieKind { name: "position", content_m
 #[cfg(any(test, feature = "test-support"))]
 pub fn opens_as_cookie(octets: &[u8]) -> bool {
     let key = CookieKey::new(&mut *environment::os_chance());
-    [PAGE, sorted_page(1_024), LIST_VIEW, POSITION].into_iter().any(|kind| {
+    [PAGE, CHANGES, sorted_page(1_024), LIST_VIEW, POSITION].into_iter().any(|kind| {
         let mut sized = octets.to_vec();
         sized.resize(kind.cookie_bytes(), 0);
         key.open(kind, octets, octets).is_ok() || key.open(kind, &sized, octets).is_ok()
@@ -181,8 +186,8 @@ mod tests {
 
     const SORTED: CookieKind = sorted_page(1_027);
 
-    fn kinds() -> [CookieKind; 4] {
-        [PAGE, SORTED, LIST_VIEW, POSITION]
+    fn kinds() -> [CookieKind; 5] {
+        [PAGE, CHANGES, SORTED, LIST_VIEW, POSITION]
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod binds_under_policy;
 mod canceling;
 mod chains;
 mod change_members;
+mod changelog;
 mod constraints;
 mod counting;
 mod dereference;

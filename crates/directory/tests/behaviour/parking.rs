@@ -21,13 +21,14 @@ const VLV_RESPONSE: &str = "2.16.840.1.113730.3.4.10";
 const PAGED: &str = "1.2.840.113556.1.4.319";
 const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 
-const BASES: [&str; 6] = [
+const BASES: [&str; 7] = [
     SUFFIX,
     "ou=people,dc=example,dc=org",
     "ou=elsewhere,dc=example,dc=org",
     "ou=other,dc=example,dc=org",
     "cn=monitor",
     "cn=config",
+    "cn=changelog",
 ];
 const FILTERS: [&str; 8] = [
     "(objectClass=*)",

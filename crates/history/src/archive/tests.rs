@@ -367,3 +367,37 @@ fn an_archiver_does_not_wait_for_a_full_block_longer_than_it_may() {
     assert!(clock.elapsed() >= Duration::from_secs(10));
     assert_eq!(archive.last(), Some(Lsn(2)));
 }
+
+#[test]
+fn any_octets_are_read_or_refused() {
+    let mut chance = environment::SeededChance(7);
+    let whole = {
+        let disk = SimDisk::new(1);
+        fill(&open(&disk, small()), &records(1, 12)).unwrap();
+        disk.bytes(&name(1)).unwrap()
+    };
+    for round in 0..4_000_usize {
+        let mut octets = match round % 3 {
+            0 => vec![0; 8 + round % 300],
+            1 => whole.clone(),
+            _ => {
+                let mut octets = vec![1, 3, 1, 0, 0, 0, 0, 0];
+                for record in records(round as u64, 3) {
+                    let length = u32::try_from(record.bytes.len()).unwrap();
+                    octets.extend_from_slice(&length.to_le_bytes());
+                    octets.extend_from_slice(&record.bytes);
+                }
+                octets
+            }
+        };
+        let mut drawn = [0; 16];
+        environment::Chance::fill(&mut chance, &mut drawn);
+        let at = usize::from_be_bytes(*drawn.first_chunk().unwrap()) % octets.len();
+        octets[at] = drawn[8];
+        if round % 3 == 0 {
+            environment::Chance::fill(&mut chance, &mut octets);
+        }
+        octets.truncate(octets.len() - usize::from(drawn[9]) * usize::from(drawn[10] < 20) / 8);
+        arbitrary::check(&octets);
+    }
+}

@@ -16,6 +16,12 @@ pub(crate) fn from_now(length: Duration) -> Timestamp {
     Timestamp(now().0.saturating_add(micros))
 }
 
+/// So much before now.
+pub(crate) fn before_now(length: Duration) -> Timestamp {
+    let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+    Timestamp(now().0.saturating_sub(micros))
+}
+
 /// `2027-01-31`, `2027-01-31T18:00:00Z`, or a GeneralizedTime.
 pub(crate) fn parsed(text: &str) -> Result<Timestamp, String> {
     let mut digits: String = text.chars().filter(|letter| !"-:TZ ".contains(*letter)).collect();

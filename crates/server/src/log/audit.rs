@@ -7,7 +7,6 @@
 
 mod text;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +17,7 @@ use std::time::Duration;
 use directory::Directory;
 use environment::{Clock, Timestamp};
 use history::log::{EncodedRecord, Gone, Tail};
-use history::record::{Record, RecordError};
-use schema::{Schema, SchemaFile};
+use history::record::Decoder;
 use store::Lsn;
 use tokio::time::Instant;
 
@@ -38,7 +36,7 @@ pub(super) struct Auditor {
     path: PathBuf,
     form: Form,
     control: Arc<Control>,
-    names: Names,
+    decoder: Decoder,
     /// The next change to render.
     next: Lsn,
     /// It was never written before.
@@ -52,14 +50,6 @@ pub(super) struct Auditor {
     settled_at: Instant,
 }
 
-/// The schema in force, and what records name that is in it no more.
-struct Names {
-    schema: Arc<Schema>,
-    /// With what is guessed.
-    known: Arc<Schema>,
-    guessed: BTreeSet<String>,
-}
-
 impl Auditor {
     pub(super) fn new(
         directory: &Arc<Directory>,
@@ -68,8 +58,7 @@ impl Auditor {
         form: Form,
         control: Arc<Control>,
     ) -> Self {
-        let schema = directory.schema();
-        let names = Names { known: Arc::clone(&schema), schema, guessed: BTreeSet::new() };
+        let decoder = Decoder::new(directory.schema());
         Self {
             directory: Arc::clone(directory),
             clock: Arc::clone(directory.clock()),
@@ -78,7 +67,7 @@ impl Auditor {
             files,
             form,
             control,
-            names,
+            decoder,
             next: Lsn(1),
             is_new: true,
             lines: Vec::new(),
@@ -208,12 +197,12 @@ impl Auditor {
     }
 
     fn render(&mut self, record: &EncodedRecord) {
-        self.names.refresh(&self.directory);
+        self.decoder.follow(self.directory.schema());
         self.is_new = false;
         self.next = Lsn(record.lsn.0 + 1);
-        match self.names.decode(&record.bytes) {
+        match self.decoder.decode(&record.bytes) {
             Ok(decoded) => {
-                let guessed = &self.names.guessed;
+                let guessed = self.decoder.guessed();
                 self.count += text::record(&mut self.lines, self.form, &decoded, guessed);
             }
             Err(error) => {
@@ -312,42 +301,6 @@ impl Auditor {
     }
 }
 
-impl Names {
-    /// Keeps up with the schema.
-    fn refresh(&mut self, directory: &Directory) {
-        let schema = directory.schema();
-        if !Arc::ptr_eq(&self.schema, &schema) {
-            *self = Self { known: Arc::clone(&schema), schema, guessed: BTreeSet::new() };
-        }
-    }
-
-    /// Reads a record. What it names that the schema does not have any more is taken for an
-    /// attribute of which nothing is known.
-    fn decode(&mut self, bytes: &[u8]) -> Result<Record, RecordError> {
-        loop {
-            let text = match Record::decode(bytes, &self.known) {
-                Err(RecordError::Attribute { text, .. }) if !self.guessed.contains(&text) => text,
-                decoded => return decoded,
-            };
-            let number = self.guessed.len();
-            let name = text.split(';').next().unwrap_or_default();
-            let definition = if name.starts_with(|first: char| first.is_ascii_digit()) {
-                format!("( {name} SYNTAX {OCTET_STRING} )")
-            } else {
-                format!("( {GUESSED}.{number} NAME '{name}' SYNTAX {OCTET_STRING} )")
-            };
-            let file = SchemaFile {
-                name: "guessed".to_owned(),
-                text: format!("dn: cn=schema\nattributeTypes: {definition}\n"),
-            };
-            if let Ok(known) = self.known.with_files(&[file]) {
-                self.known = Arc::new(known);
-            }
-            self.guessed.insert(text);
-        }
-    }
-}
-
 /// Changes are written when there are so many octets of them, or no more come.
 const WRITE_BYTES: usize = 256 * 1024;
 
@@ -359,12 +312,6 @@ const SETTLE_EVERY: Duration = Duration::from_secs(1);
 
 /// How long it takes until what failed is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Any octets (RFC 4517 §3.3.25).
-const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";
-
-/// Of this process alone.
-const GUESSED: &str = "2.25.240622864993748405525653984067480598434.9";
 
 #[cfg(test)]
 mod tests;

@@ -54,6 +54,7 @@ pub(super) fn verify(
     }
     if faults.is_empty() {
         verified.searches = search(client, owners, &mut faults)?;
+        changes(client, &mut faults)?;
     }
     if faults.len() > FAULTS_MAX {
         let more = faults.len() - FAULTS_MAX;
@@ -62,6 +63,37 @@ pub(super) fn verify(
     }
     Ok((verified, faults))
 }
+
+/// Looks whether `cn=changelog` has every change from the first one on, whatever the journal gave
+/// up meanwhile.
+fn changes(client: &mut Client, faults: &mut Vec<String>) -> Result<(), ClientError> {
+    let found = client.search(&Search {
+        base: "cn=changelog".to_owned(),
+        scope: 1,
+        filter: "(objectClass=*)".to_owned(),
+        attributes: vec!["changeNumber".to_owned()],
+    })?;
+    let number = |attributes: &Attributes| attributes.get("changeNumber")?.first()?.parse().ok();
+    let numbers: Vec<u64> =
+        found.entries.iter().filter_map(|(_, attributes)| number(attributes)).collect();
+    if found.code != 0 || numbers.len() != found.entries.len() {
+        faults.push(format!("the search for all changes ended with {}", found.code));
+    }
+    if !numbers.is_sorted() {
+        faults.push("changes are not in the order of their numbers".to_owned());
+    }
+    let first = numbers.first().copied().unwrap_or_default();
+    let last = numbers.last().copied().unwrap_or_default();
+    let distinct = numbers.iter().collect::<BTreeSet<_>>().len() as u64;
+    let missing = (last + 1 - first).saturating_sub(distinct);
+    if first > CHANGES_BEFORE_MAX || missing > 0 {
+        faults.push(format!("of the changes up to {last} the first is {first}, {missing} miss"));
+    }
+    Ok(())
+}
+
+/// The directory was made by no more changes.
+const CHANGES_BEFORE_MAX: u64 = 20;
 
 /// The entries that a transaction without an answer was to change, and whether it did.
 type Transactions = BTreeMap<u64, Vec<(Option<String>, bool)>>;

@@ -53,7 +53,12 @@ impl Search<'_> {
         let is_by_id = match self.resumed.map(|parked| &parked.phase) {
             None => !self.is_sorted(),
             Some(Phase::Candidates { .. } | Phase::Counted { .. }) => true,
-            Some(Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. }) => false,
+            Some(
+                Phase::Sorted(_)
+                | Phase::References { .. }
+                | Phase::Made { .. }
+                | Phase::Changes { .. },
+            ) => false,
         };
         if is_by_id { self.page_start() } else { Ok(Position { after: EntryId::ROOT, sent: 0 }) }
     }

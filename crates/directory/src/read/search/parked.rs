@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schema::EntryId;
+use store::Lsn;
 
 use super::budget::{Budget, Held};
 use super::sorted::position::ListPosition;
@@ -61,6 +62,8 @@ pub(super) enum Phase {
     References { after: EntryId },
     /// Entries that the server makes itself: so many of them were sent.
     Made { sent: usize },
+    /// Changes, up to this part of this record; the page has so many entries.
+    Changes { lsn: Lsn, part: usize, of_page: u32 },
 }
 
 /// What is left of a sorted search.
@@ -109,7 +112,37 @@ impl Parked {
             Phase::Candidates { .. }
             | Phase::Counted { .. }
             | Phase::Sorted(_)
+            | Phase::Changes { .. }
             | Phase::References { .. } => 0,
+        }
+    }
+
+    /// Entries sent, and candidates looked at.
+    pub(super) const fn counts(&self) -> (u32, CandidatesSeen) {
+        (self.sent, self.seen)
+    }
+
+    /// Entries of the page, of a search for changes.
+    pub(super) const fn of_page(&self) -> u32 {
+        match self.phase {
+            Phase::Changes { of_page, .. } => of_page,
+            Phase::Candidates { .. }
+            | Phase::Counted { .. }
+            | Phase::Sorted(_)
+            | Phase::References { .. }
+            | Phase::Made { .. } => 0,
+        }
+    }
+
+    /// The part of a change that was sent last, of a search for changes.
+    pub(super) fn change(&self) -> Option<(Lsn, usize)> {
+        match self.phase {
+            Phase::Changes { lsn, part, .. } => Some((lsn, part)),
+            Phase::Candidates { .. }
+            | Phase::Counted { .. }
+            | Phase::Sorted(_)
+            | Phase::References { .. }
+            | Phase::Made { .. } => None,
         }
     }
 
@@ -120,6 +153,7 @@ impl Parked {
             Phase::Candidates { .. }
             | Phase::Counted { .. }
             | Phase::References { .. }
+            | Phase::Changes { .. }
             | Phase::Made { .. } => None,
         }
     }
@@ -128,7 +162,10 @@ impl Parked {
     pub(super) fn has_told(&self) -> bool {
         match self.phase {
             Phase::Candidates { .. } | Phase::Counted { .. } => self.sent > 0,
-            Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. } => true,
+            Phase::Sorted(_)
+            | Phase::References { .. }
+            | Phase::Made { .. }
+            | Phase::Changes { .. } => true,
         }
     }
 }

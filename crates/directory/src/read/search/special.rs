@@ -17,7 +17,7 @@ use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
 
 /// Which entries are wanted, which attributes of them, and which values of those.
-type Visible<'a> = (&'a ResolvedFilter, &'a Selection, Option<WantedValues<'a>>);
+pub(super) type Visible<'a> = (&'a ResolvedFilter, &'a Selection, Option<WantedValues<'a>>);
 
 impl Search<'_> {
     /// A search of an entry the server makes itself: it has nothing below it.

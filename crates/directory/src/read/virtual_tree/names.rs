@@ -4,6 +4,8 @@
 
 use schema::{DnKey, Schema};
 
+use crate::changelog::CHANGELOG_DN;
+
 /// The entry above those of the indexes.
 pub(crate) const INDEX_CONFIG_DN: &str = "cn=Index,cn=config";
 
@@ -68,7 +70,7 @@ pub(crate) const ARCHIVE_DN: &str = "cn=archive,cn=monitor";
 pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 
 /// Every tree, with its branches in the order in which they are found.
-const TREES: [(&str, &[&str]); 2] = [
+const TREES: [(&str, &[&str]); 3] = [
     (
         "cn=config",
         &[
@@ -104,6 +106,8 @@ const TREES: [(&str, &[&str]); 2] = [
             PROCESS_DN,
         ],
     ),
+    // Made by `read/search/changes.rs`: there may be very many.
+    (CHANGELOG_DN, &[]),
 ];
 
 /// The names of the trees, resolved against a schema.
@@ -116,6 +120,13 @@ pub(crate) struct TreeKeys {
     pub(super) branches: Vec<(DnKey, &'static str)>,
 }
 
+impl TreeKeys {
+    /// Whether it is that of the changes.
+    pub(super) fn is_of_changes(&self) -> bool {
+        self.name == CHANGELOG_DN
+    }
+}
+
 impl VirtualTrees {
     /// Resolves the names.
     pub(crate) fn new(schema: &Schema) -> Self {
@@ -126,6 +137,11 @@ impl VirtualTrees {
             branches: branches.iter().map(|&branch| (key(branch), branch)).collect(),
         };
         Self(TREES.map(resolve).into())
+    }
+
+    /// Whether the name is in the tree of changes.
+    pub(crate) fn hold_change(&self, key: &DnKey) -> bool {
+        self.of(key).is_some_and(TreeKeys::is_of_changes)
     }
 
     /// Whether the name is in one of the trees, whether there is such an entry or not.

@@ -8,6 +8,7 @@ import com.unboundid.ldap.sdk.AddRequest;
 import com.unboundid.ldap.sdk.AsyncRequestID;
 import com.unboundid.ldap.sdk.Attribute;
 import com.unboundid.ldap.sdk.BindResult;
+import com.unboundid.ldap.sdk.ChangeLogEntry;
 import com.unboundid.ldap.sdk.Control;
 import com.unboundid.ldap.sdk.DN;
 import com.unboundid.ldap.sdk.DeleteRequest;
@@ -481,6 +482,46 @@ public class Unboundid {
             connection.processExtendedOperation(new ExtendedRequest("1.2.3.4.5"))), 2);
     }
 
+    /// The changes of an entry, as the classes of the SDK for change logs read them.
+    static void changelog() throws Exception {
+        try (LDAPConnection connection = new LDAPConnection("localhost", port, admin, password)) {
+            check("where", connection.getRootDSE().getChangelogDN(), "cn=changelog");
+            long before = connection.getEntry("", "lastChangeNumber")
+                .getAttributeValueAsLong("lastChangeNumber");
+            String name = "cn=changes," + PEOPLE;
+            connection.add(name, new Attribute("objectClass", "device"),
+                new Attribute("description", "x", "\u00fc"));
+            connection.modify(name,
+                new Modification(ModificationType.REPLACE, "description", "y"));
+            connection.modifyDN(name, "cn=changed", true);
+            String renamed = "cn=changed," + PEOPLE;
+            connection.delete(renamed);
+            List<ChangeLogEntry> changes = new ArrayList<>();
+            SearchResult found = connection.search("cn=changelog", SearchScope.ONE,
+                "(changeNumber>=" + (before + 1) + ")");
+            for (SearchResultEntry entry : found.getSearchEntries()) {
+                changes.add(new ChangeLogEntry(entry));
+            }
+            check("changes", changes.stream().map(ChangeLogEntry::getChangeNumber).toList(),
+                List.of(before + 1, before + 2, before + 3, before + 4));
+            check("names", changes.stream().map(ChangeLogEntry::getTargetDN).toList(),
+                List.of(name, name, name, renamed));
+            check("kinds", changes.stream().map(one -> one.getChangeType().getName()).toList(),
+                List.of("add", "modify", "moddn", "delete"));
+            List<Attribute> added = changes.get(0).getAddAttributes();
+            check("what was added", added.contains(new Attribute("description", "x", "\u00fc")),
+                true);
+            List<Modification> modified = changes.get(1).getModifications();
+            check("what was modified", modified.contains(
+                new Modification(ModificationType.ADD, "description", "y")), true);
+            check("the new name", changes.get(2).getNewRDN(), "cn=changed");
+            check("the old name goes", changes.get(2).deleteOldRDN(), true);
+            List<Attribute> deleted = changes.get(3).getDeletedEntryAttributes();
+            check("what was deleted", deleted.contains(new Attribute("description", "y")), true);
+            check("as LDIF", changes.get(3).toLDIFChangeRecord().getDN(), renamed);
+        }
+    }
+
     static void searchRate() throws Exception {
         ByteArrayOutputStream output = new ByteArrayOutputStream();
         ResultCode result = SearchRate.main(new String[] {
@@ -543,6 +584,7 @@ public class Unboundid {
         section("ldap-diff", Unboundid::ldapDiff);
         section("updates", Unboundid::updates);
         section("passwords", Unboundid::passwords);
+        section("changelog", Unboundid::changelog);
         section("searchrate", Unboundid::searchRate);
         System.out.println(passed + " passed, " + failed + " failed");
         System.exit(failed > 0 ? 1 : 0);

@@ -260,12 +260,11 @@ fn names_that_the_schema_has_no_more_are_told_without_values() {
     let at = bytes.windows(11).position(|window| window == b"objectClass").unwrap();
     let mut bytes = bytes;
     bytes[at..at + 11].copy_from_slice(b"nobodyKnows");
-    let guessed = BTreeSet::new();
-    let mut names = Names { known: Arc::clone(&schema), schema, guessed };
-    let decoded = names.decode(&bytes).unwrap();
+    let mut decoder = Decoder::new(schema);
+    let decoded = decoder.decode(&bytes).unwrap();
     let mut out = Vec::new();
     let form = Form { is_json: false, shows_hashes: true };
-    text::record(&mut out, form, &decoded, &names.guessed);
+    text::record(&mut out, form, &decoded, decoder.guessed());
     let out = String::from_utf8(out).unwrap();
     assert!(out.contains("\nnobodyKnows: {hidden}\n"), "{out}");
 }

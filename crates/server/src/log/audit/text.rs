@@ -186,7 +186,7 @@ impl Renderer<'_> {
     fn rename(&mut self, rename: &RenameChange) {
         self.head(&rename.old_dn, "modrdn");
         self.line("newrdn", rename.new_rdn.to_string().as_bytes());
-        let deletes = if deletes_old_rdn(rename) { "1" } else { "0" };
+        let deletes = if rename.deletes_old_rdn() { "1" } else { "0" };
         self.line("deleteoldrdn", deletes.as_bytes());
         let superior = |dn: &Dn| Dn::new(dn.rdns().iter().skip(1).cloned().collect());
         let new = superior(&rename.new_dn);
@@ -367,13 +367,6 @@ fn push_json_value(out: &mut Vec<u8>, value: &[u8]) {
         out.extend_from_slice(STANDARD.encode(value).as_bytes());
         out.extend_from_slice(b"\"}");
     }
-}
-
-/// Whether the values of the old name left the entry.
-fn deletes_old_rdn(rename: &RenameChange) -> bool {
-    let old = rename.old_dn.rdns().first();
-    let mut values = old.iter().flat_map(|rdn| rdn.avas()).map(|ava| &ava.value);
-    values.any(|value| rename.deltas.iter().any(|delta| delta.removed.contains(value)))
 }
 
 /// What an operation is called.

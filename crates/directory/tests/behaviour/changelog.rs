@@ -1,0 +1,409 @@
+//! `cn=changelog`: every change as an entry, to those who may read it, and no more of it than they
+//! may see of what was changed.
+
+use std::time::Duration;
+
+use directory::{ArchiveAt, DirectoryOptions};
+use history::archive::ArchiveOptions;
+use ldap::ber::{Tag, Writer};
+use ldap::message::{ModifyOperation, Scope};
+use ldap::result::ResultCode;
+
+use crate::support::{Answer, Asked, Client, Found, SUFFIX, Served};
+
+const OK: ResultCode = ResultCode::Success;
+const CHANGELOG: &str = "cn=changelog";
+const PAGED: &str = "1.2.840.113556.1.4.319";
+const ANNA: &str = "uid=anna,dc=example,dc=org";
+
+/// All changes that a filter is true of.
+fn changes(client: &mut Client, filter: &str) -> Vec<Found> {
+    let answer = search(client, filter, &["*", "+"]);
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+    answer.entries
+}
+
+fn search(client: &mut Client, filter: &str, attributes: &[&str]) -> Answer {
+    let (base, scope) = (CHANGELOG, Scope::One);
+    client.search(&Asked { base, scope, filter, attributes, ..Asked::default() })
+}
+
+/// The number of the last change.
+fn last(client: &mut Client) -> u64 {
+    let attributes = &["lastChangeNumber"][..];
+    let root = Asked { base: "", scope: Scope::Base, attributes, ..Asked::default() };
+    let answer = client.search(&root);
+    answer.entries[0].texts("lastChangeNumber")[0].parse().unwrap()
+}
+
+fn one(found: &Found, name: &str) -> String {
+    let texts = found.texts(name);
+    assert_eq!(texts.len(), 1, "{name} of {found:?}");
+    texts[0].clone()
+}
+
+#[test]
+fn every_change_is_an_entry() {
+    let served = Served::new();
+    let mut root = served.root();
+    let before = last(&mut root);
+    let name = "cn=a,dc=example,dc=org";
+    assert_eq!(root.add(name, &[("objectClass", &["device"]), ("description", &["x"])]), OK);
+    assert_eq!(root.modify(name, &[(ModifyOperation::Replace, "description", &["y", "z"])]), OK);
+    assert_eq!(root.rename(name, "cn=b", true, None), OK);
+    assert_eq!(
+        root.add("ou=under,dc=example,dc=org", &[("objectClass", &["organizationalUnit"])]),
+        OK
+    );
+    let renamed = "cn=b,dc=example,dc=org";
+    assert_eq!(root.rename(renamed, "cn=b", false, Some("ou=under,dc=example,dc=org")), OK);
+    assert_eq!(root.delete("cn=b,ou=under,dc=example,dc=org"), OK);
+    assert_eq!(last(&mut root), before + 6);
+    let found = changes(&mut root, &format!("(changeNumber>={})", before + 1));
+    let told: Vec<_> =
+        found.iter().map(|one_| (one(one_, "changeType"), one(one_, "targetDN"))).collect();
+    let expected = [
+        ("add", name),
+        ("modify", name),
+        ("modrdn", name),
+        ("add", "ou=under,dc=example,dc=org"),
+        ("modrdn", renamed),
+        ("delete", "cn=b,ou=under,dc=example,dc=org"),
+    ];
+    assert_eq!(told, expected.map(|(kind, name)| (kind.to_owned(), name.to_owned())));
+    for (number, entry) in (before + 1..).zip(&found) {
+        assert_eq!(entry.dn, format!("changeNumber={number},{CHANGELOG}"));
+        assert_eq!(one(entry, "changeNumber"), number.to_string());
+        assert_eq!(one(entry, "changeTime"), "20260101000000Z");
+        assert_eq!(one(entry, "changeInitiatorsName"), "cn=Directory Manager");
+        assert_eq!(entry.texts("objectClass"), ["top", "changeLogEntry"]);
+        // By its name it is the same.
+        let attributes = &["*", "+"][..];
+        let asked = Asked { base: &entry.dn, scope: Scope::Base, attributes, ..Asked::default() };
+        assert_eq!(root.search(&asked).entries, [entry.clone()]);
+    }
+    assert!(one(&found[0], "changes").contains("objectClass: device\n"));
+    assert!(one(&found[0], "changes").contains("description: x\n"));
+    let modified = one(&found[1], "changes");
+    let expected = "delete: description\ndescription: x\n-\nadd: description\ndescription: y\n\
+                    description: z\n-\n";
+    assert!(modified.contains(expected), "{modified}");
+    assert_eq!(
+        (one(&found[2], "newRDN"), one(&found[2], "deleteOldRDN")),
+        ("cn=b".to_owned(), "TRUE".to_owned())
+    );
+    assert_eq!(found[2].texts("newSuperior"), [""; 0]);
+    assert_eq!(one(&found[4], "newSuperior"), "ou=under,dc=example,dc=org");
+    assert!(one(&found[5], "deletedEntryAttrs").contains("description: y\n"));
+    let uuid = |entry: &Found| one(entry, "targetEntryUUID");
+    assert_eq!(uuid(&found[0 + 3]).len(), 36);
+    assert_eq!(uuid(&found[5]).len(), 36);
+}
+
+#[test]
+fn numbers_and_times_are_looked_up_and_not_searched_for() {
+    let served = Served::new();
+    let mut root = served.root();
+    let before = last(&mut root);
+    for number in 0..40 {
+        served.clock.advance(Duration::from_secs(1));
+        let name = format!("cn=device {number},{SUFFIX}");
+        assert_eq!(root.add(&name, &[("objectClass", &["device"])]), OK);
+    }
+    let names = |found: Vec<Found>| -> Vec<String> {
+        found.iter().map(|entry| one(entry, "targetDN")).collect()
+    };
+    let numbers = |from: usize, to: usize| -> Vec<String> {
+        (from..to).map(|number| format!("cn=device {number},{SUFFIX}")).collect()
+    };
+    let (from, to) = (before + 11, before + 20);
+    let filter = format!("(&(changeNumber>={from})(changeNumber<={to}))");
+    assert_eq!(names(changes(&mut root, &filter)), numbers(10, 20));
+    assert_eq!(names(changes(&mut root, &format!("(changeNumber={from})"))), numbers(10, 11));
+    assert_eq!(names(changes(&mut root, "(changeTime>=20260101000031Z)")), numbers(30, 40));
+    assert_eq!(
+        names(changes(&mut root, "(targetDN=cn=Device 7,dc=example,dc=org)")),
+        numbers(7, 8)
+    );
+    assert_eq!(changes(&mut root, "(changeNumber>=9999)"), []);
+    let all = search(&mut root, "(changeNumber>=1)", &["changeNumber"]).entries.len() as u64;
+    assert!(all >= 40 && all <= before + 40, "{all}");
+    // The entry above them is found, too, where it is asked for.
+    let asked = Asked { base: CHANGELOG, scope: Scope::Subtree, ..Asked::default() };
+    assert_eq!(root.search(&asked).entries.len() as u64, all + 1);
+    let asked = Asked { base: CHANGELOG, scope: Scope::Base, attributes: &["*", "+"], ..asked };
+    let found = root.search(&asked).entries;
+    assert_eq!(one(&found[0], "lastChangeNumber"), (before + 40).to_string());
+    for name in
+        ["changeNumber=0", "changeNumber=9999", "cn=x", "changeNumber=7+roster-change-part=9"]
+    {
+        let base = &*format!("{name},{CHANGELOG}");
+        let asked = Asked { base, scope: Scope::Base, ..Asked::default() };
+        assert_eq!(root.search(&asked).code(), ResultCode::NoSuchObject, "{name}");
+    }
+    // Nobody changes it.
+    let code = root.add("changeNumber=9999,cn=changelog", &[("objectClass", &["changeLogEntry"])]);
+    assert_ne!(code, OK);
+    assert_ne!(root.delete(&format!("changeNumber={from},{CHANGELOG}")), OK);
+}
+
+#[test]
+fn what_one_change_did_to_several_entries_has_one_number() {
+    let served = Served::new();
+    let mut root = served.root();
+    for name in ["anna", "bert"] {
+        let person: &[(&str, &[&str])] =
+            &[("objectClass", &["inetOrgPerson"]), ("cn", &[name]), ("sn", &[name])];
+        assert_eq!(root.add(&format!("uid={name},{SUFFIX}"), person), OK);
+    }
+    let members: &[&str] = &["uid=anna,dc=example,dc=org", "uid=bert,dc=example,dc=org"];
+    let group: &[(&str, &[&str])] = &[("objectClass", &["groupOfNames"]), ("member", members)];
+    assert_eq!(root.add(&format!("cn=group,{SUFFIX}"), group), OK);
+    assert_eq!(root.delete(ANNA), OK);
+    let number = last(&mut root);
+    let found = changes(&mut root, &format!("(changeNumber={number})"));
+    let told: Vec<_> = found.iter().map(|entry| (&*entry.dn, one(entry, "targetDN"))).collect();
+    let second = &*format!("changeNumber={number}+roster-change-part=2,{CHANGELOG}");
+    let first = &*format!("changeNumber={number},{CHANGELOG}");
+    let group = format!("cn=group,{SUFFIX}");
+    assert_eq!(told, [(first, ANNA.to_owned()), (second, group)]);
+    assert!(one(&found[1], "changes").starts_with("delete: member\nmember: uid=anna,"));
+    let asked = Asked { base: second, scope: Scope::Base, ..Asked::default() };
+    assert_eq!(root.search(&asked).names(), [second]);
+}
+
+#[test]
+fn pages_lead_through_all_changes() {
+    let served = Served::new();
+    let mut root = served.root();
+    crate::add_devices(&served, 25, "x");
+    let all = changes(&mut root, "(changeType=add)");
+    for size in [1_u8, 2, 7, 100] {
+        let (mut cookie, mut found) = (Vec::new(), Vec::new());
+        loop {
+            let mut value = Vec::new();
+            let mut writer = Writer::new(&mut value);
+            let whole = writer.begin(Tag::SEQUENCE);
+            writer.octets(Tag::INTEGER, &[size]);
+            writer.octets(Tag::OCTET_STRING, &cookie);
+            writer.end(whole);
+            let controls = &[(PAGED, true, Some(&*value))][..];
+            let (base, scope, filter) = (CHANGELOG, Scope::Subtree, "(changeType=add)");
+            let attributes = &["*", "+"][..];
+            let asked = Asked { base, scope, filter, attributes, controls, ..Asked::default() };
+            let answer = root.search(&asked);
+            assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+            assert!(answer.entries.len() <= usize::from(size));
+            found.extend(answer.entries);
+            let (_, value) = &answer.controls[0];
+            let mut reader = ldap::ber::Reader::new(value);
+            let mut inner = reader.sequence(Tag::SEQUENCE).unwrap();
+            inner.octets(Tag::INTEGER).unwrap();
+            cookie = inner.octets(Tag::OCTET_STRING).unwrap().to_vec();
+            if cookie.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(found, all, "{size}");
+    }
+}
+
+/// Anna may read the change log and all but descriptions and what is below `ou=hidden`.
+fn with_anna() -> Served {
+    let served = Served::new();
+    let mut root = served.root();
+    let person: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["anna"]),
+        ("sn", &["anna"]),
+        ("userPassword", &["secret"]),
+    ];
+    assert_eq!(root.add(ANNA, person), OK);
+    for name in ["hidden", "open"] {
+        let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
+        assert_eq!(root.add(&format!("ou={name},{SUFFIX}"), unit), OK);
+    }
+    let rules: &[&str] = &[
+        r#"(targetattr="description")(version 3.0; acl "d"; deny (all) userdn="ldap:///anyone";)"#,
+        r#"(target="ldap:///ou=hidden,dc=example,dc=org")(targetattr="* || +")(version 3.0; acl "h"; deny (all) userdn="ldap:///anyone";)"#,
+        r#"(targetfilter="(l=Nowhere)")(targetattr="* || +")(version 3.0; acl "f"; deny (all) userdn="ldap:///anyone";)"#,
+    ];
+    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", rules)]), OK);
+    let global: &[&str] = &[concat!(
+        r#"(target="ldap:///cn=changelog")(targetattr="* || +")(version 3.0; acl "c"; "#,
+        r#"allow (read, search) userdn="ldap:///uid=anna,dc=example,dc=org";)"#
+    )];
+    let add = (ModifyOperation::Add, "ds-cfg-global-aci", global);
+    assert_eq!(root.modify("cn=Access Control Handler,cn=config", &[add]), OK);
+    served
+}
+
+fn anna(served: &Served, privileges: &[&str]) -> Client {
+    let mut root = served.root();
+    let given = (ModifyOperation::Replace, "ds-privilege-name", privileges);
+    assert_eq!(root.modify(ANNA, &[given]), OK);
+    let mut anna = served.client();
+    assert_eq!(anna.bind(ANNA, "secret"), OK);
+    anna
+}
+
+#[test]
+fn who_may_not_read_it_learns_nothing_of_it() {
+    let served = with_anna();
+    for privileges in [&[][..], &["config-read"]] {
+        let mut anna = anna(&served, privileges);
+        for (base, scope) in [
+            (CHANGELOG, Scope::Base),
+            (CHANGELOG, Scope::Subtree),
+            ("changeNumber=1,cn=changelog", Scope::Base),
+            ("cn=x,cn=changelog", Scope::Base),
+        ] {
+            let answer = anna.search(&Asked { base, scope, ..Asked::default() });
+            let nowhere = anna.search(&Asked { base: "cn=nowhere", scope, ..Asked::default() });
+            assert_eq!(answer, nowhere, "{base}");
+        }
+        let attributes = &["changelog", "firstChangeNumber", "lastChangeNumber"][..];
+        let root = Asked { base: "", scope: Scope::Base, attributes, ..Asked::default() };
+        assert_eq!(anna.search(&root).entries[0].attributes.len(), 0);
+    }
+}
+
+#[test]
+fn no_more_is_told_of_a_change_than_of_the_entry() {
+    let served = with_anna();
+    let mut root = served.root();
+    let device = |place: &str, name: &str| format!("cn={name},ou={place},{SUFFIX}");
+    let add = |root: &mut Client, name: &str, l: &str| {
+        let device: &[(&str, &[&str])] =
+            &[("objectClass", &["device"]), ("description", &["told"]), ("l", &[l])];
+        assert_eq!(root.add(name, device), OK);
+    };
+    let before = last(&mut root);
+    add(&mut root, &device("open", "plain"), "Bern");
+    add(&mut root, &device("hidden", "never"), "Bern");
+    add(&mut root, &device("open", "by filter"), "Nowhere");
+    add(&mut root, &device("hidden", "moved"), "Bern");
+    add(&mut root, &device("open", "gone"), "Bern");
+    add(&mut root, &device("open", "gone by filter"), "Nowhere");
+    add(&mut root, &device("hidden", "gone hidden"), "Bern");
+    let change = |root: &mut Client, name: &str| {
+        let both: &[(ModifyOperation, &str, &[&str])] = &[
+            (ModifyOperation::Replace, "description", &["new"]),
+            (ModifyOperation::Replace, "serialNumber", &["7"]),
+        ];
+        assert_eq!(root.modify(name, both), OK);
+    };
+    for name in [
+        device("open", "plain"),
+        device("hidden", "never"),
+        device("open", "by filter"),
+        device("hidden", "moved"),
+        device("open", "gone"),
+    ] {
+        change(&mut root, &name);
+    }
+    let open = format!("ou=open,{SUFFIX}");
+    assert_eq!(root.rename(&device("hidden", "moved"), "cn=moved", false, Some(&open)), OK);
+    for name in
+        [device("open", "gone"), device("open", "gone by filter"), device("hidden", "gone hidden")]
+    {
+        assert_eq!(root.delete(&name), OK);
+    }
+    let filter = format!("(changeNumber>={})", before + 1);
+    assert_eq!(changes(&mut root, &filter).len(), 16);
+    let mut anna = anna(&served, &["changelog-read"]);
+    let found = changes(&mut anna, &filter);
+    let told: Vec<_> =
+        found.iter().map(|entry| (one(entry, "changeType"), one(entry, "targetDN"))).collect();
+    // What was hidden then or is now is not told; of what is gone only its deletion can be judged.
+    let expected = [
+        ("add", device("open", "plain")),
+        ("modify", device("open", "plain")),
+        ("delete", device("open", "gone")),
+        ("modify", ANNA.to_owned()),
+    ];
+    assert_eq!(told, expected.map(|(kind, name)| (kind.to_owned(), name)));
+    let all = format!("{found:?}");
+    let changes_of = |number: usize, name: &str| one(&found[number], name);
+    assert!(changes_of(0, "changes").contains("l: Bern\n"));
+    assert!(changes_of(1, "changes").contains("add: serialNumber\nserialNumber: 7\n-\n"));
+    assert!(changes_of(2, "deletedEntryAttrs").contains("serialNumber: 7\n"));
+    for text in
+        found.iter().flat_map(|entry| ["changes", "deletedEntryAttrs"].map(|one| entry.texts(one)))
+    {
+        assert!(!format!("{text:?}").contains("description"), "{text:?}");
+    }
+    assert!(!all.contains("Nowhere") && !all.contains("hidden"), "{all}");
+    // A search by name is no other way to it.
+    let secret = found_number(&mut root, &device("hidden", "never"));
+    let base = &*format!("changeNumber={secret},{CHANGELOG}");
+    let asked = Asked { base, scope: Scope::Base, ..Asked::default() };
+    let nowhere = Asked { base: "changeNumber=9999,cn=changelog", ..asked.clone() };
+    assert_eq!(anna.search(&asked), anna.search(&nowhere));
+}
+
+/// The number of the addition of an entry.
+fn found_number(root: &mut Client, name: &str) -> String {
+    one(&changes(root, &format!("(&(changeType=add)(targetDN={name}))"))[0], "changeNumber")
+}
+
+/// With an archive that is filled at once, and a log that keeps nothing.
+fn archived(options: &mut DirectoryOptions) {
+    options.journal_segment_bytes = 4 * 4_096;
+    options.journal_keep_bytes = 0;
+    let archive = ArchiveOptions {
+        keep_age: Duration::MAX,
+        file_bytes: 100_000,
+        block_bytes: 10_000,
+        delay: Duration::ZERO,
+        ..ArchiveOptions::new(u64::MAX)
+    };
+    options.archive = Some(ArchiveAt { directory: None, options: archive });
+}
+
+#[test]
+fn changes_are_read_after_the_log_gave_them_up() {
+    let served = Served::with(archived).under(std::sync::Arc::new(environment::SystemClock::new()));
+    crate::add_devices(&served, 600, "something to keep");
+    let mut all = changes(&mut served.root(), "(objectClass=*)");
+    for _ in 0..3_000 {
+        let status = served.directory.archive_status().unwrap();
+        if status.last == served.directory.log().applied() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let served = served.under(std::sync::Arc::new(environment::SystemClock::new()));
+    let first = served.directory.journal().first();
+    assert!(first > 300, "the log has them from {first} on only");
+    let mut root = served.root();
+    // The last change, which ended the session before, has no entry.
+    let now = changes(&mut root, "(objectClass=*)");
+    all.truncate(now.len());
+    assert_eq!(now.len(), all.len());
+    assert!(now == all);
+    let asked = Asked { base: "", scope: Scope::Base, attributes: &["+"], ..Asked::default() };
+    let begin = one(&all[0], "changeNumber");
+    assert_eq!(root.search(&asked).entries[0].texts("firstChangeNumber"), [begin]);
+    // Those that nobody has any more are said to be gone, by the first number that is there.
+    drop(root);
+    let (mut options, data) = served.pulled();
+    options.archive = None;
+    let served = Served::opened(options, data);
+    let found = changes(&mut served.root(), "(objectClass=*)");
+    assert!(found.len() < 300 && found[..] == all[all.len() - found.len()..]);
+}
+
+#[test]
+fn limits_hold() {
+    let served = Served::with(|options| options.limits.size_limit_entries = 5);
+    crate::add_devices(&served, 20, "x");
+    let mut root = served.root();
+    let (base, scope) = (CHANGELOG, Scope::One);
+    let asked = Asked { base, scope, size_limit_entries: 3, ..Asked::default() };
+    let answer = root.search(&asked);
+    assert_eq!((answer.code(), answer.entries.len()), (ResultCode::SizeLimitExceeded, 3));
+    let sorted = [("1.2.840.113556.1.4.473", true, Some(&b"\x30\x04\x30\x02\x04\x00"[..]))];
+    let answer = root.search(&Asked { controls: &sorted, size_limit_entries: 0, ..asked });
+    assert_ne!(answer.code(), OK);
+}

@@ -1,0 +1,364 @@
+//! Reading changes from a server, any that has `cn=changelog`, and telling them: as LDIF that can be
+//! applied elsewhere, as JSON lines, or in a line each.
+//!
+//! Invariant: a page is held at a time, and who reads goes on behind the last number that came.
+
+use std::io::Write as _;
+
+use client::{Connection, FoundEntry, SearchAnswer, SearchFor};
+use environment::Timestamp;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::ldif::{LdifBody, LdifChange, LdifLimits, LdifReader, push_ldif_line};
+use ldap::message::{ModifyOperation, Scope};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Changes that are asked for at a time.
+const PAGE_ENTRIES: u32 = 500;
+
+/// What is asked for of a change.
+const ATTRIBUTES: &[&str] = &["*", "targetEntryUUID", "changeInitiatorsName"];
+
+/// Where in a server's change log the changes are.
+pub(crate) const CHANGELOG: &str = "cn=changelog";
+
+/// A change as a server tells it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct ToldChange {
+    pub(crate) number: u64,
+    pub(crate) time: String,
+    /// `add`, `modify`, `modrdn`, `delete`.
+    pub(crate) kind: String,
+    pub(crate) dn: String,
+    pub(crate) uuid: Option<String>,
+    pub(crate) by: Option<String>,
+    new_rdn: Option<String>,
+    deletes_old_rdn: bool,
+    new_superior: Option<String>,
+    /// The lines of LDIF that say what changed, or what a deleted entry held.
+    pub(crate) lines: Vec<u8>,
+}
+
+/// What a change did to an attribute.
+pub(crate) struct Delta {
+    pub(crate) adds: bool,
+    pub(crate) attribute: String,
+    pub(crate) values: Vec<Vec<u8>>,
+}
+
+impl ToldChange {
+    /// The change that an entry tells; none if it is no change.
+    pub(crate) fn of(entry: &FoundEntry) -> Option<Self> {
+        let text = |name| entry.text(name).map(str::to_owned);
+        let octets = |name: &str| {
+            let found = entry.attributes.iter().find(|(one, _)| one.eq_ignore_ascii_case(name));
+            found.and_then(|(_, values)| values.first().cloned())
+        };
+        Some(Self {
+            number: entry.text("changeNumber")?.parse().ok()?,
+            time: text("changeTime").unwrap_or_default(),
+            kind: entry.text("changeType")?.to_ascii_lowercase(),
+            dn: text("targetDN")?,
+            uuid: text("targetEntryUUID"),
+            by: text("changeInitiatorsName"),
+            new_rdn: text("newRDN"),
+            deletes_old_rdn: entry.text("deleteOldRDN").is_some_and(|text| text == "TRUE"),
+            new_superior: text("newSuperior"),
+            lines: octets("changes").or_else(|| octets("deletedEntryAttrs")).unwrap_or_default(),
+        })
+    }
+
+    /// The values of the entry that was added, or was deleted.
+    pub(crate) fn values(&self) -> Vec<(String, Vec<u8>)> {
+        match self.record("add") {
+            Some(LdifChange::Add(values)) => values,
+            _ => Vec::new(),
+        }
+    }
+
+    /// What changed, in order.
+    pub(crate) fn deltas(&self) -> Vec<Delta> {
+        let Some(LdifChange::Modify(modifications)) = self.record("modify") else {
+            return Vec::new();
+        };
+        let delta = |one: ldap::ldif::LdifModification| Delta {
+            adds: one.operation == ModifyOperation::Add,
+            attribute: one.description,
+            values: one.values,
+        };
+        modifications.into_iter().map(delta).collect()
+    }
+
+    /// Its lines, read as those of a change of this kind.
+    fn record(&self, kind: &str) -> Option<LdifChange> {
+        let mut text = Vec::with_capacity(self.lines.len() + self.dn.len() + 64);
+        push_ldif_line(&mut text, "dn", self.dn.as_bytes(), 0);
+        push_ldif_line(&mut text, "changetype", kind.as_bytes(), 0);
+        text.extend_from_slice(&self.lines);
+        let mut reader = LdifReader::new(text.as_slice(), LdifLimits::default());
+        match reader.next_record().ok().flatten()?.body {
+            LdifBody::Change(change) => Some(change),
+            LdifBody::Content(_) => None,
+        }
+    }
+
+    /// Its name after it.
+    fn new_dn(&self) -> Option<String> {
+        let rdn = self.new_rdn.as_ref()?;
+        let above = match &self.new_superior {
+            Some(superior) => superior.clone(),
+            None => parent(&self.dn)?,
+        };
+        Some(format!("{rdn},{above}"))
+    }
+
+    /// As LDIF that can be applied elsewhere, with a comment that says whose it is.
+    pub(crate) fn ldif(&self) -> Vec<u8> {
+        let by = self.by.as_deref().unwrap_or("the server");
+        let said = format!("change {} at {} by {by}", self.number, self.time);
+        let mut out = format!("# {}\n", output::within_line(&said)).into_bytes();
+        if self.kind == "delete" {
+            for line in self.lines.split_inclusive(|octet| *octet == b'\n') {
+                out.extend_from_slice(b"# ");
+                out.extend_from_slice(line);
+            }
+        }
+        push_ldif_line(&mut out, "dn", self.dn.as_bytes(), 0);
+        push_ldif_line(&mut out, "changetype", self.kind.as_bytes(), 0);
+        match &*self.kind {
+            "modrdn" => {
+                let rdn = self.new_rdn.as_deref().unwrap_or_default();
+                push_ldif_line(&mut out, "newrdn", rdn.as_bytes(), 0);
+                let deletes = if self.deletes_old_rdn { "1" } else { "0" };
+                push_ldif_line(&mut out, "deleteoldrdn", deletes.as_bytes(), 0);
+                if let Some(superior) = &self.new_superior {
+                    push_ldif_line(&mut out, "newsuperior", superior.as_bytes(), 0);
+                }
+            }
+            "delete" => {}
+            _ => out.extend_from_slice(&self.lines),
+        }
+        out.push(b'\n');
+        out
+    }
+
+    /// As an object.
+    pub(crate) fn json(&self) -> Value {
+        let mut told = Map::new();
+        let mut put = |name: &str, value: Value| told.insert(name.to_owned(), value);
+        put("number", json!(self.number));
+        put("time", json!(self.time));
+        put("type", json!(self.kind));
+        put("dn", json!(self.dn));
+        for (name, text) in [("uuid", &self.uuid), ("by", &self.by), ("new_dn", &self.new_dn())] {
+            if let Some(text) = text {
+                put(name, json!(text));
+            }
+        }
+        if matches!(&*self.kind, "add" | "delete") {
+            let mut attributes: Map<String, Value> = Map::new();
+            for (name, value) in self.values() {
+                let values = attributes.entry(name).or_insert_with(|| json!([]));
+                if let Value::Array(values) = values {
+                    values.push(shown(&value));
+                }
+            }
+            put("attributes", Value::Object(attributes));
+        } else {
+            let delta = |one: &Delta| {
+                let values: Vec<Value> = one.values.iter().map(|value| shown(value)).collect();
+                let what = if one.adds { "add" } else { "delete" };
+                json!({ "attribute": one.attribute, what: values })
+            };
+            put("changes", self.deltas().iter().map(delta).collect());
+        }
+        Value::Object(told)
+    }
+
+    /// In a line: when, who, what.
+    pub(crate) fn line(&self) -> String {
+        let by = self.by.as_deref().unwrap_or("the server");
+        let what = match &*self.kind {
+            "modrdn" => format!("renamed to {}", self.new_dn().unwrap_or_default()),
+            "add" => "added".to_owned(),
+            "delete" => "deleted".to_owned(),
+            kind => kind.to_owned(),
+        };
+        format!("{}  {}  {by}  {} {what}", self.number, self.time, self.dn)
+    }
+}
+
+/// Text as it is, other octets as an object with their base64.
+pub(crate) fn shown(value: &[u8]) -> Value {
+    use base64::Engine as _;
+    match std::str::from_utf8(value) {
+        Ok(text) => json!(text),
+        Err(_) => json!({ "base64": base64::engine::general_purpose::STANDARD.encode(value) }),
+    }
+}
+
+/// The name above another.
+pub(crate) fn parent(dn: &str) -> Option<String> {
+    let dn = ldap::dn::Dn::parse(dn).ok()?;
+    Some(ldap::dn::Dn::new(dn.rdns().iter().skip(1).cloned().collect()).to_string())
+}
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Start {
+    /// Behind the last change.
+    Now,
+    /// With this number.
+    Number(u64),
+    /// With the first change that was not made before.
+    Time(Timestamp),
+}
+
+/// Reads changes that `filter` is true of, from `start` on, up to the last one there is; `each` is
+/// given them in order. The number behind the last change that there was.
+///
+/// # Errors
+/// When the server refuses, or `each` fails.
+pub(crate) fn read(
+    connection: &mut Connection,
+    start: Start,
+    filter: Option<&Filter<'_>>,
+    each: &mut dyn FnMut(ToldChange) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let end = last(connection)?.saturating_add(1);
+    let (attribute, value) = match start {
+        Start::Now => return Ok(end),
+        Start::Number(number) if number >= end => return Ok(end),
+        Start::Number(number) => ("changeNumber", number.to_string()),
+        Start::Time(time) => ("changeTime", time.generalized_time()),
+    };
+    let ava = |description, value: &str| AvaFilter {
+        description,
+        value: value.as_bytes().to_vec().into(),
+    };
+    let mut terms = vec![
+        Filter::GreaterOrEqual(ava(attribute, &value)),
+        Filter::LessOrEqual(ava("changeNumber", &(end - 1).to_string())),
+    ];
+    terms.extend(filter.cloned());
+    let asked = SearchFor {
+        scope: Scope::One,
+        attributes: ATTRIBUTES,
+        ..SearchFor::below(CHANGELOG, Filter::And(terms))
+    };
+    let mut cookie = Vec::new();
+    loop {
+        let page =
+            connection.search_page::<Failure>(&asked, PAGE_ENTRIES, &cookie, &mut |found| {
+                let SearchAnswer::Entry { dn, attributes } = found else { return Ok(()) };
+                match ToldChange::of(&FoundEntry::of(dn, attributes)) {
+                    Some(change) => each(change),
+                    None => Ok(()),
+                }
+            })?;
+        page.outcome.into_result("search").map_err(refused)?;
+        if page.cookie.is_empty() {
+            return Ok(end);
+        }
+        cookie = page.cookie;
+    }
+}
+
+/// The number of the last change.
+fn last(connection: &mut Connection) -> Result<u64, Failure> {
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &["lastChangeNumber"],
+        ..SearchFor::below("", Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked)?;
+    let number = found.entries.first().and_then(|root| root.text("lastChangeNumber"));
+    number.and_then(|number| number.parse().ok()).ok_or_else(|| {
+        Failure::refused("the server shows no changes to this identity")
+            .hint("bind as the administrator (-W), or as who has the privilege changelog-read")
+    })
+}
+
+fn refused(error: client::ClientError) -> Failure {
+    Failure::from(error)
+}
+
+/// Prints a change as LDIF or as a line of JSON, at once.
+pub(crate) fn print(change: &ToldChange, is_json: bool) -> Result<(), Failure> {
+    let mut out = output::out();
+    if is_json {
+        let text = change.json().to_string();
+        out.write_all(output::json_shown(&text).as_bytes())?;
+        out.write_all(b"\n")?;
+    } else {
+        out.write_all(&change.ldif())?;
+    }
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn told(values: &[(&str, &str)]) -> ToldChange {
+        let attributes = values
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), vec![value.as_bytes().to_vec()]))
+            .collect();
+        ToldChange::of(&FoundEntry { dn: String::new(), attributes }).unwrap()
+    }
+
+    #[test]
+    fn a_modification_is_told_as_ldif_and_as_json() {
+        let change = told(&[
+            ("changeNumber", "7"),
+            ("changeTime", "20270131180000Z"),
+            ("changeType", "modify"),
+            ("targetDN", "cn=a,dc=x"),
+            ("changeInitiatorsName", "cn=b\nc,dc=x"),
+            ("changes", "delete: l\nl: Bern\n-\nadd: l\nl:: AAH/\nl: Chur\n-\n"),
+        ]);
+        let ldif = String::from_utf8(change.ldif()).unwrap();
+        assert!(ldif.starts_with("# change 7 at 20270131180000Z by cn=b"), "{ldif}");
+        assert_eq!(ldif.lines().filter(|line| line.starts_with('#')).count(), 1);
+        assert!(ldif.contains("dn: cn=a,dc=x\nchangetype: modify\ndelete: l\n"), "{ldif}");
+        let json = change.json();
+        let expected = json!([
+            { "attribute": "l", "delete": ["Bern"] },
+            { "attribute": "l", "add": [{ "base64": "AAH/" }, "Chur"] },
+        ]);
+        assert_eq!(json.get("changes"), Some(&expected));
+    }
+
+    #[test]
+    fn a_rename_is_told_with_the_new_name() {
+        let rename = [
+            ("changeNumber", "7"),
+            ("changeType", "modrdn"),
+            ("targetDN", "cn=a,ou=one,dc=x"),
+            ("newRDN", "cn=b"),
+            ("deleteOldRDN", "TRUE"),
+        ];
+        assert_eq!(told(&rename).new_dn().unwrap(), "cn=b,ou=one,dc=x");
+        let moved = told(&[&rename[..], &[("newSuperior", "dc=x")]].concat());
+        assert_eq!(moved.new_dn().unwrap(), "cn=b,dc=x");
+        let ldif = String::from_utf8(moved.ldif()).unwrap();
+        assert!(ldif.ends_with("newrdn: cn=b\ndeleteoldrdn: 1\nnewsuperior: dc=x\n\n"), "{ldif}");
+    }
+
+    #[test]
+    fn what_was_deleted_stands_in_comments() {
+        let change = told(&[
+            ("changeNumber", "7"),
+            ("changeType", "delete"),
+            ("targetDN", "cn=a,dc=x"),
+            ("deletedEntryAttrs", "objectClass: device\ncn: a\n"),
+        ]);
+        let ldif = String::from_utf8(change.ldif()).unwrap();
+        assert!(ldif.ends_with("# cn: a\ndn: cn=a,dc=x\nchangetype: delete\n\n"), "{ldif}");
+        assert_eq!(change.values().len(), 2);
+    }
+}
