@@ -48,8 +48,7 @@ impl Dangling {
     /// When the store cannot be read.
     pub fn find(view: &View<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Self, StoreError> {
         let schema = Arc::clone(view.schema());
-        let names = references::names(view)?;
-        let kinds: Vec<_> = names.iter().filter_map(|name| schema.describe(name).ok()).collect();
+        let kinds = references::kinds(view, &schema)?;
         let total = view.entry_count()?;
         let mut search = Search { view, schema: &schema, known: HashMap::new() };
         let mut found = Self::default();

@@ -25,6 +25,7 @@ use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::Who;
 use crate::write::account_state::change_operation::ChangeOperation;
+use crate::write::references::Gathering;
 
 /// One update request, resolved against the schema and owned.
 pub(crate) struct WriteRequest {
@@ -271,12 +272,30 @@ pub(crate) struct ModifyDn {
     pub(super) new_rdn: Rdn,
     pub(super) delete_old_rdn: bool,
     pub(super) new_superior: Option<(Dn, DnKey)>,
+    pub(super) preparation: Preparation,
+}
+
+/// What is done before a rename.
+#[derive(Debug, Default)]
+pub(super) enum Preparation {
+    /// It was not looked whether there is anything to do.
+    #[default]
+    Unknown,
+    /// Values that name what is renamed are kept by number.
+    Gathering(Box<Gathering>),
+    /// There is nothing left to do.
+    Done,
 }
 
 impl ModifyDn {
     /// Whether a superior is named.
     pub(crate) fn moves(&self) -> bool {
         self.new_superior.is_some()
+    }
+
+    /// Has it made in one step, or refused: in a transaction.
+    pub(super) fn prepare_nothing(&mut self) {
+        self.preparation = Preparation::Done;
     }
 }
 

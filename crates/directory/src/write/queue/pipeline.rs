@@ -16,7 +16,7 @@ use std::{iter, process, thread};
 
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use history::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
-use history::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
+use history::record::{OpKind, Origin, RECORD_LENGTH_MAX_BYTES, RecordDraft};
 use history::recovery::BATCH_ROWS_MAX_BYTES;
 use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
@@ -417,12 +417,18 @@ impl Pipeline {
         let last = batch.last();
         let lsn = Lsn(last.lsn.0 + 1);
         let csn = outcome.stamp.moment;
+        // A step that only prepares another one is not what the request is known by.
+        let is_preparing = !outcome.is_over && matches!(request.op, WriteOp::ModifyDn(_));
+        let origin = match is_preparing {
+            true => prepared(directory, request.origin()),
+            false => request.origin(),
+        };
         let draft = RecordDraft {
             lsn,
             prev_hash: last.hash,
             reign,
             csn,
-            origin: &request.origin(),
+            origin: &origin,
             changes: &outcome.changes,
         };
         record_level::check(directory, &batch.view(), draft.level())?;
@@ -430,7 +436,7 @@ impl Pipeline {
         let hash = draft.encode(&mut self.scratch).map_err(|error| Refusal::from(&error))?;
         let applied = batch.record(Mark { lsn, hash, time_us: csn.time.0, ..last })?;
         assert_eq!(applied, Applied::Done, "the writer gives the numbers itself");
-        batch.keep_request(request.request);
+        batch.keep_request(origin.request);
         let bytes = Arc::from(self.scratch.as_slice());
         self.scratch.shrink_to(SCRATCH_KEPT_BYTES);
         Ok(EncodedRecord { lsn, hash, bytes })
@@ -726,6 +732,13 @@ fn may_keep(budgets: &Budgets, queued: &mut Queued) -> bool {
     let is_room = kept.grow(octets);
     queued.kept = Some(kept);
     is_room
+}
+
+/// Where a step comes from that somebody's request needs before it.
+fn prepared(directory: &Directory, origin: Origin) -> Origin {
+    let mut request = [0; 16];
+    directory.chance().fill(&mut request);
+    Origin { request, op: OpKind::Internal, ..origin }
 }
 
 fn keeps_too_much() -> Refusal {
