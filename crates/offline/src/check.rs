@@ -36,8 +36,8 @@ impl DirectoryCheck {
 }
 
 /// Verifies the journal and the tables of the data directory `data`, and that the records which are
-/// in the journal alone can be applied; and looks for values that name nothing. `progress` hears what is being done, how much of it is done
-/// and how much there is.
+/// in the journal alone can be applied; and looks for values that name nothing. `progress` hears
+/// what is being done, how much of it is done and how much there is.
 ///
 /// # Errors
 /// When the data directory cannot be opened or read, for example because a server uses it. What is

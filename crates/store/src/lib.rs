@@ -59,7 +59,7 @@ pub use read::plan::{
 pub use read::reader::{IndexUses, StoreReader};
 pub use read::uses::CacheUses;
 pub use read::view::{
-    Members, Naming, OrderedGroup, OrderedGroups, OrderingIndex, ReferenceList, References,
+    Meant, Members, Naming, OrderedGroup, OrderedGroups, OrderingIndex, ReferenceList, References,
     Resolved, SomeReferences, TREE_DEPTH_MAX, View, ordering_would_help,
 };
 pub use rows::dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};

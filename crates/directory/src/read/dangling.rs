@@ -1,11 +1,12 @@
-//! Values that name entries which are not there, of the attributes that referential integrity keeps.
+//! Values that name entries which are not there, of the attributes that referential integrity
+//! keeps.
 //!
 //! They may be meant: groups may be loaded before the people in them. So they are a finding, and no
 //! damage.
 //!
 //! Invariant: what is held does not grow with the directory: entries are looked at one by one, and
-//! no more than [`DANGLING_LISTED_MAX`] values are kept. What is in reference lists is there, so these
-//! are not read.
+//! no more than [`DANGLING_LISTED_MAX`] values are kept. What is in reference lists is there, so
+//! these are not read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ pub struct DanglingValue {
 }
 
 impl Dangling {
-    /// Looks at every entry of a view. `progress` hears how many entries were looked at, and how many
-    /// there are.
+    /// Looks at every entry of a view. `progress` hears how many entries were looked at, and how
+    /// many there are.
     ///
     /// # Errors
     /// When the store cannot be read.

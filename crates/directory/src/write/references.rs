@@ -1,8 +1,9 @@
 //! Referential integrity: values that name an entry follow it when it is renamed, and go when it is
 //! deleted, in the same change record.
 //!
-//! Invariant: nobody gets there what he may not have: nothing is told of the entries that change,
-//! and no right on them is asked for. Whoever may rename or delete an entry changes what names it.
+//! Invariant: nobody gets there what he may not have: nothing is told of the entries that change
+//! but the name of one, to those who may see it, and no right on them is asked for. Whoever may
+//! rename or delete an entry changes what names it.
 //! Invariant: what follows is decided on the state that the change leaves, so nothing follows in
 //! entries that go with it.
 
@@ -21,7 +22,7 @@ use schema::{
     Assertion, AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead as _,
     ModifyChange, ResolvedFilter, Schema,
 };
-use store::{Ask, Naming, References, StoreError, StoredEntry, View};
+use store::{Ask, Meant, Naming, References, StoreError, StoredEntry, View};
 
 use crate::request::refusal::Refusal;
 use crate::write::stamp::{self, Stamp};
@@ -69,7 +70,8 @@ pub(crate) fn count(
 ) -> Result<u64, StoreError> {
     let mut count = view.listed_references(id)?;
     for kind in kinds {
-        let part = view.some_references(&kind.kind, (name, Naming::Itself), None, 1)?;
+        let part =
+            view.some_references(&kind.kind, Meant { name, naming: Naming::Itself }, None, 1)?;
         count += part.map_or(0, |part| part.ids.len() as u64);
     }
     Ok(count)
@@ -185,11 +187,11 @@ struct Cause {
 impl Cause {
     /// The old name and the new one, under which something may have been named already; and how
     /// much each counts.
-    fn named(&self) -> impl Iterator<Item = ((&DnKey, Naming), usize)> {
+    fn named(&self) -> impl Iterator<Item = (Meant<'_>, usize)> {
         // Names below one that is gone never were, or went before.
         let naming = if self.new.is_some() { Naming::OrBelow } else { Naming::Itself };
-        let new = self.new_key.as_ref().map(|name| ((name, Naming::OrBelow), 0));
-        iter::once(((&self.old, naming), 1)).chain(new)
+        let new = self.new_key.as_ref().map(|name| (Meant { name, naming: Naming::OrBelow }, 0));
+        iter::once((Meant { name: &self.old, naming }, 1)).chain(new)
     }
 }
 
@@ -259,11 +261,11 @@ impl Follower<'_> {
     ) -> Result<BTreeMap<EntryId, Vec<Reference<'k>>>, Blocked> {
         let mut referrers: BTreeMap<_, Vec<Reference<'k>>> = BTreeMap::new();
         for kind in kinds {
-            for (name, counts) in self.moved.causes.iter().flat_map(Cause::named) {
-                match self.view.references(&kind.kind, name, REFERRERS_MAX)? {
+            for (meant, counts) in self.moved.causes.iter().flat_map(Cause::named) {
+                match self.view.references(&kind.kind, meant, REFERRERS_MAX)? {
                     References::Unindexed => break,
                     References::TooMany => {
-                        let part = self.view.some_references(&kind.kind, name, None, EXAMPLES)?;
+                        let part = self.view.some_references(&kind.kind, meant, None, EXAMPLES)?;
                         let by = part.map(|part| part.ids).unwrap_or_default();
                         return Err(too_many(by.into_iter()));
                     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aci::Access;
+use environment::Chance;
 use history::record::{OpKind, Origin};
 use ldap::dn::{Dn, Rdn};
 use ldap::message::{MessageId, ModifyOperation, OperationKind};
@@ -57,6 +58,13 @@ impl WriteRequest {
         let tells = matches!(self.operation, OperationKind::Add | OperationKind::Modify)
             || matches!(self.op, WriteOp::PasswordModify(_));
         self.controls.password_policy.then_some(tells)
+    }
+
+    /// Where a step comes from that prepares another one: the request is not known by it.
+    pub(crate) fn origin_of_preparation(&self, chance: &mut dyn Chance) -> Origin {
+        let mut request = [0; 16];
+        chance.fill(&mut request);
+        Origin { request, op: OpKind::Internal, ..self.origin() }
     }
 
     /// Where its changes come from, for the change records.

@@ -1,8 +1,9 @@
 //! Subtree delete (draft-armijo-ldap-treedelete): an entry and everything below it.
 //!
 //! A large tree is deleted in steps, each a change record of its own and at most
-//! [`STEP_ENTRIES_MAX`] entries or [`STEP_REFERENCES_MAX`] values that name them, leaves first and the named entry last. Between the steps other
-//! writes are carried out, and what was interrupted can be sent again.
+//! [`STEP_ENTRIES_MAX`] entries or about [`STEP_REFERENCES_MAX`] values that name them, leaves
+//! first and the named entry last. Between the steps other writes are carried out, and what was
+//! interrupted can be sent again.
 //!
 //! Invariant: no step leaves an entry without its superior.
 //! Invariant: memory is bounded whatever the size of the tree: ids that wait for their turn are

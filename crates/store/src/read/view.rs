@@ -20,7 +20,7 @@ pub(crate) use lists::List;
 pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
 pub use reference_lists::ReferenceList;
 pub(crate) use reference_lists::{key_parts, source_key, target_key};
-pub use references::{Naming, References, SomeReferences};
+pub use references::{Meant, Naming, References, SomeReferences};
 
 use crate::base::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
 use crate::base::meta::{self, Counters, Mark};

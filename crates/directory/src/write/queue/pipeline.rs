@@ -16,7 +16,7 @@ use std::{iter, process, thread};
 
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use history::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
-use history::record::{OpKind, Origin, RECORD_LENGTH_MAX_BYTES, RecordDraft};
+use history::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
 use history::recovery::BATCH_ROWS_MAX_BYTES;
 use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
@@ -420,7 +420,7 @@ impl Pipeline {
         // A step that only prepares another one is not what the request is known by.
         let is_preparing = !outcome.is_over && matches!(request.op, WriteOp::ModifyDn(_));
         let origin = match is_preparing {
-            true => prepared(directory, request.origin()),
+            true => request.origin_of_preparation(&mut *directory.chance()),
             false => request.origin(),
         };
         let draft = RecordDraft {
@@ -732,13 +732,6 @@ fn may_keep(budgets: &Budgets, queued: &mut Queued) -> bool {
     let is_room = kept.grow(octets);
     queued.kept = Some(kept);
     is_room
-}
-
-/// Where a step comes from that somebody's request needs before it.
-fn prepared(directory: &Directory, origin: Origin) -> Origin {
-    let mut request = [0; 16];
-    directory.chance().fill(&mut request);
-    Origin { request, op: OpKind::Internal, ..origin }
 }
 
 fn keeps_too_much() -> Refusal {

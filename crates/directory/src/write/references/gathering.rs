@@ -14,7 +14,7 @@ use aci::Permitted;
 use ldap::dn::Dn;
 use rustc_hash::FxHashSet;
 use schema::{AttributeDescription, Change, DnKey, EntryId, EntryRead as _, GatherChange, Schema};
-use store::{Naming, References, StoreError, StoredEntry, View};
+use store::{Meant, Naming, References, StoreError, StoredEntry, View};
 
 use super::kinds;
 
@@ -51,7 +51,11 @@ impl Gathering {
         let kinds = kinds(view, schema)?;
         let (mut is_much, mut count) = (false, 0);
         for kind in &kinds {
-            match view.references(&kind.kind, (name, Naming::OrBelow), AT_ONCE_ENTRIES_MAX)? {
+            match view.references(
+                &kind.kind,
+                Meant { name, naming: Naming::OrBelow },
+                AT_ONCE_ENTRIES_MAX,
+            )? {
                 References::Unindexed => {}
                 References::TooMany => is_much = true,
                 References::Found(ids) => {
@@ -109,14 +113,16 @@ impl Gathering {
             if attributes.is_empty() || is_stuck {
                 continue;
             }
-            if count > STEP_VALUES_MAX {
+            // Each part takes writing the whole entry, so there are to be few.
+            let part = STEP_VALUES_MAX.max(count / LARGE_PARTS);
+            if count > part {
                 self.partly = Some((id, count));
                 again = Some(id);
             } else {
                 self.entries += 1;
             }
-            values += count.min(STEP_VALUES_MAX);
-            let change = GatherChange { id, dn, attributes, values_max: STEP_VALUES_MAX as u64 };
+            values += count.min(part);
+            let change = GatherChange { id, dn, attributes, values_max: part as u64 };
             changes.push(Permitted::internal(Change::Gather(change)));
         }
         self.waiting.extend(again);
@@ -132,7 +138,7 @@ impl Gathering {
     /// Takes those that name the next names; false when there are no more names.
     fn refill(&mut self, view: &View<'_>, name: &DnKey) -> Result<bool, StoreError> {
         let Some(kind) = self.kinds.get(self.kind) else { return Ok(false) };
-        let meant = (name, Naming::OrBelow);
+        let meant = Meant { name, naming: Naming::OrBelow };
         let part = view.some_references(&kind.kind, meant, self.from.as_deref(), NAMES_AT_ONCE)?;
         let Some(mut part) = part else {
             (self.kind, self.from) = (self.kind + 1, None);
@@ -211,6 +217,8 @@ const AT_ONCE_ENTRIES_MAX: u64 = 200;
 const LARGE_VALUES_MIN: usize = 2000;
 /// Values that are looked at in one step, about: others wait for it.
 const STEP_VALUES_MAX: usize = 5000;
+/// Of an entry with very many values such a part of what is left is taken at once.
+const LARGE_PARTS: usize = 8;
 /// Entries that are looked at in one step.
 const STEP_ENTRIES_MAX: usize = 200;
 /// So often names are come by in one step.

@@ -103,7 +103,8 @@ impl View<'_> {
         Ok(count)
     }
 
-    /// The head key of the base behind `count` others that are at least `from`, if it is below `to`.
+    /// The head key of the base behind `count` others that are at least `from`, if it is below
+    /// `to`.
     pub(crate) fn head_after(
         &self,
         from: &[u8],

@@ -32,6 +32,15 @@ pub enum Naming {
     OrBelow,
 }
 
+/// What is named.
+#[derive(Clone, Copy, Debug)]
+pub struct Meant<'n> {
+    /// The name of an entry, or one that an entry had.
+    pub name: &'n DnKey,
+    /// Whether names below it are meant, too.
+    pub naming: Naming,
+}
+
 /// A part of the entries that name others.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SomeReferences {
@@ -44,7 +53,7 @@ pub struct SomeReferences {
 }
 
 impl View<'_> {
-    /// The entries with a value of `kind` that names `name`, or something below it, up to `most`.
+    /// The entries with a value of `kind` that names what is meant, up to `most`.
     /// Those are not asked about whose value is in a reference list.
     ///
     /// # Errors
@@ -52,14 +61,13 @@ impl View<'_> {
     pub fn references(
         &self,
         kind: &AttributeType,
-        (name, naming): (&DnKey, Naming),
+        meant: Meant<'_>,
         most: u64,
     ) -> Result<References, StoreError> {
         let mut found = FxHashSet::default();
         let mut from = None;
         loop {
-            let part =
-                self.some_references(kind, (name, naming), from.as_deref(), NAMES_AT_ONCE)?;
+            let part = self.some_references(kind, meant, from.as_deref(), NAMES_AT_ONCE)?;
             let Some(SomeReferences { ids, next, is_too_many }) = part else {
                 return Ok(References::Unindexed);
             };
@@ -83,7 +91,7 @@ impl View<'_> {
     pub fn some_references(
         &self,
         kind: &AttributeType,
-        (name, naming): (&DnKey, Naming),
+        meant: Meant<'_>,
         from: Option<&[u8]>,
         names_max: usize,
     ) -> Result<Option<SomeReferences>, StoreError> {
@@ -92,6 +100,7 @@ impl View<'_> {
             return Ok(None);
         };
         self.note_index(index.id);
+        let Meant { name, naming } = meant;
         let (first, to) = match naming {
             Naming::Itself => {
                 let mut key = name.as_bytes().to_vec();
