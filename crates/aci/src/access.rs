@@ -195,6 +195,7 @@ impl Access {
             | Change::Modify(_)
             | Change::Rename(_)
             | Change::Delete(_)
+            | Change::Gather(_)
             | Change::Level(_) => return Err(Denied),
         };
         let is_allowed = needed.iter().all(|one| self.has(*one));

@@ -130,7 +130,11 @@ impl<'e> Rights<'e> {
             Change::Modify(modify) => modify.deltas.iter().all(|delta| self.may_change(delta)),
             Change::Rename(rename) => rename.deltas.iter().all(|delta| self.may_change(delta)),
             // Those are no changes of an entry.
-            Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => false,
+            Change::Schema(_)
+            | Change::Index(_)
+            | Change::Setting(_)
+            | Change::Gather(_)
+            | Change::Level(_) => false,
         };
         if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
     }

@@ -66,6 +66,7 @@ pub use error::DirectoryError;
 pub use journal::JournalStatus;
 pub use options::{AdminPassword, DirectoryOptions, LogParts, MakeLog};
 pub use password_policy::PasswordPolicyOptions;
+pub use read::dangling::{DANGLING_LISTED_MAX, Dangling, DanglingValue};
 pub use read::explanation;
 pub use read::fresh::level::DefaultReadLevel;
 pub use read::fresh::waiting::{ReadDone, ReadReady, WaitingRead};

@@ -34,7 +34,10 @@ pub const RECORD_FORMAT: u16 = 1;
 
 /// What records may say; a reader that knows less stops. Grows when a kind of change is new. A
 /// record is of the lowest level that has all its changes: see [`RecordHead::level`].
-pub const RECORD_LEVEL: u16 = 4;
+pub const RECORD_LEVEL: u16 = 5;
+
+/// The level of [`Change::Gather`].
+pub const GATHER_LEVEL: u16 = 5;
 
 /// What every release reads that can be a member of a cluster. The members of one whose log has no
 /// [`Change::Level`] write no more.
@@ -239,6 +242,7 @@ const fn level(change: &Change) -> u16 {
         | Change::Level(_) => 1,
         Change::Index(_) => 2,
         Change::Setting(_) => 3,
+        Change::Gather(_) => GATHER_LEVEL,
     }
 }
 
@@ -307,6 +311,7 @@ const CHANGE_SCHEMA: u8 = 5;
 const CHANGE_NOTICE: u8 = 6;
 const CHANGE_INDEX: u8 = 7;
 const CHANGE_SETTING: u8 = 8;
+const CHANGE_GATHER: u8 = 9;
 const NOTICE_LEVEL: u8 = 1;
 
 /// Where the length of the origin is; all before it has a fixed place.

@@ -20,8 +20,8 @@ use history::record::{OpKind, Origin, RECORD_FORMAT, RECORD_LEVEL, Record, Recor
 use ldap::dn::Dn;
 use offline::{ExportOptions, export};
 use schema::{
-    AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, IndexChange,
-    ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
+    AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId,
+    GatherChange, IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
 };
 use store::{IndexConfig, Lsn, Store, StoreOptions};
 
@@ -66,6 +66,18 @@ fn records_of_level_2_read_back() {
     assert_eq!(left, [filtered, "equality l with title"]);
 }
 
+#[test]
+fn records_of_level_5_read_back() {
+    let corpus = fs::read(golden_of_level(5)).unwrap();
+    assert!(written(gather_changes()) == corpus, "the octets of a level do not change");
+    let records = split(&corpus);
+    assert_eq!(records.len(), gather_changes().len());
+    for (bytes, (_, changes)) in records.into_iter().zip(gather_changes()) {
+        assert_eq!(RecordHead::read(bytes).unwrap().level, 5);
+        assert_eq!(Record::decode(bytes, &Schema::builtin()).unwrap().changes, changes);
+    }
+}
+
 /// The octets come first on each line of the example, then two spaces and what they mean.
 #[test]
 fn the_example_of_the_documentation_is_true() {
@@ -84,7 +96,7 @@ fn the_example_of_the_documentation_is_true() {
 #[ignore = "writes the corpus of a new format"]
 fn write() {
     if !golden_of_level(RECORD_LEVEL).exists() {
-        fs::write(golden_of_level(RECORD_LEVEL), written(index_changes())).unwrap();
+        fs::write(golden_of_level(RECORD_LEVEL), written(gather_changes())).unwrap();
     }
     let path = golden(RECORD_FORMAT, "bin");
     assert!(!path.exists(), "a corpus is never changed");
@@ -213,6 +225,24 @@ fn index_changes() -> Vec<(OpKind, Vec<Change>)> {
         (OpKind::Add, vec![change(&["substring description", filtered], &[])]),
         (OpKind::Modify, vec![change(&["equality l with title"], &["substring description"])]),
         (OpKind::Delete, vec![change(&[], &["extensible cn 2.5.13.5"])]),
+    ]
+}
+
+/// What came with level 5.
+fn gather_changes() -> Vec<(OpKind, Vec<Change>)> {
+    let gather = |id, name: &str, attributes: &[&str], values_max| {
+        let describe = |text: &&str| Schema::builtin().describe(text).unwrap();
+        let attributes = attributes.iter().map(describe).collect();
+        Change::Gather(GatherChange { id: EntryId(id), dn: dn(name), attributes, values_max })
+    };
+    let staff = "cn=staff,ou=groups,dc=example,dc=com";
+    let anna = "uid=anna,ou=people,dc=example,dc=com";
+    vec![
+        (OpKind::Internal, vec![gather(5, staff, &["member", "member;x-old"], 5000)]),
+        (
+            OpKind::Internal,
+            vec![gather(3, anna, &["manager"], 1), gather(1 << 40, staff, &[], u64::MAX)],
+        ),
     ]
 }
 

@@ -3,10 +3,12 @@
 //! Invariant: nothing is changed, not even what the next start would mend.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use directory::Dangling;
 use history::recovery::{JournalCheck, check_journal};
 use history::{HistoryError, schema_of};
-use store::{CheckReport, Store, StoreOptions};
+use store::{CheckReport, Store, StoreError, StoreOptions};
 
 use crate::backup::read_only_store;
 
@@ -20,6 +22,10 @@ pub struct DirectoryCheck {
     /// How many entries there are with the records that are in the journal alone; `None` when
     /// these cannot be applied, which is a finding of the journal.
     pub entries: Option<u64>,
+    /// Values that name entries which are not there, of the attributes that follow what they name.
+    /// No faults: they may have been loaded before what they name. `None` where the data cannot be
+    /// read, which is a finding.
+    pub dangling: Option<Dangling>,
 }
 
 impl DirectoryCheck {
@@ -30,8 +36,8 @@ impl DirectoryCheck {
 }
 
 /// Verifies the journal and the tables of the data directory `data`, and that the records which are
-/// in the journal alone can be applied. `progress` hears what is being done, how much of it is done
-/// and how much there is.
+/// in the journal alone can be applied; and looks for values that name nothing. `progress` hears
+/// what is being done, how much of it is done and how much there is.
 ///
 /// # Errors
 /// When the data directory cannot be opened or read, for example because a server uses it. What is
@@ -42,19 +48,35 @@ pub fn check(
 ) -> Result<DirectoryCheck, HistoryError> {
     let mut journal = check_journal(data, progress)?;
     let options = StoreOptions::default();
-    let base = Store::open(data, &options, schema_of(data)?)?.check(progress)?;
-    if journal.unflushed == 0 || !journal.findings.is_empty() || !base.findings.is_empty() {
+    let store = Arc::new(Store::open(data, &options, schema_of(data)?)?);
+    let base = store.check(progress)?;
+    let is_whole = journal.findings.is_empty() && base.findings.is_empty();
+    if journal.unflushed == 0 || !is_whole {
         let entries = (journal.unflushed == 0).then_some(base.entries);
-        return Ok(DirectoryCheck { journal, base, entries });
+        let dangling = is_whole.then(|| dangling(&store, progress)).transpose()?;
+        return Ok(DirectoryCheck { journal, base, entries, dangling });
     }
+    drop(store);
     progress("replaying", 0, journal.unflushed);
-    let entries = match read_only_store(data, &options) {
-        Ok(store) => Some(store.reader().view()?.entry_count()?),
+    let store = match read_only_store(data, &options) {
+        Ok(store) => Some(store),
         Err(error @ (HistoryError::Journal(_) | HistoryError::Mismatch { .. })) => {
             journal.findings.push(error.to_string());
             None
         }
         Err(error) => return Err(error),
     };
-    Ok(DirectoryCheck { journal, base, entries })
+    let count =
+        |store: &Arc<Store>| -> Result<u64, StoreError> { store.reader().view()?.entry_count() };
+    let entries = store.as_ref().map(count).transpose()?;
+    let dangling = store.as_ref().map(|store| dangling(store, progress)).transpose()?;
+    Ok(DirectoryCheck { journal, base, entries, dangling })
+}
+
+fn dangling(
+    store: &Arc<Store>,
+    progress: &mut dyn FnMut(&'static str, u64, u64),
+) -> Result<Dangling, StoreError> {
+    let mut reader = store.reader();
+    Dangling::find(reader.view()?, &mut |done, total| progress("references", done, total))
 }

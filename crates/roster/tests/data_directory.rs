@@ -155,6 +155,47 @@ fn generated_people_pass_through_standard_input() {
 }
 
 #[test]
+fn a_check_lists_values_that_name_no_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = init(folder.path());
+    let base = "dc=example,dc=com";
+    let mut text = format!(
+        "dn: {base}\nobjectClass: domain\ndc: example\n\n\
+         dn: cn=early,{base}\nobjectClass: groupOfNames\ncn: early\n\
+         member: uid=u1,{base}\nmember: uid=Gone,{base}\nmember: uid=u1,o=elsewhere\n\n\
+         dn: cn=bits,{base}\nobjectClass: groupOfUniqueNames\ncn: bits\n\
+         uniqueMember: uid=gone,{base}#'01'B\n\n",
+    );
+    // So many that they are in a reference list, but for the one that is not there.
+    let mut all = format!("dn: cn=all,{base}\nobjectClass: groupOfNames\ncn: all\n");
+    for number in 0..600 {
+        let dn = format!("uid=u{number},{base}");
+        text.push_str(&format!(
+            "dn: {dn}\nobjectClass: inetOrgPerson\ncn: x\nsn: x\nuid: u{number}\n"
+        ));
+        text.push_str(&format!("manager: uid=u{}\\2c x,{base}\n\n", number / 300 * 1000));
+        all.push_str(&format!("member: {dn}\n"));
+    }
+    text.push_str(&format!("{all}member: uid=lost,{base}\n"));
+    let (_, run) = import(folder.path(), &data, &text);
+    assert_eq!(run.code, 0, "{}", run.errors);
+
+    let run = roster(&["check", "--data", &data]);
+    assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
+    let lines: Vec<_> = run.output.lines().collect();
+    assert_eq!(lines.len(), 102, "{}", run.output);
+    assert_eq!(lines[0], format!("cn=early,{base}: member names no entry: uid=Gone,{base}"));
+    assert!(
+        lines[1].starts_with(&format!("uid=u0,{base}: manager names no entry: ")),
+        "{}",
+        lines[1]
+    );
+    assert_eq!(lines[100], "602 values in 602 entries name no entry, the first 100 are listed");
+    assert_eq!(lines[101], "604 entries, no fault");
+    assert!(run.errors.starts_with("roster: note: values that name no entry are no damage"));
+}
+
+#[test]
 fn a_second_import_adds_to_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let data = init(folder.path());

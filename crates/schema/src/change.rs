@@ -37,6 +37,8 @@ pub enum Change {
     Index(IndexChange),
     /// Another value of a setting.
     Setting(SettingChange),
+    /// Values that name entries are kept by number from now on.
+    Gather(GatherChange),
     /// Records of this level may follow: whoever reads less stops at them.
     Level(u16),
 }
@@ -114,6 +116,20 @@ pub struct DeleteChange {
     /// What it held, for those who read the change later (feeds, undelete); applying the change
     /// does not look at it. Empty when whoever decided did not keep it.
     pub attributes: Vec<Attribute>,
+}
+
+/// Has values of an entry that name others kept by number. They stay what they are, and follow what
+/// they name from then on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GatherChange {
+    /// The entry.
+    pub id: EntryId,
+    /// Its name, for those who read the change without the store.
+    pub dn: Dn,
+    /// Which attributes.
+    pub attributes: Vec<Arc<AttributeDescription>>,
+    /// So many values of each at the most; the others stay as they are.
+    pub values_max: u64,
 }
 
 /// Changes the schema; each definition as a line, `attributeTypes: ( 1.2.3 NAME 'x' … )`.

@@ -52,7 +52,7 @@ mod validator;
 mod violation;
 
 pub use change::{AddChange, AttributeDelta, Change, DeleteChange, EntryId, ModifyChange};
-pub use change::{IndexChange, RenameChange, SchemaChange, SettingChange};
+pub use change::{GatherChange, IndexChange, RenameChange, SchemaChange, SettingChange};
 pub use dn_key::{DnKey, InvalidDn, RdnKey};
 pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead, ValueKey};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};

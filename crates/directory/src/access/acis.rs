@@ -163,6 +163,7 @@ fn touched(set: &AciSet, change: &Change, view: &View<'_>) -> Result<Option<Hold
         | Change::Schema(_)
         | Change::Index(_)
         | Change::Setting(_)
+        | Change::Gather(_)
         | Change::Level(_) => None,
     })
 }

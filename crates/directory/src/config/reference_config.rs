@@ -2,7 +2,7 @@
 
 use ldap::result::ResultCode;
 use schema::Entry;
-use store::{References, StoreError, View};
+use store::{Meant, Naming, References, StoreError, View};
 
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::REFERENCE_CONFIG_DN;
@@ -42,7 +42,12 @@ pub(super) fn put(
         return refuse(ResultCode::AttributeOrValueExists, why);
     }
     let nothing = schema::DnKey::root();
-    if decide.view.references(&description.kind, &nothing, 0)? == References::Unindexed {
+    if decide.view.references(
+        &description.kind,
+        Meant { name: &nothing, naming: Naming::Itself },
+        0,
+    )? == References::Unindexed
+    {
         return refuse(
             ResultCode::UnwillingToPerform,
             format!(

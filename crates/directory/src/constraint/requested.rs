@@ -62,6 +62,7 @@ pub(crate) fn check(
             | Change::Schema(_)
             | Change::Index(_)
             | Change::Setting(_)
+            | Change::Gather(_)
             | Change::Level(_),
         ) => return Err(no_entry()),
     };

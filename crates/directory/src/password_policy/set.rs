@@ -429,7 +429,11 @@ fn touched(
                 all
             })
         }
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => None,
+        Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Gather(_)
+        | Change::Level(_) => None,
     })
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod account_usability;
 pub(crate) mod analyser;
 pub(crate) mod compare;
 pub(crate) mod computed;
+pub(crate) mod dangling;
 pub(crate) mod effective_rights;
 pub(crate) mod excerpt;
 pub mod explanation;

@@ -126,7 +126,7 @@ impl VirtualAttributes {
             Change::Delete(delete) => holds(&delete.dn),
             Change::Setting(setting) => setting.name == VIRTUAL_ATTRIBUTES,
             Change::Schema(_) => true,
-            Change::Index(_) | Change::Level(_) => false,
+            Change::Index(_) | Change::Gather(_) | Change::Level(_) => false,
         }
     }
 

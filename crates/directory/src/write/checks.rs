@@ -257,7 +257,11 @@ fn new_rdn(change: &Change) -> Option<&Rdn> {
         Change::Add(add) => add.entry.name().rdns().first(),
         Change::Rename(rename) => Some(&rename.new_rdn),
         Change::Modify(_) | Change::Delete(_) => None,
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => None,
+        Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Gather(_)
+        | Change::Level(_) => None,
     }
 }
 
@@ -266,7 +270,11 @@ fn deltas(change: &Change) -> &[AttributeDelta] {
         Change::Modify(modify) => &modify.deltas,
         Change::Rename(rename) => &rename.deltas,
         Change::Add(_) | Change::Delete(_) => &[],
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => &[],
+        Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Gather(_)
+        | Change::Level(_) => &[],
     }
 }
 
@@ -326,7 +334,11 @@ fn may_change_policies(decide: &Decide<'_>, checked: &Checked<'_>, change: &Chan
             policies.holds_within(checked.key) || set::is_policy(checked.after, schema)
         }
         Change::Delete(_) => policies.holds(checked.key),
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => false,
+        Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Gather(_)
+        | Change::Level(_) => false,
     };
     !is_about_one
 }

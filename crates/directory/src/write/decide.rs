@@ -242,6 +242,9 @@ impl Attempt<'_, '_> {
                 controls.clear();
                 break;
             }
+            if let WriteOp::ModifyDn(op) = &mut update.op {
+                op.prepare_nothing();
+            }
             let refusal = match self.update(update) {
                 Ok(Carried { answer, is_over }) => {
                     if !answer.controls.is_empty() {
@@ -297,13 +300,15 @@ impl Attempt<'_, '_> {
         let first = self.changes.len();
         self.apply(changes)?;
         let own = first..self.changes.len();
-        self.follow(own.clone())?;
+        self.follow(own.clone(), access)?;
         self.assign(first)?;
         let new = self.changes.get(first..).unwrap_or_default().iter().map(Permitted::get);
         if let Some(after) = self.rules.after(new, &self.batch.view()).map_err(Failed::Store)? {
             self.rules = Arc::new(after);
         }
-        if let Some(wanted) = &controls.post_read {
+        if let Some(wanted) = &controls.post_read
+            && is_over
+        {
             read.extend(self.post_read(&Access::clone(access), wanted, op, own)?);
         }
         if let Some(refusal) = late {
@@ -350,7 +355,7 @@ impl Attempt<'_, '_> {
                 WriteOp::Delete(op) => (delete::decide(&mut decide, op)?, true),
                 WriteOp::SubtreeDelete(op) => subtree_delete::decide(&mut decide, op)?,
                 WriteOp::Modify(op) => (modify::decide(&mut decide, op)?, true),
-                WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
+                WriteOp::ModifyDn(op) => modify_dn::decide_step(&mut decide, op)?,
                 WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
                 WriteOp::Rehash(op) => (rehash::decide(&mut decide, op)?, true),
                 WriteOp::AccountEvents(all) => (account_events::decide(&mut decide, all)?, true),
@@ -374,14 +379,25 @@ impl Attempt<'_, '_> {
     }
 
     /// What names the entries that these changes rename or delete changes with them.
-    fn follow(&mut self, own: Range<usize>) -> Result<(), Failed> {
-        let Self { batch, state, stamp, changes, .. } = self;
+    fn follow(&mut self, own: Range<usize>, access: &Access) -> Result<(), Failed> {
+        let Self { directory, batch, state, stamp, changes, rules, .. } = self;
         let causes = changes.get(own).unwrap_or_default();
         // A view takes some work.
         if !causes.iter().any(|change| references::may_follow(change.get())) {
             return Ok(());
         }
-        let follows = references::follow(&batch.view(), &state.schema, stamp, causes)?;
+        let (view, schema) = (&batch.view(), &state.schema);
+        let follows = references::follow(view, schema, stamp, causes).map_err(|blocked| {
+            // The rules that the log has by now are not asked: entries have moved since.
+            let access = Access::clone(access);
+            let viewer = Viewer { directory, access: &access, view, schema };
+            guarded_by(&viewer, rules, &DnKey::root(), |guard| {
+                blocked.refusal(&mut |id| {
+                    let stored = view.entry(id).ok().flatten()?;
+                    guard.on(&stored).is_disclosed().then(|| stored.dn().to_owned())
+                })
+            })
+        })?;
         self.apply(follows)
     }
 
@@ -437,6 +453,7 @@ impl Attempt<'_, '_> {
                 | Change::Schema(_)
                 | Change::Index(_)
                 | Change::Setting(_)
+                | Change::Gather(_)
                 | Change::Level(_),
             ) => None,
             // It is as it was.

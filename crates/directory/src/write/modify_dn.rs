@@ -1,6 +1,7 @@
 //! ModifyDN (RFC 4511 §4.9): new name, new place, the whole subtree with it.
 
-use aci::Right;
+use aci::{Permitted, Right};
+use history::record::GATHER_LEVEL;
 use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
 use ldap::message::{ModifyDnRequest, ModifyOperation, NAME_LENGTH_MAX_BYTES};
 use ldap::result::ResultCode;
@@ -9,6 +10,7 @@ use store::Resolved;
 
 use crate::access::guard;
 use crate::assignment::membership;
+use crate::config::record_level;
 use crate::enforcement::broken::Broken;
 use crate::enforcement::placement::{self, Placed};
 use crate::read::search::aliases;
@@ -19,7 +21,8 @@ use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
-use crate::write::request::{Modification, ModifyDn, WriteOp};
+use crate::write::references::Gathering;
+use crate::write::request::{Modification, ModifyDn, Preparation, WriteOp};
 use crate::write::{delta, relax, stamp};
 
 /// Resolves the request.
@@ -37,11 +40,73 @@ pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<
         }
     };
     let delete_old_rdn = request.delete_old_rdn;
-    Ok(WriteOp::ModifyDn(ModifyDn { key, dn, new_rdn, delete_old_rdn, new_superior }))
+    let preparation = Preparation::default();
+    Ok(WriteOp::ModifyDn(ModifyDn { key, dn, new_rdn, delete_old_rdn, new_superior, preparation }))
+}
+
+/// Decides on the next step; false beside it when there is more to do. All steps but the last only
+/// have values kept by number that name what is renamed, where these are very many.
+pub(crate) fn decide_step(
+    decide: &mut Decide<'_>,
+    op: &mut ModifyDn,
+) -> Result<(Decision, bool), Refusal> {
+    let step = |changes| (Decision { changes, ..Decision::default() }, false);
+    if matches!(op.preparation, Preparation::Gathering(_))
+        && let Some(changes) = prepare(decide, op)?
+    {
+        return Ok(step(changes));
+    }
+    // Before the first step, too: what is refused is refused before anything is done for it.
+    let decision = self::decide(decide, op)?;
+    let is_renamed = |change: &Permitted<Change>| match change.get() {
+        Change::Rename(change) => {
+            named::key(&decide.state.schema, &change.new_dn).is_ok_and(|new| new != op.key)
+        }
+        _ => false,
+    };
+    if decide.controls.no_op || !decision.changes.iter().any(is_renamed) {
+        return Ok((decision, true));
+    }
+    Ok(match prepare(decide, op)? {
+        None => (decision, true),
+        Some(changes) => step(changes),
+    })
+}
+
+/// The next step of what is to be done before the rename, which may find nothing to change; none
+/// when the rename may follow.
+fn prepare(
+    decide: &Decide<'_>,
+    op: &mut ModifyDn,
+) -> Result<Option<Vec<Permitted<Change>>>, Refusal> {
+    let now = decide.directory.clock.elapsed();
+    if matches!(op.preparation, Preparation::Unknown) {
+        // Not where some member could not read it.
+        let is_known = record_level::check(decide.directory, decide.view, GATHER_LEVEL).is_ok();
+        let gathering = match is_known {
+            true => Gathering::begin(decide.view, &decide.state.schema, &op.key, now)?,
+            false => None,
+        };
+        op.preparation = match gathering {
+            Some(gathering) => {
+                gathering.announce(&op.dn);
+                Preparation::Gathering(Box::new(gathering))
+            }
+            None => Preparation::Done,
+        };
+    }
+    let Preparation::Gathering(gathering) = &mut op.preparation else { return Ok(None) };
+    let changes = gathering.step(decide.view, &op.key)?;
+    if !changes.is_empty() || !gathering.is_over() {
+        return Ok(Some(changes));
+    }
+    gathering.tell_end(&op.dn, now);
+    op.preparation = Preparation::Done;
+    Ok(None)
 }
 
 /// Decides on what the entries before it left.
-pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
+fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;

@@ -83,6 +83,7 @@ pub(crate) fn check_change(decide: &Decide<'_>, change: &Change) -> Result<(), R
         | Change::Schema(_)
         | Change::Index(_)
         | Change::Setting(_)
+        | Change::Gather(_)
         | Change::Level(_) => Ok(()),
     }
 }

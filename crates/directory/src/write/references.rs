@@ -1,12 +1,16 @@
 //! Referential integrity: values that name an entry follow it when it is renamed, and go when it is
 //! deleted, in the same change record.
 //!
-//! Invariant: nobody gets there what he may not have: nothing is told of the entries that change,
-//! and no right on them is asked for. Whoever may rename or delete an entry changes what names it.
+//! Invariant: nobody gets there what he may not have: nothing is told of the entries that change
+//! but the name of one, to those who may see it, and no right on them is asked for. Whoever may
+//! rename or delete an entry changes what names it.
 //! Invariant: what follows is decided on the state that the change leaves, so nothing follows in
 //! entries that go with it.
 
+mod gathering;
+
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 
 use aci::Permitted;
@@ -18,10 +22,12 @@ use schema::{
     Assertion, AttributeDelta, AttributeDescription, Change, DnKey, EntryId, EntryRead as _,
     ModifyChange, ResolvedFilter, Schema,
 };
-use store::{Ask, References, StoreError, StoredEntry, View};
+use store::{Ask, Meant, Naming, References, StoreError, StoredEntry, View};
 
 use crate::request::refusal::Refusal;
 use crate::write::stamp::{self, Stamp};
+
+pub(crate) use self::gathering::Gathering;
 
 /// The setting with the attributes whose values follow.
 pub(crate) const REFERENCES: &str = "references";
@@ -42,6 +48,8 @@ pub(crate) const DEFAULT: [&str; 8] = [
 const REFERRERS_MAX: u64 = 100_000;
 /// The most octets of values, old and new: a change record has a limit.
 const OCTETS_MAX: usize = 12 << 20;
+/// Of so many entries one is named that the client may know.
+const EXAMPLES: usize = 100;
 
 /// The attributes whose values follow in a view.
 pub(crate) fn names(view: &View<'_>) -> Result<Vec<String>, StoreError> {
@@ -51,6 +59,30 @@ pub(crate) fn names(view: &View<'_>) -> Result<Vec<String>, StoreError> {
         Some(first) if first == NONE_AT_ALL => Vec::new(),
         Some(_) => set,
     })
+}
+
+/// How many values name an entry, about, of the attributes whose values follow.
+pub(crate) fn count(
+    view: &View<'_>,
+    kinds: &[Arc<AttributeDescription>],
+    id: EntryId,
+    name: &DnKey,
+) -> Result<u64, StoreError> {
+    let mut count = view.listed_references(id)?;
+    for kind in kinds {
+        let part =
+            view.some_references(&kind.kind, Meant { name, naming: Naming::Itself }, None, 1)?;
+        count += part.map_or(0, |part| part.ids.len() as u64);
+    }
+    Ok(count)
+}
+
+/// The attributes whose values follow, under a schema.
+pub(crate) fn kinds(
+    view: &View<'_>,
+    schema: &Schema,
+) -> Result<Vec<Arc<AttributeDescription>>, StoreError> {
+    Ok(names(view)?.iter().filter_map(|name| schema.describe(name).ok()).collect())
 }
 
 /// Whether something may follow from a change.
@@ -67,25 +99,73 @@ pub(crate) fn follow(
     schema: &Schema,
     stamp: &Stamp,
     changes: &[Permitted<Change>],
-) -> Result<Vec<Permitted<Change>>, Refusal> {
+) -> Result<Vec<Permitted<Change>>, Blocked> {
     let moved = Moved::of(view, schema, changes)?;
     if moved.causes.is_empty() {
         return Ok(Vec::new());
     }
-    let kinds: Vec<_> = names(view)?.iter().filter_map(|name| schema.describe(name).ok()).collect();
+    let kinds = kinds(view, schema)?;
     let follower = Follower { view, schema, moved };
-    let mut octets = 0;
+    let (mut octets, mut largest) = (0, (0, EntryId::ROOT));
     let mut follows = Vec::new();
     for (id, references) in follower.referrers(&kinds)? {
         let Some(entry) = view.entry(id)? else { continue };
         let Some(change) = follower.change(&entry, &references, stamp)? else { continue };
-        octets += change.deltas.iter().map(octets_of).sum::<usize>();
+        let own = change.deltas.iter().map(octets_of).sum::<usize>();
+        (octets, largest) = (octets + own, largest.max((own, id)));
         if octets > OCTETS_MAX {
-            return Err(too_many());
+            let why = format!("their values take more than {} MiB", OCTETS_MAX >> 20);
+            return Err(Blocked::TooMany { why, by: vec![largest.1] });
         }
         follows.push(Permitted::internal(Change::Modify(change)));
     }
     Ok(follows)
+}
+
+/// Why what follows does not follow.
+#[derive(Debug)]
+pub(crate) enum Blocked {
+    /// So much follows that it does not fit into one change record.
+    TooMany {
+        /// Which limit that is, as the end of a sentence.
+        why: String,
+        /// Entries that are some of those.
+        by: Vec<EntryId>,
+    },
+    /// Something else.
+    Refused(Refusal),
+}
+
+impl Blocked {
+    /// What the client is told. `visible` tells the name of an entry, if the client may know it.
+    pub(crate) fn refusal(self, visible: &mut dyn FnMut(EntryId) -> Option<String>) -> Refusal {
+        let (why, by) = match self {
+            Self::TooMany { why, by } => (why, by),
+            Self::Refused(refusal) => return refusal,
+        };
+        let one = by.into_iter().find_map(visible);
+        let one = one.map(|name| format!(", '{name}' is one of them")).unwrap_or_default();
+        Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            format!(
+                "so many entries name what is to be renamed or deleted that they cannot change \
+                 with it ({why}{one}): change those that have most of these values before, or a \
+                 part of the tree at a time, or take the attribute out of cn=References,cn=config"
+            ),
+        )
+    }
+}
+
+impl From<Refusal> for Blocked {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for Blocked {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.into())
+    }
 }
 
 /// The entries that have other names now, or are gone.
@@ -105,9 +185,13 @@ struct Cause {
 }
 
 impl Cause {
-    /// The new name, under which something may have been named already.
-    fn named_now(&self) -> Option<(&DnKey, usize)> {
-        self.new_key.as_ref().map(|name| (name, 0))
+    /// The old name and the new one, under which something may have been named already; and how
+    /// much each counts.
+    fn named(&self) -> impl Iterator<Item = (Meant<'_>, usize)> {
+        // Names below one that is gone never were, or went before.
+        let naming = if self.new.is_some() { Naming::OrBelow } else { Naming::Itself };
+        let new = self.new_key.as_ref().map(|name| (Meant { name, naming: Naming::OrBelow }, 0));
+        iter::once((Meant { name: &self.old, naming }, 1)).chain(new)
     }
 }
 
@@ -174,15 +258,17 @@ impl Follower<'_> {
     fn referrers<'k>(
         &self,
         kinds: &'k [Arc<AttributeDescription>],
-    ) -> Result<BTreeMap<EntryId, Vec<Reference<'k>>>, Refusal> {
+    ) -> Result<BTreeMap<EntryId, Vec<Reference<'k>>>, Blocked> {
         let mut referrers: BTreeMap<_, Vec<Reference<'k>>> = BTreeMap::new();
         for kind in kinds {
-            let causes = self.moved.causes.iter();
-            let names = causes.flat_map(|cause| [Some((&cause.old, 1)), cause.named_now()]);
-            for (name, counts) in names.flatten() {
-                match self.view.references(&kind.kind, name, REFERRERS_MAX)? {
+            for (meant, counts) in self.moved.causes.iter().flat_map(Cause::named) {
+                match self.view.references(&kind.kind, meant, REFERRERS_MAX)? {
                     References::Unindexed => break,
-                    References::TooMany => return Err(too_many()),
+                    References::TooMany => {
+                        let part = self.view.some_references(&kind.kind, meant, None, EXAMPLES)?;
+                        let by = part.map(|part| part.ids).unwrap_or_default();
+                        return Err(too_many(by.into_iter()));
+                    }
                     References::Found(ids) => {
                         for id in ids {
                             let all = referrers.entry(id).or_default();
@@ -194,7 +280,7 @@ impl Follower<'_> {
                     }
                 }
                 if referrers.len() as u64 > REFERRERS_MAX {
-                    return Err(too_many());
+                    return Err(too_many(referrers.into_keys()));
                 }
             }
         }
@@ -324,11 +410,7 @@ fn octets_of(delta: &AttributeDelta) -> usize {
     delta.removed.iter().chain(&delta.added).map(Vec::len).sum()
 }
 
-fn too_many() -> Refusal {
-    Refusal::new(
-        ResultCode::AdminLimitExceeded,
-        "so many values name what is to be renamed or deleted that they cannot change with it: \
-         change the entries that have most of them before, or a part of the tree at a time, or \
-         take the attribute out of cn=References,cn=config",
-    )
+fn too_many(by: impl Iterator<Item = EntryId>) -> Blocked {
+    let why = format!("they are more than {REFERRERS_MAX}");
+    Blocked::TooMany { why, by: by.take(EXAMPLES).collect() }
 }

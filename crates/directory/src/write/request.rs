@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aci::Access;
+use environment::Chance;
 use history::record::{OpKind, Origin};
 use ldap::dn::{Dn, Rdn};
 use ldap::message::{MessageId, ModifyOperation, OperationKind};
@@ -25,6 +26,7 @@ use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::Who;
 use crate::write::account_state::change_operation::ChangeOperation;
+use crate::write::references::Gathering;
 
 /// One update request, resolved against the schema and owned.
 pub(crate) struct WriteRequest {
@@ -56,6 +58,13 @@ impl WriteRequest {
         let tells = matches!(self.operation, OperationKind::Add | OperationKind::Modify)
             || matches!(self.op, WriteOp::PasswordModify(_));
         self.controls.password_policy.then_some(tells)
+    }
+
+    /// Where a step comes from that prepares another one: the request is not known by it.
+    pub(crate) fn origin_of_preparation(&self, chance: &mut dyn Chance) -> Origin {
+        let mut request = [0; 16];
+        chance.fill(&mut request);
+        Origin { request, op: OpKind::Internal, ..self.origin() }
     }
 
     /// Where its changes come from, for the change records.
@@ -271,12 +280,30 @@ pub(crate) struct ModifyDn {
     pub(super) new_rdn: Rdn,
     pub(super) delete_old_rdn: bool,
     pub(super) new_superior: Option<(Dn, DnKey)>,
+    pub(super) preparation: Preparation,
+}
+
+/// What is done before a rename.
+#[derive(Debug, Default)]
+pub(super) enum Preparation {
+    /// It was not looked whether there is anything to do.
+    #[default]
+    Unknown,
+    /// Values that name what is renamed are kept by number.
+    Gathering(Box<Gathering>),
+    /// There is nothing left to do.
+    Done,
 }
 
 impl ModifyDn {
     /// Whether a superior is named.
     pub(crate) fn moves(&self) -> bool {
         self.new_superior.is_some()
+    }
+
+    /// Has it made in one step, or refused: in a transaction.
+    pub(super) fn prepare_nothing(&mut self) {
+        self.preparation = Preparation::Done;
     }
 }
 

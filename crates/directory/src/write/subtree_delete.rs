@@ -1,14 +1,16 @@
 //! Subtree delete (draft-armijo-ldap-treedelete): an entry and everything below it.
 //!
 //! A large tree is deleted in steps, each a change record of its own and at most
-//! [`STEP_ENTRIES_MAX`] entries, leaves first and the named entry last. Between the steps other
-//! writes are carried out, and what was interrupted can be sent again.
+//! [`STEP_ENTRIES_MAX`] entries or about [`STEP_REFERENCES_MAX`] values that name them, leaves
+//! first and the named entry last. Between the steps other writes are carried out, and what was
+//! interrupted can be sent again.
 //!
 //! Invariant: no step leaves an entry without its superior.
 //! Invariant: memory is bounded whatever the size of the tree: ids that wait for their turn are
 //! at most [`WAITING_ENTRIES_MAX`], and they are a hint only; each is looked at again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aci::{Denied, Permitted};
@@ -16,7 +18,7 @@ use history::record::Record;
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use rustc_hash::FxHashSet;
-use schema::{Change, DnKey, EntryId};
+use schema::{AttributeDescription, Change, DnKey, EntryId};
 use store::{Lsn, View};
 
 use crate::directory::Directory;
@@ -25,7 +27,7 @@ use crate::request::referral;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
 use crate::write::request::{Progress, SubtreeDelete};
-use crate::write::{checks, delete};
+use crate::write::{checks, delete, references};
 
 /// Decides on the next step; false beside it when there is more to do.
 pub(crate) fn decide(
@@ -97,6 +99,8 @@ pub(crate) fn deleted_tree(
 #[derive(Default)]
 struct Step {
     doomed: FxHashSet<EntryId>,
+    /// How many values name them.
+    references: u64,
     changes: Vec<Permitted<Change>>,
 }
 
@@ -106,7 +110,11 @@ impl Step {
         let mut step = Self::default();
         let mut octets = 0;
         let mut is_fresh = false;
-        while step.doomed.len() < STEP_ENTRIES_MAX && octets < STEP_OCTETS_MAX {
+        let kinds = references::kinds(view, &decide.state.schema)?;
+        while step.doomed.len() < STEP_ENTRIES_MAX
+            && octets < STEP_OCTETS_MAX
+            && step.references < STEP_REFERENCES_MAX
+        {
             let Some(id) = progress.waiting.pop_front() else {
                 if is_fresh || !step.doomed.is_empty() {
                     break;
@@ -116,7 +124,10 @@ impl Step {
                 continue;
             };
             match step.take(decide, id, progress.base)? {
-                Taken::Entry(size) => octets += size,
+                Taken::Entry(size) => {
+                    octets += size;
+                    step.note_references(decide, &kinds, id)?;
+                }
                 Taken::Elsewhere => {}
                 // The tree has grown below it: its new subordinates are to be found first.
                 Taken::NotYet => progress.waiting.clear(),
@@ -140,6 +151,20 @@ impl Step {
         self.doomed.insert(id);
         self.changes.push(checks::permit_delete(decide, &stored, change)?);
         Ok(Taken::Entry(octets))
+    }
+
+    /// Counts the values that name an entry.
+    fn note_references(
+        &mut self,
+        decide: &Decide<'_>,
+        kinds: &[Arc<AttributeDescription>],
+        id: EntryId,
+    ) -> Result<(), Refusal> {
+        let name = decide.view.dn(id)?;
+        if let Ok(key) = DnKey::from_text(&decide.state.schema, &name) {
+            self.references += references::count(decide.view, kinds, id, &key)?;
+        }
+        Ok(())
     }
 
     /// Whether all `count` subordinates of an entry go in this very step.
@@ -191,6 +216,9 @@ fn leaves_first(view: &View<'_>, base: EntryId) -> Result<VecDeque<EntryId>, Ref
 /// Entries deleted in one step, which is one change record: few enough that the writes of others,
 /// which wait meanwhile, hardly notice.
 const STEP_ENTRIES_MAX: usize = 200;
+
+/// Values that name the entries of one step, about: each of these is a change, too.
+const STEP_REFERENCES_MAX: u64 = 1000;
 
 /// Octets of the entries of one step, about: a record stays small.
 const STEP_OCTETS_MAX: usize = 1 << 20;

@@ -338,3 +338,77 @@ fn what_takes_long_to_read_is_not_read_for_other_values() {
     assert!(!answer.entries[0].attributes.contains_key("member"));
     assert_eq!(found(&mut root, &format!("(owner={})", person(3))), std::slice::from_ref(&many));
 }
+
+fn clean(served: &Served) {
+    let store = served.directory.store();
+    store.flush().unwrap();
+    assert_eq!(store.check(&mut |_, _, _| {}).unwrap().findings, []);
+}
+
+#[test]
+fn what_many_groups_name_is_kept_by_number_before_it_is_renamed() {
+    let served = filled();
+    let mut root = served.root();
+    // More groups than change in one record, each small.
+    let of_group = |number: usize| names((0..8).map(|one| (number * 7 + one * 61) % MANY));
+    for number in 0..300 {
+        add_group(&mut root, &format!("small-{number}"), &of_group(number));
+    }
+    // Whom nobody has added yet is named below it, too.
+    let nobody = format!("uid=nobody,ou=people,{SUFFIX}");
+    let some = [person(3), nobody];
+    add_group(&mut root, "some", &some);
+    let stamp = |client: &mut Client| {
+        let (base, attributes) = (group("small-7"), &["modifyTimestamp", "etag"][..]);
+        let asked = Asked { base: &base, scope: Scope::Base, attributes, ..Asked::default() };
+        client.search(&asked).entries[0].clone()
+    };
+    let before = stamp(&mut root);
+    assert_eq!(kept(&served, "small-7"), (0, 8));
+    let last = || served.directory.store().published().lsn.0;
+    let records = last();
+
+    let people = format!("ou=people,{SUFFIX}");
+    assert_eq!(root.rename(&people, "ou=staff", true, None), ResultCode::Success);
+    assert!(last() > records + 2, "it is prepared in steps");
+    assert_eq!(kept(&served, "small-7"), (8, 0));
+    assert_eq!(kept(&served, "some"), (1, 1));
+    let renamed = |names: &[String]| -> BTreeSet<String> {
+        names.iter().map(|name| name.replace("ou=people", "ou=staff")).collect()
+    };
+    for number in [0, 7, 299] {
+        same(&members(&mut root, &format!("small-{number}")), &renamed(&of_group(number)));
+    }
+    same(&members(&mut root, "some"), &renamed(&some));
+    same(&members(&mut root, "many"), &renamed(&names(0..=MANY)));
+    assert_eq!(stamp(&mut root), before, "the values are what they were");
+    let filter = format!("(member={})", renamed(&[person(7)]).first().unwrap());
+    let want = 1 + (0..300).filter(|number| of_group(*number).contains(&person(7))).count();
+    assert_eq!(found(&mut root, &filter).len(), want);
+    // Now one record is enough.
+    let records = last();
+    let people = format!("ou=staff,{SUFFIX}");
+    assert_eq!(root.rename(&people, "ou=people", true, None), ResultCode::Success);
+    assert_eq!(last(), records + 1);
+    same(&members(&mut root, "small-0"), &of_group(0).into_iter().collect());
+    clean(&served);
+}
+
+#[test]
+fn a_large_group_of_old_is_kept_by_number_when_a_member_is_renamed() {
+    let served = filled();
+    let mut root = served.root();
+    // They come after the group, so nothing has looked for them.
+    let late = 1000..4000;
+    add_group(&mut root, "early", &names(late.clone()));
+    (1000..1040).for_each(|number| add_person(&mut root, number));
+    assert_eq!(kept(&served, "early"), (0, 3000));
+    let to = "uid=renamed";
+    assert_eq!(root.rename(&person(1007), to, true, None), ResultCode::Success);
+    assert_eq!(kept(&served, "early"), (40, 2960));
+    let mut want: BTreeSet<String> = names(late).into_iter().collect();
+    want.remove(&person(1007));
+    want.insert(format!("{to},ou=people,{SUFFIX}"));
+    same(&members(&mut root, "early"), &want);
+    clean(&served);
+}

@@ -207,3 +207,40 @@ fn a_name_that_is_the_beginning_of_another_is_another() {
     // What never was there stays as it was written.
     assert_eq!(values(&mut root, "cn=both", "member"), ["uid=ab", "uid=x,uid=a"]);
 }
+
+/// What stands in the way of a rename is named, to those who may know it.
+#[test]
+fn a_refusal_names_an_entry_that_is_in_the_way() {
+    let served = filled();
+    let mut root = served.root();
+    // Names that no entry has cannot be kept by number; these take more than a record may.
+    for number in 0..16 {
+        let long = "x".repeat(500);
+        let members: Vec<String> =
+            (0..1000).map(|one| format!("uid={long}-{one},ou=here")).collect();
+        let members: Vec<&str> = members.iter().map(String::as_str).collect();
+        add_group(&mut root, &format!("cn=long-{number}"), &members);
+    }
+    let answer = root.try_rename(&dn("ou=here"), "ou=office", true, None);
+    assert_eq!(answer.code(), ResultCode::AdminLimitExceeded);
+    let is_named = |why: &str| {
+        why.contains(&format!(",{SUFFIX}' is one of them")) && why.contains("'cn=long-")
+    };
+    assert!(is_named(&answer.diagnostic), "{}", answer.diagnostic);
+    assert!(answer.diagnostic.contains("more than 12 MiB"), "{}", answer.diagnostic);
+
+    let aci = "(targetattr=\"*\")(version 3.0; acl \"d\"; allow (all) userdn=\"ldap:///all\";)";
+    let hide = "(targetattr=\"*\")(targetfilter=\"(objectClass=groupOfNames)\")(version 3.0; \
+                acl \"h\"; deny (all) userdn=\"ldap:///anyone\";)";
+    assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[aci, hide])]), ResultCode::Success);
+    let bob = dn("uid=bob,ou=here");
+    let password = [(Replace, "userPassword", &["secret words"][..])];
+    assert_eq!(root.modify(&bob, &password), ResultCode::Success);
+    let mut client = served.client();
+    assert_eq!(client.bind(&bob, "secret words"), ResultCode::Success);
+    let answer = client.try_rename(&dn("ou=here"), "ou=office", true, None);
+    assert_eq!(answer.code(), ResultCode::AdminLimitExceeded, "{}", answer.diagnostic);
+    assert!(!answer.diagnostic.contains("long-"), "{}", answer.diagnostic);
+    // What goes does not count with what is below it: nothing is.
+    assert_eq!(root.delete(&dn("uid=anna,ou=here")), ResultCode::Success);
+}

@@ -11,13 +11,14 @@ use ldap::description::is_oid;
 use ldap::dn::{Ava, Dn, Rdn};
 use schema::{
     AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, Entry,
-    EntryId, IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange, SettingChange,
+    EntryId, GatherChange, IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
+    SettingChange,
 };
 use store::{Lsn, varint};
 
 use super::{
-    CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
-    CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, OpKind, Origin, RECORD_FORMAT,
+    CHANGE_ADD, CHANGE_DELETE, CHANGE_GATHER, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE,
+    CHANGE_RENAME, CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, OpKind, Origin, RECORD_FORMAT,
     RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
 };
 use crate::Csn;
@@ -168,6 +169,15 @@ fn read_change(kind: u8, reader: &mut Reader<'_>, schema: &Schema) -> Result<Cha
         CHANGE_SETTING => {
             let (name, values) = (reader.text()?.to_owned(), read_lines(reader)?);
             Ok(Change::Setting(SettingChange { name, values }))
+        }
+        CHANGE_GATHER => {
+            let (id, dn) = (reader.entry_id()?, read_dn(reader)?);
+            let mut attributes = Vec::new();
+            for _ in 0..reader.count(1)? {
+                attributes.push(read_description(reader, schema)?);
+            }
+            let values_max = reader.varint()?;
+            Ok(Change::Gather(GatherChange { id, dn, attributes, values_max }))
         }
         CHANGE_NOTICE => read_notice(reader),
         number => Err(RecordError::UnknownKind { what: "change kind", number: number.into() }),

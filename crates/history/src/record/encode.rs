@@ -5,14 +5,14 @@
 use aci::Permitted;
 use ldap::dn::Dn;
 use schema::{
-    AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, IndexChange,
-    ModifyChange, RenameChange, SchemaChange, SettingChange,
+    AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, GatherChange,
+    IndexChange, ModifyChange, RenameChange, SchemaChange, SettingChange,
 };
 use store::{Lsn, varint};
 
 use super::{
-    CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
-    CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL,
+    CHANGE_ADD, CHANGE_DELETE, CHANGE_GATHER, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE,
+    CHANGE_RENAME, CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL,
     ORIGIN_LENGTH_OFFSET, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError,
     hash, level,
 };
@@ -152,6 +152,14 @@ fn write_change(change: &Change, room_bytes: &mut usize, out: &mut Vec<u8>) {
             out.push(CHANGE_SETTING);
             octets(name.as_bytes(), out);
             write_lines([values], out);
+        }
+        Change::Gather(GatherChange { id, dn, attributes, values_max }) => {
+            out.push(CHANGE_GATHER);
+            varint::write(id.0, out);
+            write_dn(dn, out);
+            count(attributes.len(), out);
+            attributes.iter().for_each(|one| write_description(one, out));
+            varint::write(*values_max, out);
         }
         Change::Level(level) => {
             out.extend_from_slice(&[CHANGE_NOTICE, NOTICE_LEVEL]);

@@ -7,8 +7,8 @@ use environment::Timestamp;
 use ldap::dn::{Ava, Dn, Rdn};
 use proptest::prelude::*;
 use schema::{
-    AddChange, Attribute, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, IndexChange,
-    ModifyChange, RdnKey, RenameChange, Schema, SchemaChange, SettingChange,
+    AddChange, Attribute, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, GatherChange,
+    IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange, SettingChange,
 };
 
 use super::*;
@@ -82,6 +82,7 @@ fn check_round_trip(record: &Record) {
         (record.reign, record.csn, *b"0123456789abcdef")
     );
     let level = |change: &Change| match change {
+        Change::Gather(_) => 5,
         Change::Setting(_) => 3,
         Change::Index(_) => 2,
         _ => 1,
@@ -178,6 +179,14 @@ fn changes() -> impl Strategy<Value = Change> {
             .prop_map(|(added, removed)| Change::Index(IndexChange { added, removed })),
         ("[a-z-]{1,9}", lines())
             .prop_map(|(name, values)| Change::Setting(SettingChange { name, values })),
+        (ids(), dns(), prop::collection::vec(descriptions(), 0..3), any::<u64>()).prop_map(
+            |(id, dn, attributes, values_max)| Change::Gather(GatherChange {
+                id,
+                dn,
+                attributes,
+                values_max
+            })
+        ),
         (0..=RECORD_LEVEL).prop_map(Change::Level),
     ]
 }

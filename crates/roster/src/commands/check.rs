@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use directory::{DANGLING_LISTED_MAX, Dangling, DanglingValue};
 use history::recovery::AcceptedLoss;
 use offline::backup::Moment;
 
@@ -12,8 +13,10 @@ use crate::progress;
 
 /// Verify the journal, and every table and index against the entries of a data directory.
 ///
-/// No server may use the data directory meanwhile. Changes nothing, unless --accept-loss is given
-/// and the journal has lost something. Exits with code 2 if something is wrong.
+/// Values that name entries which are not there (member, manager and so on) are listed, and are no
+/// fault: they may have been loaded before what they name. No server may use the data directory
+/// meanwhile. Changes nothing, unless --accept-loss is given and the journal has lost something.
+/// Exits with code 2 if something is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -65,6 +68,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         0 => String::new(),
         records => format!(", {records} records in the journal"),
     };
+    if let Some(dangling) = &check.dangling {
+        tell_dangling(dangling)?;
+    }
     match check.faults() {
         0 => {
             output::line(format_args!("{entries} entries{records}, no fault"))?;
@@ -72,6 +78,27 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         count => Err(Failure::local(format!("{count} faults in {entries} entries{records}"))
             .hint(if check.journal.findings.is_empty() { HINT_DATA } else { HINT_JOURNAL })),
+    }
+}
+
+/// Tells of values that name nothing.
+fn tell_dangling(dangling: &Dangling) -> Result<(), Failure> {
+    for DanglingValue { entry, attribute, value } in &dangling.listed {
+        output::line(format_args!("{entry}: {attribute} names no entry: {value}"))?;
+    }
+    match dangling.values {
+        0 => Ok(()),
+        values => {
+            let entries = dangling.entries;
+            let listed = match values > dangling.listed.len() as u64 {
+                true => format!(", the first {DANGLING_LISTED_MAX} are listed"),
+                false => String::new(),
+            };
+            output::line(format_args!(
+                "{values} values in {entries} entries name no entry{listed}"
+            ))?;
+            Ok(output::note(format_args!("roster: note: {NOTE_DANGLING}")))
+        }
     }
 }
 
@@ -117,6 +144,8 @@ fn accept_loss(data: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+const NOTE_DANGLING: &str = "values that name no entry are no damage: add the entries, or remove \
+     the values; a constraint (exists) refuses new ones";
 const HINT_DATA: &str = "restore a backup, or export what can be read and import it again";
 const HINT_JOURNAL: &str =
     "restore a backup; '--accept-loss' continues without what the journal has lost";

@@ -185,7 +185,11 @@ impl Contents {
             Change::Delete(delete) => {
                 assert!(self.entries.remove(&delete.id).is_some(), "a deleted entry is there");
             }
-            Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => {}
+            Change::Schema(_)
+            | Change::Index(_)
+            | Change::Setting(_)
+            | Change::Gather(_)
+            | Change::Level(_) => {}
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) use lists::List;
 pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
 pub use reference_lists::ReferenceList;
 pub(crate) use reference_lists::{key_parts, source_key, target_key};
-pub use references::References;
+pub use references::{Meant, Naming, References, SomeReferences};
 
 use crate::base::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
 use crate::base::meta::{self, Counters, Mark};
@@ -455,6 +455,12 @@ impl<'t> View<'t> {
     #[inline]
     pub fn setting_at_hand(&self, name: &str) -> Option<&Arc<[String]>> {
         self.dictionary().setting(name)
+    }
+
+    /// Whether values of an attribute may be kept by number: see `may_be_listed` of the dictionary.
+    pub fn may_be_listed(&self, description: &AttributeDescription) -> bool {
+        let dictionary = self.dictionary();
+        dictionary.id(description).is_some_and(|id| dictionary.may_be_listed(id))
     }
 
     /// What records may say, as the last of them that told it has it; none before the first.

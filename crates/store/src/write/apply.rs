@@ -38,6 +38,7 @@ impl Batch<'_> {
             Change::Schema(change) => self.schema(change),
             Change::Index(change) => self.indexes(change),
             Change::Setting(change) => self.setting(change),
+            Change::Gather(change) => self.gather_some(change),
             Change::Level(level) => self.level(*level),
         }
     }

@@ -417,12 +417,18 @@ impl Pipeline {
         let last = batch.last();
         let lsn = Lsn(last.lsn.0 + 1);
         let csn = outcome.stamp.moment;
+        // A step that only prepares another one is not what the request is known by.
+        let is_preparing = !outcome.is_over && matches!(request.op, WriteOp::ModifyDn(_));
+        let origin = match is_preparing {
+            true => request.origin_of_preparation(&mut *directory.chance()),
+            false => request.origin(),
+        };
         let draft = RecordDraft {
             lsn,
             prev_hash: last.hash,
             reign,
             csn,
-            origin: &request.origin(),
+            origin: &origin,
             changes: &outcome.changes,
         };
         record_level::check(directory, &batch.view(), draft.level())?;
@@ -430,7 +436,7 @@ impl Pipeline {
         let hash = draft.encode(&mut self.scratch).map_err(|error| Refusal::from(&error))?;
         let applied = batch.record(Mark { lsn, hash, time_us: csn.time.0, ..last })?;
         assert_eq!(applied, Applied::Done, "the writer gives the numbers itself");
-        batch.keep_request(request.request);
+        batch.keep_request(origin.request);
         let bytes = Arc::from(self.scratch.as_slice());
         self.scratch.shrink_to(SCRATCH_KEPT_BYTES);
         Ok(EncodedRecord { lsn, hash, bytes })

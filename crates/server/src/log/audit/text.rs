@@ -12,7 +12,7 @@ use environment::Timestamp;
 use history::record::{OpKind, Record};
 use ldap::dn::Dn;
 use ldap::ldif::push_ldif_line;
-use schema::{Attribute, AttributeDelta, AttributeDescription, Change, RenameChange};
+use schema::{Attribute, AttributeDelta, AttributeDescription, Change, GatherChange, RenameChange};
 
 use super::super::line::{self, Line, TimeText, is_hidden, key, push_escaped};
 
@@ -140,6 +140,8 @@ impl Renderer<'_> {
                 self.definitions("cn=index,cn=config", &index.added, &index.removed);
             }
             Change::Setting(setting) => self.setting(&setting.name, &setting.values),
+            // It is what it was.
+            Change::Gather(gather) => self.gather(gather),
             Change::Level(level) => self.setting(LEVEL, &[level.to_string()]),
         }
     }
@@ -164,6 +166,11 @@ impl Renderer<'_> {
     fn former(&mut self, attribute: &Attribute) {
         let start = self.out.len();
         self.values(&attribute.description, &attribute.values);
+        self.comment_since(start);
+    }
+
+    /// Makes lines comments.
+    fn comment_since(&mut self, start: usize) {
         let lines = self.out.split_off(start);
         for line in lines.split_inclusive(|octet| *octet == b'\n') {
             self.out.extend_from_slice(b"# ");
@@ -202,6 +209,15 @@ impl Renderer<'_> {
         }
     }
 
+    /// In comments: an entry that is as it was.
+    fn gather(&mut self, gather: &GatherChange) {
+        let names = gather.attributes.iter().map(|one| one.text()).collect::<Vec<_>>().join(" ");
+        let start = self.out.len();
+        self.line("dn", gather.dn.to_string().as_bytes());
+        self.line("by-number", names.as_bytes());
+        self.comment_since(start);
+    }
+
     fn setting(&mut self, name: &str, values: &[String]) {
         self.line("dn", b"cn=config");
         self.line("changetype", b"modify");
@@ -238,6 +254,7 @@ impl Renderer<'_> {
             Change::Schema(_) => "schema",
             Change::Index(_) => "index",
             Change::Setting(_) => "setting",
+            Change::Gather(_) => "gather",
             Change::Level(_) => "level",
         };
         let mut time = TimeText::new();
@@ -267,6 +284,7 @@ impl Renderer<'_> {
             Change::Modify(modify) => modify.dn.to_string(),
             Change::Rename(rename) => rename.old_dn.to_string(),
             Change::Delete(delete) => delete.dn.to_string(),
+            Change::Gather(gather) => gather.dn.to_string(),
             Change::Schema(_) => "cn=schema".to_owned(),
             Change::Index(_) => "cn=index,cn=config".to_owned(),
             Change::Setting(_) | Change::Level(_) => "cn=config".to_owned(),
@@ -288,6 +306,7 @@ impl Renderer<'_> {
             Change::Schema(schema) => self.json_definitions(&schema.added, &schema.removed),
             Change::Index(index) => self.json_definitions(&index.added, &index.removed),
             Change::Setting(setting) => self.json_setting(&setting.name, &setting.values),
+            Change::Gather(_) => {}
             Change::Level(level) => self.json_setting(LEVEL, &[level.to_string()]),
         }
     }

@@ -103,6 +103,29 @@ impl View<'_> {
         Ok(count)
     }
 
+    /// The head key of the base behind `count` others that are at least `from`, if it is below
+    /// `to`.
+    pub(crate) fn head_after(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        count: usize,
+    ) -> Result<Option<Box<[u8]>>, StoreError> {
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let (mut head, mut passed): (&[u8], usize) = (&[], 0);
+        for row in self.ground.tables.postings.range(self.ground.snapshot.txn(), &range)? {
+            let (key, _) = row?;
+            if !head.is_empty() && chunk_number(head, key).is_some() {
+                continue;
+            }
+            if passed == count {
+                return Ok(Some(key.into()));
+            }
+            (head, passed) = (key, passed + 1);
+        }
+        Ok(None)
+    }
+
     /// The ids of all lists whose head keys are at least `from` and below `to`; none when these
     /// lists have more than `ids_max` ids together.
     pub(crate) fn range(

@@ -153,6 +153,18 @@ const NAMES_FIRST: usize = 8;
 const NAMES_AT_ONCE: usize = 1024;
 
 impl View<'_> {
+    /// How many references to an entry are in lists; at most, as [`ReferenceList::count`].
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn listed_references(&self, target: EntryId) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for attribute in self.dictionary().listed() {
+            count += self.sources(*attribute, target)?.map_or(0, |list| list.count());
+        }
+        Ok(count)
+    }
+
     /// The list of those that name `target` by `attribute`, an attribute id.
     pub(crate) fn sources(
         &self,

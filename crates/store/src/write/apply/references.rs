@@ -7,8 +7,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use schema::{AttributeDelta, DnKey, EntryId};
+use schema::{AttributeDelta, DnKey, EntryId, GatherChange};
 
 use crate::base::digest::RowHash;
 use crate::base::lmdb::PlainTable;
@@ -53,6 +54,8 @@ pub(super) enum Gathers {
     WhenItGrows,
     /// In any case.
     Always,
+    /// In any case, up to so many.
+    UpTo(u64),
 }
 
 /// Values of an attribute of a new entry.
@@ -75,7 +78,7 @@ impl Batch<'_> {
         let mut split = Split { deltas: Cow::Borrowed(deltas), references: Vec::new(), listed };
         for (at, (delta, &attribute)) in deltas.iter().zip(ids).enumerate() {
             let is_listed = record.listed.contains(attribute);
-            let gathers = when == Gathers::Always || self.gathers(record, delta, attribute)?;
+            let gathers = when != Gathers::WhenItGrows || self.gathers(record, delta, attribute)?;
             let gathers = gathers.then_some(when);
             if !is_listed && gathers.is_none() {
                 continue;
@@ -116,6 +119,21 @@ impl Batch<'_> {
             true => Ok(0),
             false => self.edit_and_gather(id, None, &deltas, Gathers::Always),
         }
+    }
+
+    /// Has some values of an entry in lists, however few they are.
+    pub(super) fn gather_some(&mut self, change: &GatherChange) -> Result<(), StoreError> {
+        let ids = self.attribute_ids(change.attributes.iter())?;
+        let of_names = change.attributes.iter().zip(ids);
+        let listed = of_names.filter(|(_, id)| self.dictionary.may_be_listed(*id));
+        let deltas: Vec<AttributeDelta> = listed
+            .map(|(description, _)| {
+                let (removed, added) = (Vec::new(), Vec::new());
+                AttributeDelta { description: Arc::clone(description), removed, added }
+            })
+            .collect();
+        let gathers = Gathers::UpTo(change.values_max);
+        self.edit_and_gather(change.id.0, None, &deltas, gathers).map(|_| ())
     }
 
     /// Whether a change makes so many values that those are looked through that are there.
@@ -170,12 +188,18 @@ impl Batch<'_> {
             }
         }
         if let Some(when) = gathers {
-            let is_all = when == Gathers::Always;
             let removed: HashSet<&[u8]> = kept.removed.iter().map(Vec::as_slice).collect();
             let mut moved = Vec::new();
-            let looked_at = if is_all { usize::MAX } else { LOOKED_AT_MAX };
+            let (looked_at, moved_max) = match when {
+                Gathers::WhenItGrows => (LOOKED_AT_MAX, u64::MAX),
+                Gathers::Always => (usize::MAX, u64::MAX),
+                Gathers::UpTo(most) => (usize::MAX, most),
+            };
             let there = record.values(attribute).iter().take(looked_at);
             for value in there.filter(|one| !removed.contains(one)) {
+                if moved.len() as u64 >= moved_max {
+                    break;
+                }
                 match self.target(&view, attribute, value)? {
                     Some(target) if !list.contains(EntryId(target))? => {
                         references(target, true);
@@ -279,7 +303,7 @@ impl Batch<'_> {
     pub(super) fn refer(&mut self, source: u64, change: ReferenceChange) {
         let ReferenceChange { attribute, target, is_added } = change;
         if is_added && !self.dictionary.listed().contains(&attribute) {
-            let dictionary = std::sync::Arc::make_mut(&mut self.dictionary);
+            let dictionary = Arc::make_mut(&mut self.dictionary);
             dictionary.push_listed(attribute);
             let row = meta::listed_row(dictionary.listed());
             self.put(PlainTable::Meta, meta::LISTED.as_bytes(), Some(&row));
@@ -347,7 +371,7 @@ impl Batch<'_> {
     /// An attribute that has values in a list comes into the indexes of presence, or goes.
     pub(super) fn index_presence(&mut self, attribute: u32, id: u64, is_added: bool) {
         let change = PostingChange::new(id, is_added);
-        let dictionary = std::sync::Arc::clone(&self.dictionary);
+        let dictionary = Arc::clone(&self.dictionary);
         let of_presence = |index: &&crate::index::Index| index.kind == IndexKind::Presence;
         for index in dictionary.indexes_of(attribute).filter(of_presence) {
             self.memory.push(index.id, &[], change);

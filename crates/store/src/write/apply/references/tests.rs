@@ -192,6 +192,33 @@ impl World {
         self.groups.insert(id, now);
     }
 
+    /// Keeps members by number, which changes nothing but that; up to so many.
+    fn gather(&mut self, id: u64, most: u64) {
+        let texts = |world: &Self| -> BTreeSet<String> {
+            world.groups[&id].iter().map(|value| world.text_of(value)).collect()
+        };
+        let (before, there) = (texts(self), self.groups[&id].clone());
+        let named = |value: &Value| match value {
+            Value::Text(number) => {
+                let mut people = self.people.iter();
+                let id = people.find(|(_, one)| *one == number).map(|(id, _)| *id);
+                id.is_some_and(|id| !there.contains(&Value::Listed(id)))
+            }
+            Value::Listed(_) => false,
+        };
+        let want = there.iter().filter(|value| named(value)).count().min(most as usize);
+        let listed = |values: &BTreeSet<Value>| values.iter().filter(|one| one.is_listed()).count();
+        let attributes = vec![member()];
+        let (id, dn, values_max) = (EntryId(id), name(&group(id)), most);
+        self.apply(&Change::Gather(GatherChange { id, dn, attributes, values_max }));
+        let now = self.read(id.0);
+        assert_eq!(listed(&now), listed(&there) + want);
+        self.groups.insert(id.0, now);
+        let after: BTreeSet<String> =
+            self.groups[&id.0].iter().map(|value| self.text_of(value)).collect();
+        assert_eq!(after, before);
+    }
+
     fn delete(&mut self, id: u64) {
         let dn = match self.people.get(&id) {
             Some(number) => name(&person(*number)),
@@ -287,6 +314,11 @@ impl World {
         match chance.below(16) {
             0..4 => self.add_person(chance.below(NUMBERS)),
             4 if groups.len() < 4 => self.add_group(&some(chance, 20).into_iter().collect()),
+            11 => {
+                if let Some(id) = one(chance, groups) {
+                    self.gather(id, 1 + chance.below(5) as u64);
+                }
+            }
             5..12 => {
                 if let Some(id) = one(chance, groups) {
                     let (added, removed) = (some(chance, 12), some(chance, 12));
