@@ -1,7 +1,7 @@
 //! An account together with the policy that governs it.
 
 use schema::DnKey;
-use store::{StoredEntry, View};
+use store::{StoreError, StoredEntry, View};
 
 use super::rules::PasswordPolicy;
 use super::standing::Account;
@@ -27,16 +27,16 @@ impl GovernedAccount {
         view: &View<'_>,
         entry: &StoredEntry<'_>,
         key: &DnKey,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
         let account = MemberEntry::new(view, &state.schema, entry).keyed(key);
-        let governing = directory.rules.password_policies.load().of(&account);
+        let governing = directory.rules.password_policies.load().of(&account)?;
         let (name, policy) = match governing {
             Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
             None => (None, PasswordPolicy::default()),
         };
         let account_state = directory.accounts.state(view, entry, &policy, &*directory.clock);
         let account = Account::new(account_state, entry, &state.schema, &state.switches);
-        Self { name, policy, account }
+        Ok(Self { name, policy, account })
     }
 
     /// Whether any account of the directory may be governed by a policy.

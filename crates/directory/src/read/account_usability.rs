@@ -73,7 +73,7 @@ impl AccountsAsked {
             return None;
         }
         let key = DnKey::from_text(&state.schema, stored.dn()).ok()?;
-        let mut known = GovernedAccount::of(directory, state, view, stored, &key);
+        let mut known = GovernedAccount::of(directory, state, view, stored, &key).ok()?;
         let access = guard.access();
         let is_told = access.key() == Some(&key) || access.has(Privilege::PasswordReset);
         known.name = known.name.filter(|name| is_told || self.sees(name, state, guard, view));

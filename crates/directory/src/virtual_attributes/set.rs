@@ -130,6 +130,18 @@ impl VirtualAttributes {
         }
     }
 
+    /// Whether an entry with definitions is at or below this name.
+    pub(crate) fn holds_within(&self, base: &DnKey) -> bool {
+        self.holders.range::<DnKey, _>(base..).next().is_some_and(|one| one.is_within(base))
+    }
+
+    /// Whether a rename has definitions be about other entries than they say now: one of them, or
+    /// a name in one, is at or below the old or the new name.
+    pub(crate) fn are_of_rename(&self, old: &DnKey, new: &DnKey) -> bool {
+        let mut all = self.attributes.iter().flat_map(|one| &one.definitions);
+        self.holds_within(old) || all.any(|one| one.area.is_of_rename(old, new))
+    }
+
     /// Whether nothing is given.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -19,6 +19,7 @@ use rustc_hash::FxHashSet;
 use schema::{Change, DnKey, EntryId};
 use store::{Lsn, View};
 
+use crate::access::guard;
 use crate::directory::Directory;
 use crate::read::target;
 use crate::request::referral;
@@ -69,6 +70,7 @@ fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> 
     {
         return Err(Denied.into());
     }
+    checks::check_definitions_within(decide, key, &guard::stored(decide.view, base)?)?;
     Ok(base)
 }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use environment::{Chance as _, SeededChance};
 use ldap::message::ModifyOperation::{Add, Delete, Replace};
-use ldap::message::{ModifyOperation, Scope};
+use ldap::message::{Control, ControlsBuf, DeleteRequest, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
 use crate::support::{Answer, Asked, Client, SUFFIX, Served};
 
 const OK: ResultCode = ResultCode::Success;
 const CONFIG: &str = "cn=Virtual Attributes,cn=config";
+const SUBTREE_DELETE: &str = "1.2.840.113556.1.4.805";
 const REAL_ONLY: &str = "2.16.840.1.113730.3.4.17";
 const VIRTUAL_ONLY: &str = "2.16.840.1.113730.3.4.19";
 
@@ -437,6 +438,74 @@ fn who_may_not_change_access_rules_says_not_what_others_have() {
         ],
     );
     check(&mut root, "uid=x,ou=a", "l", &["Paris"]);
+}
+
+fn delete_tree(client: &mut Client, name: &str) -> Answer {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: SUBTREE_DELETE, critical: true, value: None });
+    client.request(Request::Delete(DeleteRequest { name: &dn(name) }), controls.as_ref())
+}
+
+/// Who may delete and rename everything, and has no privilege, takes nothing away that others have
+/// by a definition, and gives them nothing.
+#[test]
+fn who_may_not_change_access_rules_deletes_and_renames_no_definition() {
+    let (served, mut root) = served();
+    person(&mut root, "uid=u", &[("userPassword", &["secret phrase 1"])]);
+    add(&mut root, "ou=t", &[("objectClass", &["organizationalUnit"])]);
+    add(&mut root, "ou=s,ou=a", &[("objectClass", &["organizationalUnit"])]);
+    add(&mut root, "ou=s2,ou=a", &[("objectClass", &["organizationalUnit"])]);
+    share(&mut root, "cn=c,ou=a", "{ base \"ou=s\" }", &[("c-l", &["Paris"])]);
+    template(&mut root, "cn=t,ou=t", &[("st", &["France"])]);
+    add(
+        &mut root,
+        "cn=d,ou=a",
+        &[
+            ("objectClass", &["cosPointerDefinition"]),
+            ("cosAttribute", &["st"]),
+            ("cosTemplateDn", &[&dn("cn=t,ou=t")]),
+        ],
+    );
+    define(&mut root, &format!("line: constant o (Example Ltd.) below {}", dn("ou=b")));
+    let allow = "(targetattr=\"*\")(version 3.0; acl \"x\"; allow (all) \
+                 userdn=\"ldap:///all\";)";
+    assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[allow])]), OK);
+    let mut user = served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    let refused = ResultCode::InsufficientAccessRights;
+    for name in ["cn=c,ou=a", "cn=d,ou=a"] {
+        assert_eq!(user.delete(&dn(name)), refused, "{name}");
+        assert_eq!(user.rename(&dn(name), "cn=other", true, None), refused, "{name}");
+    }
+    assert_eq!(delete_tree(&mut user, "ou=a").code(), refused);
+    // What is above one, what one is about, and what it would be about then.
+    for (name, new) in [("ou=a", "ou=z"), ("ou=s,ou=a", "ou=z"), ("ou=b", "ou=z")] {
+        let answer = user.try_rename(&dn(name), new, true, None);
+        assert_eq!(answer.code(), refused, "{name}");
+        assert!(answer.diagnostic.contains("modify-acl"), "{}", answer.diagnostic);
+    }
+    assert_eq!(root.rename(&dn("ou=s,ou=a"), "ou=away", true, None), OK);
+    assert_eq!(user.rename(&dn("ou=s2,ou=a"), "ou=s", true, None), refused);
+    // Who may not delete the entry learns nothing of what is below it.
+    let deny = "(targetattr=\"*\")(version 3.0; acl \"y\"; deny (delete, write) \
+                userdn=\"ldap:///all\";)";
+    change(&mut root, "ou=a", &[(Add, "aci", &[deny])]);
+    for answer in [delete_tree(&mut user, "ou=a"), user.try_rename(&dn("ou=a"), "ou=z", true, None)]
+    {
+        assert_eq!(answer.code(), refused);
+        assert!(!answer.diagnostic.contains("modify-acl"), "{}", answer.diagnostic);
+    }
+    change(&mut root, "ou=a", &[(Delete, "aci", &[])]);
+    check(&mut root, "uid=x,ou=a", "st", &["France"]);
+    // Anything else may go, a template as well, and an heir of the privilege does the rest.
+    assert_eq!(user.delete(&dn("cn=t,ou=t")), OK);
+    assert_eq!(user.rename(&dn("ou=t"), "ou=t2", true, None), OK);
+    change(&mut root, "uid=u", &[(Replace, "ds-privilege-name", &["modify-acl"])]);
+    let mut user = served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    assert_eq!(user.rename(&dn("ou=a"), "ou=z", true, None), OK);
+    assert_eq!(user.delete(&dn("cn=d,ou=z")), OK);
+    assert_eq!(delete_tree(&mut user, "ou=z").code(), OK);
 }
 
 #[test]
