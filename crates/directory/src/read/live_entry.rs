@@ -440,7 +440,7 @@ impl LiveEntry<'_> {
         }
         let is_wanted = |one: &&AttributeDescription| one.is_operational() && self.is_selected(one);
         for description in of_groups.into_iter().filter(is_wanted) {
-            let mut values = ValuesBuf::new();
+            let mut values = ValuesBuf::with_capacity(NAMES_BYTES);
             self.visit_groups(description, &mut |name| {
                 values.push(name.as_bytes());
                 true
@@ -499,6 +499,8 @@ fn told<T>(found: Result<Option<T>, StoreError>) -> Option<T> {
     })
 }
 
+/// Octets of the names of its groups that most entries have less of.
+const NAMES_BYTES: usize = 2_048;
 /// The most subordinates of an entry that are looked at to count those its reader may see. Of an
 /// entry with more, a reader who may not see all is told neither attribute.
 pub(crate) const SUBORDINATES_LOOKED_AT_MAX: usize = 1_000;
