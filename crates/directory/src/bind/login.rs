@@ -17,12 +17,12 @@ use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::attempt::{Attempt, GuessedAccount};
 use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{Accounts, FoundAccount, NotNow};
-use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{
     AccountState, Governing, PasswordPolicy, PolicyError, Rejected, netscape,
 };
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
+use crate::virtual_attributes::switched_off;
 
 /// An account whose password is to be looked at.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Login {
         let policies = directory.rules.password_policies.load();
         let account = MemberEntry::new(view, &state.schema, entry).keyed(key);
         let governing = policies.of(&account)?;
-        let is_barred = is_barred(directory, state, &policies, &account)?;
+        let is_barred = is_barred(directory, state, view, entry, &account)?;
         let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
         let stored = match is_asked {
             true => AccountState::read(entry, &state.schema),
@@ -170,20 +170,22 @@ pub(crate) fn is_usable(
     view: &View<'_>,
     entry: &StoredEntry<'_>,
 ) -> Result<bool, StoreError> {
-    let policies = directory.rules.password_policies.load();
     let account = MemberEntry::new(view, &state.schema, entry);
-    Ok(!is_barred(directory, state, &policies, &account)?)
+    Ok(!is_barred(directory, state, view, entry, &account)?)
 }
 
 fn is_barred(
     directory: &Directory,
     state: &State,
-    policies: &PasswordPolicies,
+    view: &View<'_>,
+    entry: &StoredEntry<'_>,
     account: &MemberEntry<'_>,
 ) -> Result<bool, StoreError> {
     let now = directory.clock.now();
-    let is_off = state.switches.read(account.stored()).check(now).is_err();
-    Ok(is_off || policies.is_locked(account, now)?)
+    let (rules, schema) = (&directory.rules, &state.schema);
+    let switches = switched_off::switches(rules, view, schema, &state.switches, entry)?;
+    let is_off = switches.check(now).is_err();
+    Ok(is_off || rules.password_policies.load().is_locked(account, now)?)
 }
 
 fn barred() -> Refusal {

@@ -66,7 +66,7 @@ impl KnownGroups {
         }
     }
 
-    /// The name of an entry: that of its superior, which is likely to be that of others, and its own
+    /// The name of an entry: that of its superior, likely to be that of others, and its own
     /// part.
     pub(super) fn name(
         &self,

@@ -43,12 +43,32 @@ impl SwitchTypes {
         }
     }
 
+    /// Those that disable it.
+    pub(crate) fn disabling(&self) -> impl Iterator<Item = &Arc<AttributeDescription>> {
+        self.disabled.iter()
+    }
+
     /// What the entry of an account says.
     pub fn read(&self, entry: &dyn EntryRead) -> Switches {
+        self.read_with(entry, &|_| None)
+    }
+
+    /// What the entry of an account says that is given values of some of them, and whether those
+    /// take the place of its own.
+    pub(crate) fn read_with<'g>(
+        &self,
+        entry: &dyn EntryRead,
+        given: &dyn Fn(&AttributeDescription) -> Option<(&'g [Vec<u8>], bool)>,
+    ) -> Switches {
         let mut switches = Switches::default();
         for description in &self.disabled {
+            let (values, hides) = given(description).unwrap_or_default();
+            switches.is_disabled |= values.iter().any(|value| is_true(value));
+            if hides {
+                continue;
+            }
             entry.visit_values(description, &mut |_, value| {
-                switches.is_disabled |= value.trim_ascii().eq_ignore_ascii_case(b"true");
+                switches.is_disabled |= is_true(value);
                 !switches.is_disabled
             });
         }
@@ -76,6 +96,15 @@ impl Switches {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+fn is_true(value: &[u8]) -> bool {
+    value.trim_ascii().eq_ignore_ascii_case(b"true")
+}
+
+/// Whether an attribute disables accounts.
+pub(crate) fn disables(description: &AttributeDescription) -> bool {
+    description.options().is_empty() && DISABLED.iter().any(|name| description.kind.is_named(name))
 }
 
 /// The attributes that disable an account; the first is the one that this server writes.

@@ -387,7 +387,8 @@ impl LiveEntry<'_> {
         });
         let others =
             given.iter().zip(&seen).filter(|(one, seen)| !**seen && !one.values.is_empty());
-        for (one, _) in others {
+        let is_sent = |one: &Given| !one.named_only || self.names(&one.description);
+        for (one, _) in others.filter(|(one, _)| is_sent(one)) {
             visit(&one.description, Some(together(one, None, self.view.schema()).as_ref()));
         }
         let subentries = &known.collective_attribute_subentries;

@@ -18,6 +18,8 @@ pub(crate) struct Definition {
     pub(crate) beside: Beside,
     /// The values of others with the same attribute are given, too.
     pub(crate) merges: bool,
+    /// It is sent to those alone who name it.
+    pub(crate) named_only: bool,
     pub(crate) area: Area,
     /// The subentry that it is of, if it is a collective one.
     pub(crate) subentry: Option<Arc<str>>,

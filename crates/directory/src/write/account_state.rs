@@ -127,7 +127,8 @@ fn read(
         if !guard.on(&stored).is_disclosed() {
             return Err(guard.denied(view, &stored)?);
         }
-        let known = GovernedAccount::of(&directory, state, view, &stored, key)?;
+        let mut known = GovernedAccount::of(&directory, state, view, &stored, key)?;
+        known.account.switches = known.switches(&directory, state, view, &stored)?;
         Ok(known.report(now).value(query))
     })
 }

@@ -1,7 +1,7 @@
 //! The join control: with an entry come others that have to do with it.
 
 use ldap::ber::{Reader, Tag};
-use ldap::control_value::join::{JoinAssertion, JoinBase, JoinRequest, JoinRule, OID};
+use ldap::control_value::join::{EntryJoin, JoinAssertion, JoinBase, JoinRule, OID};
 use ldap::filter::Filter;
 use ldap::message::{DerefAliases, ModifyOperation, Scope, StringsBuf};
 use ldap::result::ResultCode;
@@ -19,8 +19,8 @@ fn equality(source: &'static str, target: &'static str, match_all: bool) -> Join
 }
 
 /// Joins with anything below the suffix, and wants no attributes.
-fn join<'a>(rule: JoinRule<'a>, base: &'a str, none: &'a StringsBuf) -> JoinRequest<'a> {
-    JoinRequest {
+fn join<'a>(rule: JoinRule<'a>, base: &'a str, none: &'a StringsBuf) -> EntryJoin<'a> {
+    EntryJoin {
         rule,
         base: JoinBase::Custom(base),
         scope: Some(Scope::Subtree),
@@ -77,7 +77,7 @@ fn told(value: &[u8]) -> (ResultCode, String) {
     (ResultCode::from_wire(code), entries(list))
 }
 
-fn search(client: &mut Client, base: &str, filter: &str, asked: &JoinRequest<'_>) -> Answer {
+fn search(client: &mut Client, base: &str, filter: &str, asked: &EntryJoin<'_>) -> Answer {
     let value = asked.encode();
     let controls = &[(OID, true, Some(&*value))][..];
     let scope = if filter == "(objectClass=*)" { Scope::Base } else { Scope::Subtree };
@@ -87,7 +87,7 @@ fn search(client: &mut Client, base: &str, filter: &str, asked: &JoinRequest<'_>
 
 /// What comes with one entry.
 #[track_caller]
-fn joined(client: &mut Client, name: &str, asked: &JoinRequest<'_>) -> (ResultCode, String) {
+fn joined(client: &mut Client, name: &str, asked: &EntryJoin<'_>) -> (ResultCode, String) {
     let answer = search(client, &dn(name), "(objectClass=*)", asked);
     assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
     assert_eq!((answer.entries.len(), answer.controls.len()), (1, 1));
@@ -96,7 +96,7 @@ fn joined(client: &mut Client, name: &str, asked: &JoinRequest<'_>) -> (ResultCo
 }
 
 #[track_caller]
-fn check(client: &mut Client, name: &str, asked: &JoinRequest<'_>, want: &str) {
+fn check(client: &mut Client, name: &str, asked: &EntryJoin<'_>, want: &str) {
     assert_eq!(joined(client, name, asked), (OK, want.to_owned()), "{:?}", asked.rule);
 }
 
@@ -165,17 +165,17 @@ fn what_is_joined_is_as_the_request_says() {
     let none = no_attributes();
     let people = || join(JoinRule::ReverseDn("manager"), SUFFIX, &none);
     let filter = Some(Filter::parse("(departmentNumber=1)").unwrap());
-    check(&mut root, "cn=bob", &JoinRequest { filter, ..people() }, "cn=anna");
+    check(&mut root, "cn=bob", &EntryJoin { filter, ..people() }, "cn=anna");
     let mut names = StringsBuf::new();
     names.push("title");
     names.push("DEPARTMENTNUMBER");
-    let wanted = JoinRequest { attributes: Some(names.as_ref()), ..people() };
+    let wanted = EntryJoin { attributes: Some(names.as_ref()), ..people() };
     let want = "cn=anna departmentNumber=1=2 title=12, cn=carl departmentNumber=2";
     check(&mut root, "cn=bob", &wanted, want);
-    let limited = JoinRequest { size_limit: Some(1), ..people() };
+    let limited = EntryJoin { size_limit: Some(1), ..people() };
     let got = joined(&mut root, "cn=bob", &limited);
     assert_eq!(got, (ResultCode::SizeLimitExceeded, "cn=anna".to_owned()));
-    let exact = JoinRequest { size_limit: Some(2), ..people() };
+    let exact = EntryJoin { size_limit: Some(2), ..people() };
     check(&mut root, "cn=bob", &exact, "cn=anna, cn=carl");
     // Where they are looked for.
     for (base, scope, want) in [
@@ -187,20 +187,20 @@ fn what_is_joined_is_as_the_request_says() {
         (JoinBase::Custom("cn=anna,dc=example,dc=org"), Scope::Subordinate, ""),
         (JoinBase::Custom(""), Scope::Subordinate, "cn=anna, cn=carl"),
     ] {
-        let asked = JoinRequest { base, scope: Some(scope), ..people() };
+        let asked = EntryJoin { base, scope: Some(scope), ..people() };
         check(&mut root, "cn=bob", &asked, want);
     }
-    let nowhere = JoinRequest { base: JoinBase::Custom("cn=no,dc=example,dc=org"), ..people() };
+    let nowhere = EntryJoin { base: JoinBase::Custom("cn=no,dc=example,dc=org"), ..people() };
     let got = joined(&mut root, "cn=bob", &nowhere);
     assert_eq!(got, (ResultCode::NoSuchObject, String::new()));
     // One in the other.
     let inner = join(equality("departmentNumber", "departmentNumber", false), SUFFIX, &none);
-    let nested = JoinRequest { nested: Some(Box::new(inner.clone())), ..people() };
+    let nested = EntryJoin { nested: Some(Box::new(inner.clone())), ..people() };
     let want = "cn=anna (cn=anna, cn=carl, cn=dora), cn=carl (cn=anna, cn=carl, cn=dora)";
     check(&mut root, "cn=bob", &nested, want);
     let title = join(equality("title", "title", false), SUFFIX, &none);
-    let title = JoinRequest { require_match: true, ..title };
-    let nested = JoinRequest { nested: Some(Box::new(title)), ..people() };
+    let title = EntryJoin { require_match: true, ..title };
+    let nested = EntryJoin { nested: Some(Box::new(title)), ..people() };
     check(&mut root, "cn=bob", &nested, "cn=anna (cn=anna)");
 }
 
@@ -212,7 +212,7 @@ fn an_entry_that_joins_none_may_be_unwanted() {
     let asked = join(JoinRule::Dn("manager"), SUFFIX, &none);
     let all = search(&mut root, SUFFIX, "(cn=*)", &asked);
     assert_eq!((all.entries.len(), all.controls.len()), (4, 4));
-    let asked = JoinRequest { require_match: true, ..asked };
+    let asked = EntryJoin { require_match: true, ..asked };
     let some = search(&mut root, SUFFIX, "(cn=*)", &asked);
     assert_eq!(some.code(), OK);
     assert_eq!(some.names(), [dn("cn=anna"), dn("cn=carl")]);
@@ -265,7 +265,7 @@ fn nothing_is_joined_that_a_search_would_not_find() {
     let contains = JoinAssertion { source: "title", target: "description", match_all: false };
     check("cn=anna", JoinRule::Contains(contains), "");
     let names = StringsBuf::new();
-    let all = JoinRequest {
+    let all = EntryJoin {
         attributes: Some(names.as_ref()),
         ..join(JoinRule::Dn("manager"), SUFFIX, &none)
     };
@@ -284,22 +284,21 @@ fn what_no_join_can_be_is_refused() {
     let served = served();
     let mut root = served.root();
     let none = no_attributes();
-    let mut refused = |asked: &JoinRequest<'_>| {
-        search(&mut root, &dn("cn=anna"), "(objectClass=*)", asked).code()
-    };
+    let mut refused =
+        |asked: &EntryJoin<'_>| search(&mut root, &dn("cn=anna"), "(objectClass=*)", asked).code();
     let of = |rule| join(rule, SUFFIX, &none);
     assert_eq!(refused(&of(JoinRule::Dn("nonsense"))), ResultCode::UndefinedAttributeType);
     assert_eq!(refused(&of(JoinRule::Dn("title"))), ResultCode::InappropriateMatching);
     assert_eq!(refused(&of(JoinRule::ReverseDn("cn"))), ResultCode::InappropriateMatching);
     let by = || of(JoinRule::Dn("manager"));
-    let deref = JoinRequest { deref: Some(DerefAliases::Always), ..by() };
+    let deref = EntryJoin { deref: Some(DerefAliases::Always), ..by() };
     assert_eq!(refused(&deref), ResultCode::UnwillingToPerform);
-    let never = JoinRequest { deref: Some(DerefAliases::Never), ..by() };
+    let never = EntryJoin { deref: Some(DerefAliases::Never), ..by() };
     assert_eq!(refused(&never), OK);
-    let base = JoinRequest { base: JoinBase::Custom("no name"), ..by() };
+    let base = EntryJoin { base: JoinBase::Custom("no name"), ..by() };
     assert_eq!(refused(&base), ResultCode::InvalidDnSyntax);
     let chain = Filter::parse("(manager:1.2.840.113556.1.4.1941:=cn=bob)").unwrap();
-    let chain = JoinRequest { filter: Some(chain), ..by() };
+    let chain = EntryJoin { filter: Some(chain), ..by() };
     assert_eq!(refused(&chain), ResultCode::UnwillingToPerform);
     let controls = &[(OID, true, Some(&b"\x30\x00"[..]))][..];
     let asked = Asked { base: SUFFIX, controls, ..Asked::default() };

@@ -115,7 +115,7 @@ pub enum JoinBase<'a> {
 
 /// What a request control asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct JoinRequest<'a> {
+pub struct EntryJoin<'a> {
     /// Which entries are joined.
     pub rule: JoinRule<'a>,
     /// Where they are.
@@ -211,7 +211,7 @@ impl<'a> JoinAssertion<'a> {
     }
 }
 
-impl<'a> JoinRequest<'a> {
+impl<'a> EntryJoin<'a> {
     /// Reads the value of a control.
     ///
     /// # Errors
@@ -391,8 +391,8 @@ mod tests {
     const REQUEST: &[u8] = b"\x30\x23\xa3\x06\x04\x01a\x04\x01b\x82\x04dc=x\x80\x01\x02\x81\x01\
           \x00\xa3\x08\xa3\x06\x04\x01c\x04\x01d\xa4\x03\x04\x01*";
 
-    fn decode(value: &[u8]) -> Result<JoinRequest<'_>, DecodeError> {
-        JoinRequest::decode(value, &DecodeLimits::default())
+    fn decode(value: &[u8]) -> Result<EntryJoin<'_>, DecodeError> {
+        EntryJoin::decode(value, &DecodeLimits::default())
     }
 
     #[test]
@@ -414,7 +414,7 @@ mod tests {
         let mut names = StringsBuf::new();
         names.push("cn");
         let assertion = JoinAssertion { source: "a", target: "b", match_all: true };
-        let inner = JoinRequest {
+        let inner = EntryJoin {
             rule: JoinRule::ReverseDn("member"),
             base: JoinBase::Source,
             scope: None,
@@ -425,7 +425,7 @@ mod tests {
             require_match: false,
             nested: None,
         };
-        let outer = JoinRequest {
+        let outer = EntryJoin {
             rule: JoinRule::Or(vec![
                 JoinRule::And(vec![JoinRule::Dn("manager"), JoinRule::Contains(assertion)]),
                 JoinRule::Equality(assertion),
@@ -452,15 +452,14 @@ mod tests {
         let nested = |depth: usize| {
             let mut request = decode(REQUEST).unwrap();
             for _ in 1..depth {
-                request =
-                    JoinRequest { nested: Some(Box::new(request)), ..decode(REQUEST).unwrap() };
+                request = EntryJoin { nested: Some(Box::new(request)), ..decode(REQUEST).unwrap() };
             }
             request.encode()
         };
         assert!(decode(&nested(DEPTH_MAX)).is_ok());
         assert!(decode(&nested(DEPTH_MAX + 1)).is_err());
         let of_rule = |rule: JoinRule<'static>| {
-            decode(&JoinRequest { rule, ..decode(REQUEST).unwrap() }.encode()).is_ok()
+            decode(&EntryJoin { rule, ..decode(REQUEST).unwrap() }.encode()).is_ok()
         };
         let many = |count: usize| JoinRule::And(vec![JoinRule::Dn("a"); count]);
         assert!(of_rule(many(RULE_PARTS_MAX - 1)));

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ldap::control_value::join::{JoinAssertion, JoinBase, JoinRequest, JoinRule};
+use ldap::control_value::join::{EntryJoin, JoinAssertion, JoinBase, JoinRule};
 use ldap::filter::{AvaFilter, Filter, SubstringFilter};
 use ldap::message::{DerefAliases, Scope, SearchRequest};
 use ldap::result::ResultCode;
@@ -86,7 +86,7 @@ impl Join {
     }
 
     fn of(
-        asked: &JoinRequest<'_>,
+        asked: &EntryJoin<'_>,
         request: &SearchRequest<'_>,
         schema: &Schema,
     ) -> Result<Self, Refusal> {

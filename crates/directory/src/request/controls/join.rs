@@ -1,7 +1,7 @@
 //! The join control of UnboundID: with an entry come others that have to do with it.
 
 use ldap::ber::DecodeReason;
-use ldap::control_value::join::{DEPTH_MAX, JoinRequest, RULE_PARTS_MAX};
+use ldap::control_value::join::{DEPTH_MAX, EntryJoin, RULE_PARTS_MAX};
 use ldap::message::{Control, DecodeLimits};
 use ldap::result::ResultCode;
 
@@ -13,9 +13,9 @@ pub(crate) use ldap::control_value::join::OID;
 /// What the control is called.
 pub(crate) const NAME: &str = "the join control";
 
-pub(super) fn read<'a>(control: &Control<'a>) -> Result<Box<JoinRequest<'a>>, Refusal> {
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<Box<EntryJoin<'a>>, Refusal> {
     let limits = DecodeLimits { filter_terms_max: TERMS_MAX, ..DecodeLimits::default() };
-    let read = JoinRequest::decode(required(control, NAME)?, &limits);
+    let read = EntryJoin::decode(required(control, NAME)?, &limits);
     let read = read.map_err(|error| match error.reason {
         DecodeReason::TooDeep | DecodeReason::TooManyTerms => Refusal::new(
             ResultCode::AdminLimitExceeded,
