@@ -18,6 +18,14 @@ pub struct Switches {
     pub expires: Option<Timestamp>,
 }
 
+/// What an account is given of one of the attributes that switch it off.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GivenSwitch<'g> {
+    pub(crate) values: &'g [Vec<u8>],
+    /// What its entry stores does not count.
+    pub(crate) hides: bool,
+}
+
 /// Why an account is off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Off {
@@ -53,16 +61,15 @@ impl SwitchTypes {
         self.read_with(entry, &|_| None)
     }
 
-    /// What the entry of an account says that is given values of some of them, and whether those
-    /// take the place of its own.
+    /// What the entry of an account says that is given some of them.
     pub(crate) fn read_with<'g>(
         &self,
         entry: &dyn EntryRead,
-        given: &dyn Fn(&AttributeDescription) -> Option<(&'g [Vec<u8>], bool)>,
+        given: &dyn Fn(&AttributeDescription) -> Option<GivenSwitch<'g>>,
     ) -> Switches {
         let mut switches = Switches::default();
         for description in &self.disabled {
-            let (values, hides) = given(description).unwrap_or_default();
+            let GivenSwitch { values, hides } = given(description).unwrap_or_default();
             switches.is_disabled |= values.iter().any(|value| is_true(value));
             if hides {
                 continue;

@@ -11,7 +11,7 @@ use store::{StoreError, StoredEntry, View};
 use super::giver::Giver;
 use super::set::VirtualAttributes;
 use crate::groups::lookup::Groups;
-use crate::password_policy::switches::{SwitchTypes, Switches};
+use crate::password_policy::switches::{GivenSwitch, SwitchTypes, Switches};
 use crate::rules::RulesInForce;
 
 /// What the entry of an account, and what it is given, say of the account.
@@ -56,6 +56,6 @@ fn read(
     failed.into_inner().map_or(Ok(()), Err)?;
     Ok(types.read_with(stored, &|asked| {
         let found = given.iter().find(|one| *one.description == *asked)?;
-        Some((found.values.as_slice(), found.hides))
+        Some(GivenSwitch { values: &found.values, hides: found.hides })
     }))
 }

@@ -641,6 +641,9 @@ fn filters_find_what_reading_tells() {
     }
 }
 
+/// What of the values of `l`, `c-l` and `st` makes an entry one.
+type Wants<'w> = &'w dyn Fn(&[String], &[String], &[String]) -> bool;
+
 /// What subentries and templates give is found as reading tells it, and among few entries.
 #[test]
 fn filters_find_what_is_given_in_subtrees() {
@@ -691,7 +694,7 @@ fn filters_find_what_is_given_in_subtrees() {
         }
         let attributes = &["l", "c-l", "st"][..];
         let all = root.search(&Asked { filter: "(uid=*)", attributes, ..Asked::default() });
-        let named = |wants: &dyn Fn(&[String], &[String], &[String]) -> bool| {
+        let named = |wants: Wants<'_>| {
             let entries = all
                 .entries
                 .iter()
