@@ -2,6 +2,7 @@
 #![no_main]
 
 use ldap::control_value::dereference;
+use ldap::control_value::join::EntryJoin;
 use ldap::control_value::policy_state::PolicyState;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
@@ -26,6 +27,10 @@ fuzz_target!(|value: &[u8]| {
         assert!(!asked.is_empty() && asked.len() <= dereference::SPECIFICATIONS_MAX);
         let names = asked.iter().flat_map(|one| one.attributes.iter());
         assert!(names.map(str::len).sum::<usize>() < value.len());
+    }
+    if let Ok(request) = EntryJoin::decode(value, &DecodeLimits::default()) {
+        let again = request.encode();
+        assert_eq!(EntryJoin::decode(&again, &DecodeLimits::default()), Ok(request));
     }
     if let Ok(selection) = attribute_selection(value) {
         assert!(selection.iter().map(str::len).sum::<usize>() <= value.len());

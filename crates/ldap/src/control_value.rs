@@ -4,6 +4,7 @@
 //! beside it reads back equal; decoding borrows and has the limits of messages.
 
 pub mod dereference;
+pub mod join;
 pub mod policy_state;
 pub mod read_level;
 pub mod sort;

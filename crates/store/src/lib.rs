@@ -50,7 +50,7 @@ pub use index::{
     IndexState,
 };
 pub use overlay::flush::{FlushOptions, Flusher, OnFlush, OverlayStatus, SyncLog};
-pub use read::computed::{Computed, ComputedCandidates};
+pub use read::computed::{Computed, ComputedCandidates, at_or_below};
 pub use read::held::{HeldEntry, HeldState, NotHeld, Slice};
 pub use read::plan::{
     Ask, CandidateIds, CandidateSource, Candidates, Explanation, Indexable, Operator, Plan,

@@ -135,7 +135,7 @@ impl<'a> ViewSurroundings<'a> {
         match self.groups.naming(member, found)? {
             Naming::Found { is_cut } => Ok(is_cut),
             Naming::Unindexed => {
-                let filter = ResolvedFilter::Or(self.groups.names_it(member).into());
+                let filter = ResolvedFilter::Or(self.groups.names_it(member).collect());
                 if filter.matches(self.schema, target) == Truth::True {
                     found.push(self.groups.named(target));
                 }

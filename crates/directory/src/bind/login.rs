@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _};
-use store::{Lsn, StoredEntry, View};
+use store::{Lsn, StoreError, StoredEntry, View};
 
 use crate::bind::refusals::invalid_credentials;
 use crate::bind::remark::BindRemark;
@@ -17,12 +17,12 @@ use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::attempt::{Attempt, GuessedAccount};
 use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{Accounts, FoundAccount, NotNow};
-use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{
     AccountState, Governing, PasswordPolicy, PolicyError, Rejected, netscape,
 };
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
+use crate::virtual_attributes::switched_off;
 
 /// An account whose password is to be looked at.
 #[derive(Debug)]
@@ -45,23 +45,26 @@ static NONE: LazyLock<PasswordPolicy> = LazyLock::new(PasswordPolicy::default);
 
 impl Login {
     /// Reads what decides about the account of `entry`.
+    ///
+    /// # Errors
+    /// When the groups cannot be read by which policies govern it: nobody signs in then.
     pub(crate) fn read(
         directory: &Directory,
         state: &State,
         view: &View<'_>,
         entry: &StoredEntry<'_>,
         key: &DnKey,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
         let policies = directory.rules.password_policies.load();
         let account = MemberEntry::new(view, &state.schema, entry).keyed(key);
-        let governing = policies.of(&account);
-        let is_barred = is_barred(directory, state, &policies, &account);
+        let governing = policies.of(&account)?;
+        let is_barred = is_barred(directory, state, view, entry, &account)?;
         let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
         let stored = match is_asked {
             true => AccountState::read(entry, &state.schema),
             false => AccountState::default(),
         };
-        Self { id: entry.id(), lsn: view.lsn(), is_barred, governing, stored }
+        Ok(Self { id: entry.id(), lsn: view.lsn(), is_barred, governing, stored })
     }
 
     /// Reads the account of an entry as it is now. It may have gone meanwhile.
@@ -72,7 +75,7 @@ impl Login {
         let entry = view.entry(id)?.ok_or_else(invalid_credentials)?;
         let key = DnKey::from_text(&state.schema, entry.dn())
             .map_err(|error| Refusal::new(ResultCode::Other, error.to_string()))?;
-        Ok(Self::read(directory, &state, view, &entry, &key))
+        Ok(Self::read(directory, &state, view, &entry, &key)?)
     }
 
     /// Whose it is.
@@ -149,27 +152,40 @@ impl Login {
     }
 }
 
-/// Refuses an account that is off: disabled, expired, or locked by somebody. For proofs that are no
-/// passwords, of which the policy has nothing to say.
+/// Refuses an account that is off. For proofs that are no passwords, of which the policy has
+/// nothing to say.
 pub(crate) fn check_usable(
     directory: &Directory,
     state: &State,
     view: &View<'_>,
     entry: &StoredEntry<'_>,
 ) -> Result<(), Refusal> {
-    let policies = directory.rules.password_policies.load();
+    if is_usable(directory, state, view, entry)? { Ok(()) } else { Err(barred()) }
+}
+
+/// Whether an account is on: not disabled, expired, or locked by somebody.
+pub(crate) fn is_usable(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    entry: &StoredEntry<'_>,
+) -> Result<bool, StoreError> {
     let account = MemberEntry::new(view, &state.schema, entry);
-    if is_barred(directory, state, &policies, &account) { Err(barred()) } else { Ok(()) }
+    Ok(!is_barred(directory, state, view, entry, &account)?)
 }
 
 fn is_barred(
     directory: &Directory,
     state: &State,
-    policies: &PasswordPolicies,
+    view: &View<'_>,
+    entry: &StoredEntry<'_>,
     account: &MemberEntry<'_>,
-) -> bool {
+) -> Result<bool, StoreError> {
     let now = directory.clock.now();
-    state.switches.read(account.stored()).check(now).is_err() || policies.is_locked(account, now)
+    let (rules, schema) = (&directory.rules, &state.schema);
+    let switches = switched_off::switches(rules, view, schema, &state.switches, entry)?;
+    let is_off = switches.check(now).is_err();
+    Ok(is_off || rules.password_policies.load().is_locked(account, now)?)
 }
 
 fn barred() -> Refusal {

@@ -97,7 +97,7 @@ fn must_change(
 ) -> Result<bool, Refusal> {
     let Some(entry) = view.entry(account)? else { return Ok(false) };
     let member = MemberEntry::new(view, &state.schema, &entry);
-    let Some(governing) = directory.rules.password_policies.load().of(&member) else {
+    let Some(governing) = directory.rules.password_policies.load().of(&member)? else {
         return Ok(false);
     };
     let state = directory.accounts.state(view, &entry, &governing.policy, &*directory.clock);

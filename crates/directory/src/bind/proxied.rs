@@ -81,7 +81,7 @@ pub(crate) fn access_as(
     let Some(entry) = view.entry(id)? else { return Ok(None) };
     let may = guarded(viewer, &DnKey::root(), |guard| guard.on(&entry).may_entry(Right::Proxy));
     // Who cannot sign in does nothing through others either.
-    if !may || login::check_usable(directory, state, view, &entry).is_err() {
+    if !may || !login::is_usable(directory, state, view, &entry)? {
         return Ok(None);
     }
     let other = identity_mapper::access_of(&directory.credentials.root, state, view, found)?;

@@ -83,7 +83,7 @@ fn now(
     let Some(entry) = view.entry(id)? else {
         return Ok(Err("the entry of this session was deleted"));
     };
-    if login::check_usable(directory, state, view, &entry).is_err() {
+    if !login::is_usable(directory, state, view, &entry)? {
         return Ok(Err("the account of this session was switched off, or has expired"));
     }
     let now = identity_mapper::access(state, &entry)?;
@@ -101,9 +101,7 @@ fn may_act(
 ) -> Result<bool, Refusal> {
     let Some(entry) = view.entry(prover)? else { return Ok(false) };
     let prover = identity_mapper::access(state, &entry)?.from_origin(access.origin().clone());
-    if login::check_usable(directory, state, view, &entry).is_err()
-        || !prover.has(Privilege::ProxiedAuth)
-    {
+    if !login::is_usable(directory, state, view, &entry)? || !prover.has(Privilege::ProxiedAuth) {
         return Ok(false);
     }
     let Some(id) = access.entry() else { return Ok(true) };

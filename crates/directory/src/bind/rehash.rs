@@ -47,7 +47,7 @@ fn scheme(worker: &mut Worker, key: &DnKey) -> Option<Scheme> {
     let view = worker.snapshot.view().ok()?;
     let Resolved::Found(id) = view.resolve(key).ok()? else { return None };
     let entry = view.entry(id).ok()??;
-    policies.of(&MemberEntry::new(view, view.schema(), &entry).keyed(key))?.policy.scheme
+    policies.of(&MemberEntry::new(view, view.schema(), &entry).keyed(key)).ok()??.policy.scheme
 }
 
 /// Keys of SCRAM stay: another form would end the binds that use them.

@@ -315,5 +315,6 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
     };
     let key = access.key().cloned();
     let login = key.as_ref().map(|key| Login::read(directory, &state, view, &entry, key));
+    let login = login.transpose()?;
     Ok(Some(Candidate { access, key, login, passwords }))
 }

@@ -50,7 +50,7 @@ impl Worker {
             return Ok(());
         };
         let policies = directory.rules.password_policies.load();
-        let governing = policies.of(&MemberEntry::new(view, &state.schema, &entry));
+        let governing = policies.of(&MemberEntry::new(view, &state.schema, &entry))?;
         let none = PasswordPolicy::default();
         let policy = governing.as_ref().map_or(&none, |one| &one.policy);
         let stored = AccountState::read(&entry, &state.schema);

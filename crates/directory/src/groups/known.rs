@@ -4,10 +4,11 @@
 //! Invariant: it holds for that version alone, and tells nothing of who may see what.
 
 use std::cell::{Cell, RefCell};
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use schema::{EntryId, Schema};
+use schema::{DnKey, EntryId, RdnKey, Schema};
 use store::{Mark, View};
 
 use super::lookup::Group;
@@ -22,6 +23,10 @@ pub(crate) struct KnownGroups {
     above: RefCell<FxHashMap<EntryId, Arc<[Arc<Group>]>>>,
     /// Of classes of groups: there is none.
     absent: RefCell<Vec<&'static str>>,
+    /// The names of superiors of entries.
+    superiors: RefCell<FxHashMap<EntryId, DnKey>>,
+    /// Whether entries may have each of the attributes that name members.
+    may_name: Cell<[Option<bool>; 2]>,
 }
 
 impl KnownGroups {
@@ -34,6 +39,8 @@ impl KnownGroups {
             self.entries.borrow_mut().clear();
             self.above.borrow_mut().clear();
             self.absent.borrow_mut().clear();
+            self.superiors.borrow_mut().clear();
+            self.may_name.set([None; 2]);
         }
     }
 
@@ -59,6 +66,36 @@ impl KnownGroups {
         }
     }
 
+    /// The name of an entry: that of its superior, likely to be that of others, and its own
+    /// part.
+    pub(super) fn name(
+        &self,
+        superior: EntryId,
+        rdn: &RdnKey,
+        find: impl FnOnce() -> Option<DnKey>,
+    ) -> Option<DnKey> {
+        let mut superiors = self.superiors.borrow_mut();
+        if superiors.len() >= SUPERIORS_KNOWN_MAX {
+            superiors.clear();
+        }
+        let above = match superiors.entry(superior) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(free) => free.insert(find()?),
+        };
+        let mut key = above.clone();
+        key.push(rdn);
+        Some(key)
+    }
+
+    /// Whether entries may have the attribute with this number.
+    pub(super) fn may_name(&self, number: usize, find: impl FnOnce() -> bool) -> bool {
+        let mut all = self.may_name.get();
+        let Some(known) = all.get_mut(number) else { return true };
+        let found = *known.get_or_insert_with(find);
+        self.may_name.set(all);
+        found
+    }
+
     /// Whether a view is known to have no groups of a class.
     pub(crate) fn has_none(&self, view: &View<'_>, schema: &Schema, class: &str) -> bool {
         self.turn_to(view, schema);
@@ -80,5 +117,7 @@ impl KnownGroups {
 
 /// Groups that a thread knows, at the most: some hundred octets each.
 const GROUPS_KNOWN_MAX: usize = 16_384;
+/// Names of superiors that it knows, at the most.
+const SUPERIORS_KNOWN_MAX: usize = 256;
 /// Groups above one that it knows, at the most.
 const ABOVE_KNOWN_MAX: usize = 64;

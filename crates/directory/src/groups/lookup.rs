@@ -3,13 +3,14 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ldap::dn::Dn;
 use ldap::message::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schema::{
-    Assertion, AttributeDescription, DnKey, EntryId, EntryRead, MatchingRule, ResolvedFilter,
-    Schema, Truth,
+    Assertion, AttributeDescription, DnKey, EntryId, EntryRead, MatchingRule, RdnKey,
+    ResolvedFilter, Schema, Truth,
 };
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
@@ -64,6 +65,8 @@ pub(crate) struct Group {
     /// Its name, as it was sent.
     pub(crate) name: String,
     pub(crate) key: DnKey,
+    /// It is known that no group names it: what most are.
+    is_top: AtomicBool,
 }
 
 /// All groups of a kind, with what makes them of the kind.
@@ -213,13 +216,25 @@ impl<'a> Groups<'a> {
     }
 
     pub(crate) fn key(&self, entry: &StoredEntry<'_>) -> DnKey {
+        if let Some(key) = self.key_below(entry) {
+            return key;
+        }
         let name = Dn::parse_stored(entry.dn()).ok();
         name.and_then(|name| DnKey::from_dn(self.schema, &name).ok()).unwrap_or_default()
     }
 
+    /// The name of an entry that is below another one, whose name is perhaps known.
+    fn key_below(&self, entry: &StoredEntry<'_>) -> Option<DnKey> {
+        let (rdn, above) = entry.split_dn()?;
+        let rdn = Dn::parse_stored(rdn).ok()?;
+        let rdn = RdnKey::from_rdn(self.schema, rdn.rdns().first()?).ok()?;
+        let find = || DnKey::from_dn(self.schema, &Dn::parse_stored(above).ok()?).ok();
+        self.memo().name(entry.parent(), &rdn, find)
+    }
+
     pub(crate) fn named(&self, entry: &StoredEntry<'_>) -> Arc<Group> {
         let (id, name, key) = (entry.id(), entry.dn().to_owned(), self.key(entry));
-        Arc::new(Group { id, name, key })
+        Arc::new(Group { id, name, key, is_top: AtomicBool::new(false) })
     }
 
     /// The group that an entry is.
@@ -238,10 +253,15 @@ impl<'a> Groups<'a> {
         Ok(group)
     }
 
-    /// The assertions that an entry has a name as a member.
-    pub(crate) fn names_it(&self, member: &DnKey) -> [ResolvedFilter; 2] {
+    /// The assertions that an entry has a name as a member, but for those that are true of none.
+    pub(crate) fn names_it(&self, member: &DnKey) -> impl Iterator<Item = ResolvedFilter> {
         let known = self.schema.well_known();
-        [&known.member, &known.unique_member].map(|description| {
+        let all = [&known.member, &known.unique_member].into_iter().enumerate();
+        let dictionary = self.view.dictionary();
+        let may_be = all.filter(|(number, description)| {
+            self.memo().may_name(*number, || dictionary.may_be_stored(description))
+        });
+        may_be.map(|(_, description)| {
             let rule = description.kind.equality.or_else(|| MatchingRule::find(DN_MATCH));
             rule.map_or(ResolvedFilter::Undefined, |rule| {
                 let (description, key) = (description.clone(), member.as_bytes().to_vec());
@@ -401,11 +421,18 @@ impl<'a> Groups<'a> {
         // That user names cannot be told is no reason to look for no others.
         let users_are_cut = self.naming_user(entry, key, &mut level, &mut doubtful)?;
         let mut seen: FxHashSet<EntryId> = FxHashSet::default();
-        level.retain(|group| seen.insert(group.id));
+        // Those that one index names are in order.
+        if !level.is_sorted_by(|one, next| one.id < next.id) {
+            level.retain(|group| seen.insert(group.id));
+        }
         let (direct, direct_is_cut) = (level.len(), is_cut || users_are_cut);
         seen.clear();
         let describing = self.describing()?;
         is_cut |= describing.is_cut;
+        if !is_cut && describing.groups.is_empty() && self.are_top(&level)? {
+            let is_cut = users_are_cut;
+            return Ok(InGroups { groups: level, direct, direct_is_cut, is_cut, doubtful });
+        }
         for (group, described) in &describing.groups {
             is_cut |= !self.takes_one();
             if !is_cut && described.means(entry, key, self.schema) == Truth::True {
@@ -435,8 +462,20 @@ impl<'a> Groups<'a> {
         Ok(InGroups { groups, direct, direct_is_cut, is_cut, doubtful })
     }
 
+    /// Whether it is known of all these, and not too many, that they are in no groups.
+    fn are_top(&self, level: &[Arc<Group>]) -> Result<bool, StoreError> {
+        if level.len() > GROUPS_MAX || !level.iter().all(|one| one.is_top.load(Ordering::Relaxed)) {
+            return Ok(false);
+        }
+        let showing = self.showing()?;
+        Ok(showing.groups.is_empty() && !showing.is_cut)
+    }
+
     /// The groups that name a group; whether some were left out.
     fn above(&self, group: &Group, found: &mut Vec<Arc<Group>>) -> Result<bool, StoreError> {
+        if group.is_top.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         if let Some(above) = self.memo().above(group.id) {
             found.extend(above.iter().cloned());
             return Ok(false);
@@ -444,7 +483,9 @@ impl<'a> Groups<'a> {
         let mut above = Vec::new();
         let is_cut = self.naming_all(&group.key, &mut above)?;
         // What is left out depends on the question.
-        if !is_cut {
+        if !is_cut && above.is_empty() {
+            group.is_top.store(true, Ordering::Relaxed);
+        } else if !is_cut {
             self.memo().put_above(group.id, &above);
         }
         found.append(&mut above);

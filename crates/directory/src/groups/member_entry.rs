@@ -4,8 +4,10 @@
 //! costs nothing.
 //! Invariant: where some were left out, those that were found count; that an entry is in none of
 //! the others is Undefined. Groups count that name it by a user name which others have as well.
+//! Invariant: an entry whose groups could not be read is in no other state than it would be else:
+//! whoever asks it anything looks at [`MemberEntry::check`] then.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,8 +26,9 @@ pub(crate) struct MemberEntry<'a> {
     own_key: OnceCell<DnKey>,
     view: Option<&'a View<'a>>,
     groups: OnceCell<Box<Groups<'a>>>,
-    in_groups: OnceCell<Option<Box<InGroups>>>,
-    roles: OnceCell<Option<(Vec<Arc<Group>>, bool)>>,
+    in_groups: OnceCell<Box<InGroups>>,
+    roles: OnceCell<(Vec<Arc<Group>>, bool)>,
+    failed: RefCell<Option<StoreError>>,
 }
 
 impl fmt::Debug for MemberEntry<'_> {
@@ -51,6 +54,7 @@ impl<'a> MemberEntry<'a> {
             groups: OnceCell::new(),
             in_groups: OnceCell::new(),
             roles: OnceCell::new(),
+            failed: RefCell::new(None),
         }
     }
 
@@ -77,15 +81,14 @@ impl<'a> MemberEntry<'a> {
         let view = self.view?;
         let groups = self.groups.get_or_init(|| Box::new(Groups::new(view, self.schema)));
         if *asked == *known.ns_role {
-            let find = || {
-                let found = told(groups.roles_of_named(self.entry, self.key()))?;
-                Some((found.roles, found.is_cut))
-            };
-            let found = self.roles.get_or_init(find).as_ref();
-            return found.map(|(roles, is_cut)| (roles.as_slice(), *is_cut));
+            let (roles, is_cut) = self.found_once(&self.roles, || {
+                let found = groups.roles_of_named(self.entry, self.key())?;
+                Ok((found.roles, found.is_cut))
+            })?;
+            return Some((roles.as_slice(), *is_cut));
         }
-        let find = || told(groups.of_named(self.entry, self.key())).map(Box::new);
-        let found = self.in_groups.get_or_init(find).as_ref()?;
+        let find = || groups.of_named(self.entry, self.key()).map(Box::new);
+        let found = self.found_once(&self.in_groups, find)?;
         Some(match groups.is_direct(asked) {
             true => (found.found_direct(), found.told_direct().is_none()),
             false => (found.found(), found.told().is_none()),
@@ -97,8 +100,37 @@ impl MemberEntry<'_> {
     /// Groups that count although others have the same user name: nobody gets out of a policy by
     /// such a name.
     fn doubtful(&self) -> &[Arc<Group>] {
-        let found = self.in_groups.get().and_then(Option::as_ref);
-        found.map(|found| found.doubtful()).unwrap_or_default()
+        self.in_groups.get().map(|found| found.doubtful()).unwrap_or_default()
+    }
+
+    /// What is found once; nothing where it cannot be read, which is kept for [`Self::check`].
+    fn found_once<'c, T>(
+        &self,
+        cell: &'c OnceCell<T>,
+        find: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Option<&'c T> {
+        if cell.get().is_none() {
+            match find() {
+                Ok(found) => return Some(cell.get_or_init(|| found)),
+                Err(error) => *self.failed.borrow_mut() = Some(error),
+            }
+        }
+        cell.get()
+    }
+
+    /// Whether all could be read that it was asked for.
+    ///
+    /// # Errors
+    /// That of the store: what the entry has said says nothing.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match self.failed.take() {
+            None => Ok(()),
+            Some(error) => {
+                let account = self.entry.dn();
+                tracing::error!(account, %error, "the groups of an account could not be read");
+                Err(error)
+            }
+        }
     }
 }
 
@@ -136,10 +168,4 @@ impl EntryRead for MemberEntry<'_> {
     ) {
         self.entry.visit_wanted(wants, visit);
     }
-}
-
-/// What was found out; nothing where it could not be read.
-fn told<T>(found: Result<T, StoreError>) -> Option<T> {
-    let failed = |error| tracing::error!(%error, "the groups of an account could not be read");
-    found.map_err(failed).ok()
 }

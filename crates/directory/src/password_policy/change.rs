@@ -120,7 +120,7 @@ pub(crate) fn judge_new(
         // As it will be: the filter of a subtree may ask for a superior class.
         let mut entry = entry.clone();
         entry.add_superior_classes(&schema)?;
-        governing = policies.of(&MemberEntry::new(view, &schema, &entry).keyed(key));
+        governing = policies.of(&MemberEntry::new(view, &schema, &entry).keyed(key))?;
         if let Some(governing) = &governing {
             own = own_values(&governing.policy, &entry, &schema);
         }
@@ -137,7 +137,7 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
     let Resolved::Found(id) = view.resolve(key)? else { return Ok(Known::default()) };
     let Some(entry) = view.entry(id)? else { return Ok(Known::default()) };
     let account = MemberEntry::new(view, &state.schema, &entry).keyed(key);
-    let governing = directory.rules.password_policies.load().of(&account);
+    let governing = directory.rules.password_policies.load().of(&account)?;
     let mut known = Known { governing, ..Known::default() };
     if let Some(governing) = &known.governing {
         known.state = directory.accounts.state(view, &entry, &governing.policy, &*directory.clock);
@@ -332,7 +332,7 @@ pub(crate) fn decide(
         None => &*after,
     };
     let account = MemberEntry::new(decide.view, &decide.state.schema, account).keyed(target.key);
-    let governing = policies.of(&account);
+    let governing = policies.of(&account)?;
     if governing != verdict.governing {
         return Err(changed_meanwhile());
     }

@@ -23,7 +23,7 @@ mod rows;
 mod rules;
 pub(crate) mod set;
 mod standing;
-mod switches;
+pub(crate) mod switches;
 pub(crate) mod told;
 pub(crate) mod verdict;
 

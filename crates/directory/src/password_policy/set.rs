@@ -183,13 +183,20 @@ impl PasswordPolicies {
     }
 
     /// The policy that governs an account; none when nothing says one.
-    pub(crate) fn of(&self, account: &MemberEntry<'_>) -> Option<Arc<Governing>> {
+    ///
+    /// # Errors
+    /// When the groups of the account cannot be read, and a policy asks for them: it might be
+    /// another one.
+    pub(crate) fn of(
+        &self,
+        account: &MemberEntry<'_>,
+    ) -> Result<Option<Arc<Governing>>, StoreError> {
         if self.held.is_empty() {
-            return None;
+            return Ok(None);
         }
         if let Some(pointer) = self.pointer(account.stored()) {
             if let Some(held) = self.held.get(&pointer) {
-                return Some(Arc::clone(&held.governing));
+                return Ok(Some(Arc::clone(&held.governing)));
             }
             if !self.has_warned.swap(true, Ordering::Relaxed) {
                 let entry = account.dn();
@@ -199,7 +206,8 @@ impl PasswordPolicies {
         let key = account.key();
         let mut areas = self.areas.iter();
         let found = areas.find(|(subtree, _)| subtree.covers(account, key, &self.schema));
-        found.map(|(_, governing)| governing).or(self.default.as_ref()).map(Arc::clone)
+        account.check()?;
+        Ok(found.map(|(_, governing)| governing).or(self.default.as_ref()).map(Arc::clone))
     }
 
     /// A policy of which `schema` does not let the subtree be read any more.
@@ -241,14 +249,23 @@ impl PasswordPolicies {
 
     /// Whether an account is locked under any policy and without one: by somebody, or because it is
     /// not its time. A lock with a time is over when its policy says so; without one, never.
-    pub(crate) fn is_locked(&self, account: &MemberEntry<'_>, now: Timestamp) -> bool {
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn is_locked(
+        &self,
+        account: &MemberEntry<'_>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         let Locks { locked, start, end } = &self.locks;
         let entry = account.stored();
+        let (is_locked, has_time) =
+            (read_first(entry, locked, |_| true), |text: &str| time(text).is_some());
         let for_ever =
-            read_first(entry, locked, |text| time(text).is_none() || self.of(account).is_none());
+            is_locked && (!read_first(entry, locked, has_time) || self.of(account)?.is_none());
         let early = read_first(entry, start, |text| time(text).is_some_and(|start| now < start));
         let late = read_first(entry, end, |text| time(text).is_some_and(|end| now >= end));
-        for_ever || early || late
+        Ok(for_ever || early || late)
     }
 
     /// These policies, their names resolved against another schema.
@@ -568,7 +585,8 @@ mod tests {
     #[track_caller]
     fn check(policies: &PasswordPolicies, name: &str, pairs: &[(&str, &str)], want: &str) {
         let schema = Schema::builtin();
-        let found = policies.of(&MemberEntry::alone(&schema, &entry(name, pairs, &schema)));
+        let found =
+            policies.of(&MemberEntry::alone(&schema, &entry(name, pairs, &schema))).unwrap();
         let found = found.map(|one| one.name.to_string()).unwrap_or_default();
         assert_eq!(found, want, "{name}");
     }

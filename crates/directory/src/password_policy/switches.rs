@@ -18,6 +18,14 @@ pub struct Switches {
     pub expires: Option<Timestamp>,
 }
 
+/// What an account is given of one of the attributes that switch it off.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GivenSwitch<'g> {
+    pub(crate) values: &'g [Vec<u8>],
+    /// What its entry stores does not count.
+    pub(crate) hides: bool,
+}
+
 /// Why an account is off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Off {
@@ -43,12 +51,31 @@ impl SwitchTypes {
         }
     }
 
+    /// Those that disable it.
+    pub(crate) fn disabling(&self) -> impl Iterator<Item = &Arc<AttributeDescription>> {
+        self.disabled.iter()
+    }
+
     /// What the entry of an account says.
     pub fn read(&self, entry: &dyn EntryRead) -> Switches {
+        self.read_with(entry, &|_| None)
+    }
+
+    /// What the entry of an account says that is given some of them.
+    pub(crate) fn read_with<'g>(
+        &self,
+        entry: &dyn EntryRead,
+        given: &dyn Fn(&AttributeDescription) -> Option<GivenSwitch<'g>>,
+    ) -> Switches {
         let mut switches = Switches::default();
         for description in &self.disabled {
+            let GivenSwitch { values, hides } = given(description).unwrap_or_default();
+            switches.is_disabled |= values.iter().any(|value| is_true(value));
+            if hides {
+                continue;
+            }
             entry.visit_values(description, &mut |_, value| {
-                switches.is_disabled |= value.trim_ascii().eq_ignore_ascii_case(b"true");
+                switches.is_disabled |= is_true(value);
                 !switches.is_disabled
             });
         }
@@ -76,6 +103,15 @@ impl Switches {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+fn is_true(value: &[u8]) -> bool {
+    value.trim_ascii().eq_ignore_ascii_case(b"true")
+}
+
+/// Whether an attribute disables accounts.
+pub(crate) fn disables(description: &AttributeDescription) -> bool {
+    description.options().is_empty() && DISABLED.iter().any(|name| description.kind.is_named(name))
 }
 
 /// The attributes that disable an account; the first is the one that this server writes.

@@ -73,7 +73,8 @@ impl AccountsAsked {
             return None;
         }
         let key = DnKey::from_text(&state.schema, stored.dn()).ok()?;
-        let mut known = GovernedAccount::of(directory, state, view, stored, &key);
+        let mut known = GovernedAccount::of(directory, state, view, stored, &key).ok()?;
+        known.account.switches = known.switches(directory, state, view, stored).ok()?;
         let access = guard.access();
         let is_told = access.key() == Some(&key) || access.has(Privilege::PasswordReset);
         known.name = known.name.filter(|name| is_told || self.sees(name, state, guard, view));

@@ -387,7 +387,8 @@ impl LiveEntry<'_> {
         });
         let others =
             given.iter().zip(&seen).filter(|(one, seen)| !**seen && !one.values.is_empty());
-        for (one, _) in others {
+        let is_sent = |one: &Given| !one.named_only || self.names(&one.description);
+        for (one, _) in others.filter(|(one, _)| is_sent(one)) {
             visit(&one.description, Some(together(one, None, self.view.schema()).as_ref()));
         }
         let subentries = &known.collective_attribute_subentries;
@@ -440,7 +441,7 @@ impl LiveEntry<'_> {
         }
         let is_wanted = |one: &&AttributeDescription| one.is_operational() && self.is_selected(one);
         for description in of_groups.into_iter().filter(is_wanted) {
-            let mut values = ValuesBuf::new();
+            let mut values = ValuesBuf::with_capacity(NAMES_BYTES);
             self.visit_groups(description, &mut |name| {
                 values.push(name.as_bytes());
                 true
@@ -499,6 +500,8 @@ fn told<T>(found: Result<Option<T>, StoreError>) -> Option<T> {
     })
 }
 
+/// Octets of the names of its groups that most entries have less of.
+const NAMES_BYTES: usize = 2_048;
 /// The most subordinates of an entry that are looked at to count those its reader may see. Of an
 /// entry with more, a reader who may not see all is told neither attribute.
 pub(crate) const SUBORDINATES_LOOKED_AT_MAX: usize = 1_000;

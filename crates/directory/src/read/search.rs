@@ -14,6 +14,8 @@ mod count;
 mod dereference;
 mod explain;
 mod follow;
+mod join;
+mod joined;
 mod outcome;
 mod pages;
 pub(crate) mod parked;
@@ -356,6 +358,11 @@ impl Search<'_> {
         if let Some(asked) = dereference {
             asked.check()?;
         }
+        let join = match &meant.join {
+            Some(Ok(join)) => Some(&**join),
+            Some(Err(refusal)) => return Err(refusal.clone()),
+            None => None,
+        };
         let mut resolved = Resolved {
             base,
             scope,
@@ -371,6 +378,7 @@ impl Search<'_> {
             groups: Groups::new(view, schema).knowing(groups),
             reported,
             dereference,
+            join,
         };
         let outcome = self.expanded(view, state, &mut resolved, aliases, meant.has_chains, sink);
         if hidden && reveals(&outcome) && !sink.has_sent() {

@@ -63,6 +63,7 @@ pub(super) fn read(
             source: Source::Constant(constant),
             beside: if is_shared { Beside::Both } else { beside },
             merges: true,
+            named_only: false,
             area: Area::Subtree(Arc::clone(&subtree)),
             subentry: Some(Arc::clone(&subentry)),
         });

@@ -18,6 +18,8 @@ pub(crate) struct Definition {
     pub(crate) beside: Beside,
     /// The values of others with the same attribute are given, too.
     pub(crate) merges: bool,
+    /// It is sent to those alone who name it.
+    pub(crate) named_only: bool,
     pub(crate) area: Area,
     /// The subentry that it is of, if it is a collective one.
     pub(crate) subentry: Option<Arc<str>>,
@@ -113,6 +115,16 @@ pub(crate) enum Area {
 }
 
 impl Area {
+    /// Whether it has other entries when one gets another name.
+    pub(crate) fn is_of_rename(&self, old: &DnKey, new: &DnKey) -> bool {
+        let is_named = |name: &DnKey| name.is_within(old) || name.is_within(new);
+        match self {
+            Self::Place(place) => place.below.as_ref().is_some_and(is_named),
+            Self::Subtree(subtree) => subtree.is_of_rename(old, new),
+            Self::Below(base) => is_named(base),
+        }
+    }
+
     /// Whether it has the entry of this name.
     pub(crate) fn covers(&self, entry: &dyn EntryRead, key: &DnKey, schema: &Schema) -> bool {
         match self {

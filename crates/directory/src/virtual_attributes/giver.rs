@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ldap::dn::{Ava, Dn, Rdn};
 use rustc_hash::FxHashSet;
 use schema::{AttributeDescription, DnKey, EntryRead, RdnKey, Schema, WellKnown};
-use store::{Resolved, StoredEntry, View};
+use store::{Resolved, StoreError, StoredEntry, View};
 
 use super::definition::{Beside, Definition, Part, Source, VALUES_MAX, VALUES_MAX_BYTES};
 use super::set::{Attribute, VirtualAttributes};
@@ -29,6 +29,8 @@ pub(crate) struct Giver<'g> {
     place: OnceCell<Option<DnKey>>,
     /// Other entries that were read.
     reads: Cell<u64>,
+    /// Why one could not be.
+    failed: RefCell<Option<StoreError>>,
 }
 
 /// What is given of one attribute.
@@ -37,6 +39,8 @@ pub(crate) struct Given {
     pub(crate) values: Vec<Vec<u8>>,
     /// Stored values are not seen.
     pub(crate) hides: bool,
+    /// It is sent to those alone who name it, unless it is stored.
+    pub(crate) named_only: bool,
 }
 
 impl<'g> Giver<'g> {
@@ -46,13 +50,29 @@ impl<'g> Giver<'g> {
         stored: &'g StoredEntry<'g>,
         reader: Option<&'g Guard<'g>>,
     ) -> Self {
-        let (found, place, reads) = Default::default();
-        Self { all, view, stored, reader, found, place, reads }
+        let (found, place, reads, failed) = Default::default();
+        Self { all, view, stored, reader, found, place, reads, failed }
     }
 
     /// Entries that were read for it.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.get()
+    }
+
+    /// Whether all could be read that what it found was made of.
+    ///
+    /// # Errors
+    /// That of the store.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// What was read; nothing where that failed.
+    fn read<T>(&self, read: Result<Option<T>, StoreError>) -> Option<T> {
+        read.unwrap_or_else(|error| {
+            *self.failed.borrow_mut() = Some(error);
+            None
+        })
     }
 
     /// Whether asking for an attribute may get one that is given.
@@ -107,7 +127,9 @@ impl<'g> Giver<'g> {
             let schema = self.view.schema();
             let name = Dn::parse_stored(self.stored.dn()).ok()?;
             let key = DnKey::from_dn(schema, &name).ok()?;
-            (!is_subentry(self.stored, schema.well_known())).then_some(key)
+            // The server asks of accounts, whatever else they make of themselves.
+            let is_asked = self.reader.is_none();
+            (is_asked || !is_subentry(self.stored, schema.well_known())).then_some(key)
         };
         self.place.get_or_init(find).as_ref()
     }
@@ -166,7 +188,8 @@ impl<'g> Giver<'g> {
                 && first.beside == Beside::Both
                 && !values.is_empty());
         let description = Arc::clone(description);
-        (hides || !values.is_empty()).then_some(Given { description, values, hides })
+        let named_only = first.named_only && !description.is_operational();
+        (hides || !values.is_empty()).then_some(Given { description, values, hides, named_only })
     }
 
     fn is_excluded(&self, description: &AttributeDescription) -> bool {
@@ -185,7 +208,7 @@ impl<'g> Giver<'g> {
         match &definition.source {
             Source::Constant(constant) => vec![(LAST, Found::Constant(&constant.values))],
             Source::Superior(from) => {
-                let superior = self.view.entry(self.stored.parent()).ok().flatten();
+                let superior = self.read(self.view.entry(self.stored.parent()));
                 self.reads.set(self.reads.get() + 1);
                 let found = superior.map(|one| self.readable(&one, from));
                 found.map(|found| (LAST, found)).into_iter().collect()
@@ -276,8 +299,8 @@ impl<'g> Giver<'g> {
 
     fn entry_of(&self, name: &DnKey) -> Option<StoredEntry<'g>> {
         self.reads.set(self.reads.get() + 1);
-        match self.view.resolve(name).ok()? {
-            Resolved::Found(id) => self.view.entry(id).ok()?,
+        match self.read(self.view.resolve(name).map(Some))? {
+            Resolved::Found(id) => self.read(self.view.entry(id)),
             Resolved::Missing { .. } | Resolved::NoContext => None,
         }
     }

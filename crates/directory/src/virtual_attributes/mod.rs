@@ -5,7 +5,8 @@
 //! read the three forms; `set.rs` has all of a directory; `giver.rs` finds the values for an entry.
 //!
 //! Invariant: what is given is seen by who reads, searches and compares. Nothing else of the server
-//! heeds it: access rules, groups, policies, constraints and indexes see what is stored.
+//! heeds it, but that accounts are switched off by it (`switched_off.rs`): access rules, groups,
+//! policies, constraints and indexes see what is stored.
 //! Invariant: no value is given that is made of another given one, so finding them has an end.
 
 pub(crate) mod collective;
@@ -14,4 +15,5 @@ pub(crate) mod giver;
 pub(crate) mod planned;
 pub(crate) mod service;
 pub(crate) mod set;
+pub(crate) mod switched_off;
 pub mod text;

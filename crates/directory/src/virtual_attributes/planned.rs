@@ -3,7 +3,10 @@
 //! Invariant: every entry that the filter is true of is a candidate for what it is planned as, and
 //! what is asked about a given attribute proves nothing: each candidate is tested.
 
-use schema::{Assertion, AttributeDescription, ExtensibleAssertion, MatchingRule, ResolvedFilter};
+use schema::{
+    Assertion, AttributeDescription, DnKey, ExtensibleAssertion, MatchingRule, ResolvedFilter,
+};
+use store::at_or_below;
 
 use super::definition::{Area, Definition, Source};
 use super::set::VirtualAttributes;
@@ -62,16 +65,29 @@ fn item(
     }
     let attributes = all.attributes().iter().filter(|one| asked.covers(&one.description));
     let givers = attributes.flat_map(|one| &one.definitions).filter(|one| may_give(one));
-    let mut ways = vec![ResolvedFilter::And(vec![filter.clone(), untold()])];
+    let mut stored = vec![filter.clone()];
+    // Subentries alone store them, so they need no index of their own.
+    if asked.kind.collective {
+        stored.extend(all.known().map(|known| known.subentries.clone()));
+    }
+    stored.push(untold());
+    let mut ways = vec![ResolvedFilter::And(stored)];
     for definition in givers.take(WAYS_MAX) {
-        let of_area = match &definition.area {
-            Area::Place(place) => place.filter.clone(),
-            Area::Subtree(_) | Area::Below(_) => None,
-        };
-        match of_area {
-            Some(of_area) => ways.push(ResolvedFilter::And(vec![of_area, untold()])),
-            None => return ResolvedFilter::Or(vec![filter.clone(), untold()]),
+        let below = |base: &DnKey| all.known().map(|known| at_or_below(&known.entry_dn, base));
+        let mut parts = Vec::new();
+        match &definition.area {
+            Area::Place(place) => {
+                parts.extend(place.filter.clone());
+                parts.extend(place.below.as_ref().and_then(below));
+            }
+            Area::Subtree(subtree) => parts.extend(below(subtree.base())),
+            Area::Below(base) => parts.extend(below(base)),
         }
+        if parts.is_empty() {
+            return ResolvedFilter::Or(vec![filter.clone(), untold()]);
+        }
+        parts.push(untold());
+        ways.push(ResolvedFilter::And(parts));
     }
     match ways.len() {
         // One that was left out may be of any entry.

@@ -11,6 +11,7 @@ use ldap::dn::Dn;
 use schema::{AttributeDescription, DnKey, EntryRead, Schema};
 
 use super::definition::{Area, Beside, Definition, Source};
+use crate::password_policy::switches;
 
 /// The classes of definitions, with what each looks its template up by.
 pub(super) const CLASSES: [(&str, &str, Kind); 3] = [
@@ -56,10 +57,19 @@ pub(super) fn read(entry: &dyn EntryRead, kind: Kind, schema: &Schema) -> Vec<De
         let read = Named::parse(&named, schema);
         let source = |named: &Named| source(entry, kind, named, schema);
         match read.and_then(|named| Ok((source(&named)?, named))) {
-            Ok((source, Named { description, beside, merges })) => {
+            Ok((source, Named { description, beside, merges, named_only })) => {
                 let Some(base) = base.clone() else { continue };
                 let area = Area::Below(base);
-                all.push(Definition { description, source, beside, merges, area, subentry: None });
+                let subentry = None;
+                all.push(Definition {
+                    description,
+                    source,
+                    beside,
+                    merges,
+                    named_only,
+                    area,
+                    subentry,
+                });
             }
             Err(reason) => {
                 tracing::warn!(definition, reason, "a Class of Service gives nothing");
@@ -74,6 +84,7 @@ struct Named {
     description: Arc<AttributeDescription>,
     beside: Beside,
     merges: bool,
+    named_only: bool,
 }
 
 impl Named {
@@ -82,19 +93,23 @@ impl Named {
         let name = words.next().unwrap_or_default();
         let description =
             schema.describe(name).map_err(|_| format!("the schema has no attribute '{name}'"))?;
-        if let Some(reason) = Definition::refusal(&description) {
+        // What switches accounts off is heeded where it is given, too.
+        let refusal = Definition::refusal(&description);
+        if let Some(reason) = refusal.filter(|_| !switches::disables(&description)) {
             return Err(format!("'{name}' is not given: {reason}"));
         }
-        let (mut beside, mut merges) = (Beside::Stored, false);
+        let (mut beside, mut merges, mut named_only) = (Beside::Stored, false, false);
         for word in words {
             match word.to_ascii_lowercase().as_str() {
-                "default" | "operational-default" => beside = Beside::Stored,
-                "override" | "operational" => beside = Beside::Given,
+                "default" => beside = Beside::Stored,
+                "override" => beside = Beside::Given,
+                "operational-default" => (beside, named_only) = (Beside::Stored, true),
+                "operational" => (beside, named_only) = (Beside::Given, true),
                 "merge-schemes" => merges = true,
                 other => return Err(format!("'{other}' means nothing behind '{name}'")),
             }
         }
-        Ok(Self { description, beside, merges })
+        Ok(Self { description, beside, merges, named_only })
     }
 }
 

@@ -19,6 +19,7 @@ use store::{Ask, StoreError, View};
 use super::definition::{DEFINITIONS_MAX, Definition};
 use super::text::{VIRTUAL_ATTRIBUTES, VirtualAttribute};
 use super::{collective, service};
+use crate::read::subentry::Subentries;
 use crate::request::refusal::Refusal;
 
 /// All of them.
@@ -30,6 +31,14 @@ pub(crate) struct VirtualAttributes {
     attributes: Vec<Attribute>,
     /// There are collective ones.
     has_collective: bool,
+    /// What plans are told of subtrees and subentries by.
+    known: Option<Known>,
+}
+
+/// Terms of plans.
+pub(super) struct Known {
+    pub(super) entry_dn: Arc<AttributeDescription>,
+    pub(super) subentries: ResolvedFilter,
 }
 
 /// An attribute that may be given.
@@ -45,7 +54,11 @@ impl VirtualAttributes {
     /// # Errors
     /// When the store cannot be read.
     pub(crate) fn read(view: &View<'_>, schema: &Schema) -> Result<Self, StoreError> {
-        let mut found = Self::default();
+        let known = Known {
+            entry_dn: Arc::clone(&schema.well_known().entry_dn),
+            subentries: Subentries::new(schema).filter().clone(),
+        };
+        let mut found = Self { known: Some(known), ..Self::default() };
         let mut all = Vec::new();
         for text in view.setting(VIRTUAL_ATTRIBUTES)? {
             match VirtualAttribute::parse(&text, schema) {
@@ -130,10 +143,26 @@ impl VirtualAttributes {
         }
     }
 
+    /// Whether an entry with definitions is at or below this name.
+    pub(crate) fn holds_within(&self, base: &DnKey) -> bool {
+        self.holders.range::<DnKey, _>(base..).next().is_some_and(|one| one.is_within(base))
+    }
+
+    /// Whether a rename has definitions be about other entries than they say now: one of them, or
+    /// a name in one, is at or below the old or the new name.
+    pub(crate) fn are_of_rename(&self, old: &DnKey, new: &DnKey) -> bool {
+        let mut all = self.attributes.iter().flat_map(|one| &one.definitions);
+        self.holds_within(old) || all.any(|one| one.area.is_of_rename(old, new))
+    }
+
     /// Whether nothing is given.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.attributes.is_empty()
+    }
+
+    pub(super) fn known(&self) -> Option<&Known> {
+        self.known.as_ref()
     }
 
     /// All attributes that may be given.

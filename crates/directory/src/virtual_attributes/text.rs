@@ -76,7 +76,9 @@ impl VirtualAttribute {
             return wrong("it would be about every entry: say 'below DN' or 'where FILTER'");
         }
         let area = Area::Place(place);
-        let definition = Definition { description, source, beside, merges, area, subentry: None };
+        let (named_only, subentry) = (false, None);
+        let definition =
+            Definition { description, source, beside, merges, named_only, area, subentry };
         Ok(Self { name: name.to_owned(), definition })
     }
 }

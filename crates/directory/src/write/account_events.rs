@@ -56,7 +56,10 @@ fn change(
     let policies = decide.directory.rules.password_policies.load();
     let key = DnKey::from_text(schema, stored.dn());
     let account = MemberEntry::new(decide.view, schema, &stored);
-    let governing = key.as_ref().ok().and_then(|key| policies.of(&account.keyed(key)));
+    let governing = match &key {
+        Ok(key) => policies.of(&account.keyed(key))?,
+        Err(_) => None,
+    };
     let none = PasswordPolicy::default();
     let policy = governing.as_ref().map_or(&none, |one| &one.policy);
     let state = AccountState::read(&stored, schema);

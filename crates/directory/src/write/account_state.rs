@@ -127,7 +127,8 @@ fn read(
         if !guard.on(&stored).is_disclosed() {
             return Err(guard.denied(view, &stored)?);
         }
-        let known = GovernedAccount::of(&directory, state, view, &stored, key);
+        let mut known = GovernedAccount::of(&directory, state, view, &stored, key)?;
+        known.account.switches = known.switches(&directory, state, view, &stored)?;
         Ok(known.report(now).value(query))
     })
 }
@@ -148,7 +149,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let schema = &decide.state.schema;
     let now = decide.stamp.moment.time;
     let mut known =
-        GovernedAccount::of(decide.directory, decide.state, decide.view, &stored, &op.key);
+        GovernedAccount::of(decide.directory, decide.state, decide.view, &stored, &op.key)?;
     let found = known.account.state.clone();
     let mut changed = AccountChange { account: &mut known.account, policy: &known.policy, now };
     for (operation, values) in &op.changes {

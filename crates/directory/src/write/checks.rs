@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use aci::{Access, Denied, Own, Permitted, Privilege, Rights};
+use aci::{Access, Denied, Own, Permitted, Privilege, Right, Rights};
 use ldap::dn::Rdn;
 use ldap::result::ResultCode;
 use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, Schema};
@@ -87,7 +87,6 @@ pub(crate) fn permit(
     {
         return Err(Denied.into());
     }
-    check_targets(decide, checked.key, &change)?;
     check_governing(decide, checked, &change)?;
     if !matches!(checked.passwords, Passwords::OfServer) {
         rank::check_change(decide, &change)?;
@@ -107,6 +106,8 @@ pub(crate) fn permit(
             checked.rights.permit_with(change, &Own { of_password: &[], given: checked.given })?
         }
     };
+    // Only who may rename the entry learns that something is about it.
+    check_targets(decide, checked.key, permitted.get())?;
     if !matches!(checked.passwords, Passwords::OfServer) {
         constraint::check::check(decide, checked, permitted.get())?;
     }
@@ -122,7 +123,12 @@ pub(crate) fn permit_delete(
     if !may_set_policies(decide) && set::is_policy(stored, &decide.state.schema) {
         return Err(Denied.into());
     }
-    Ok(decide.guard.on(stored).permit(Change::Delete(change))?)
+    let permitted = decide.guard.on(stored).permit(Change::Delete(change))?;
+    // Only who may delete the entry learns what it is.
+    if virtual_attributes::is_holder(stored, &decide.state.schema) {
+        may_define(decide)?;
+    }
+    Ok(permitted)
 }
 
 /// Whether the asker may add, change, rename and delete password policies.
@@ -169,10 +175,17 @@ fn check_definitions(decide: &Decide<'_>, after: &Entry, change: &Change) -> Res
         let mut classes = deltas(change).iter().filter(|one| one.description == *object_class);
         classes.any(|one| one.removed.iter().any(|value| virtual_attributes::is_class(value)))
     };
-    let is_one = virtual_attributes::is_holder(after, schema) || was_one();
-    match is_one && !decide.guard.access().has(Privilege::ModifyAcl) {
+    match virtual_attributes::is_holder(after, schema) || was_one() {
+        true => may_define(decide),
         false => Ok(()),
-        true => Err(Refusal::new(
+    }
+}
+
+/// Refuses to change what entries have without storing it to all who may not change access rules.
+fn may_define(decide: &Decide<'_>) -> Result<(), Refusal> {
+    match decide.guard.access().has(Privilege::ModifyAcl) {
+        true => Ok(()),
+        false => Err(Refusal::new(
             ResultCode::InsufficientAccessRights,
             "a collective attribute or a Class of Service says what other entries have: that takes \
              the privilege modify-acl",
@@ -180,21 +193,47 @@ fn check_definitions(decide: &Decide<'_>, after: &Entry, change: &Change) -> Res
     }
 }
 
-/// Refuses a rename by which the target of an ACI would mean other entries, or none: that changes
-/// what the ACI says, so it needs the privilege that changing ACIs needs.
+/// Refuses to delete an entry and all below it if definitions go with it. Only who may delete the
+/// entry is told why.
+pub(crate) fn check_definitions_within(
+    decide: &Decide<'_>,
+    key: &DnKey,
+    top: &StoredEntry<'_>,
+) -> Result<(), Refusal> {
+    if !decide.virtual_attributes.holds_within(key) {
+        return Ok(());
+    }
+    let told = may_define(decide);
+    match decide.guard.on(top).may_entry(Right::Delete) {
+        true => told,
+        false => told.map_err(|_| Denied.into()),
+    }
+}
+
+/// Refuses a rename by which the target of an ACI, or a virtual attribute, would mean other
+/// entries, or none: that changes what they say, so it needs the privilege that this needs.
 fn check_targets(decide: &Decide<'_>, old: &DnKey, change: &Change) -> Result<(), Refusal> {
     let Change::Rename(rename) = change else { return Ok(()) };
     if decide.guard.access().has(Privilege::ModifyAcl) {
         return Ok(());
     }
     let new = DnKey::from_dn(&decide.state.schema, &rename.new_dn).unwrap_or_default();
-    if *old == new || decide.acis.target_of_rename(old, &new).is_none() {
+    if *old == new {
         return Ok(());
     }
+    let what = if decide.acis.target_of_rename(old, &new).is_some() {
+        "the target of an ACI names"
+    } else if decide.virtual_attributes.are_of_rename(old, &new) {
+        "a collective attribute, a Class of Service or a virtual attribute is at, or is about,"
+    } else {
+        return Ok(());
+    };
     Err(Refusal::new(
         ResultCode::InsufficientAccessRights,
-        "the target of an ACI names the old or the new name, or one below it: this rename needs \
-         the privilege modify-acl",
+        format!(
+            "{what} the old or the new name, or one below it: this rename needs the privilege \
+             modify-acl"
+        ),
     ))
 }
 
@@ -242,7 +281,7 @@ fn check_governing(
     }
     // Where groups follow a name, they do so later: who is in one that counts keeps the name.
     let of = |entry, key| policies.of(&MemberEntry::new(decide.view, schema, entry).keyed(key));
-    match of(&before, checked.key) == of(&after, &new) {
+    match of(&before, checked.key)? == of(&after, &new)? {
         true => Ok(()),
         false => refuse(
             "another password policy would govern the own account: that takes somebody with the \

@@ -342,6 +342,7 @@ impl Attempt<'_, '_> {
                 state,
                 guard,
                 acis: &rules.acis,
+                virtual_attributes: &rules.virtual_attributes,
                 controls,
                 referrals,
                 stamp: stamp.clone(),

@@ -15,6 +15,7 @@ use crate::enforcement::modes::Modes;
 use crate::read::lookup::Lookup;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
+use crate::virtual_attributes::set::VirtualAttributes;
 use crate::write::stamp::Stamp;
 
 /// What a decision has at hand: the state its predecessors left, and its own stamp.
@@ -25,6 +26,8 @@ pub(crate) struct Decide<'a> {
     pub(crate) guard: &'a Guard<'a>,
     /// All ACIs, as its predecessors left them.
     pub(crate) acis: &'a AciSet,
+    /// What entries have without storing it, as its predecessors left that.
+    pub(crate) virtual_attributes: &'a VirtualAttributes,
     pub(crate) controls: &'a WriteControls,
     /// There are referral objects, and the client does not manage them.
     pub(crate) referrals: bool,

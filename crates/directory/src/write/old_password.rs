@@ -67,7 +67,8 @@ fn login(worker: &mut Worker, key: &DnKey, state: &State) -> Result<Option<Login
     let view = worker.snapshot.view()?;
     let Resolved::Found(id) = view.resolve(key)? else { return Ok(None) };
     let entry = view.entry(id)?;
-    Ok(entry.map(|entry| Login::read(directory, state, view, &entry, key)))
+    let read = |entry| Login::read(directory, state, view, &entry, key);
+    Ok(entry.map(read).transpose()?)
 }
 
 /// The values that the entry has before anything that waits is written.

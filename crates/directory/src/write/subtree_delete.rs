@@ -21,6 +21,7 @@ use rustc_hash::FxHashSet;
 use schema::{AttributeDescription, Change, DnKey, EntryId};
 use store::{Lsn, View};
 
+use crate::access::guard;
 use crate::directory::Directory;
 use crate::read::target;
 use crate::request::referral;
@@ -71,6 +72,7 @@ fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> 
     {
         return Err(Denied.into());
     }
+    checks::check_definitions_within(decide, key, &guard::stored(decide.view, base)?)?;
     Ok(base)
 }
 

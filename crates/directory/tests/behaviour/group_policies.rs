@@ -5,6 +5,8 @@ use std::time::Duration;
 use ldap::message::ModifyOperation::{self, Add, Delete, Replace};
 use ldap::message::Scope;
 use ldap::result::ResultCode;
+use schema::DnKey;
+use store::Resolved;
 
 use crate::support::{Asked, Client, SUFFIX, Served};
 
@@ -223,4 +225,36 @@ fn of_too_many_groups_those_that_are_found_count() {
     add_policy(&mut root, "none", "(!(isMemberOf=cn=nowhere,SUFFIX))", &[]);
     check(&mut root, "anna", "");
     check(&mut root, "bob", "none");
+}
+
+/// Makes the record of an entry one that nobody can read.
+fn spoil(served: &Served, name: &str) {
+    let store = served.directory.store();
+    let key = DnKey::from_text(&store.schema(), &dn(name)).unwrap();
+    let found = store.reader().view().unwrap().resolve(&key).unwrap();
+    let Resolved::Found(id) = found else { panic!("{name} is not there") };
+    store.spoil(id).unwrap();
+}
+
+/// A group that could not be read was one that nobody was in: its policy did not hold, and a
+/// locked account could sign in.
+#[test]
+fn who_is_in_a_group_that_cannot_be_read_signs_in_under_no_other_policy() {
+    let served = served();
+    let mut root = served.root();
+    add_policy(&mut root, "strict", "(isMemberOf=cn=staff,SUFFIX)", &[("pwdLockout", "TRUE")]);
+    add_policy(&mut root, "a whole", "", &[]);
+    check(&mut root, "anna", "strict");
+    spoil(&served, "staff");
+    let mut client = served.client();
+    check(&mut root, "bob", "a whole");
+    assert_eq!(client.bind(&dn("bob"), "a secret of mine"), ResultCode::Success);
+    // Whether the password is right or not.
+    for password in ["a secret of mine", "another one"] {
+        assert_eq!(client.bind(&dn("anna"), password), ResultCode::Other, "{password}");
+    }
+    let refused = root.try_modify(&dn("anna"), &[(Replace, "userPassword", &["a new secret"])]);
+    assert_eq!(refused.code(), ResultCode::Other);
+    // What asks for no policy goes on.
+    change(&mut root, "anna", Replace, ("title", &["boss"]));
 }

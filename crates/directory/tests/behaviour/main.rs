@@ -29,6 +29,7 @@ mod guesses;
 mod identities;
 mod indexes_online;
 mod join;
+mod joined;
 mod large_groups;
 mod leaks;
 mod limits;

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use environment::{Chance as _, SeededChance};
 use ldap::message::ModifyOperation::{Add, Delete, Replace};
-use ldap::message::{ModifyOperation, Scope};
+use ldap::message::{Control, ControlsBuf, DeleteRequest, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
 use crate::support::{Answer, Asked, Client, SUFFIX, Served};
 
 const OK: ResultCode = ResultCode::Success;
 const CONFIG: &str = "cn=Virtual Attributes,cn=config";
+const SUBTREE_DELETE: &str = "1.2.840.113556.1.4.805";
 const REAL_ONLY: &str = "2.16.840.1.113730.3.4.17";
 const VIRTUAL_ONLY: &str = "2.16.840.1.113730.3.4.19";
 
@@ -439,6 +440,74 @@ fn who_may_not_change_access_rules_says_not_what_others_have() {
     check(&mut root, "uid=x,ou=a", "l", &["Paris"]);
 }
 
+fn delete_tree(client: &mut Client, name: &str) -> Answer {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: SUBTREE_DELETE, critical: true, value: None });
+    client.request(Request::Delete(DeleteRequest { name: &dn(name) }), controls.as_ref())
+}
+
+/// Who may delete and rename everything, and has no privilege, takes nothing away that others have
+/// by a definition, and gives them nothing.
+#[test]
+fn who_may_not_change_access_rules_deletes_and_renames_no_definition() {
+    let (served, mut root) = served();
+    person(&mut root, "uid=u", &[("userPassword", &["secret phrase 1"])]);
+    add(&mut root, "ou=t", &[("objectClass", &["organizationalUnit"])]);
+    add(&mut root, "ou=s,ou=a", &[("objectClass", &["organizationalUnit"])]);
+    add(&mut root, "ou=s2,ou=a", &[("objectClass", &["organizationalUnit"])]);
+    share(&mut root, "cn=c,ou=a", "{ base \"ou=s\" }", &[("c-l", &["Paris"])]);
+    template(&mut root, "cn=t,ou=t", &[("st", &["France"])]);
+    add(
+        &mut root,
+        "cn=d,ou=a",
+        &[
+            ("objectClass", &["cosPointerDefinition"]),
+            ("cosAttribute", &["st"]),
+            ("cosTemplateDn", &[&dn("cn=t,ou=t")]),
+        ],
+    );
+    define(&mut root, &format!("line: constant o (Example Ltd.) below {}", dn("ou=b")));
+    let allow = "(targetattr=\"*\")(version 3.0; acl \"x\"; allow (all) \
+                 userdn=\"ldap:///all\";)";
+    assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[allow])]), OK);
+    let mut user = served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    let refused = ResultCode::InsufficientAccessRights;
+    for name in ["cn=c,ou=a", "cn=d,ou=a"] {
+        assert_eq!(user.delete(&dn(name)), refused, "{name}");
+        assert_eq!(user.rename(&dn(name), "cn=other", true, None), refused, "{name}");
+    }
+    assert_eq!(delete_tree(&mut user, "ou=a").code(), refused);
+    // What is above one, what one is about, and what it would be about then.
+    for (name, new) in [("ou=a", "ou=z"), ("ou=s,ou=a", "ou=z"), ("ou=b", "ou=z")] {
+        let answer = user.try_rename(&dn(name), new, true, None);
+        assert_eq!(answer.code(), refused, "{name}");
+        assert!(answer.diagnostic.contains("modify-acl"), "{}", answer.diagnostic);
+    }
+    assert_eq!(root.rename(&dn("ou=s,ou=a"), "ou=away", true, None), OK);
+    assert_eq!(user.rename(&dn("ou=s2,ou=a"), "ou=s", true, None), refused);
+    // Who may not delete the entry learns nothing of what is below it.
+    let deny = "(targetattr=\"*\")(version 3.0; acl \"y\"; deny (delete, write) \
+                userdn=\"ldap:///all\";)";
+    change(&mut root, "ou=a", &[(Add, "aci", &[deny])]);
+    for answer in [delete_tree(&mut user, "ou=a"), user.try_rename(&dn("ou=a"), "ou=z", true, None)]
+    {
+        assert_eq!(answer.code(), refused);
+        assert!(!answer.diagnostic.contains("modify-acl"), "{}", answer.diagnostic);
+    }
+    change(&mut root, "ou=a", &[(Delete, "aci", &[])]);
+    check(&mut root, "uid=x,ou=a", "st", &["France"]);
+    // Anything else may go, a template as well, and an heir of the privilege does the rest.
+    assert_eq!(user.delete(&dn("cn=t,ou=t")), OK);
+    assert_eq!(user.rename(&dn("ou=t"), "ou=t2", true, None), OK);
+    change(&mut root, "uid=u", &[(Replace, "ds-privilege-name", &["modify-acl"])]);
+    let mut user = served.client();
+    assert_eq!(user.bind(&dn("uid=u"), "secret phrase 1"), OK);
+    assert_eq!(user.rename(&dn("ou=a"), "ou=z", true, None), OK);
+    assert_eq!(user.delete(&dn("cn=d,ou=z")), OK);
+    assert_eq!(delete_tree(&mut user, "ou=z").code(), OK);
+}
+
 #[test]
 fn what_may_not_be_read_takes_the_place_of_what_is_stored_all_the_same() {
     let (served, mut root) = served();
@@ -570,4 +639,301 @@ fn filters_find_what_reading_tells() {
             assert_eq!(found, want, "{filter} with {on:?}");
         }
     }
+}
+
+/// What of the values of `l`, `c-l` and `st` makes an entry one.
+type Wants<'w> = &'w dyn Fn(&[String], &[String], &[String]) -> bool;
+
+/// What subentries and templates give is found as reading tells it, and among few entries.
+#[test]
+fn filters_find_what_is_given_in_subtrees() {
+    let (_served, mut root) = served();
+    let mut chance = SeededChance(54);
+    let mut below = |most: usize| {
+        let mut octets = [0; 2];
+        chance.fill(&mut octets);
+        usize::from(u16::from_le_bytes(octets)) % most
+    };
+    let units = ["ou=a", "ou=b", "ou=c,ou=a", "ou=d,ou=c,ou=a"];
+    for unit in &units[2..] {
+        add(&mut root, unit, &[("objectClass", &["organizationalUnit"])]);
+    }
+    let places = ["Paris", "Rome", "Oslo"];
+    for number in 0..50 {
+        let stored: [(&str, &[&str]); 2] = [("l", &[places[below(3)]]), ("st", &["Rome"])];
+        let more = &stored[..below(3)];
+        person(&mut root, &format!("uid={number},{}", units[below(4)]), more);
+    }
+    template(&mut root, "cn=t", &[("st", &["Paris", "Oslo"])]);
+    let (target, pointed) = (dn("ou=c,ou=a"), dn("cn=t"));
+    let subtrees = ["{ base \"ou=a\" }", "{ base \"ou=c,ou=a\", minimum 1 }", "{ base \"ou=b\" }"];
+    let mut on: Vec<usize> = Vec::new();
+    for round in 0..40 {
+        let which = below(5);
+        let name = format!("cn=s{which}");
+        if let Some(at) = on.iter().position(|one| *one == which) {
+            on.remove(at);
+            assert_eq!(root.delete(&dn(&name)), OK);
+        } else {
+            on.push(which);
+            match subtrees.get(which) {
+                Some(subtree) => share(&mut root, &name, subtree, &[("c-l", &[places[which]])]),
+                None => {
+                    let mut definition: Vec<(&str, &[&str])> = vec![
+                        ("objectClass", &["cosPointerDefinition", "extensibleObject"]),
+                        ("cosAttribute", if which == 3 { &["st"] } else { &["st override"] }),
+                    ];
+                    let (target, pointed) = ([&*target], [&*pointed]);
+                    definition.push(("cosTemplateDn", &pointed));
+                    if which == 4 {
+                        definition.push(("cosTargetTree", &target));
+                    }
+                    add(&mut root, &name, &definition);
+                }
+            }
+        }
+        let attributes = &["l", "c-l", "st"][..];
+        let all = root.search(&Asked { filter: "(uid=*)", attributes, ..Asked::default() });
+        let named = |wants: Wants<'_>| {
+            let entries = all
+                .entries
+                .iter()
+                .filter(|entry| wants(&entry.texts("l"), &entry.texts("c-l"), &entry.texts("st")));
+            entries.map(|entry| entry.dn.clone()).collect::<BTreeSet<String>>()
+        };
+        let place = places[round % 3];
+        let is = |values: &[String]| values.iter().any(|one| one == place);
+        let starts = |values: &[String]| values.iter().any(|one| one.starts_with(&place[..1]));
+        for (filter, want) in [
+            (format!("(c-l={place})"), named(&|_, shared, _| is(shared))),
+            (format!("(l={place})"), named(&|own, shared, _| is(own) || is(shared))),
+            (format!("(!(c-l={place}))"), named(&|_, shared, _| !is(shared))),
+            ("(c-l=*)".to_owned(), named(&|_, shared, _| !shared.is_empty())),
+            ("(!(c-l=*))".to_owned(), named(&|_, shared, _| shared.is_empty())),
+            (format!("(c-l={}*)", &place[..1]), named(&|_, shared, _| starts(shared))),
+            (format!("(st={place})"), named(&|_, _, given| is(given))),
+            (format!("(!(st={place}))"), named(&|_, _, given| !is(given))),
+            (format!("(|(c-l={place})(st={place}))"), named(&|_, one, two| is(one) || is(two))),
+            (format!("(&(c-l={place})(st={place}))"), named(&|_, one, two| is(one) && is(two))),
+        ] {
+            let asked = Asked { filter: &filter, attributes: &["1.1"], ..Asked::default() };
+            let answer = root.search(&asked);
+            let names = answer.names();
+            let found: BTreeSet<String> = names
+                .iter()
+                .filter(|name| name.starts_with("uid="))
+                .map(|&one| one.to_owned())
+                .collect();
+            assert_eq!(found, want, "{filter} with {on:?}");
+        }
+    }
+}
+
+/// Only the entries of the subtree were candidates that the filter had to be tested on.
+#[test]
+fn a_shared_value_is_looked_for_where_it_is_shared() {
+    let (_served, mut root) = served();
+    for number in 0..300 {
+        person(&mut root, &format!("uid={number},ou=b"), &[]);
+    }
+    share(&mut root, "cn=s", "{ base \"ou=a\" }", &[("c-l", &["Paris"])]);
+    let mut candidates = |filter: &str| {
+        let answer = root.search(&Asked { filter, attributes: &["1.1"], ..Asked::default() });
+        assert_eq!(answer.code(), OK);
+        let completion = root.connection.completion.as_ref().unwrap();
+        (answer.entries.len(), completion.candidates)
+    };
+    for filter in ["(c-l=Paris)", "(c-l=*)", "(c-l=P*)", "(&(sn=Ek)(c-l=Paris))"] {
+        let (found, looked) = candidates(filter);
+        assert!((1..=2).contains(&found) && looked <= 3, "{filter}: {found} of {looked}");
+    }
+    assert_eq!(candidates("(l=Rome)"), (0, 0));
+    let (found, looked) = candidates("(l=Paris)");
+    assert!(found == 2 && looked <= 3, "{found} of {looked}");
+}
+
+const PASSWORD: &str = "secret phrase 1";
+
+fn account(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
+    person(root, name, &[&[("userPassword", &[PASSWORD][..])], more].concat());
+}
+
+#[track_caller]
+fn check_bind(served: &Served, name: &str, want: ResultCode) {
+    assert_eq!(served.client().bind(&dn(name), PASSWORD), want, "{name}");
+}
+
+/// As 389's `ns-inactivate.pl` makes it: a nested role of all that are switched off, and a Class of
+/// Service for it.
+fn inactivation(root: &mut Client) {
+    let subentry = ["ldapSubentry", "extensibleObject"];
+    add(
+        root,
+        "cn=nsManagedDisabledRole",
+        &[("objectClass", &["ldapSubentry", "nsManagedRoleDefinition"])],
+    );
+    add(
+        root,
+        "cn=nsDisabledRole",
+        &[
+            ("objectClass", &["ldapSubentry", "nsNestedRoleDefinition"]),
+            ("nsRoleDN", &[&dn("cn=nsManagedDisabledRole")]),
+        ],
+    );
+    add(root, "cn=inactivation", &[("objectClass", &["nsContainer"])]);
+    let role = dn("cn=nsDisabledRole");
+    add(
+        root,
+        &format!("cn=\"{role}\",cn=inactivation"),
+        &[
+            ("objectClass", &["costemplate", "extensibleObject", "ldapSubentry"]),
+            ("nsAccountLock", &["true"]),
+            ("cosPriority", &["0"]),
+        ],
+    );
+    add(
+        root,
+        "cn=inactivation_cos",
+        &[
+            ("objectClass", &[&["cosClassicDefinition"], &subentry[..]].concat()),
+            ("cosTemplateDn", &[&dn("cn=inactivation")]),
+            ("cosSpecifier", &["nsRole"]),
+            ("cosAttribute", &["nsAccountLock operational"]),
+        ],
+    );
+}
+
+#[test]
+fn a_role_is_switched_off_by_a_class_of_service() {
+    let (served, mut root) = served();
+    let locked = ResultCode::InvalidCredentials;
+    add(
+        &mut root,
+        "cn=clerks",
+        &[
+            ("objectClass", &["ldapSubentry", "nsFilteredRoleDefinition"]),
+            ("nsRoleFilter", &["(title=clerk)"]),
+        ],
+    );
+    account(&mut root, "uid=anna", &[("title", &["clerk"])]);
+    account(&mut root, "uid=bob", &[]);
+    account(&mut root, "uid=carl", &[("nsAccountLock", &["true"])]);
+    inactivation(&mut root);
+    check_bind(&served, "uid=anna", OK);
+    check_bind(&served, "uid=carl", locked);
+    let mut anna = served.client();
+    assert_eq!(anna.bind(&dn("uid=anna"), PASSWORD), OK);
+    // A role, and one person by the managed role for that.
+    change(&mut root, "cn=nsDisabledRole", &[(Add, "nsRoleDN", &[&dn("cn=clerks")])]);
+    change(&mut root, "uid=bob", &[(Add, "nsRoleDN", &[&dn("cn=nsManagedDisabledRole")])]);
+    for name in ["uid=anna", "uid=bob"] {
+        check_bind(&served, name, locked);
+        assert_eq!(values(&mut root, name, "nsAccountLock"), set(&["true"]));
+        assert!(ask(&mut root, name, &["*"]).entries[0].texts("nsAccountLock").is_empty());
+    }
+    let disabled = found(&mut root, "(nsAccountLock=true)");
+    assert!(disabled.is_superset(&set(&["uid=anna", "uid=bob", "uid=carl"])), "{disabled:?}");
+    // A session that began before does nothing more.
+    let own = anna.modify(&dn("uid=anna"), &[(Replace, "userPassword", &["another phrase"])]);
+    assert_eq!(own, ResultCode::InsufficientAccessRights);
+    change(&mut root, "cn=nsDisabledRole", &[(Delete, "nsRoleDN", &[&dn("cn=clerks")])]);
+    check_bind(&served, "uid=anna", OK);
+    check_bind(&served, "uid=bob", locked);
+    // What decides and cannot be read lets nobody in.
+    change(&mut root, "cn=nsDisabledRole", &[(Add, "nsRoleDN", &[&dn("cn=clerks")])]);
+    let template = dn(&format!("cn=\"{}\",cn=inactivation", dn("cn=nsDisabledRole")));
+    let store = served.directory.store();
+    let key = schema::DnKey::from_text(&store.schema(), &template).unwrap();
+    let place = store.reader().view().unwrap().resolve(&key).unwrap();
+    let store::Resolved::Found(id) = place else { panic!("{template} is not there") };
+    store.spoil(id).unwrap();
+    check_bind(&served, "uid=anna", ResultCode::Other);
+    check_bind(&served, "uid=carl", locked);
+}
+
+#[test]
+fn what_is_given_switches_accounts_off_as_if_it_were_stored() {
+    let (served, mut root) = served();
+    let locked = ResultCode::InvalidCredentials;
+    account(&mut root, "uid=anna,ou=a", &[]);
+    account(&mut root, "uid=bob,ou=a", &[("nsAccountLock", &["false"])]);
+    account(&mut root, "uid=carl,ou=a", &[("nsAccountLock", &["true"])]);
+    account(&mut root, "uid=dora,ou=b", &[]);
+    template(&mut root, "cn=t", &[("nsAccountLock", &["true"])]);
+    let template = dn("cn=t");
+    for (how, given, bound) in [
+        ("nsAccountLock", "true", [locked, OK, locked]),
+        ("nsAccountLock operational-default", "true", [locked, OK, locked]),
+        ("nsAccountLock override", "true", [locked, locked, locked]),
+        ("nsAccountLock operational", "true", [locked, locked, locked]),
+        ("nsAccountLock operational", "false", [OK, OK, OK]),
+        ("nsAccountLock", "false", [OK, OK, locked]),
+    ] {
+        change(&mut root, "cn=t", &[(Replace, "nsAccountLock", &[given])]);
+        add(
+            &mut root,
+            "cn=d,ou=a",
+            &[
+                ("objectClass", &["cosPointerDefinition"]),
+                ("cosAttribute", &[how]),
+                ("cosTemplateDn", &[&template]),
+            ],
+        );
+        for (name, want) in ["uid=anna,ou=a", "uid=bob,ou=a", "uid=carl,ou=a"].iter().zip(bound) {
+            assert_eq!(served.client().bind(&dn(name), PASSWORD), want, "{name}: {how} {given}");
+        }
+        check_bind(&served, "uid=dora,ou=b", OK);
+        assert_eq!(root.delete(&dn("cn=d,ou=a")), OK);
+    }
+    check_bind(&served, "uid=anna,ou=a", OK);
+    // Nothing else that the server acts on is given.
+    template_of_policy(&mut root, &served);
+}
+
+fn template_of_policy(root: &mut Client, served: &Served) {
+    template(root, "cn=p", &[("pwdAccountLockedTime", &["000001010000Z"])]);
+    add(
+        root,
+        "cn=d,ou=a",
+        &[
+            ("objectClass", &["cosPointerDefinition"]),
+            ("cosAttribute", &["pwdAccountLockedTime operational"]),
+            ("cosTemplateDn", &[&dn("cn=p")]),
+        ],
+    );
+    check_bind(served, "uid=anna,ou=a", OK);
+    check(root, "uid=anna,ou=a", "pwdAccountLockedTime", &[]);
+}
+
+#[test]
+fn what_is_operational_is_sent_to_those_who_name_it() {
+    let (_served, mut root) = served();
+    template(&mut root, "cn=t", &[("l", &["Paris"]), ("st", &["France"])]);
+    add(
+        &mut root,
+        "cn=d,ou=a",
+        &[
+            ("objectClass", &["cosPointerDefinition"]),
+            ("cosAttribute", &["l operational", "st operational-default"]),
+            ("cosTemplateDn", &[&dn("cn=t")]),
+        ],
+    );
+    let mut texts = |name: &str, attributes: &[&str]| {
+        let answer = ask(&mut root, name, attributes);
+        (answer.entries[0].texts("l").concat(), answer.entries[0].texts("st").concat())
+    };
+    for attributes in [&["*"][..], &[], &["*", "+"], &["cn"]] {
+        assert_eq!(texts("uid=x,ou=a", attributes), (String::new(), String::new()));
+    }
+    assert_eq!(texts("uid=x,ou=a", &["l", "st"]), ("Paris".into(), "France".into()));
+    assert_eq!(texts("uid=x,ou=a", &["*", "st"]), (String::new(), "France".into()));
+    assert_eq!(found(&mut root, "(&(uid=x)(l=Paris))"), set(&["uid=x,ou=a"]));
+    // One that is stored is asked for with all others.
+    change(&mut root, "uid=x,ou=a", &[(Add, "l", &["Rome"]), (Add, "st", &["Italy"])]);
+    let mut texts = |attributes: &[&str]| {
+        let answer = ask(&mut root, "uid=x,ou=a", attributes);
+        (answer.entries[0].texts("l").concat(), answer.entries[0].texts("st").concat())
+    };
+    assert_eq!(texts(&["*"]), ("Paris".into(), "Italy".into()));
+    assert_eq!(texts(&["l", "st"]), ("Paris".into(), "Italy".into()));
 }

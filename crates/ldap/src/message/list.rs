@@ -179,6 +179,12 @@ impl<E: Element> ListBuf<E> {
         Self { content: Vec::new(), element: PhantomData }
     }
 
+    /// A builder with room for so many octets of elements.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { content: Vec::with_capacity(bytes), element: PhantomData }
+    }
+
     /// Appends an element.
     pub fn push(&mut self, item: E::Item<'_>) {
         E::write(&item, &mut Writer::new(&mut self.content));

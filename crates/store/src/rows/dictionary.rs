@@ -181,6 +181,13 @@ impl Dictionary {
         self.compression.as_ref()
     }
 
+    /// Whether an entry may have values of an attribute: none has if none ever had.
+    #[must_use]
+    pub fn may_be_stored(&self, asked: &AttributeDescription) -> bool {
+        let asked = Asked::new(asked);
+        self.attributes.iter().any(|known| known.is_covered(&asked))
+    }
+
     /// How many attribute descriptions have a number.
     #[must_use]
     pub fn attribute_count(&self) -> usize {

@@ -181,7 +181,7 @@ impl Store {
     /// When the change does not fit, or LMDB fails.
     #[cfg(any(test, feature = "test-support"))]
     pub fn plant(&self, change: &schema::Change) -> Result<(), StoreError> {
-        self.plant_as(change, |_, after| after)
+        self.plant_as(|batch| batch.make(change), |_, after| after)
     }
 
     /// As [`Self::plant`], and the digest that is kept stays what it was, as does the number of the
@@ -191,23 +191,38 @@ impl Store {
     /// When the change does not fit, or LMDB fails.
     #[cfg(any(test, feature = "test-support"))]
     pub fn plant_unnoticed(&self, change: &schema::Change) -> Result<(), StoreError> {
-        self.plant_as(change, |before, after| Counters {
+        let make = |batch: &mut Batch<'_>| batch.make(change);
+        self.plant_as(make, |before, after| Counters {
             digest: before.digest,
             next_entry_id: before.next_entry_id,
             ..after
         })
     }
 
+    /// Makes the record of an entry one that nobody can read, as a broken disk does. What else
+    /// tells of the entry stays.
+    ///
+    /// # Errors
+    /// When LMDB fails.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn spoil(&self, id: schema::EntryId) -> Result<(), StoreError> {
+        let make = |batch: &mut Batch<'_>| {
+            batch.put(PlainTable::Entries, &id.0.to_be_bytes(), Some(&[]));
+            Ok(())
+        };
+        self.plant_as(make, |before, _| before)
+    }
+
     #[cfg(any(test, feature = "test-support"))]
     fn plant_as(
         &self,
-        change: &schema::Change,
+        make: impl FnOnce(&mut Batch<'_>) -> Result<(), StoreError>,
         counters: impl Fn(Counters, Counters) -> Counters,
     ) -> Result<(), StoreError> {
         self.flush()?;
         let mut batch = self.begin_on_published()?;
         let before = batch.counters;
-        batch.make(change)?;
+        make(&mut batch)?;
         let counters = counters(before, batch.counters);
         let dictionary = Arc::clone(&batch.dictionary);
         let first = Lsn(counters.lsn);

@@ -208,6 +208,7 @@ impl Holder {
         let Some(entry) = view.entry(id)? else { return Ok(None) };
         let access = identity_mapper::access(&state, &entry)?;
         let login = access.key().map(|key| Login::read(directory, &state, view, &entry, key));
+        let login = login.transpose()?;
         let known = state.schema.well_known();
         let both = [&known.user_password, &known.auth_password].into_iter();
         let stored = both.flat_map(|one| password::stored_in(&entry, one));

@@ -98,7 +98,8 @@ impl Search<'_> {
     /// How many entries are enough, if that is known: one more than may be sent, to see that there
     /// are more.
     pub(super) fn wanted(&self, bounds: &Bounds, start: &Position) -> Option<u64> {
-        let needs_all = self.controls.entry_count.is_some() || self.is_sorted();
+        let is_picky = self.controls.join.as_ref().is_some_and(|join| join.require_match);
+        let needs_all = self.controls.entry_count.is_some() || self.is_sorted() || is_picky;
         if needs_all || self.resumed.is_some() || start.after != EntryId::ROOT {
             return None;
         }

@@ -7,6 +7,7 @@ use ldap::message::{Scope, SearchRequest};
 use schema::{EntryId, ResolvedFilter, Selection};
 
 use super::dereference::Dereference;
+use super::join::Join;
 use super::parked::Parked;
 use super::regions::Regions;
 use super::work::Work;
@@ -75,6 +76,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) reported: Option<&'a ReportedRights<'a>>,
     /// Which values of theirs are followed.
     pub(super) dereference: Option<&'a Dereference>,
+    /// What is joined with them.
+    pub(super) join: Option<&'a Join>,
 }
 
 impl Search<'_> {

@@ -13,6 +13,7 @@ use schema::{DnKey, ResolvedFilter, Schema, Selection};
 
 use super::budget::{Budget, Held};
 use super::dereference::Dereference;
+use super::join::Join;
 use super::work::terms;
 use crate::request::controls::matched_values;
 use crate::request::controls::request::RequestControls;
@@ -33,6 +34,8 @@ pub(crate) struct ResolvedRequest {
     pub(super) matched_values: Option<Vec<ResolvedFilter>>,
     /// Which of them are followed, if any.
     pub(super) dereference: Option<Box<Dereference>>,
+    /// What is joined with the entries, if anything, or why nothing can be.
+    pub(super) join: Option<Result<Box<Join>, Refusal>>,
     /// The room that it takes while its job waits, from the first time on.
     held: Option<Held>,
 }
@@ -77,6 +80,7 @@ impl ResolvedRequest {
             selection: Selection::resolve(request.attributes.iter(), schema),
             matched_values: matched_values::resolve(controls, request.types_only, schema),
             dereference: Dereference::resolve(controls, request.types_only, schema),
+            join: Join::resolve(controls, request, schema),
             held: None,
         }
     }

@@ -13,6 +13,8 @@ use store::{Ask, Plan, StoredEntry, View};
 use super::bounds::{Bounds, too_long};
 use super::cost::{GLANCE_STEPS, TERM_STEPS};
 use super::dereference::{Dereference, Followed, Follower, Here};
+use super::join::Join;
+use super::joined::{Joined, Joiner};
 use super::outcome::{Done, SearchOutcome};
 use super::parked::{CandidatesSeen, Parked, Phase};
 use super::request::{Resolved, Search};
@@ -366,20 +368,32 @@ impl<'a> Run<'a> {
         stored: &StoredEntry<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<AfterEntry, Refusal> {
-        if let Some(end) = self.full() {
+        // Whether this one is wanted at all shows when others were looked for.
+        let is_picky = self.resolved.join.is_some_and(|join| join.require_match);
+        if !is_picky && let Some(end) = self.full() {
             return Ok(AfterEntry::End(SearchOutcome::Done(end)));
         }
         let is_slow = stored.has_lists() && self.has_many_names(stored)?;
         if is_slow && self.search.candidates_max.is_some() {
             return Ok(AfterEntry::End(SearchOutcome::TooMuch));
         }
-        let followed = match self.resolved.dereference {
-            None => None,
-            Some(asked) => match self.follow(asked, stored)? {
-                Followed::Done(control) => control,
+        let mut others: Vec<ResponseControl> = Vec::new();
+        if let Some(asked) = self.resolved.dereference {
+            match self.follow(asked, stored)? {
+                Followed::Done(control) => others.extend(control),
                 Followed::TooMuch => return Ok(AfterEntry::End(SearchOutcome::TooMuch)),
-            },
-        };
+            }
+        }
+        if let Some(join) = self.resolved.join {
+            match self.join(join, stored)? {
+                Joined::Control(control) => others.push(control),
+                Joined::Unwanted => return Ok(AfterEntry::Next),
+                Joined::End(end) => return Ok(AfterEntry::End(end)),
+            }
+        }
+        if is_picky && let Some(end) = self.full() {
+            return Ok(AfterEntry::End(SearchOutcome::Done(end)));
+        }
         self.sent += 1;
         self.last = stored.id();
         let known = self.state.schema.well_known();
@@ -399,15 +413,13 @@ impl<'a> Run<'a> {
             return Ok(AfterEntry::End(end));
         }
         let flow = match &self.accounts {
-            None if followed.is_none() => {
-                sink.entry(&rights.visible(entry, selection).only(wanted))
-            }
+            None if others.is_empty() => sink.entry(&rights.visible(entry, selection).only(wanted)),
             None => {
-                let controls = ResponseControl::list(followed.as_slice());
+                let controls = ResponseControl::list(&others);
                 let visible = rights.visible(entry, selection).only(wanted);
                 sink.entry_with(&visible, controls.as_ref())
             }
-            Some(asked) => self.send_account(asked, stored, entry, &rights, followed, sink),
+            Some(asked) => self.send_account(asked, stored, entry, &rights, others, sink),
         };
         let others_read = live.others_read();
         if others_read > 0 {
@@ -458,6 +470,13 @@ impl<'a> Run<'a> {
         Ok(followed)
     }
 
+    /// Joins an entry with others.
+    fn join(&self, join: &Join, stored: &StoredEntry<'_>) -> Result<Joined, Refusal> {
+        let Resolved { base, guard, referrals, .. } = *self.resolved;
+        let (search, view, state) = (self.search, self.view, self.state);
+        Joiner { search, view, state, base, referrals }.join(join, stored, guard)
+    }
+
     /// Sends an entry with what is asked for of its account.
     fn send_account(
         &self,
@@ -465,12 +484,11 @@ impl<'a> Run<'a> {
         stored: &StoredEntry<'_>,
         entry: &dyn EntryRead,
         rights: &Rights<'_>,
-        followed: Option<ResponseControl>,
+        mut controls: Vec<ResponseControl>,
         sink: &mut ResponseSink<'_>,
     ) -> Flow {
         let Resolved { selection, wanted, guard, .. } = *self.resolved;
         let directory = self.search.directory;
-        let mut controls: Vec<ResponseControl> = followed.into_iter().collect();
         let Some((known, key)) = asked.account(directory, self.state, guard, self.view, stored)
         else {
             let visible = rights.visible(entry, selection).only(wanted);

@@ -6,6 +6,7 @@ pub(crate) mod authorization_identity;
 pub(crate) mod dereference;
 mod effective_rights;
 pub(crate) mod entry_count;
+pub(crate) mod join;
 pub(crate) mod matched_values;
 pub(crate) mod paged;
 pub(crate) mod position;
@@ -202,6 +203,9 @@ const CONTROLS: &[ControlRow] = &[
     }),
     ControlRow::value(dereference::OID, SEARCHES, |controls, control| {
         once(&mut controls.dereference, dereference::NAME, || dereference::read(control))
+    }),
+    ControlRow::value(join::OID, SEARCHES, |controls, control| {
+        once(&mut controls.join, join::NAME, || join::read(control))
     }),
     ControlRow::value(entry_count::OID, SEARCHES, |controls, control| {
         once(&mut controls.entry_count, entry_count::NAME, || entry_count::read(control))

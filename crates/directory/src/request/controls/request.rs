@@ -3,6 +3,7 @@
 //! Invariant: what stands here borrows from the message and means nothing of a schema yet.
 
 use ldap::control_value::dereference::DereferenceSpecification;
+use ldap::control_value::join::EntryJoin;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::SortKey;
 use ldap::control_value::uniqueness::UniquenessRequest;
@@ -30,6 +31,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) matched_values: Option<Vec<Filter<'a>>>,
     /// Attributes of the entries that values name are wanted beside them.
     pub(crate) dereference: Option<Vec<DereferenceSpecification<'a>>>,
+    /// Entries that have to do with each are wanted beside it.
+    pub(crate) join: Option<Box<EntryJoin<'a>>>,
     /// Only the number of entries is wanted.
     pub(crate) entry_count: Option<EntryCountRequest>,
     /// Only attributes that are stored are wanted.

@@ -12,6 +12,7 @@ import com.unboundid.ldap.sdk.ChangeLogEntry;
 import com.unboundid.ldap.sdk.Control;
 import com.unboundid.ldap.sdk.DN;
 import com.unboundid.ldap.sdk.DeleteRequest;
+import com.unboundid.ldap.sdk.DereferencePolicy;
 import com.unboundid.ldap.sdk.Entry;
 import com.unboundid.ldap.sdk.ExtendedRequest;
 import com.unboundid.ldap.sdk.ExtendedResult;
@@ -57,6 +58,12 @@ import com.unboundid.ldap.sdk.extensions.WhoAmIExtendedResult;
 import com.unboundid.ldap.sdk.controls.TransactionSpecificationRequestControl;
 import com.unboundid.ldap.sdk.schema.EntryValidator;
 import com.unboundid.ldap.sdk.schema.Schema;
+import com.unboundid.ldap.sdk.unboundidds.controls.JoinBaseDN;
+import com.unboundid.ldap.sdk.unboundidds.controls.JoinRequestControl;
+import com.unboundid.ldap.sdk.unboundidds.controls.JoinRequestValue;
+import com.unboundid.ldap.sdk.unboundidds.controls.JoinResultControl;
+import com.unboundid.ldap.sdk.unboundidds.controls.JoinRule;
+import com.unboundid.ldap.sdk.unboundidds.controls.JoinedEntry;
 import com.unboundid.ldap.sdk.unboundidds.controls.PasswordPolicyRequestControl;
 import com.unboundid.ldap.sdk.unboundidds.controls.PasswordPolicyResponseControl;
 import com.unboundid.ldap.sdk.unboundidds.controls.UniquenessMultipleAttributeBehavior;
@@ -287,6 +294,7 @@ public class Unboundid {
         VirtualListViewResponseControl view = VirtualListViewResponseControl.get(found);
         check("a part of a list", found.getEntryCount() + " " + view.getTargetPosition() + " "
             + view.getContentCount(), "4 100 1111");
+        joins(connection);
         for (String user : new String[] {"anna", "bert"}) {
             SearchRequest asserted = new SearchRequest(ANNA, SearchScope.BASE, "(uid=*)");
             asserted.setControls(new AssertionRequestControl("(uid=" + user + ")"));
@@ -299,6 +307,27 @@ public class Unboundid {
             check("an unknown control, criticality " + critical,
                 code(() -> connection.search(unknown)), critical ? 12 : 0);
         }
+    }
+
+    /** Who has the same number as user.5, and the others of its group with them. */
+    static void joins(LDAPConnection connection) throws Exception {
+        JoinRule same = JoinRule.createEqualityJoin("uidNumber", "uidNumber", true);
+        JoinRequestValue nested = new JoinRequestValue(
+            JoinRule.createORRule(same, JoinRule.createReverseDNJoin("member")),
+            JoinBaseDN.createUseSearchBaseDN(), SearchScope.SUB, DereferencePolicy.NEVER, 10,
+            null, new String[] {"1.1"}, false, null);
+        JoinRequestValue value = new JoinRequestValue(same,
+            JoinBaseDN.createUseCustomBaseDN(PEOPLE), SearchScope.SUB, DereferencePolicy.NEVER,
+            null, Filter.create("(objectClass=posixAccount)"), new String[] {"uid"}, true, nested);
+        SearchRequest request = new SearchRequest(PEOPLE, SearchScope.SUB, "(uid=user.5)", "cn");
+        request.addControl(new JoinRequestControl(value));
+        SearchResultEntry found = connection.search(request).getSearchEntries().get(0);
+        JoinResultControl told = JoinResultControl.get(found);
+        check("a join", told.getResultCode(), ResultCode.SUCCESS);
+        check("joined", told.getJoinResults().size(), 1);
+        JoinedEntry joined = told.getJoinResults().get(0);
+        check("joined with", joined.getAttributeValue("uid"), "user.5");
+        check("in turn", joined.getNestedJoinResults().get(0).getDN(), joined.getDN());
     }
 
     /** What is told of a modify of anna with this control: code, before, after. */

@@ -15,6 +15,7 @@ use super::{Whole, explain};
 use crate::error::StoreError;
 use crate::index::IndexKind;
 use crate::index::ids::IdSet;
+use crate::read::computed::base_of;
 use crate::read::interrupt::NEVER;
 use crate::read::view::View;
 
@@ -272,8 +273,11 @@ impl<'a> Lookup<'a, '_> {
 }
 
 impl<'v> Lookup<'_, 'v> {
-    /// What is known of an attribute that is computed.
+    /// What is known of an attribute that is computed, or of the entries below one.
     pub(super) fn computed(&mut self, assertion: &Assertion) -> Result<Node<'v>, StoreError> {
+        if let Some(base) = base_of(assertion, &self.view.schema().well_known().entry_dn) {
+            return self.below(&base);
+        }
         let Some(computed) = self.computed.filter(|_| self.worth > 0) else {
             return Ok(Node::unknown());
         };

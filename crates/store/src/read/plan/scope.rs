@@ -3,13 +3,14 @@
 //! entry.
 
 use ldap::message::Scope;
-use schema::EntryId;
+use schema::{DnKey, EntryId};
 
 use super::cost::{BRANCHES_MAX, ROW_NS, TEST_NS};
 use super::lookup::Lookup;
 use super::node::{Node, Shape};
 use crate::error::StoreError;
 use crate::index::ids::IdSet;
+use crate::read::view::Resolved;
 
 impl<'v> Lookup<'_, 'v> {
     /// The entries in scope of `base`, when there are `candidates` without it; none when it costs
@@ -57,6 +58,16 @@ impl<'v> Lookup<'_, 'v> {
         }
         let count = nodes.iter().map(|node| node.count).sum::<u64>().min(self.entries);
         Ok(Some(Node::new(Shape::Or(nodes), true, count)))
+    }
+
+    /// The entries at and below one.
+    pub(super) fn below(&mut self, base: &DnKey) -> Result<Node<'v>, StoreError> {
+        if base.is_root() {
+            return Ok(Node::unknown());
+        }
+        let Resolved::Found(id) = self.view.resolve(base)? else { return Ok(ids(Vec::new())) };
+        let found = self.scope(id, Scope::Subtree, self.entries)?;
+        Ok(found.unwrap_or_else(Node::unknown))
     }
 
     fn level(&mut self, parent: EntryId) -> Result<Node<'v>, StoreError> {
