@@ -466,6 +466,62 @@ fn members_are_changed_while_the_cluster_runs() {
     assert!(anonymous.code == 1 && anonymous.errors.contains("config-write"), "{anonymous:?}");
 }
 
+impl Demo {
+    /// How many changes that broke a rule of the schema a node has let pass.
+    fn violations(&self, node: &Node, rule: &str) -> u64 {
+        let name = "roster-schema-violations";
+        let base = "cn=operations,cn=monitor";
+        let asked =
+            SearchFor { attributes: &[name], ..SearchFor::below(base, Filter::Present(name)) };
+        let found = self.connect(node).unwrap().search(&asked).unwrap();
+        let values = found.entries.iter().flat_map(|entry| entry.texts(name));
+        let counts =
+            values.filter_map(|value| value.strip_prefix(rule)?.trim().parse::<u64>().ok());
+        counts.sum()
+    }
+
+    /// Gives an entry a value by a node; the result code and what it says.
+    fn gives(&self, node: &Node, name: &str, attribute: &str, value: &str) -> (ResultCode, String) {
+        let change = (ModifyOperation::Replace, attribute, &[value][..]);
+        let outcome = self.connect(node).unwrap().modify(name, &[change]).unwrap();
+        (outcome.code, outcome.diagnostic)
+    }
+}
+
+/// Who leads decides by the modes that all members have; the others apply what breaks a rule.
+#[test]
+fn modes_of_the_schema_that_one_member_is_given_hold_at_all_of_them() {
+    const OK: ResultCode = ResultCode::Success;
+    const NO_SYNTAX: ResultCode = ResultCode::InvalidAttributeSyntax;
+    let demo = Demo::start(3);
+    let follower = demo.nodes.iter().find(|node| node.role == "follower").unwrap();
+    // Not IA5, by each of the members.
+    let of_all = |want: ResultCode, mode: &str| {
+        for node in &demo.nodes {
+            let (code, why) = demo.gives(node, PERSON, "mail", &format!("käthe@{mode}"));
+            assert_eq!(code, want, "member {}: {why}", node.id);
+        }
+    };
+    let counted = || demo.nodes.iter().map(|node| demo.violations(node, "syntax")).sum::<u64>();
+    of_all(NO_SYNTAX, "reject");
+    assert_eq!(counted(), 0);
+    for (mode, want, in_all) in [("warn", OK, 3), ("accept", OK, 6), ("reject", NO_SYNTAX, 6)] {
+        let line = format!("syntax: {mode}");
+        let set = demo.gives(follower, "cn=Schema,cn=config", "roster-schema-mode", &line);
+        assert_eq!(set, (OK, String::new()));
+        of_all(want, mode);
+        assert_eq!(counted(), in_all, "{mode}");
+    }
+    // What was let pass is at all of them, and other changes of the entry leave it there.
+    assert!(demo.modifies(follower, PERSON, "Addressed"));
+    wait_for("the same on all three", || {
+        let all: Vec<_> = demo.nodes.iter().map(|node| demo.all(node)).collect::<Option<_>>()?;
+        let mail = all[0][PERSON].get("mail")?.concat();
+        let is_there = title(&all[0], PERSON) == "Addressed" && mail == "käthe@accept".as_bytes();
+        (is_there && all[0] == all[1] && all[1] == all[2]).then_some(())
+    });
+}
+
 /// A connection that sends controls and shows those of responses.
 struct Raw {
     stream: TcpStream,

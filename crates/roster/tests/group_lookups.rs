@@ -1,5 +1,5 @@
-//! How applications look up who is in a group: Postfix, Apache, Keycloak's group mapper (by JNDI)
-//! and filters as GitLab's, each against nested groups of 100,000 people. SSSD is in `logins.rs`.
+//! How applications look up who is in a group: Postfix, Apache, Keycloak's group mapper (by JNDI),
+//! filters as GitLab's, and SSSD, each against nested groups of 100,000 people.
 //!
 //! `cargo xtask test` installs what is missing of them.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the helpers of a test are a test")]
@@ -23,6 +23,8 @@ use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, now, paus
 const PEOPLE: u32 = 100_000;
 /// People in each of the innermost groups.
 const IN_GROUP: u32 = 10_000;
+/// People in the smaller of the groups of user names: the last of them.
+const IN_NAMES: u32 = 30_000;
 /// One of them, who can sign in.
 const USER: u32 = 77_777;
 const BASE: &str = "dc=example,dc=com";
@@ -70,28 +72,49 @@ fn group(cn: &str) -> String {
 }
 
 /// `company` has `north` and `south`, each of them five groups, each of them ten thousand people;
-/// `everybody` has all of them directly. A guest is in no group.
+/// `everybody` has all of them directly. A guest is in no group. Unix groups have numbers from 5001
+/// on; below `names` are groups of user names, 6001 of all and 6002 of some.
 fn ldif() -> String {
     let mut text = String::new();
-    for unit in ["people", "groups"] {
+    for unit in ["people", "groups", "names"] {
         write!(text, "dn: ou={unit},{BASE}\nobjectClass: organizationalUnit\nou: {unit}\n\n")
             .unwrap();
     }
-    let mut add = |name: &str, password: &str| {
+    let mut add = |name: &str, number: u32, password: &str| {
         write!(
             text,
-            "dn: uid={name},ou=people,{BASE}\nobjectClass: inetOrgPerson\nuid: {name}\ncn: {name}\n\
-             sn: {name}\nmail: {name}@example.com\n{password}\n"
+            "dn: uid={name},ou=people,{BASE}\nobjectClass: inetOrgPerson\n\
+             objectClass: posixAccount\nuid: {name}\ncn: {name}\nsn: {name}\n\
+             mail: {name}@example.com\nuidNumber: {}\ngidNumber: 99\nhomeDirectory: /home\n\
+             {password}\n",
+            10_000 + number
         )
         .unwrap();
     };
-    add("guest", "userPassword: secret\n");
+    add("guest", 0, "userPassword: secret\n");
     for number in 1..=PEOPLE {
         let password = if number == USER { "userPassword: secret\n" } else { "" };
-        add(&format!("user.{number}"), password);
+        add(&format!("user.{number}"), number, password);
     }
+    for (cn, gid, first) in [("everybody", 6001, 1), ("some", 6002, PEOPLE - IN_NAMES + 1)] {
+        write!(
+            text,
+            "dn: cn={cn},ou=names,{BASE}\nobjectClass: device\nobjectClass: posixGroup\ncn: {cn}\n\
+             gidNumber: {gid}\n"
+        )
+        .unwrap();
+        (first..=PEOPLE).for_each(|one| writeln!(text, "memberUid: user.{one}").unwrap());
+        text.push('\n');
+    }
+    let mut gid = 5000;
     let mut add = |cn: &str, members: &mut dyn Iterator<Item = String>| {
-        write!(text, "dn: {}\nobjectClass: groupOfNames\ncn: {cn}\n", group(cn)).unwrap();
+        gid += 1;
+        write!(
+            text,
+            "dn: {}\nobjectClass: groupOfNames\nobjectClass: posixGroup\ncn: {cn}\ngidNumber: {gid}\n",
+            group(cn)
+        )
+        .unwrap();
         members.for_each(|member| writeln!(text, "member: {member}").unwrap());
         text.push('\n');
     };
@@ -132,7 +155,7 @@ fn run(command: &mut Command) -> Output {
 fn applications_look_up_groups_of_a_hundred_thousand() {
     let site = &Site::start();
     thread::scope(|scope| {
-        for application in [gitlab, postfix, apache, keycloak] {
+        for application in [gitlab, postfix, apache, keycloak, sssd] {
             scope.spawn(move || application(site));
         }
     });
@@ -308,4 +331,21 @@ fn keycloak(site: &Site) {
     let output = run(command.args([&source, &site.port(), ADMIN_DN, ADMIN_PASSWORD]));
     let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat();
     assert!(output.status.success() && text.contains("11 passed, 0 failed"), "{text}");
+}
+
+/// Who a user is on a Linux machine, and who is in a group of it.
+fn sssd(site: &Site) {
+    if !have(&["/usr/sbin/sssd"]) {
+        return;
+    }
+    if run(Command::new("id").arg("-u")).stdout != b"0\n" {
+        eprintln!("skipped: only root can start SSSD");
+        return;
+    }
+    let script = format!("{}/tests/logins/sssd_groups.sh", env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(script);
+    command.args([&site.port(), BASE, ADMIN_DN, ADMIN_PASSWORD, "user.77777"]);
+    let output = run(command.arg(site.folder_of("sssd")));
+    let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat();
+    assert!(output.status.success() && text.contains("all checks passed"), "{text}");
 }

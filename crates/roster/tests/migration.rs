@@ -139,6 +139,30 @@ impl Asked<'_> {
         let output = self.tool("/usr/bin/ldapmodify").args(["-f", text(&file)]).output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
+
+    /// Applies a file of settings as the how-to says: the indexes that it names, then the rest by
+    /// ldapmodify, which goes on after what is set already. Nothing else is refused.
+    #[track_caller]
+    fn apply(&self, settings: &Path) {
+        let file = fs::read_to_string(settings).unwrap();
+        let indexes =
+            file.lines().find_map(|line| line.strip_prefix("# roster index add ")).unwrap();
+        let names: Vec<&str> = indexes.split('\'').skip(1).step_by(2).collect();
+        assert!(indexes.ends_with(" --if-missing --wait"), "{indexes}");
+        let server =
+            ["index", "add", "-H", self.url, "-w", self.password, "--if-missing", "--wait"];
+        let run = roster(&[&server[..], &names].concat());
+        check_all(&run, 0, &["building  equality ", "there already  equality uid\n"]);
+
+        let mut tool = self.tool("/usr/bin/ldapmodify");
+        let output = tool.args(["-c", "-f", text(settings)]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let refused: Vec<&str> = said.lines().filter(|line| line.starts_with("ldap_")).collect();
+        let is_there = |line: &&str| line.contains("exists (20)") || line.contains("exists (68)");
+        assert!(refused.iter().all(is_there), "{said}\n{file}");
+        // Some of them are new here.
+        assert!(refused.len() < file.matches("changetype: ").count(), "{said}\n{file}");
+    }
 }
 
 const ANNA: &str = "uid=anna,ou=people,dc=example,dc=com";
@@ -179,6 +203,32 @@ fn what_slapd_was_set_to_do_is_done_here() {
     );
     assert!(!run.errors.contains("warning"), "{run:?}");
 
+    check_as_slapd(here);
+
+    // Once more changes nothing; and a policy that leads nowhere is not passed over.
+    check_all(&import(&config, &[]), 0, &["Settings: 0 made, ", " 0 refused"]);
+    let other = folder.path().join("other.ldif");
+    let nowhere = fs::read_to_string(&config).unwrap().replace("cn=default,", "cn=nowhere,");
+    fs::write(&other, nowhere).unwrap();
+    check_all(&import(&other, &[]), 0, &["'cn=nowhere,ou=policies,dc=example,dc=com' is not in"]);
+
+    // The same by hand: a file of settings, which OpenLDAP's own client applies.
+    let by_hand = Demo::start(10);
+    let url = by_hand.url("ldap");
+    let settings = folder.path().join("settings.ldif");
+    let server = ["import", "-H", &url, "-w", &by_hand.admin_password, "--replace-existing"];
+    let told = ["--configuration", text(&config), "--settings-file", text(&settings)];
+    let run = roster(&[&server[..], &told, &[text(&entries)]].concat());
+    check_all(&run, 0, &["rejected 0", "unique-mail-uid: unique mail,uid", " are not made"]);
+    let here = Asked { url: &url, password: &by_hand.admin_password };
+    assert!(!here.read("cn=Constraints,cn=config", "roster-constraint").contains("unique-mail"));
+    here.apply(&settings);
+    check_as_slapd(here);
+}
+
+/// What slapd did is done by a server that was given its entries and its settings.
+#[track_caller]
+fn check_as_slapd(here: Asked<'_>) {
     // What follows renames by default does so still.
     let references = here.read("cn=References,cn=config", "roster-reference");
     for name in ["member", "owner", "secretary"] {
@@ -198,13 +248,6 @@ fn what_slapd_was_set_to_do_is_done_here() {
     assert!(here.read("uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
     assert!(here.modify(&format!("dn: {ANNA}\nchangetype: delete\n")).0);
     assert!(!here.read("uid=bert,ou=people,dc=example,dc=com", "secretary").contains(ANNA));
-
-    // Once more changes nothing; and a policy that leads nowhere is not passed over.
-    check_all(&import(&config, &[]), 0, &["Settings: 0 made, ", " 0 refused"]);
-    let other = folder.path().join("other.ldif");
-    let nowhere = fs::read_to_string(&config).unwrap().replace("cn=default,", "cn=nowhere,");
-    fs::write(&other, nowhere).unwrap();
-    check_all(&import(&other, &[]), 0, &["'cn=nowhere,ou=policies,dc=example,dc=com' is not in"]);
 }
 
 /// An instance of 389 DS in a folder of its own, as `dscreate` makes it.
@@ -351,6 +394,22 @@ fn what_389_was_set_to_do_is_done_here() {
     check_all(&roster(&all), 0, &["Settings: 0 made, ", " 0 refused"]);
     machine.serve();
     check_served(Asked { url: &machine.url(), password: ADMIN_PASSWORD });
+    drop(machine);
+
+    // The same by hand: a file of settings, which 389's own client applies.
+    let mut machine = Machine::new(folder.path(), "by-hand");
+    let data = machine.data.clone();
+    check_all(&roster(&[&["init", "--data", text(&data)], &suffix[..]].concat()), 0, &[]);
+    fs::create_dir_all(data.join("schema")).unwrap();
+    fs::copy(ds.config().join("schema/99user.ldif"), data.join("schema/99user.ldif")).unwrap();
+    let settings = folder.path().join("settings.ldif");
+    let told = ["--configuration", text(&config), "--settings-file", text(&settings)];
+    let all = [&["import", "--data", text(&data)], &told[..], &[text(&entries)]].concat();
+    check_all(&roster(&all), 0, &["rejected 0", "attribute-uniqueness: ", " are not made"]);
+    machine.serve();
+    let here = Asked { url: &machine.url(), password: ADMIN_PASSWORD };
+    here.apply(&settings);
+    check_served(here);
 }
 
 /// What 389 did is done by a server of the imported directory.

@@ -18,7 +18,10 @@ impl Configuration {
         let indexes: Vec<String> = self.indexes().map(|text| format!("'{text}'")).collect();
         if !indexes.is_empty() {
             comment(&mut out, "First add the indexes, and wait for them:");
-            comment(&mut out, &format!("roster index add {} --wait", indexes.join(" ")));
+            comment(
+                &mut out,
+                &format!("roster index add {} --if-missing --wait", indexes.join(" ")),
+            );
         }
         let files = self.settings.iter().filter_map(|setting| match &setting.change {
             SettingKind::File { .. } => Some(setting.change.to_string()),

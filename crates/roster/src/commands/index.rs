@@ -90,6 +90,10 @@ struct Add {
     #[arg(value_name = "DEFINITION", required = true)]
     indexes: Vec<String>,
 
+    /// Pass over those that are there already
+    #[arg(long)]
+    if_missing: bool,
+
     #[command(flatten)]
     change: Change,
 }
@@ -161,7 +165,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         Action::Advise(Advise { json, server }) => advise::run(&mut server.connect()?, *json),
         Action::Rebuild(Rebuild { indexes, change }) => change.run(change::What::Rebuild, indexes),
-        Action::Add(Add { indexes, change }) => change.run(change::What::Add, indexes),
+        Action::Add(Add { indexes, if_missing: false, change }) => {
+            change.run(change::What::Add, indexes)
+        }
+        Action::Add(Add { indexes, if_missing: true, change }) => {
+            change.run(change::What::AddMissing, indexes)
+        }
         Action::Drop(Drop { indexes, change }) => change.run(change::What::Drop, indexes),
     }
 }

@@ -17,6 +17,8 @@ use crate::progress;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum What {
     Add,
+    /// As `Add`, but one that is there is no reason to stop.
+    AddMissing,
     Drop,
     Rebuild,
 }
@@ -92,18 +94,22 @@ pub(crate) fn run(
     let mut changed = definitions.to_vec();
     for definition in definitions {
         let outcome = match what {
-            What::Add => add(connection, definition)?,
+            What::Add | What::AddMissing => add(connection, definition)?,
             What::Drop => drop_index(connection, definition)?,
             What::Rebuild => modify(connection, definition, ModifyOperation::Add, REBUILD)?,
         };
-        explain(outcome, what, definition)?;
         let text = &definition.text;
+        if what == What::AddMissing && outcome.code == ResultCode::AttributeOrValueExists {
+            output::line(format_args!("there already  {text}"))?;
+            continue;
+        }
+        explain(outcome, what, definition)?;
         match what {
-            What::Add => output::line(format_args!("building  {text}"))?,
+            What::Add | What::AddMissing => output::line(format_args!("building  {text}"))?,
             What::Drop => output::line(format_args!("dropping  {text}"))?,
             What::Rebuild => output::line(format_args!("rebuilding  {text}"))?,
         }
-        if what == What::Add
+        if matches!(what, What::Add | What::AddMissing)
             && let Some(presence) = definition.presence()
             && add_if_missing(connection, &presence)?
         {
@@ -210,7 +216,7 @@ fn explain(outcome: Outcome, what: What, definition: &Definition) -> Result<(), 
         }
         _ => {
             let operation = match what {
-                What::Add => "new index",
+                What::Add | What::AddMissing => "new index",
                 What::Drop => "dropping of the index",
                 What::Rebuild => "rebuilding of the index",
             };

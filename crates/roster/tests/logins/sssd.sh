@@ -9,40 +9,15 @@ if [ "${8:-}" != inside ]; then
 fi
 plain=$1 secure=$2 certificate=$3 base=$4 user=$5 password=$6 scratch=$7
 
-cd "$scratch"
-mkdir -p state/db state/mc state/pipes/private state/pubconf/krb5.include.d state/gpo_cache \
-    state/secrets state/deskprofile state/keytabs log run conf pam
-chmod 700 state/pipes/private conf
-mount --bind state /var/lib/sss
-mount --bind log /var/log/sssd
-mount --bind run /run
-mount --bind conf /etc/sssd
+. "$(dirname "$0")/sssd_here.sh"
 printf 'auth required pam_sss.so\naccount required pam_sss.so\n' > pam/roster-login
 mount --bind pam /etc/pam.d
-
-sssd=
-stop() {
-    if [ -n "$sssd" ]; then
-        kill "$sssd" 2>/dev/null || true
-        wait "$sssd" 2>/dev/null || true
-        sssd=
-    fi
-}
-trap stop EXIT
-
-fail() {
-    echo "$1" >&2
-    tail -n 20 log/*.log >&2 || true
-    exit 1
-}
 
 log_in() {
     printf '%s\n' "$1" | pamtester roster-login "$user" authenticate acct_mgmt > pamtester.out 2>&1
 }
 
 begin() {
-    stop
-    rm -rf state/db/* state/mc/* state/pipes/nss state/pipes/pam run/*
     cat > conf/sssd.conf <<CONF
 [sssd]
 services = nss, pam
@@ -59,16 +34,7 @@ debug_level = 6
 ldap_tls_cacert = $certificate
 ldap_tls_reqcert = demand
 CONF
-    chmod 600 conf/sssd.conf
-    sssd -i > sssd.out 2>&1 &
-    sssd=$!
-    tries=0
-    until getent -s sss passwd "$user" > passwd.out; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 100 ] || fail "$1: SSSD does not find $user"
-        sleep 0.2
-    done
-    grep -q "^$user:" passwd.out || fail "$1: $(cat passwd.out)"
+    start "$1"
 }
 
 check() {

@@ -22,7 +22,11 @@ use crate::request::referral;
 use crate::request::refusal::Refusal;
 
 /// What is to be followed.
-pub(crate) struct Dereference(Vec<Specification>);
+pub(crate) struct Dereference {
+    all: Vec<Specification>,
+    /// The control is critical.
+    critical: bool,
+}
 
 struct Specification {
     attribute: Arc<AttributeDescription>,
@@ -50,12 +54,13 @@ impl Dereference {
             let wanted = Selection::resolve(one.attributes.iter(), schema);
             Some(Specification { attribute, own, wanted })
         };
-        Some(Box::new(Self(asked.iter().filter_map(resolve).collect())))
+        let all = asked.all.iter().filter_map(resolve).collect();
+        Some(Box::new(Self { all, critical: asked.critical }))
     }
 
     /// Refuses with `protocolError` to follow values that name no entries.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        let other = self.0.iter().find(|one| !one.attribute.kind.names_entries());
+        let other = self.all.iter().find(|one| !one.attribute.kind.names_entries());
         other.map_or(Ok(()), |other| {
             let why = format!("values of '{}' name no entries to follow", other.attribute.text());
             Err(Refusal::new(ResultCode::ProtocolError, why))
@@ -98,10 +103,23 @@ struct Values {
 
 impl Follower<'_> {
     /// Follows the values of all attributes that are asked for; how many names were found for it.
+    ///
+    /// More than is followed is refused as a critical control that cannot be carried out is (RFC
+    /// 4511 §4.1.11): then a client goes on without it, as SSSD does, which takes the code of a
+    /// limit for the end of what there is.
     pub(super) fn follow(&self, asked: &Dereference) -> Result<(Followed, u64), Refusal> {
+        self.follow_all(asked).map_err(|refusal| match refusal.code {
+            ResultCode::AdminLimitExceeded if asked.critical => {
+                Refusal { code: ResultCode::UnavailableCriticalExtension, ..refusal }
+            }
+            _ => refusal,
+        })
+    }
+
+    fn follow_all(&self, asked: &Dereference) -> Result<(Followed, u64), Refusal> {
         let mut names = 0;
         let mut response = DereferenceResponse::default();
-        for one in &asked.0 {
+        for one in &asked.all {
             let Some(Values { attribute, values }) = self.values(one, &mut names)? else {
                 return Ok((Followed::TooMuch, names));
             };

@@ -13,9 +13,16 @@ pub(crate) use ldap::control_value::dereference::OID;
 /// What the control is called.
 pub(super) const NAME: &str = "the dereference control";
 
-pub(super) fn read<'a>(
-    control: &Control<'a>,
-) -> Result<Vec<DereferenceSpecification<'a>>, Refusal> {
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct DereferenceRequest<'a> {
+    /// For each attribute to follow, what is wanted.
+    pub(crate) all: Vec<DereferenceSpecification<'a>>,
+    /// The search is refused where it cannot be followed.
+    pub(crate) critical: bool,
+}
+
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<DereferenceRequest<'a>, Refusal> {
     let all = decode(required(control, NAME)?).map_err(|_| {
         malformed("the value of the dereference control is not a list of up to 16 attributes")
     })?;
@@ -33,7 +40,7 @@ pub(super) fn read<'a>(
             return Err(malformed("the dereference control names an attribute twice"));
         }
     }
-    Ok(all)
+    Ok(DereferenceRequest { all, critical: control.critical })
 }
 
 /// Attributes of entries that one control names at the most: they are kept while the search waits.

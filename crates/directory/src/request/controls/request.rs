@@ -2,7 +2,6 @@
 //!
 //! Invariant: what stands here borrows from the message and means nothing of a schema yet.
 
-use ldap::control_value::dereference::DereferenceSpecification;
 use ldap::control_value::join::EntryJoin;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::SortKey;
@@ -12,6 +11,7 @@ use ldap::filter::Filter;
 use ldap::message::Strings;
 use ldap::search_control::EntryCountRequest;
 
+use super::dereference::DereferenceRequest;
 use super::position::PositionRequest;
 
 /// The controls of one request that this server acts on.
@@ -30,7 +30,7 @@ pub(crate) struct RequestControls<'a> {
     /// Only values that one of these matches are wanted (RFC 3876).
     pub(crate) matched_values: Option<Vec<Filter<'a>>>,
     /// Attributes of the entries that values name are wanted beside them.
-    pub(crate) dereference: Option<Vec<DereferenceSpecification<'a>>>,
+    pub(crate) dereference: Option<DereferenceRequest<'a>>,
     /// Entries that have to do with each are wanted beside it.
     pub(crate) join: Option<Box<EntryJoin<'a>>>,
     /// Only the number of entries is wanted.
