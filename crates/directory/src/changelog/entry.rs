@@ -47,7 +47,11 @@ pub(crate) fn entry(
             .text("changeType", &["delete"])
             .octets("deletedEntryAttrs", vec![told.attributes(&delete.attributes)]),
         Change::Rename(rename) => renamed(maker, rename, &told),
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => {
+        Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Level(_)
+        | Change::Gather(_) => {
             return None;
         }
     };

@@ -50,7 +50,11 @@ impl Target {
                 }
                 return Ok(Self::as_seen(&entry, &[&delete.dn], change, guard, schema));
             }
-            Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => {
+            Change::Schema(_)
+            | Change::Index(_)
+            | Change::Setting(_)
+            | Change::Level(_)
+            | Change::Gather(_) => {
                 return Ok(None);
             }
         };
@@ -120,7 +124,11 @@ fn changed(change: &Change) -> Vec<&AttributeDescription> {
         Change::Delete(delete) => delete.attributes.iter().map(|one| &*one.description).collect(),
         Change::Modify(modify) => modify.deltas.iter().map(|one| &*one.description).collect(),
         Change::Rename(rename) => rename.deltas.iter().map(|one| &*one.description).collect(),
-        Change::Schema(_) | Change::Index(_) | Change::Setting(_) | Change::Level(_) => Vec::new(),
+        Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Level(_)
+        | Change::Gather(_) => Vec::new(),
     }
 }
 

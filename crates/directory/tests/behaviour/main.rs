@@ -30,6 +30,7 @@ mod identities;
 mod indexes_online;
 mod join;
 mod joined;
+mod large_entries;
 mod large_groups;
 mod leaks;
 mod limits;
