@@ -48,7 +48,7 @@ pub struct SomeReferences {
     pub ids: Vec<EntryId>,
     /// Where the next part begins; none when this is the last.
     pub next: Option<Box<[u8]>>,
-    /// There are more than [`IDS_AT_ONCE_MAX`], so these are none of them.
+    /// There are more than are read at once, some million, so these are none of them.
     pub is_too_many: bool,
 }
 
