@@ -35,7 +35,7 @@ pub use rule::{Aci, Right};
 pub use set::{AciSet, GlobalAcis};
 pub use text::{ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, AciError, AciReason};
 pub use text::{BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX};
-pub use visible::{Searchable, VisibleEntry, WantedValues};
+pub use visible::{Searchable, VisibleAttribute, VisibleEntry, WantedValues};
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,15 @@ impl WantedValues<'_> {
     }
 }
 
+/// An attribute of an entry, as one identity may see it.
+#[derive(Clone, Copy, Debug)]
+pub enum VisibleAttribute<'v> {
+    /// Its description, and its values.
+    Whole(&'v str, Values<'v>),
+    /// All its values may be read, and are not put together.
+    InParts(&'v AttributeDescription),
+}
+
 /// An entry as one identity may see it. The only form in which an entry leaves the server.
 ///
 /// ```compile_fail,E0451
@@ -65,19 +74,39 @@ impl<'e> VisibleEntry<'e> {
     /// Calls `visit` with the description and the values of each attribute that was asked for and
     /// may be read: none of an entry that may not be seen.
     pub fn visit(&self, visit: &mut dyn FnMut(&str, Values<'_>)) {
+        self.visit_in_parts(&|_| false, &mut |attribute| match attribute {
+            VisibleAttribute::Whole(description, values) => visit(description, values),
+            VisibleAttribute::InParts(_) => {}
+        });
+    }
+
+    /// As [`Self::visit`], but the values of attributes that `is_long` is true of are not put
+    /// together, where that takes long; unless only some of the values are wanted.
+    pub fn visit_in_parts(
+        &self,
+        is_long: &dyn Fn(&AttributeDescription) -> bool,
+        visit: &mut dyn FnMut(VisibleAttribute<'_>),
+    ) {
         if !self.rights.may_see() {
             return;
         }
         let Self { rights, selection, .. } = self;
+        let is_long = |one: &AttributeDescription| self.wanted.is_none() && is_long(one);
         // Asked of what takes long to be put together, before it is.
-        let wants =
-            |one: &AttributeDescription| selection.selects_this(one) && rights.may_read(one);
+        let wants = |one: &AttributeDescription| {
+            selection.selects_this(one) && rights.may_read(one) && !is_long(one)
+        };
         self.entry.visit_wanted(&wants, &mut |description, values| {
             if !self.selection.selects(description) || !self.rights.may_read(description) {
                 return;
             }
-            let Some(values) = values else { return };
-            let Some(wanted) = &self.wanted else { return visit(description.text(), values) };
+            let text = description.text();
+            let Some(values) = values else {
+                return visit(VisibleAttribute::InParts(description));
+            };
+            let Some(wanted) = &self.wanted else {
+                return visit(VisibleAttribute::Whole(text, values));
+            };
             // What may not be searched is Undefined, as in any filter.
             if !self.rights.may_search(description) {
                 return;
@@ -88,11 +117,13 @@ impl<'e> VisibleEntry<'e> {
             }
             let kept = kept.as_ref();
             if !kept.is_empty() {
-                visit(description.text(), kept);
+                visit(VisibleAttribute::Whole(text, kept));
             }
         });
         for range in self.selection.ranges() {
-            self.visit_range(range, visit);
+            self.visit_range(range, &mut |text, values| {
+                visit(VisibleAttribute::Whole(text, values));
+            });
         }
     }
 

@@ -187,7 +187,10 @@ impl Directory {
             credentials,
             accounts: Arc::clone(&following.accounts),
             decode_limits: decode_limits(),
-            budgets: Budgets::new(options.limits.transactions_max_bytes),
+            budgets: Budgets::new(
+                options.limits.transactions_max_bytes,
+                options.limits.large_entries_max,
+            ),
             queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
             limits: options.limits,
             monitors: MonitorSources::default(),

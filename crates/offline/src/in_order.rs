@@ -85,6 +85,15 @@ impl<E: From<io::Error>> Chunks<E> {
     /// When compressing fails.
     pub fn end_record(&mut self) -> Result<bool, E> {
         self.records += 1;
+        self.end_line()
+    }
+
+    /// Says that a line ends here, of a record that may have very many; false when nobody wants
+    /// more.
+    ///
+    /// # Errors
+    /// When compressing fails.
+    pub fn end_line(&mut self) -> Result<bool, E> {
         if self.text.len() < self.compression.chunk_bytes() {
             return Ok(true);
         }
@@ -251,6 +260,32 @@ mod tests {
         .unwrap();
         assert_eq!(records, count);
         all
+    }
+
+    #[test]
+    fn a_record_of_many_lines_is_not_held_as_a_whole() {
+        let (mut records, mut all, mut longest) = (0, 0, 0);
+        let tasks = |take: Take<'_, usize>| {
+            take(20_000);
+            Ok(())
+        };
+        let maker = || {
+            Ok(|lines, chunks: &mut Chunks<io::Error>| {
+                for _ in 0..lines {
+                    chunks.text().extend_from_slice(&[b'x'; 100]);
+                    assert!(chunks.end_line()?);
+                }
+                chunks.end_record().map(drop)
+            })
+        };
+        in_order(2, Compression::None, tasks, maker, |chunk| {
+            (records, all) = (records + chunk.records, all + chunk.text_bytes);
+            longest = longest.max(chunk.octets.len());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((records, all), (1, 20_000 * 100));
+        assert!(longest < Compression::None.chunk_bytes() + 200, "{longest}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use directory::{Completion, Identity, Next, Received, Session, disconnect};
+use directory::{Completion, Identity, Next, Received, Session, Stop, disconnect};
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use tokio::sync::mpsc;
@@ -78,6 +78,8 @@ pub(crate) struct Connection {
     output: Output,
     /// Jobs on the pools, and what waits for fresh data.
     jobs: Vec<Running>,
+    /// A message of the response to this request is only in part in the output, or sent.
+    within: Option<MessageId>,
     /// What has waited for fresh data, and goes on when it is this connection's turn.
     fresh: VecDeque<Fresh>,
     state: State,
@@ -94,6 +96,8 @@ struct Running {
     hashes_for: Option<Asker>,
     /// No message is handled until it is done, or released: later requests must not overtake it.
     keeps_order: bool,
+    /// What ends it, of a job on the scan pool.
+    stop: Option<Stop>,
     /// They are those of a bind that counts as failed when its client does not wait for the answer.
     silence_tells: bool,
     /// What the request takes.
@@ -108,7 +112,7 @@ impl Running {
         held: Held,
     ) -> Self {
         let (hashes_for, silence_tells, _held) = (None, false, Some(held));
-        Self { id, deliveries, hashes_for, keeps_order, silence_tells, _held }
+        Self { id, deliveries, hashes_for, keeps_order, stop: None, silence_tells, _held }
     }
 }
 
@@ -164,6 +168,7 @@ impl Connection {
             input: Input::default(),
             output: Output::default(),
             jobs: Vec::new(),
+            within: None,
             fresh: VecDeque::new(),
             state: State::Open,
             idle,
@@ -197,6 +202,10 @@ impl Connection {
         loop {
             self.take_replies();
             let more_waits = self.take_chunks(cx);
+            if self.is_client_late() {
+                self.log.ends("the client takes too long for a large entry");
+                return Poll::Ready(Ending::Lost);
+            }
             if !self.may_linger() {
                 self.settle();
             }
@@ -299,7 +308,18 @@ impl Connection {
 
     /// The job that later requests must not overtake, nor earlier ones that are still under way.
     fn keeps_order(&self) -> Option<usize> {
-        self.jobs.iter().position(|job| job.keeps_order)
+        match self.within {
+            Some(id) => self.jobs.iter().position(|job| job.id == id),
+            None => self.jobs.iter().position(|job| job.keeps_order),
+        }
+    }
+
+    /// Whether the client takes too long for an entry that is sent in parts, for which a state of
+    /// the store is held.
+    fn is_client_late(&self) -> bool {
+        // While it is sent one of them, the others are not late for that.
+        let mut jobs = self.jobs.iter().filter(|job| self.within.is_none_or(|id| id == job.id));
+        jobs.any(|job| job.stop.as_ref().is_some_and(Stop::is_client_late))
     }
 
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
@@ -408,11 +428,13 @@ impl Connection {
                 let (id, keeps_order) = (job.id(), job.keeps_order());
                 let held_bytes = job.message_bytes();
                 let account = self.holding.account(&worker.shared, || worker.now());
+                let stop = Some(job.stop());
                 match worker.shared.scan_pool.submit(&self.session, &account, job) {
                     Ok(deliveries) => {
                         self.record_begun(worker, attempt, so_far);
                         let held = account.hold(held_bytes);
-                        return self.jobs.push(Running::search(id, keeps_order, deliveries, held));
+                        let running = Running::search(id, keeps_order, deliveries, held);
+                        return self.jobs.push(Running { stop, ..running });
                     }
                     Err(job) => {
                         self.session.forget(id);

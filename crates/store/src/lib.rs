@@ -56,7 +56,7 @@ pub use read::plan::{
     Ask, CandidateIds, CandidateSource, Candidates, Explanation, Indexable, Operator, Plan,
     ScopeReport, TermReport, Whole, Work,
 };
-pub use read::reader::{IndexUses, StoreReader};
+pub use read::reader::{DetachedView, IndexUses, StoreReader};
 pub use read::uses::CacheUses;
 pub use read::view::{
     Members, OrderedGroup, OrderedGroups, OrderingIndex, ReferenceList, References, Resolved,

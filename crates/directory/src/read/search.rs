@@ -10,6 +10,7 @@ pub(crate) mod budget;
 mod chain;
 pub(crate) mod cost;
 mod count;
+mod deliver;
 mod dereference;
 mod explain;
 mod follow;
@@ -56,6 +57,7 @@ use crate::read::special::special_entry;
 use crate::read::subentry::Visibility;
 use crate::read::target;
 use crate::read::virtual_tree;
+use crate::request::asker_queues::Asker;
 use crate::request::completion::Completion;
 use crate::request::controls::request::RequestControls;
 use crate::request::decoded::JobRequest;
@@ -92,6 +94,7 @@ pub(crate) fn start(
         request,
         controls,
         stop: None,
+        asker: None,
         candidates_max: Some(limits.inline_candidates_max),
         keeps_order: false,
         begun: directory.clock.elapsed(),
@@ -153,6 +156,8 @@ pub(crate) fn start(
                 keeps_order,
                 is_assumed: session.is_assumed(),
                 parked: None,
+                large: None,
+                asker: Asker::of(session),
             }))
         }
     }
@@ -221,6 +226,7 @@ fn answer(
         request,
         controls,
         stop: Some(&job.stop),
+        asker: Some(job.asker),
         candidates_max: None,
         keeps_order: job.keeps_order,
         begun,

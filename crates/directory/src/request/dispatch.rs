@@ -28,11 +28,12 @@ use crate::request::decoded::RequestParts;
 use crate::request::extended;
 use crate::request::extended::call::Call;
 use crate::request::job::{Job, JobDone, Ran};
+use crate::request::large_entry::LargeMessage;
 use crate::request::quarantined;
 use crate::request::received::{Envelope, Received};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
-use crate::request::sink::{self, Receiver, ResponseSink};
+use crate::request::sink::{self, Receiver, ResponseSink, Streamed};
 use crate::request::worker::{Next, RequestState, Worker};
 use crate::write::{self, named, submit};
 use crate::{password_policy, read};
@@ -371,6 +372,9 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
     if job.keeps_order {
         sink.keep_order();
     }
+    if let Some(large) = job.large.take() {
+        return stream(job, large, &mut sink);
+    }
     let request = mem::take(&mut job.request)
         .decoded(|message| read_request(message, &directory.decode_limits, &job.denied));
     let mut completion = match request {
@@ -379,11 +383,24 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
             Ok(completion) => completion,
             Err(mut parked) => {
                 job.keeps_order = sink.keeps_order();
-                parked.so_far = sink.parked();
+                if !sink.is_large() {
+                    parked.so_far = sink.parked();
+                }
                 let budget = &directory.budgets.parked;
                 let max = directory.limits.parked_requests_max_bytes();
+                let large = sink.take_large();
                 job.park(request, parked, budget, max);
-                return Ran::Parked(job);
+                let Some(large) = large else { return Ran::Parked(job) };
+                let time_max = large.time_max();
+                let message = worker.snapshot.detach().and_then(|view| large.begin(view));
+                let Some(message) = message else {
+                    let why = "the entry cannot be read again";
+                    let completion =
+                        sink.end(Refusal::new(ResultCode::Other, why), Controls::EMPTY);
+                    return Ran::Done(JobDone { end, completion });
+                };
+                job.stop.set_time_to_take(Some(time_max));
+                return stream(job, Box::new(message), &mut sink);
             }
         },
     };
@@ -392,6 +409,28 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
         completion = sink.end(Refusal::new(ResultCode::Canceled, ""), Controls::EMPTY);
     }
     Ran::Done(JobDone { end, completion })
+}
+
+/// Sends parts of an entry that is sent in parts; afterwards the search goes on when its client has
+/// taken them, with the state of then.
+fn stream(mut job: Job, mut large: Box<LargeMessage>, sink: &mut ResponseSink<'_>) -> Ran {
+    let streamed = sink.stream(&mut large);
+    match streamed {
+        Streamed::Whole => job.stop.set_time_to_take(None),
+        Streamed::Parked => job.large = Some(large),
+        Streamed::Stopped => {
+            let (end, completion) = (Vec::new(), sink.nothing());
+            return Ran::Done(JobDone { end, completion });
+        }
+        Streamed::Failed(error) => {
+            tracing::error!(%error, "a connection ends: the rest of an entry cannot be sent");
+            return Ran::Broken;
+        }
+    }
+    if let Some(parked) = &mut job.parked {
+        parked.so_far = sink.parked();
+    }
+    Ran::Parked(job)
 }
 
 /// Reads the message of a job, which was read before it became one.

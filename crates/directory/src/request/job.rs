@@ -15,8 +15,10 @@ use ldap::result::ResultCode;
 use crate::read::search::budget::Budget;
 use crate::read::search::parked::Parked;
 use crate::read::search::resolved::ResolvedRequest;
+use crate::request::asker_queues::Asker;
 use crate::request::completion::Completion;
 use crate::request::decoded::{DecodedRequest, JobRequest};
+use crate::request::large_entry::LargeMessage;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -44,6 +46,10 @@ pub struct Job {
     pub(crate) is_assumed: bool,
     /// Where it goes on, when it has parked.
     pub(crate) parked: Option<Box<Parked>>,
+    /// The entry that it is sending in parts.
+    pub(crate) large: Option<Box<LargeMessage>>,
+    /// Whose connection it is of.
+    pub(crate) asker: Asker,
 }
 
 impl Job {
@@ -66,6 +72,8 @@ impl Job {
             keeps_order: false,
             is_assumed: session.is_assumed(),
             parked: None,
+            large: None,
+            asker: Asker::of(session),
         }
     }
 }
@@ -77,8 +85,10 @@ pub enum Ran {
     /// It is over.
     Done(JobDone),
     /// Its receiver has no room: it goes on, on any thread, when it is run again. It holds nothing
-    /// of the store, and goes on with what is there then.
+    /// of the store, and goes on with what is there then; unless it [`Job::is_within_message`].
     Parked(Job),
+    /// A part of a message was sent, and the rest cannot be: the connection has to end.
+    Broken,
 }
 
 impl Ran {
@@ -86,7 +96,7 @@ impl Ran {
     pub fn done(self) -> Option<JobDone> {
         match self {
             Self::Done(done) => Some(done),
-            Self::Parked(_) => None,
+            Self::Parked(_) | Self::Broken => None,
         }
     }
 }
@@ -102,6 +112,12 @@ impl Job {
     /// is never refused, since there is one for each connection at the most.
     pub fn keeps_order(&self) -> bool {
         self.keeps_order
+    }
+
+    /// Whether a message of its response is only sent in part so far: what comes next is the rest
+    /// of it, whoever has no more use for it.
+    pub fn is_within_message(&self) -> bool {
+        self.large.is_some()
     }
 
     /// Octets of the message that it keeps.

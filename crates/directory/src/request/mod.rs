@@ -13,6 +13,7 @@ pub(crate) mod dispatch;
 pub(crate) mod extended;
 pub(crate) mod identity_limits;
 pub(crate) mod job;
+pub(crate) mod large_entry;
 pub(crate) mod limits;
 pub(crate) mod name_memo;
 pub(crate) mod note;

@@ -3,14 +3,16 @@
 //! Invariant: what encodes the end of a response makes its [`Completion`], so neither can say
 //! otherwise than the other.
 
-use aci::VisibleEntry;
+use aci::{VisibleAttribute, VisibleEntry};
 use ldap::encode::{self, EntryWriter};
 use ldap::message::{
     Controls, LdapResult, Message, MessageId, OperationKind, Response, ResponseKind, StringsBuf,
 };
 use ldap::result::ResultCode;
+use schema::AttributeDescription;
 
 use crate::request::completion::Completion;
+use crate::request::large_entry::{LargeEntry, LargeFailure, LargeMessage};
 use crate::request::note::Note;
 use crate::request::refusal::Refusal;
 
@@ -27,7 +29,8 @@ pub enum Flow {
     Stop,
 }
 
-/// A part of the response to a search: whole messages, without the last one.
+/// A part of the response to a search: whole messages, without the last one; or a part of a message
+/// that is too long to be held.
 #[derive(Debug, Default)]
 pub struct Part {
     /// What is to be sent.
@@ -36,6 +39,8 @@ pub struct Part {
     pub entries: u32,
     /// SearchResultReference messages in it.
     pub references: u32,
+    /// Its last message goes on in the next part: nothing else may come between.
+    pub is_open: bool,
 }
 
 /// What takes the response to a search on a pool thread.
@@ -72,6 +77,20 @@ pub(crate) struct ResponseSink<'b> {
     /// Entries and references in `out`.
     entries: u32,
     references: u32,
+    /// An entry that is to be sent in parts, after what is in `out`.
+    large: Option<Box<LargeEntry>>,
+}
+
+/// How far an entry was sent that is sent in parts.
+pub(crate) enum Streamed {
+    /// To its end.
+    Whole,
+    /// The receiver has no room for the rest, or others wait for the thread.
+    Parked,
+    /// The receiver is gone.
+    Stopped,
+    /// The rest cannot be had: the message can never be completed.
+    Failed(LargeFailure),
 }
 
 enum Capacity<'b> {
@@ -127,7 +146,8 @@ impl<'b> ResponseSink<'b> {
 
     fn with(out: &'b mut Vec<u8>, completion: Completion, capacity: Capacity<'b>) -> Self {
         let start = out.len();
-        Self { out, start, types_only: false, capacity, completion, entries: 0, references: 0 }
+        let (types_only, entries, references, large) = (false, 0, 0, None);
+        Self { out, start, types_only, capacity, completion, entries, references, large }
     }
 
     /// Keeps at most `limit_bytes` of entries in the buffer, where they are kept there.
@@ -161,6 +181,74 @@ impl<'b> ResponseSink<'b> {
         writer.finish(controls);
         self.entries += 1;
         self.flow()
+    }
+
+    /// One SearchResultEntry without values, which are not even put together where `is_long` is
+    /// true of an attribute.
+    pub(crate) fn entry_types(
+        &mut self,
+        entry: &VisibleEntry<'_>,
+        controls: Controls<'_>,
+        is_long: &dyn Fn(&AttributeDescription) -> bool,
+    ) -> Flow {
+        let mut writer = EntryWriter::begin(self.out, self.completion.id, entry.dn());
+        entry.visit_in_parts(is_long, &mut |attribute| match attribute {
+            VisibleAttribute::Whole(description, _) => writer.attribute_types_only(description),
+            VisibleAttribute::InParts(description) => {
+                writer.attribute_types_only(description.text());
+            }
+        });
+        writer.finish(controls);
+        self.entries += 1;
+        self.flow()
+    }
+
+    /// The message that a response is to.
+    pub(crate) fn id(&self) -> MessageId {
+        self.completion.id
+    }
+
+    /// The next SearchResultEntry is sent in parts: the search parks before, and whoever has run it
+    /// sends them.
+    pub(crate) fn large_entry(&mut self, entry: LargeEntry) -> Flow {
+        self.large = Some(Box::new(entry));
+        Flow::Park
+    }
+
+    /// Whether the search has parked for such an entry.
+    pub(crate) fn is_large(&self) -> bool {
+        self.large.is_some()
+    }
+
+    /// Takes an entry that is to be sent in parts, if the search has parked for one.
+    pub(crate) fn take_large(&mut self) -> Option<LargeEntry> {
+        self.large.take().map(|large| *large)
+    }
+
+    /// Sends the next parts of an entry.
+    pub(crate) fn stream(&mut self, large: &mut LargeMessage) -> Streamed {
+        let Capacity::Flushed { chunk, .. } = self.capacity else { return Streamed::Stopped };
+        loop {
+            let is_open = match large.fill(self.out, chunk) {
+                Ok(is_open) => is_open,
+                Err(failure) => return Streamed::Failed(failure),
+            };
+            self.entries += u32::from(!is_open);
+            match self.hand_on_part(is_open) {
+                Flow::Stop => return Streamed::Stopped,
+                Flow::Continue | Flow::Park if !is_open => return Streamed::Whole,
+                Flow::Park => return Streamed::Parked,
+                Flow::Continue if self.should_yield() => return Streamed::Parked,
+                Flow::Continue => {}
+            }
+        }
+    }
+
+    fn should_yield(&mut self) -> bool {
+        match &mut self.capacity {
+            Capacity::Flushed { receiver, .. } => receiver.should_yield(),
+            Capacity::Bounded { .. } => false,
+        }
     }
 
     /// One SearchResultReference (RFC 4511 §4.5.3).
@@ -308,6 +396,10 @@ impl<'b> ResponseSink<'b> {
 
     /// Hands on what there is.
     fn hand_on(&mut self) -> Flow {
+        self.hand_on_part(false)
+    }
+
+    fn hand_on_part(&mut self, is_open: bool) -> Flow {
         let Capacity::Flushed { receiver, .. } = &mut self.capacity else {
             return Flow::Continue;
         };
@@ -318,7 +410,7 @@ impl<'b> ResponseSink<'b> {
         so_far.entries += entries;
         so_far.references += references;
         so_far.bytes += bytes.len() as u64;
-        receiver.take(Part { bytes, entries, references })
+        receiver.take(Part { bytes, entries, references, is_open })
     }
 
     /// How many bytes were handed on.

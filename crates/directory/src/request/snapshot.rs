@@ -5,7 +5,7 @@
 
 use ldap::message::{DerefAliases, Scope};
 use schema::{Assertion, EntryId, ResolvedFilter, Schema, WellKnown};
-use store::{Ask, Lsn, StoreError, StoreReader, View};
+use store::{Ask, DetachedView, Lsn, StoreError, StoreReader, View};
 
 use crate::directory::State;
 use crate::groups::known::KnownGroups;
@@ -47,6 +47,11 @@ impl Snapshot {
     /// The old pages may be reused.
     pub(crate) fn release(&mut self) {
         self.reader.release();
+    }
+
+    /// Gives away the view that was read last, if it was not given up.
+    pub(crate) fn detach(&mut self) -> Option<DetachedView> {
+        self.reader.detach()
     }
 
     /// The directory as of the last commit.

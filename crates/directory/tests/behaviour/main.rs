@@ -28,6 +28,7 @@ mod guesses;
 mod identities;
 mod indexes_online;
 mod join;
+mod large_entries;
 mod large_groups;
 mod leaks;
 mod limits;

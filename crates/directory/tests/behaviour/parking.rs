@@ -306,6 +306,7 @@ fn go_on(client: &mut Client, job: Job, answer: &mut Answer) -> Option<Job> {
             connection.session.finish(&done);
             None
         }
+        Ran::Broken => panic!("it cannot be read"),
         Ran::Parked(mut job) => {
             connection.session.renew(&mut job);
             Some(job)

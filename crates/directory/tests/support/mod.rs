@@ -272,6 +272,7 @@ impl Connection {
                     match ran {
                         Ran::Done(done) => break done,
                         Ran::Parked(parked) => job = parked,
+                        Ran::Broken => panic!("it cannot be read"),
                     }
                     self.parked += 1;
                     self.session.renew(&mut job);

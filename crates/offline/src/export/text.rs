@@ -129,12 +129,19 @@ impl Writer<'_> {
             }
         }
         for (description, list) in entry.lists().filter(|(one, _)| is_asked_for(one)) {
+            // There may be more than are to be held together.
+            let (chunks, mut written) = (&mut *self.chunks, Ok(true));
             list.names(&mut |name| {
+                let out = chunks.text();
                 push_ldif_line(out, description.text(), name.as_bytes(), *fold_columns);
-                true
+                written = chunks.end_line();
+                matches!(written, Ok(true))
             })?;
+            if !written? {
+                return Ok(false);
+            }
         }
-        out.push(b'\n');
+        self.chunks.text().push(b'\n');
         self.chunks.end_record()
     }
 

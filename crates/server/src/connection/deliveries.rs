@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use directory::{JobDone, Part, WriteDone};
+use directory::{JobDone, Part, Stop, WriteDone};
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
 
@@ -43,8 +43,13 @@ impl Connection {
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.state.has_delivered();
-                    let id = job.id;
-                    self.take_part(id, chunk.take());
+                    let (id, part) = (job.id, chunk.take());
+                    if part.is_open && self.within.is_none() {
+                        job.stop.iter().for_each(Stop::client_takes);
+                    }
+                    // Nothing comes between the parts of a message.
+                    self.within = part.is_open.then_some(id);
+                    self.take_part(id, part);
                 }
                 Poll::Ready(Some(Delivery::Done(done, waited))) => {
                     self.state.has_delivered();
@@ -71,6 +76,10 @@ impl Connection {
                     let pool = &worker.shared.scan_pool;
                     job.deliveries = pool.resume(&self.session, &account, *parked);
                 }
+                Poll::Ready(Some(Delivery::Broken)) => {
+                    self.jobs.swap_remove(index);
+                    self.dismiss(ResultCode::Other, "the rest of an entry cannot be sent");
+                }
                 Poll::Ready(Some(Delivery::Hashed(done))) => {
                     self.state.has_delivered();
                     self.jobs.swap_remove(index);
@@ -93,7 +102,7 @@ impl Connection {
                     self.jobs.swap_remove(index);
                     self.dismiss(ResultCode::Other, "internal error");
                 }
-                Poll::Pending if job.keeps_order => return false,
+                Poll::Pending if job.keeps_order || self.within.is_some() => return false,
                 Poll::Pending => index += 1,
             }
         }

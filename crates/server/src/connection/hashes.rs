@@ -25,7 +25,8 @@ impl Connection {
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
         let (hashes_for, keeps_order, _held) = (Some(asker), false, Some(held));
-        let job = Running { id, deliveries, hashes_for, keeps_order, silence_tells, _held };
+        let stop = None;
+        let job = Running { id, deliveries, hashes_for, keeps_order, stop, silence_tells, _held };
         self.jobs.push(job);
         Ok(())
     }

@@ -127,8 +127,13 @@ impl Connection {
 
     /// Appends a notice of disconnection (RFC 4511 §4.4.1); nothing more is handled.
     pub(super) fn dismiss(&mut self, code: ResultCode, diagnostic: &str) {
-        self.drain(Ending::Dismissed);
         self.log.ends(diagnostic);
+        if self.within.is_some() {
+            // The client would take it for a part of the message that is under way.
+            self.output = Output { flushed: true, ..Output::default() };
+            return self.drain(Ending::Lost);
+        }
+        self.drain(Ending::Dismissed);
         encode::notice_of_disconnection(&mut self.output.bytes, code, diagnostic);
     }
 

@@ -155,6 +155,7 @@ impl Parts {
             | Delivery::Done(..)
             | Delivery::Released
             | Delivery::Parked(_)
+            | Delivery::Broken
             | Delivery::Fresh(_) => {}
         };
         // A request that is dropped is refused, since nothing of it has happened.

@@ -12,6 +12,8 @@
 //! divided.
 //! Invariant: some threads serve only those who have signed in (see [`ScanPoolSize`]), and nobody
 //! has all threads that could serve others (see [`Shares`]).
+//! Invariant: of a message that is sent in parts the rest follows, whoever has no more use for it,
+//! as long as its connection is there.
 //! Invariant: a search whose time is over while it waits is told so about when a thread has done
 //! with another job, not when its turn comes.
 //! Invariant: memory that a long job used goes back to the system when its thread is idle.
@@ -47,6 +49,8 @@ pub(crate) enum Delivery {
     Released,
     /// The job has given up its thread: hand it in again.
     Parked(Box<ParkedJob>),
+    /// The job is over within a message: the connection ends.
+    Broken,
     /// The password hashes of a request are computed.
     Hashed(HashDone),
     /// They are not: the request has made room for another one.
@@ -126,7 +130,7 @@ impl ScanPool {
         session: &Session,
         account: &Arc<Account>,
         job: Job,
-    ) -> Result<mpsc::Receiver<Delivery>, Job> {
+    ) -> Result<mpsc::Receiver<Delivery>, Box<Job>> {
         let asker = Asker::of(session);
         let parked = ParkedJob { job, waited: Duration::ZERO };
         let (queued, deliveries) = queued(parked, asker, account);
@@ -136,7 +140,7 @@ impl ScanPool {
         }
         match self.queue.put(asker, queued) {
             Ok(()) => Ok(deliveries),
-            Err(queued) => Err(queued.parked.job),
+            Err(queued) => Err(Box::new(queued.parked.job)),
         }
     }
 
@@ -267,6 +271,7 @@ fn carry_out(
         slice_end: None,
         others_wait: &|| others_wait(asker),
         has_yielded: false,
+        is_within_message: job.is_within_message(),
     };
     if output.is_backlogged() && !output.stop.is_abandoned() && !output.stop.is_late() {
         output.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
@@ -280,6 +285,10 @@ fn carry_out(
         Ran::Parked(job) => {
             output.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
             if output.has_yielded { Left::Yielded } else { Left::Parked }
+        }
+        Ran::Broken => {
+            output.last(Delivery::Broken);
+            Left::Done
         }
     }
 }
@@ -304,12 +313,16 @@ struct JobOutput<'t> {
     others_wait: &'t dyn Fn() -> bool,
     /// It was to yield.
     has_yielded: bool,
+    /// The next part goes on with the message of the last one: who has begun it gets all of it.
+    is_within_message: bool,
 }
 
 impl Receiver for JobOutput<'_> {
     /// Hands a chunk on. While the connection has no room for it, it blocks: for a moment, then the
     /// job is to park. A job that does not waits on.
     fn take(&mut self, mut part: Part) -> Flow {
+        let is_bound = self.is_within_message || part.is_open;
+        self.is_within_message = part.is_open;
         let begun = Instant::now();
         let took = begun.saturating_duration_since(self.begun);
         let park_after =
@@ -331,10 +344,10 @@ impl Receiver for JobOutput<'_> {
                 Ok(Err(_)) => return Flow::Stop,
                 Err(_) => {}
             }
-            if self.stop.is_abandoned() {
+            if self.stop.is_abandoned() && !is_bound {
                 return Flow::Stop;
             }
-            let is_late = self.stop.is_late();
+            let is_late = self.stop.is_late() && !is_bound;
             if is_late || begun.elapsed() >= park_after {
                 match self.last_chunk(part) {
                     Ok(()) if !is_late => return Flow::Park,
@@ -366,8 +379,8 @@ impl Receiver for JobOutput<'_> {
 impl JobOutput<'_> {
     /// Whether other searches have left enough for the connection.
     fn is_backlogged(&self) -> bool {
-        // Where it keeps the order the others wait for it.
-        if self.release.is_some() {
+        // Where it keeps the order, or is within a message, the others wait for it.
+        if self.release.is_some() || self.is_within_message {
             return false;
         }
         let in_channel = self.deliver.max_capacity() - self.deliver.capacity();

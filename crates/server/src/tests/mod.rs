@@ -9,6 +9,7 @@ mod forwarding;
 mod hang_ups;
 mod host_names;
 mod isolation;
+mod large_entries;
 mod limits;
 mod local;
 mod logs;

@@ -190,6 +190,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
                 Ok(Delivery::Hashed(_) | Delivery::Displaced(_) | Delivery::Fresh(_)) => {
                     panic!("nothing is hashed, or waits")
                 }
+                Ok(Delivery::Broken) => panic!("nothing is sent in parts"),
                 Err(_) => Some(one),
             })
             .collect();

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::overlay::awaited::Caught;
 use crate::overlay::flush::now;
 use crate::overlay::stack::Ground;
 use crate::read::row_cache::Remembered;
 use crate::read::uses::{CacheUses, Uses, UsesSum, has_place};
-use crate::read::view::{Memories, View};
+use crate::read::view::{Memories, View, ViewParts};
 use crate::store::Store;
 
 /// What one thread reads with; it keeps its view while nothing is published, and what the view
@@ -234,6 +235,55 @@ impl StoreReader {
             self.hold.names.store(self.memories.names.len() as u64, Ordering::Relaxed);
             self.hold.commit.store(0, Ordering::Relaxed);
         }
+    }
+}
+
+/// A view that its reader has given away: it stays what it is, on whichever thread it is read.
+///
+/// LMDB reuses none of its pages until it is dropped.
+#[derive(Debug)]
+pub struct DetachedView {
+    /// None only while it is read.
+    parts: Option<ViewParts>,
+    store: Arc<Store>,
+    hold: Arc<Hold>,
+}
+
+impl StoreReader {
+    /// Gives the view away, if there is one; what it remembers stays here.
+    pub fn detach(&mut self) -> Option<DetachedView> {
+        let view = self.view.take()?;
+        let commit = view.commit();
+        let mut parts = view.into_parts()?;
+        self.memories = parts.forget();
+        self.hold.names.store(self.memories.names.len() as u64, Ordering::Relaxed);
+        self.hold.commit.store(0, Ordering::Relaxed);
+        let hold = self.store.holds.add();
+        hold.since_us.store(self.hold.since_us.load(Ordering::Relaxed), Ordering::Relaxed);
+        hold.commit.store(commit, Ordering::Relaxed);
+        Some(DetachedView { parts: Some(parts), store: Arc::clone(&self.store), hold })
+    }
+}
+
+impl DetachedView {
+    /// The number of the last change that is in it; none after reading it has panicked.
+    #[must_use]
+    pub fn lsn(&self) -> Option<Lsn> {
+        self.parts.as_ref().map(ViewParts::lsn)
+    }
+
+    /// Reads it; none after reading it has panicked.
+    pub fn read<T>(&mut self, read: impl FnOnce(&View<'static>) -> T) -> Option<T> {
+        let view = self.parts.take()?.into_view(Arc::clone(&self.hold.uses));
+        let found = read(&view);
+        self.parts = view.into_parts();
+        Some(found)
+    }
+}
+
+impl Drop for DetachedView {
+    fn drop(&mut self) {
+        self.store.holds.end(&self.hold);
     }
 }
 

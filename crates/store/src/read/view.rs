@@ -191,6 +191,20 @@ impl View<'static> {
         true
     }
 
+    /// Takes the view of a reader apart; none of a batch.
+    pub(crate) fn into_parts(self) -> Option<ViewParts> {
+        let (Held::Own(ground), Names::Own(names)) = (self.ground, self.names) else { return None };
+        let Self { layers, contexts, dictionary, counters, .. } = self;
+        Some(ViewParts {
+            ground,
+            layers,
+            contexts,
+            dictionary,
+            counters,
+            names: names.into_inner(),
+        })
+    }
+
     /// Ends the view; what it remembers is for the next one.
     pub(crate) fn into_memories(self) -> Memories {
         let names = match self.names {
@@ -202,6 +216,46 @@ impl View<'static> {
             Held::OfBatch(_) => None,
         };
         Memories { names, rows: rows.map(RefCell::into_inner) }
+    }
+}
+
+/// The view of a reader, in parts: so it may go to another thread.
+#[derive(Debug)]
+pub(crate) struct ViewParts {
+    ground: Ground,
+    layers: Arc<[Arc<Layer>]>,
+    contexts: Arc<[Context]>,
+    dictionary: Arc<Dictionary>,
+    counters: Counters,
+    names: NameCache,
+}
+
+impl ViewParts {
+    /// Takes out what it remembers.
+    pub(crate) fn forget(&mut self) -> Memories {
+        let rows = self.ground.remembered.take().map(RefCell::into_inner);
+        Memories { names: std::mem::take(&mut self.names), rows }
+    }
+
+    /// The number of the last change that is in it.
+    pub(crate) const fn lsn(&self) -> Lsn {
+        Lsn(self.counters.lsn)
+    }
+
+    /// The view again; what it uses is counted there.
+    pub(crate) fn into_view(self, uses: Arc<Uses>) -> View<'static> {
+        let Self { ground, layers, contexts, dictionary, counters, names } = self;
+        View {
+            ground: Held::Own(ground),
+            layers,
+            memory: None,
+            contexts,
+            dictionary,
+            counters,
+            names: Names::Own(RefCell::new(names)),
+            uses: Counted::OfReader(uses),
+            first_context: OnceCell::new(),
+        }
     }
 }
 

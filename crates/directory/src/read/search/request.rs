@@ -16,6 +16,7 @@ use crate::groups::lookup::Groups;
 use crate::read::analyser::Watch;
 use crate::read::effective_rights::ReportedRights;
 use crate::read::subentry::Visibility;
+use crate::request::asker_queues::Asker;
 use crate::request::controls::request::RequestControls;
 use crate::request::note::Note;
 use crate::request::session::Session;
@@ -29,6 +30,8 @@ pub(crate) struct Search<'a> {
     pub(crate) controls: &'a RequestControls<'a>,
     /// What ends it from outside; `None` on the thread that reads requests.
     pub(crate) stop: Option<&'a Stop>,
+    /// Whose connection it came on; `None` on that thread.
+    pub(crate) asker: Option<Asker>,
     /// Candidates up to which it may run here; `None` on a pool thread.
     pub(crate) candidates_max: Option<u64>,
     /// On a pool thread, because of what the asker may not find: later requests wait (see

@@ -12,6 +12,7 @@ use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::{Bounds, too_long};
 use super::cost::{GLANCE_STEPS, TERM_STEPS};
+use super::deliver::Delivered;
 use super::dereference::{Dereference, Followed, Follower, Here};
 use super::outcome::{Done, SearchOutcome};
 use super::parked::{CandidatesSeen, Parked, Phase};
@@ -25,7 +26,6 @@ use crate::read::computed;
 use crate::read::live_entry::{LiveEntry, Shown};
 use crate::read::subentry::Visibility;
 use crate::request::controls::paged::Position;
-use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
 use crate::request::{cookie, referral};
@@ -47,11 +47,11 @@ pub(crate) struct Run<'a> {
     /// Which of the attributes that are asked for are sent.
     shown: Shown,
     /// What is asked for of accounts.
-    accounts: Option<AccountsAsked>,
+    pub(super) accounts: Option<AccountsAsked>,
     pub(crate) bounds: Bounds,
     pub(crate) start: Position,
     /// Names in reference lists that were to be found.
-    names: u64,
+    pub(super) names: u64,
     /// Entries sent for this request.
     pub(crate) sent: u32,
     pub(crate) last: EntryId,
@@ -398,17 +398,7 @@ impl<'a> Run<'a> {
         if let Some(end) = self.search.picks(&rights.visible(entry, selection), wanted) {
             return Ok(AfterEntry::End(end));
         }
-        let flow = match &self.accounts {
-            None if followed.is_none() => {
-                sink.entry(&rights.visible(entry, selection).only(wanted))
-            }
-            None => {
-                let controls = ResponseControl::list(followed.as_slice());
-                let visible = rights.visible(entry, selection).only(wanted);
-                sink.entry_with(&visible, controls.as_ref())
-            }
-            Some(asked) => self.send_account(asked, stored, entry, &rights, followed, sink),
-        };
+        let delivered = self.deliver(&Delivered { stored, entry, rights: &rights }, followed, sink);
         let others_read = live.others_read();
         if others_read > 0 {
             self.search.spend_unseen(others_read * CHILD_STEPS);
@@ -416,27 +406,12 @@ impl<'a> Run<'a> {
         if stored.has_lists() {
             stored.complete()?;
         }
-        Ok(match flow {
-            Flow::Continue => AfterEntry::Next,
-            Flow::Park => AfterEntry::Park,
-            Flow::Stop => AfterEntry::End(self.stopped()),
+        Ok(match delivered? {
+            Ok(Flow::Continue) => AfterEntry::Next,
+            Ok(Flow::Park) => AfterEntry::Park,
+            Ok(Flow::Stop) => AfterEntry::End(self.stopped()),
+            Err(end) => AfterEntry::End(end),
         })
-    }
-
-    /// Whether so many names have to be found, for all entries by now, that a thread of its own
-    /// does it. Refuses an entry that has more than are sent.
-    fn has_many_names(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
-        let Resolved { selection, .. } = *self.resolved;
-        let ranges = selection.ranges();
-        for (description, list) in stored.lists() {
-            if selection.selects(description) {
-                list.check_read(description)?;
-            } else if !ranges.iter().any(|range| range.description == *description) {
-                continue;
-            }
-            self.names += list.count()?;
-        }
-        Ok(self.names > NAMES_HERE_MAX)
     }
 
     /// What values of an entry name, unless there are so many that a thread of its own does it.
@@ -456,30 +431,6 @@ impl<'a> Run<'a> {
         self.names += names;
         self.search.spend(names * NAME_STEPS);
         Ok(followed)
-    }
-
-    /// Sends an entry with what is asked for of its account.
-    fn send_account(
-        &self,
-        asked: &AccountsAsked,
-        stored: &StoredEntry<'_>,
-        entry: &dyn EntryRead,
-        rights: &Rights<'_>,
-        followed: Option<ResponseControl>,
-        sink: &mut ResponseSink<'_>,
-    ) -> Flow {
-        let Resolved { selection, wanted, guard, .. } = *self.resolved;
-        let directory = self.search.directory;
-        let mut controls: Vec<ResponseControl> = followed.into_iter().collect();
-        let Some((known, key)) = asked.account(directory, self.state, guard, self.view, stored)
-        else {
-            let visible = rights.visible(entry, selection).only(wanted);
-            return sink.entry_with(&visible, ResponseControl::list(&controls).as_ref());
-        };
-        let beside = asked.beside(entry, &known);
-        controls.extend(asked.control(&known, &key, guard.access(), rights, directory));
-        let visible = rights.visible(&beside, selection).only(wanted);
-        sink.entry_with(&visible, ResponseControl::list(&controls).as_ref())
     }
 
     /// What ends the search before the next candidate is looked at: nobody waits, or it has looked
@@ -727,7 +678,7 @@ fn look_through(bounds: &Bounds) -> u64 {
 }
 
 /// So many names of entries are found where requests are read.
-const NAMES_HERE_MAX: u64 = 2_000;
+pub(super) const NAMES_HERE_MAX: u64 = 2_000;
 /// To find a name of an entry, in steps.
 const NAME_STEPS: u64 = CHILD_STEPS / 8;
 

@@ -138,6 +138,7 @@ impl Served {
             match self.worker.run(job, &mut |_: Part| Flow::Park) {
                 Ran::Done(done) => return (parked, done),
                 Ran::Parked(rest) => job = rest,
+                Ran::Broken => panic!("it cannot be read"),
             }
             parked += 1;
             between(self);

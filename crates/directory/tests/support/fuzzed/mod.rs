@@ -372,6 +372,7 @@ impl Speaker {
             match ran {
                 Ran::Done(done) => break done,
                 Ran::Parked(parked) => job = parked,
+                Ran::Broken => panic!("it cannot be read"),
             }
             self.session.renew(&mut job);
         };

@@ -6,14 +6,16 @@
 //! both.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
-use ldap::ber::{Tag, Writer};
+use ldap::ber::{Tag, Writer, tlv_len};
 use schema::{AttributeDescription, DnKey, EntryId};
 
 use super::{List, Resolved, View};
 use crate::base::lmdb::{ENTRIES, PlainTable};
 use crate::error::StoreError;
 use crate::index::{SOURCE_LISTS, TARGET_LISTS};
+use crate::read::interrupt::Interrupt;
 use crate::rows::record::RecordHead;
 use crate::rows::varint;
 
@@ -118,31 +120,143 @@ impl<'v> ReferenceList<'v> {
     /// # Errors
     /// When the store cannot be read.
     pub fn names(&self, visit: &mut dyn FnMut(&str) -> bool) -> Result<(), StoreError> {
-        let (mut last, mut name) = (EntryId::ROOT, String::new());
+        let mut name = String::new();
+        self.each(EntryId::ROOT, &mut |_, rdn, superior| {
+            name.clear();
+            name.push_str(rdn);
+            if !superior.is_empty() {
+                name.push(',');
+                name.push_str(superior);
+            }
+            visit(&name)
+        })?;
+        Ok(())
+    }
+
+    /// Calls `visit` with the id, the RDN and the name of the superior of each entry that is named,
+    /// from the one after `after` on, until it returns false. Whether all were visited.
+    fn each(
+        &self,
+        after: EntryId,
+        visit: &mut dyn FnMut(EntryId, &str, &str) -> bool,
+    ) -> Result<bool, StoreError> {
+        let (mut last, mut names) = (after, NameReader::new(self.view));
         // Many who ask want the first ones.
         let mut most = NAMES_FIRST;
         loop {
             let ids = self.after(last, most)?;
-            for id in &ids {
-                self.view.write_dn(*id, &mut name)?;
-                if !visit(&name) {
-                    return Ok(());
-                }
-            }
-            match ids.last() {
-                Some(id) => last = *id,
-                None => return Ok(()),
+            let Some(end) = ids.last() else { return Ok(true) };
+            last = *end;
+            if !names.each(&ids, visit)? {
+                return Ok(false);
             }
             most = (most * 4).min(NAMES_AT_ONCE);
         }
     }
 
-    /// Appends the names as values are sent: OCTET STRING after OCTET STRING.
+    /// How many octets [`Self::write_after`] writes for all of them.
+    ///
+    /// # Errors
+    /// [`StoreError::Interrupted`], or when the store cannot be read.
+    pub fn octets(&self, interrupt: Interrupt<'_>) -> Result<u64, StoreError> {
+        let (mut octets, mut names) = (0, 0);
+        let mut is_stopped = false;
+        self.each(EntryId::ROOT, &mut |_, rdn, superior| {
+            let beside = if superior.is_empty() { 0 } else { 1 + superior.len() };
+            octets += tlv_len(rdn.len() + beside) as u64;
+            names += 1_usize;
+            is_stopped = names.is_multiple_of(NAMES_AT_ONCE) && interrupt();
+            !is_stopped
+        })?;
+        if is_stopped { Err(StoreError::Interrupted) } else { Ok(octets) }
+    }
+
+    /// Appends the names after `after` as values are sent, OCTET STRING after OCTET STRING, until
+    /// `out` has `bytes_max` octets or a name more. The last entry that was named; none when there
+    /// are no more.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn write_after(
+        &self,
+        after: EntryId,
+        out: &mut Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<Option<EntryId>, StoreError> {
+        let mut last = after;
+        let is_all = self.each(after, &mut |id, rdn, superior| {
+            last = id;
+            let beside = if superior.is_empty() { 0 } else { 1 + superior.len() };
+            Writer::new(out).header(Tag::OCTET_STRING, rdn.len() + beside);
+            out.extend_from_slice(rdn.as_bytes());
+            if beside > 0 {
+                out.push(b',');
+                out.extend_from_slice(superior.as_bytes());
+            }
+            out.len() < bytes_max
+        })?;
+        Ok((!is_all).then_some(last))
+    }
+
+    /// Appends all names as values are sent.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), StoreError> {
-        self.names(&mut |name| {
-            Writer::new(out).octets(Tag::OCTET_STRING, name.as_bytes());
-            true
-        })
+        self.write_after(EntryId::ROOT, out, usize::MAX)?;
+        Ok(())
+    }
+}
+
+/// Reads the names of entries, and no more of their records.
+struct NameReader<'v> {
+    view: &'v View<'v>,
+    /// The superior of the last one, and its name: neighbours mostly have the same.
+    parent: u64,
+    superior: Arc<str>,
+}
+
+impl<'v> NameReader<'v> {
+    fn new(view: &'v View<'v>) -> Self {
+        Self { view, parent: 0, superior: Arc::default() }
+    }
+
+    /// Calls `visit` with the id, the RDN and the name of the superior of each entry, whose ids are
+    /// in ascending order, until it returns false; whether it went on.
+    fn each(
+        &mut self,
+        ids: &[EntryId],
+        visit: &mut dyn FnMut(EntryId, &str, &str) -> bool,
+    ) -> Result<bool, StoreError> {
+        let view = self.view;
+        let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(true) };
+        let span = last.0.saturating_sub(first.0) / ids.len() as u64;
+        // What a batch has changed so far is not in order.
+        let is_walked = ids.len() > WALKED_MIN && span < WALKED_SPAN && view.memory.is_none();
+        let mut rows = match is_walked {
+            true => Some(view.rows(PlainTable::Entries, &first.0.to_be_bytes(), &[])?),
+            false => None,
+        };
+        for id in ids {
+            let id_key = id.0.to_be_bytes();
+            let row = match &mut rows {
+                None => view.stack().get(PlainTable::Entries, &id_key)?,
+                Some(rows) => loop {
+                    match rows.next().transpose()? {
+                        Some((key, _)) if *key < id_key[..] => {}
+                        Some((key, row)) if *key == id_key[..] => break Some(row),
+                        Some(_) | None => break None,
+                    }
+                },
+            };
+            let missing = || StoreError::corrupt(ENTRIES, id.0, "is named, and missing");
+            let head = RecordHead::parse(row.ok_or_else(missing)?);
+            let head = head.map_err(|reason| StoreError::corrupt(ENTRIES, id.0, reason))?;
+            if head.parent != self.parent {
+                (self.parent, self.superior) = (head.parent, view.parent_dn(head.parent)?);
+            }
+            if !visit(*id, head.rdn, &self.superior) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -151,6 +265,10 @@ const LISTED_READ_MAX: u64 = 2_000_000;
 /// So many ids are held to find their names, at first and later.
 const NAMES_FIRST: usize = 8;
 const NAMES_AT_ONCE: usize = 1024;
+/// The records of so many entries and more are walked where every so-many-th is wanted: a step
+/// costs about a fifth of finding one.
+const WALKED_MIN: usize = 32;
+const WALKED_SPAN: u64 = 4;
 
 impl View<'_> {
     /// The list of those that name `target` by `attribute`, an attribute id.
@@ -161,19 +279,7 @@ impl View<'_> {
     ) -> Result<Option<List<'_>>, StoreError> {
         self.list(SOURCE_LISTS, &source_key(attribute, target.0))
     }
-
-    /// Writes the name of an entry into `out`, over what is there. No more of its record is read.
-    fn write_dn(&self, id: EntryId, out: &mut String) -> Result<(), StoreError> {
-        let row = self.stack().get(PlainTable::Entries, &id.0.to_be_bytes())?;
-        let row = row.ok_or_else(|| StoreError::corrupt(ENTRIES, id.0, "is named, and missing"))?;
-        let head = RecordHead::parse(row);
-        let head = head.map_err(|reason| StoreError::corrupt(ENTRIES, id.0, reason))?;
-        out.clear();
-        out.push_str(head.rdn);
-        if head.parent != 0 {
-            out.push(',');
-            out.push_str(&self.parent_dn(head.parent)?);
-        }
-        Ok(())
-    }
 }
+
+#[cfg(test)]
+mod tests;
