@@ -114,8 +114,8 @@ impl Job {
         self.keeps_order
     }
 
-    /// Whether a message of its response is only sent in part so far: what comes next is the rest of
-    /// it, whoever has no more use for it.
+    /// Whether a message of its response is only sent in part so far: what comes next is the rest
+    /// of it, whoever has no more use for it.
     pub fn is_within_message(&self) -> bool {
         self.large.is_some()
     }

@@ -111,7 +111,7 @@ impl LargeEntry {
             }
             let Some((description, left)) = self.lists.front_mut() else { return Ok(false) };
             let before = out.len();
-            let last = write(view, self.id, description, self.last, (out, bytes_max))?;
+            let last = write(view, self.id, description, self.last, out, bytes_max)?;
             let written = (out.len() - before) as u64;
             *left = left.checked_sub(written).ok_or(LargeFailure::Differs)?;
             if let Some(last) = last {
@@ -160,7 +160,8 @@ fn write(
     id: EntryId,
     description: &AttributeDescription,
     after: EntryId,
-    (out, bytes_max): (&mut Vec<u8>, usize),
+    out: &mut Vec<u8>,
+    bytes_max: usize,
 ) -> Result<Option<EntryId>, LargeFailure> {
     let stored = view.entry(id)?.ok_or(LargeFailure::Differs)?;
     let list = stored.lists().find(|(one, _)| ***one == *description);

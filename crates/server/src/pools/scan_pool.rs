@@ -12,8 +12,8 @@
 //! divided.
 //! Invariant: some threads serve only those who have signed in (see [`ScanPoolSize`]), and nobody
 //! has all threads that could serve others (see [`Shares`]).
-//! Invariant: of a message that is sent in parts the rest follows, whoever has no more use for it, as
-//! long as its connection is there.
+//! Invariant: of a message that is sent in parts the rest follows, whoever has no more use for it,
+//! as long as its connection is there.
 //! Invariant: a search whose time is over while it waits is told so about when a thread has done
 //! with another job, not when its turn comes.
 //! Invariant: memory that a long job used goes back to the system when its thread is idle.
@@ -130,7 +130,7 @@ impl ScanPool {
         session: &Session,
         account: &Arc<Account>,
         job: Job,
-    ) -> Result<mpsc::Receiver<Delivery>, Job> {
+    ) -> Result<mpsc::Receiver<Delivery>, Box<Job>> {
         let asker = Asker::of(session);
         let parked = ParkedJob { job, waited: Duration::ZERO };
         let (queued, deliveries) = queued(parked, asker, account);
@@ -140,7 +140,7 @@ impl ScanPool {
         }
         match self.queue.put(asker, queued) {
             Ok(()) => Ok(deliveries),
-            Err(queued) => Err(queued.parked.job),
+            Err(queued) => Err(Box::new(queued.parked.job)),
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Delivered<'a, 'v> {
 }
 
 /// What the receiver says, or how the search ends.
-type Left = Result<Flow, SearchOutcome>;
+type FlowOrEnd = Result<Flow, SearchOutcome>;
 
 impl Run<'_> {
     /// Whether so many names have to be found, for all entries by now, that a thread of its own
@@ -75,9 +75,9 @@ impl Run<'_> {
     pub(super) fn deliver(
         &self,
         what: &Delivered<'_, '_>,
-        others: Vec<ResponseControl>,
+        followed: Option<ResponseControl>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Left, Refusal> {
+    ) -> Result<FlowOrEnd, Refusal> {
         let &Delivered { entry, rights, .. } = what;
         let Resolved { selection, wanted, .. } = *self.resolved;
         if let Some(asked) = &self.accounts {
@@ -95,9 +95,9 @@ impl Run<'_> {
         &self,
         asked: &AccountsAsked,
         what: &Delivered<'_, '_>,
-        mut controls: Vec<ResponseControl>,
+        followed: Option<ResponseControl>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Left, Refusal> {
+    ) -> Result<FlowOrEnd, Refusal> {
         let &Delivered { stored, entry, rights } = what;
         let Resolved { selection, wanted, guard, .. } = *self.resolved;
         let directory = self.search.directory;
@@ -119,7 +119,7 @@ impl Run<'_> {
         visible: &VisibleEntry<'_>,
         controls: Controls<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Left, Refusal> {
+    ) -> Result<FlowOrEnd, Refusal> {
         let &Delivered { stored, rights, .. } = what;
         if !stored.has_lists() {
             return Ok(Ok(sink.entry_with(visible, controls)));
@@ -153,7 +153,7 @@ impl Run<'_> {
         controls: Controls<'_>,
         lists: &[LongList<'v>],
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Left, Refusal> {
+    ) -> Result<FlowOrEnd, Refusal> {
         let (search, bounds) = (self.search, self.bounds);
         let Some(asker) = search.asker else { return Ok(Err(SearchOutcome::TooMuch)) };
         let mut held = AskerHeld::new(&search.directory.budgets.large_entries, asker);
