@@ -75,7 +75,7 @@ impl Run<'_> {
     pub(super) fn deliver(
         &self,
         what: &Delivered<'_, '_>,
-        followed: Option<ResponseControl>,
+        others: Vec<ResponseControl>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<FlowOrEnd, Refusal> {
         let &Delivered { entry, rights, .. } = what;
@@ -95,7 +95,7 @@ impl Run<'_> {
         &self,
         asked: &AccountsAsked,
         what: &Delivered<'_, '_>,
-        followed: Option<ResponseControl>,
+        mut controls: Vec<ResponseControl>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<FlowOrEnd, Refusal> {
         let &Delivered { stored, entry, rights } = what;
