@@ -195,6 +195,8 @@ mod tests {
             assert_eq!(subentries_visibility(value).ok(), want, "{value:02x?}");
         };
         check(b"\x01\x01\xff", Some(true));
+        // Not what senders should write, and read all the same.
+        check(b"\x01\x01\x01", Some(true));
         check(b"\x01\x01\x00", Some(false));
         check(b"", None);
         check(b"\x01\x01\xff\x00", None);

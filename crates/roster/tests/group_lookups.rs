@@ -111,7 +111,8 @@ fn ldif() -> String {
         gid += 1;
         write!(
             text,
-            "dn: {}\nobjectClass: groupOfNames\nobjectClass: posixGroup\ncn: {cn}\ngidNumber: {gid}\n",
+            "dn: {}\nobjectClass: groupOfNames\nobjectClass: posixGroup\ncn: {cn}\n\
+             gidNumber: {gid}\n",
             group(cn)
         )
         .unwrap();

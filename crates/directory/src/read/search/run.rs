@@ -28,6 +28,7 @@ use crate::read::computed;
 use crate::read::live_entry::{LiveEntry, Shown};
 use crate::read::subentry::Visibility;
 use crate::request::controls::paged::Position;
+use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
 use crate::request::{cookie, referral};
