@@ -128,7 +128,8 @@ impl RaftTail {
 
     fn unreadable(&self, reason: &str) -> Gone {
         let reason = format!("record {} cannot be read: {reason}", self.next.0);
-        Gone { first: self.shared.progress.applied(), reason }
+        // Nothing says that it is gone: whoever tries again finds what there is.
+        Gone { first: self.next, reason }
     }
 }
 

@@ -1,13 +1,16 @@
 //! The thread that fills the archive of change records.
 //!
-//! Invariant: it ends before the log is closed; what it had not archived by then is in the log.
+//! Invariant: it ends before the log is closed, or is waited for no longer than [`END_MAX`]; what it
+//! had not archived by then is in the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
+use std::time::Duration;
 
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use environment::Clock;
-use history::archive::{Archive, ArchiveOptions, Archiver, Stop};
+use history::archive::{Archive, ArchiveError, ArchiveOptions, Archiver, Stop};
 use history::log::CommitLog;
 use history::{ARCHIVE_DIRECTORY, archive_disk};
 
@@ -30,12 +33,16 @@ impl ArchiveAt {
     }
 }
 
+/// How long the end of the thread is waited for: its disk may be gone.
+const END_MAX: Duration = Duration::from_secs(10);
+
 /// An archive that is being filled.
 #[derive(Debug)]
 pub(crate) struct Archiving {
     pub(crate) archive: Arc<Archive>,
     stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
+    /// Closes when the thread has ended.
+    ended: Receiver<()>,
 }
 
 impl Archiving {
@@ -51,9 +58,17 @@ impl Archiving {
         clock: &Arc<dyn Clock>,
         (space, limits): (&Arc<dyn DiskSpace>, SpaceLimits),
     ) -> Result<Self, DirectoryError> {
-        let disk = archive_disk(&at.path(data))?;
+        let path = at.path(data);
+        let failed =
+            |error: String| DirectoryError::Archive(format!("{}: {error}", path.display()));
+        let disk = archive_disk(&path).map_err(|error| failed(error.to_string()))?;
         let archive = Archive::open(disk, store, at.options.clone());
-        let archive = archive.map_err(|error| DirectoryError::Archive(error.to_string()))?;
+        let archive = archive.map_err(|error| match error {
+            ArchiveError::InUse => {
+                DirectoryError::ArchiveInUse(format!("{}: {error}", path.display()))
+            }
+            other => failed(other.to_string()),
+        })?;
         let space = match &at.directory {
             Some(other) => Arc::new(FileSystemSpace::of(other)),
             None => Arc::clone(space),
@@ -64,18 +79,21 @@ impl Archiving {
         let archiver = Archiver::new(&archive, log, clock, Box::new(lacks_room));
         let stop = archiver.stopper();
         let thread = thread::Builder::new().name("archive".to_owned());
-        let thread = thread.spawn(move || archiver.work());
-        let thread = thread.map_err(|error| DirectoryError::Archive(error.to_string()))?;
-        Ok(Self { archive, stop, thread: Some(thread) })
+        let (working, ended) = bounded(1);
+        let work = move || {
+            archiver.work();
+            drop(working);
+        };
+        thread.spawn(work).map_err(|error| DirectoryError::Archive(error.to_string()))?;
+        Ok(Self { archive, stop, ended })
     }
 }
 
 impl Drop for Archiving {
     fn drop(&mut self) {
         self.stop.stop();
-        if let Some(thread) = self.thread.take() {
-            // A panic was reported where it happened.
-            let _ = thread.join();
+        if self.ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the last changes are not in the archive: its disk does not answer");
         }
     }
 }

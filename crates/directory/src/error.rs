@@ -48,9 +48,16 @@ pub enum DirectoryError {
     Log(String),
     /// The archive of change records cannot be opened; says why.
     Archive(String),
+    /// Another server writes to the archive of change records.
+    ArchiveInUse(String),
 }
 
 impl DirectoryError {
+    /// Whether another server writes to the archive.
+    pub(crate) const fn is_in_use(&self) -> bool {
+        matches!(self, Self::ArchiveInUse(_))
+    }
+
     /// A file of the data directory cannot be read or written.
     pub(crate) fn io(path: PathBuf, source: io::Error) -> Self {
         Self::Data(HistoryError::Io { path, source })
@@ -73,7 +80,9 @@ impl fmt::Display for DirectoryError {
             }
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::Log(reason) => f.write_str(reason),
-            Self::Archive(reason) => write!(f, "the archive of changes: {reason}"),
+            Self::Archive(reason) | Self::ArchiveInUse(reason) => {
+                write!(f, "the archive of changes: {reason}")
+            }
             Self::Quarantined { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::PasswordCosts => {
                 f.write_str("no password can be hashed at the cost that the settings ask for")

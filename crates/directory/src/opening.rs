@@ -156,7 +156,11 @@ impl Directory {
         let archiving = start_archive(&options, &store, &log, &clock, &space)?;
         let keepers = LogKeepers {
             hold: options.journal_hold.clone(),
-            archive: archiving.as_ref().map(|archiving| Arc::clone(&archiving.archive)),
+            // The log of a cluster keeps what members need, and takes whole positions.
+            archive: archiving
+                .as_ref()
+                .filter(|_| options.log.is_none())
+                .map(|archiving| Arc::clone(&archiving.archive)),
             journal: Arc::clone(&journal),
         };
         let flusher = start_flusher(&store, keepers, &log, &options.flush, &clock)?;
@@ -181,6 +185,7 @@ impl Directory {
             journal,
             journal_hold: options.journal_hold,
             archiving: Mutex::new(archiving),
+            waits_for_archive: options.log.is_none(),
             flusher: Mutex::new(Some(flusher)),
             space,
             space_limits: options.space_limits,
@@ -258,7 +263,15 @@ fn start_archive(
 ) -> Result<Option<Archiving>, DirectoryError> {
     let Some(at) = &options.archive else { return Ok(None) };
     let room = (space, options.space_limits);
-    Archiving::start(at, &options.data, store.id(), log, clock, room).map(Some)
+    match Archiving::start(at, &options.data, store.id(), log, clock, room) {
+        Ok(archiving) => Ok(Some(archiving)),
+        // Two that write to one archive would damage it; without one the service goes on.
+        Err(error) if error.is_in_use() => Err(error),
+        Err(error) => {
+            tracing::error!(%error, "no changes are archived until the next start");
+            Ok(None)
+        }
+    }
 }
 
 /// What is needed for reads that must be fresh; nothing where the log is that of this server alone.

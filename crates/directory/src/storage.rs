@@ -27,6 +27,8 @@ pub(crate) struct Storage {
     pub(crate) journal_hold: Option<JournalHold>,
     /// None where there is no archive, and once the directory is shut down.
     pub(crate) archiving: Mutex<Option<Archiving>>,
+    /// Whether the log waits for it.
+    pub(crate) waits_for_archive: bool,
     /// None once the directory is shut down.
     pub(crate) flusher: Mutex<Option<Flusher>>,
     pub(crate) space: Arc<dyn DiskSpace>,
@@ -64,10 +66,9 @@ impl LogKeepers {
     /// never less than the number of the record there, so nothing that is held goes.
     pub(crate) fn limit(&self, position: LogPosition) -> LogPosition {
         let held = self.hold.as_ref().map_or(u64::MAX, |hold| hold.0.load(Ordering::Acquire));
-        let archived = self.archive.as_ref().filter(|archive| archive.status().error.is_none());
-        let wanted = archived.map_or(u64::MAX, |archive| {
-            let last = archive.last().map_or(0, |last| last.0);
-            last.max(self.journal.before_newest(ARCHIVE_WAIT_BYTES))
+        let wanted = self.archive.as_ref().and_then(|archive| archive.durable());
+        let wanted = wanted.map_or(u64::MAX, |durable| {
+            durable.0.max(self.journal.before_newest(ARCHIVE_WAIT_BYTES))
         });
         LogPosition { index: position.index.min(held).min(wanted), ..position }
     }
@@ -80,7 +81,8 @@ impl Storage {
     /// Who keeps what recovery does not need.
     fn log_keepers(&self) -> LogKeepers {
         let (hold, journal) = (self.journal_hold.clone(), Arc::clone(&self.journal));
-        LogKeepers { hold, archive: self.archive(), journal }
+        let archive = self.archive().filter(|_| self.waits_for_archive);
+        LogKeepers { hold, archive, journal }
     }
 
     /// What refuses writes where there is no room.

@@ -58,7 +58,7 @@ impl ArchiveOptions {
         Self {
             keep_age: KEEP_AGE_DEFAULT,
             keep_bytes,
-            file_bytes: 64 << 20,
+            file_bytes: if keep_bytes / 8 < FILE_BYTES { keep_bytes / 8 } else { FILE_BYTES },
             block_bytes: 256 << 10,
             delay: Duration::from_secs(60),
         }
@@ -66,7 +66,10 @@ impl ArchiveOptions {
 }
 
 /// The file whose lock keeps a second process from writing.
-const LOCK_FILE: &str = "lock";
+const LOCK_FILE: &str = "archive.lock";
+
+/// Files are complete with so many octets, or an eighth of what may be kept.
+const FILE_BYTES: u64 = 64 << 20;
 
 /// How long records are kept by default.
 pub const KEEP_AGE_DEFAULT: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -88,9 +91,11 @@ struct State {
     /// From the oldest to the newest.
     files: Vec<Summary>,
     next_sequence: u64,
+    /// The last record that is on the medium for sure.
     durable: Lsn,
-    /// What went wrong the last time, until it goes well.
+    /// What went wrong the last time, until it goes well; and whether the disk was full.
     error: Option<String>,
+    is_full: bool,
     /// Records that could not be had from the log any more.
     missing: u64,
 }
@@ -145,7 +150,6 @@ impl Archive {
                 Err(error) => tracing::warn!(%error, "a file of the archive is passed over"),
             }
         }
-        state.durable = state.files.last().map_or(Lsn(0), |newest| newest.last);
         Ok(Arc::new(Self { disk, store, options, state: Mutex::new(state), _lock: lock }))
     }
 
@@ -181,6 +185,19 @@ impl Archive {
         self.state().files.last().map(|newest| newest.last)
     }
 
+    /// What it keeps, and how.
+    #[cfg(test)]
+    pub(crate) const fn options(&self) -> &ArchiveOptions {
+        &self.options
+    }
+
+    /// The last record that is durable here; none while the disk is full, so that nobody keeps for
+    /// the archive what would fill it more.
+    pub fn durable(&self) -> Option<Lsn> {
+        let state = self.state();
+        (!state.is_full).then_some(state.durable)
+    }
+
     fn newest(&self) -> Option<Summary> {
         self.state().files.last().cloned()
     }
@@ -202,12 +219,19 @@ impl Archive {
     }
 
     fn synced(&self, last: Lsn) {
+        self.state().durable = last;
+    }
+
+    /// A round went well.
+    fn went_well(&self) {
         let mut state = self.state();
-        (state.durable, state.error) = (last, None);
+        (state.error, state.is_full) = (None, false);
     }
 
     fn failed(&self, error: &ArchiveError) -> bool {
-        self.state().error.replace(error.to_string()).is_none()
+        let mut state = self.state();
+        state.is_full = error.is_full();
+        state.error.replace(error.to_string()).is_none()
     }
 
     /// A file that cannot be read is of no use to anybody.

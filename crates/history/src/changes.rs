@@ -81,29 +81,40 @@ impl Changes {
     }
 
     /// The first record that was not decided before `time`; the one to come if all were. What the
-    /// archive does not have yet is looked through.
+    /// archive does not have is looked through, until `is_over` says to end; then there is none.
     ///
     /// # Errors
     /// When records cannot be read.
-    pub fn first_since(&self, time: Timestamp) -> Result<Lsn, Gone> {
+    pub fn first_since(
+        &self,
+        time: Timestamp,
+        is_over: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Lsn>, Gone> {
         let mut from = self.kept_by_log();
         if let Some(archive) = &self.archive {
             let found = archive.first_since(time).map_err(|error| self.unreadable(&error))?;
-            if let Some(found) = found {
+            // The log may go back further than the archive.
+            let is_first = found == archive.first() && found.is_some_and(|found| from < found);
+            if found.is_some() && !is_first {
                 return Ok(found);
             }
-            from = archive.last().map_or(from, |last| from.max(Lsn(last.0 + 1)));
+            if found.is_none() {
+                from = archive.last().map_or(from, |last| from.max(Lsn(last.0 + 1)));
+            }
         }
         let mut reader = self.read(from)?;
         while reader.next <= self.last() {
+            if is_over() {
+                return Ok(None);
+            }
             let next = reader.next;
             let Some(record) = reader.next_within(Duration::ZERO)? else { break };
             let head = RecordHead::read(&record.bytes);
             if head.is_ok_and(|head| head.csn.time >= time) {
-                return Ok(next);
+                return Ok(Some(next));
             }
         }
-        Ok(reader.next)
+        Ok(Some(reader.next))
     }
 
     /// The first record that the log itself has.

@@ -112,7 +112,8 @@ impl From<DirectoryError> for Failure {
             | DirectoryError::AdminPassword { .. }
             | DirectoryError::PasswordCosts
             | DirectoryError::Log(_)
-            | DirectoryError::Archive(_) => Self::local(without_os_error(&error)),
+            | DirectoryError::Archive(_)
+            | DirectoryError::ArchiveInUse(_) => Self::local(without_os_error(&error)),
         }
     }
 }

@@ -28,7 +28,10 @@ pub(crate) fn entry(
         .text("targetEntryUUID", &[target.uuid.as_deref().unwrap_or_default()])
         .text("replicationCSN", &[&csn.to_string()])
         .text("replicaIdentifier", &[&csn.replica.to_string()])
-        .text("changeInitiatorsName", &[&record.origin.who.dn])
+        .text(
+            "changeInitiatorsName",
+            &[if target.shows_initiator { &record.origin.who.dn } else { "" }],
+        )
         .text("hasSubordinates", &["FALSE"]);
     let maker =
         if part > 1 { maker.text("roster-change-part", &[&part.to_string()]) } else { maker };

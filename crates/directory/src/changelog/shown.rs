@@ -3,16 +3,19 @@
 //!
 //! Invariant: a change is hidden where its reader may not see the entry by every name that the
 //! answer tells: that of the time of the change, and that of now. What nobody can decide any more,
-//! because the entry is gone and the record does not have it, only those see whom no rules concern.
+//! because the entry is gone and the record does not have it, or what was above it is gone with rules
+//! that it may have held, only those see whom no rules concern.
 
 use std::collections::BTreeMap;
 
+use environment::Timestamp;
 use ldap::dn::Dn;
 use ldap::message::Values;
 use schema::{AttributeDescription, Change, DnKey, Entry, EntryRead, Schema, ValueKey};
-use store::{StoreError, View};
+use store::{Resolved, StoreError, View};
 
 use crate::access::guard::Guard;
+use crate::password_policy::attributes;
 
 /// The entry that was changed, as its reader may know it.
 pub(crate) struct Target {
@@ -20,6 +23,8 @@ pub(crate) struct Target {
     pub(super) uuid: Option<String>,
     /// Of each attribute that changed, whether its values may be told; none: all may.
     shown: Option<BTreeMap<String, bool>>,
+    /// Whether it may be told who made the change.
+    pub(super) shows_initiator: bool,
 }
 
 impl Target {
@@ -29,6 +34,7 @@ impl Target {
     /// When the entry cannot be read.
     pub(crate) fn of(
         change: &Change,
+        time: Timestamp,
         guard: &Guard<'_>,
         view: &View<'_>,
         schema: &Schema,
@@ -44,8 +50,7 @@ impl Target {
                     // They were values of an entry.
                     let _ = entry.replace_values(schema, &one.description, values);
                 }
-                // Without attributes rules about them would not hold.
-                if delete.attributes.is_empty() && !guard.is_bypassed() {
+                if !guard.is_bypassed() && !is_judged(&entry, time, view, schema)? {
                     return Ok(None);
                 }
                 return Ok(Self::as_seen(&entry, &[&delete.dn], change, guard, schema));
@@ -68,7 +73,8 @@ impl Target {
                 false => None,
             });
         }
-        Ok(guard.is_bypassed().then_some(Self { uuid: None, shown: None }))
+        let all = Self { uuid: None, shown: None, shows_initiator: true };
+        Ok(guard.is_bypassed().then_some(all))
     }
 
     fn as_seen(
@@ -87,17 +93,20 @@ impl Target {
             });
         }
         if guard.is_bypassed() {
-            return Some(Self { uuid, shown: None });
+            return Some(Self { uuid, shown: None, shows_initiator: true });
         }
         let mut shown: BTreeMap<String, bool> = BTreeMap::new();
         let (mut sees_all, mut sees_uuid) = (guard.on(entry).may_see(), true);
+        let (by, mut shows_initiator) = (schema.describe("modifiersName").ok(), true);
         let mut by_name = |entry: &dyn EntryRead| {
             let rights = guard.on(entry);
             sees_all &= rights.may_see();
             sees_uuid &= description.as_ref().is_some_and(|one| rights.may_read(one));
+            shows_initiator &= by.as_ref().is_some_and(|one| rights.may_read(one));
             for description in changed(change) {
                 let may = shown.entry(description.text().to_owned()).or_insert(true);
-                *may &= rights.may_read(description);
+                // What the schema has no more, no rule is about.
+                *may &= rights.may_read(description) && schema.describe(description.text()).is_ok();
             }
         };
         by_name(entry);
@@ -107,7 +116,10 @@ impl Target {
                 by_name(&Named { entry, name: name.to_string() });
             }
         }
-        sees_all.then_some(Self { uuid: uuid.filter(|_| sees_uuid), shown: Some(shown) })
+        // A modification of which nothing is told would tell that something is hidden.
+        let tells = !matches!(change, Change::Modify(_)) || shown.values().any(|may| *may);
+        let (uuid, shown) = (uuid.filter(|_| sees_uuid), Some(shown));
+        (sees_all && tells).then_some(Self { uuid, shown, shows_initiator })
     }
 
     /// Whether values of an attribute may be told.
@@ -115,6 +127,34 @@ impl Target {
         let Some(shown) = &self.shown else { return true };
         shown.get(description.text()) == Some(&true)
     }
+}
+
+/// Whether the rules of now say what they said of an entry that was deleted at `time`: rules that it
+/// held, or that were kept above it in what is gone, hold no more.
+fn is_judged(
+    entry: &Entry,
+    time: Timestamp,
+    view: &View<'_>,
+    schema: &Schema,
+) -> Result<bool, StoreError> {
+    let has = |name: &str| schema.describe(name).is_ok_and(|one| !entry.values(&one).is_empty());
+    // Without attributes rules about them would not hold.
+    if entry.attributes().is_empty() || has("aci") {
+        return Ok(false);
+    }
+    let Some(above) = DnKey::from_dn(schema, entry.name()).ok().and_then(|key| key.parent()) else {
+        return Ok(false);
+    };
+    let Resolved::Found(id) = view.resolve(&above)? else { return Ok(false) };
+    let Some(above) = view.entry(id)? else { return Ok(false) };
+    let Ok(description) = schema.describe("createTimestamp") else { return Ok(false) };
+    let mut is_older = false;
+    above.visit_values(&description, &mut |_, value| {
+        let created = std::str::from_utf8(value).ok().and_then(attributes::time);
+        is_older = created.is_some_and(|created| created <= time);
+        false
+    });
+    Ok(is_older)
 }
 
 /// The attributes that a change is about.

@@ -19,6 +19,8 @@ pub struct Archiver {
     archive: Arc<Archive>,
     log: Arc<dyn CommitLog>,
     clock: Arc<dyn Clock>,
+    /// The last record that the directory had when it was opened.
+    has: Lsn,
     room: Room,
     stop: Arc<Stop>,
 }
@@ -68,6 +70,7 @@ impl Archiver {
             archive: Arc::clone(archive),
             log: Arc::clone(log),
             clock: Arc::clone(clock),
+            has: log.applied(),
             room: lacks_room,
             stop: Arc::default(),
         }
@@ -81,7 +84,7 @@ impl Archiver {
     /// Works until it is stopped.
     pub fn work(self) {
         let mut writer = ArchiveWriter::new(&self.archive);
-        while let Err(error) = writer.cut_after(self.log.applied()) {
+        while let Err(error) = writer.cut_after(self.has).and_then(|()| writer.settle()) {
             self.failed(&mut writer, &error);
             if self.stop.is_asked() {
                 return;
@@ -156,6 +159,7 @@ impl Archiver {
         if (self.room)() && writer.make_room() {
             tracing::warn!("the disk is nearly full: the oldest file of the archive was removed");
         }
+        self.archive.went_well();
         Ok(())
     }
 

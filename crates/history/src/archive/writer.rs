@@ -182,6 +182,20 @@ impl ArchiveWriter {
         file.write_at(octets, at).map_err(|error| ArchiveError::io(&name, &error))
     }
 
+    /// Makes what is there durable: what was written before the process ended may not be on the
+    /// medium.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub(super) fn settle(&mut self) -> Result<(), ArchiveError> {
+        let Some(newest) = self.archive.newest() else { return Ok(()) };
+        if newest.places.is_some() {
+            self.go_on_with(&newest)?;
+        }
+        self.archive.synced(newest.last);
+        Ok(())
+    }
+
     /// Makes what was written durable.
     ///
     /// # Errors
@@ -272,6 +286,13 @@ impl ArchiveWriter {
     /// # Errors
     /// When files cannot be read or written.
     pub(super) fn cut_after(&mut self, last: Lsn) -> Result<(), ArchiveError> {
+        if let Some(archived) = self.archive.last().filter(|archived| *archived > last) {
+            let (from, to) = (last.0 + 1, archived.0);
+            tracing::warn!(
+                "the directory does not have changes {from} to {to}: it was restored, or lost \
+                 them; they are removed from the archive"
+            );
+        }
         while let Some(newest) = self.archive.newest().filter(|newest| newest.last > last) {
             if newest.header.first > last {
                 self.archive.remove(newest.header.id.sequence)?;

@@ -11,6 +11,7 @@ use crate::test_support::records;
 
 /// A log that gives up what it can, and an archive that has all.
 struct Kept {
+    disk: SimDisk,
     all: Vec<EncodedRecord>,
     journal: Arc<Journal>,
     log: Arc<dyn CommitLog>,
@@ -35,8 +36,9 @@ impl Kept {
             delay: Duration::ZERO,
             ..ArchiveOptions::new(u64::MAX)
         };
-        let archive = Archive::open(Arc::new(SimDisk::new(2)), [7; 16], options).unwrap();
-        let mut kept = Self { all: Vec::new(), journal, log, archive };
+        let disk = SimDisk::new(2);
+        let archive = Archive::open(Arc::new(disk.clone()), [7; 16], options).unwrap();
+        let mut kept = Self { disk, all: Vec::new(), journal, log, archive };
         kept.all = records(1, count);
         kept
     }
@@ -68,6 +70,14 @@ impl Kept {
         assert_eq!(self.archive.last(), Some(last));
     }
 
+    /// The same, with the archive opened again.
+    fn with_archive(self, options: ArchiveOptions) -> Self {
+        let Self { disk, all, journal, log, archive } = self;
+        drop(archive);
+        let archive = Archive::open(Arc::new(disk.clone()), [7; 16], options).unwrap();
+        Self { disk, all, journal, log, archive }
+    }
+
     fn changes(&self) -> Changes {
         Changes::new(Arc::clone(&self.log), Some(Arc::clone(&self.archive)))
     }
@@ -97,10 +107,12 @@ fn records_are_read_from_the_archive_and_then_from_the_log() {
         assert_eq!(reader.position(), Lsn(601));
     }
     for at in [1, 250, 500, 501, 599] {
-        let since = changes.first_since(Timestamp(at * 1_000_000)).unwrap();
-        assert_eq!(since, Lsn(at));
+        let since = changes.first_since(Timestamp(at * 1_000_000), &mut || false).unwrap();
+        assert_eq!(since, Some(Lsn(at)));
     }
-    assert_eq!(changes.first_since(Timestamp(u64::MAX)).unwrap(), Lsn(601));
+    let never = changes.first_since(Timestamp(u64::MAX), &mut || false).unwrap();
+    assert_eq!(never, Some(Lsn(601)));
+    assert_eq!(changes.first_since(Timestamp(u64::MAX), &mut || true).unwrap(), None);
     // Without an archive there is what the log has.
     let alone = Changes::new(Arc::clone(&kept.log), None);
     let gone = alone.read(Lsn(1)).unwrap_err();
@@ -164,4 +176,24 @@ fn what_is_missing_between_archive_and_log_is_told() {
         }
     };
     assert_eq!((read, gone.first), (51, first), "up to where the archive ends");
+}
+
+#[test]
+fn a_log_that_goes_back_further_than_the_archive_is_looked_through() {
+    let kept = Kept::new(300);
+    kept.commit(0, 200);
+    kept.archive();
+    let status = kept.archive.status();
+    assert!(status.files > 3, "{status:?}");
+    // The oldest files go.
+    let options = ArchiveOptions { keep_bytes: status.bytes / 2, ..kept.archive.options().clone() };
+    let kept = kept.with_archive(options);
+    kept.archive();
+    let first = kept.archive.first().unwrap();
+    assert!(first > Lsn(50), "{first:?}");
+    let changes = kept.changes();
+    for at in [1, 30, 50, first.0, 150, 200] {
+        let since = changes.first_since(Timestamp(at * 1_000_000), &mut || false).unwrap();
+        assert_eq!(since, Some(Lsn(at)));
+    }
 }

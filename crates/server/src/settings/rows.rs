@@ -453,7 +453,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "archive",
         key: "directory",
-        kind: Kind::Path { may_be_empty: true, set: |s, path| s.archive.directory = path },
+        kind: Kind::Path { may_be_empty: false, set: |s, path| s.archive.directory = path },
         default: "archive",
         sentence: "Where the archive is, relative to the data directory. It may be on another disk.",
     },

@@ -25,8 +25,11 @@ use crate::request::cookie::{self, CookieFault};
 use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
 
-/// Steps that a record takes: reading, decoding, looking at the entry that was changed.
-const RECORD_STEPS: u64 = 400;
+/// Steps that a record takes: reading and decoding it.
+const RECORD_STEPS: u64 = 200;
+
+/// Steps that each of its parts takes: looking at the entry that was changed.
+const PART_STEPS: u64 = 200;
 
 /// A search in `cn=changelog` under way.
 struct Reading<'a> {
@@ -83,7 +86,7 @@ impl Search<'_> {
             return if has_more { reading.read(sink) } else { reading.complete() };
         }
         let base = match place {
-            Place::Root => changelog::root(schema, (changes.first().0, changes.last().0)),
+            Place::Root => changelog::root(schema, (changes.first().0, view.lsn().0)),
             Place::Change { lsn, part } => reading.one(lsn, part)?,
             Place::Nothing => return Err(no_change()),
         };
@@ -147,10 +150,18 @@ impl Reading<'_> {
             }
             (None, None) => (Lsn(0), 0),
         };
-        // Parts of a change that were sent are passed over; the first of all is before any.
-        let first = self.first(&range)?;
-        let (from, after_part) = if from < first { (first, 0) } else { (from, after_part) };
-        let last = range.last.min(self.changes.last().0);
+        let (from, after_part) = match from {
+            // The first of all is before any.
+            Lsn(0) => match self.first(&range)? {
+                Some(first) => (first, 0),
+                None => return self.interrupted(),
+            },
+            // Parts of a change that were sent are passed over.
+            from if from >= self.changes.first() => (from, after_part),
+            from => return Err(gone(from, self.changes.first())),
+        };
+        // What the view does not have yet cannot be judged by it.
+        let last = range.last.min(self.view.lsn().0);
         if from.0 > last {
             return self.complete();
         }
@@ -166,9 +177,16 @@ impl Reading<'_> {
             if let Some(end) = self.search.ended(&self.bounds) {
                 return Ok(end);
             }
+            if self.has_looked_enough() {
+                return Err(Refusal::new(ResultCode::AdminLimitExceeded, LOOKED_ENOUGH));
+            }
             let Some(record) = next(&mut reader, &mut decoder)? else { break };
             let skipped = if record.lsn == from { after_part } else { 0 };
             for part in skipped + 1..=record.changes.len() {
+                self.search.spend(PART_STEPS);
+                if let Some(end) = self.search.ended(&self.bounds) {
+                    return Ok(end);
+                }
                 let Some(entry) = self.entry(&record, part)? else { continue };
                 if let Some(end) = self.send(&entry, (record.lsn, part), sink) {
                     return Ok(end);
@@ -176,6 +194,12 @@ impl Reading<'_> {
             }
         }
         self.complete()
+    }
+
+    /// Whether no more changes may be looked at.
+    fn has_looked_enough(&self) -> bool {
+        let most = self.bounds.look_through_entries;
+        most > 0 && self.seen.candidates > u64::from(most)
     }
 
     /// What the next page begins with.
@@ -188,20 +212,32 @@ impl Reading<'_> {
         search.seal(cookie::CHANGES, &content, &search.binding())
     }
 
-    /// The first record that may match.
-    fn first(&self, range: &Range) -> Result<Lsn, Refusal> {
+    /// The first record that may match; none when looking for it has to end.
+    fn first(&self, range: &Range) -> Result<Option<Lsn>, Refusal> {
         let changes = self.changes;
-        let mut first = changes.first().max(Lsn(range.first));
-        if range.since.0 > 0 {
-            first = first.max(changes.first_since(range.since).map_err(|gone| unreadable(&gone))?);
+        let first = changes.first().max(Lsn(range.first));
+        if range.since.0 == 0 {
+            return Ok(Some(first));
         }
-        Ok(first)
+        let mut is_over = || {
+            self.search.spend(RECORD_STEPS);
+            self.search.ended(&self.bounds).is_some()
+        };
+        let since = changes.first_since(range.since, &mut is_over);
+        let since = since.map_err(|gone| unreadable(&gone))?;
+        Ok(since.map(|since| first.max(since)))
+    }
+
+    /// Why the search ends before its first change.
+    fn interrupted(&self) -> Result<SearchOutcome, Refusal> {
+        Ok(self.search.ended(&self.bounds).unwrap_or(SearchOutcome::Abandoned))
     }
 
     /// One change by its name.
     fn one(&self, lsn: Lsn, part: usize) -> Result<Entry, Refusal> {
         let changes = self.changes;
-        let is_kept = lsn >= changes.first() && lsn <= changes.last();
+        self.search.spend(RECORD_STEPS + PART_STEPS);
+        let is_kept = lsn >= changes.first() && lsn <= self.view.lsn();
         let mut reader = changes.read(lsn).ok().filter(|_| is_kept).ok_or_else(no_change)?;
         let mut decoder = Decoder::new(self.state.schema.clone());
         let record = next(&mut reader, &mut decoder)?.ok_or_else(no_change)?;
@@ -212,7 +248,9 @@ impl Reading<'_> {
     fn entry(&self, record: &Record, part: usize) -> Result<Option<Entry>, Refusal> {
         let schema = &self.state.schema;
         let Some(change) = record.changes.get(part - 1) else { return Ok(None) };
-        let target = self.guard.anywhere(|guard| Target::of(change, guard, self.view, schema))?;
+        let target = self
+            .guard
+            .anywhere(|guard| Target::of(change, record.csn.time, guard, self.view, schema))?;
         Ok(target.and_then(|target| changelog::entry(schema, record, part, &target)))
     }
 
@@ -242,6 +280,9 @@ impl Reading<'_> {
         }
         if self.bounds.page.is_some_and(|most| self.of_page >= most) {
             return Some(SearchOutcome::Done(Done::page(&self.cookie())));
+        }
+        if let Some(end) = search.picks(&rights.visible(entry, selection), wanted) {
+            return Some(end);
         }
         (self.sent, self.of_page) = (self.sent + 1, self.of_page + 1);
         self.last = at;
@@ -275,6 +316,17 @@ fn next(reader: &mut ChangeReader, decoder: &mut Decoder) -> Result<Option<Recor
 fn unreadable(gone: &Gone) -> Refusal {
     Refusal::new(ResultCode::UnwillingToPerform, gone.to_string())
 }
+
+fn gone(from: Lsn, first: Lsn) -> Refusal {
+    let why = format!(
+        "change {} is not kept any more: begin again with changeNumber>={}",
+        from.0, first.0
+    );
+    Refusal::new(ResultCode::UnwillingToPerform, why)
+}
+
+const LOOKED_ENOUGH: &str = "more changes would have to be looked at than the look-through limit \
+                             allows; ask for a range of changeNumber";
 
 fn no_change() -> Refusal {
     Refusal::no_such_object(changelog::CHANGELOG_DN.to_owned(), "there is no such change")
