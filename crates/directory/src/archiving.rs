@@ -1,7 +1,7 @@
 //! The thread that fills the archive of change records.
 //!
-//! Invariant: it ends before the log is closed, or is waited for no longer than [`END_MAX`]; what it
-//! had not archived by then is in the log.
+//! Invariant: it ends before the log is closed, or is waited for no longer than [`END_MAX`]; what
+//! it had not archived by then is in the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use environment::Clock;
-use history::archive::{Archive, ArchiveError, ArchiveOptions, Archiver, Stop};
+use history::archive::{Archive, ArchiveEnding, ArchiveError, ArchiveOptions, Archiver};
 use history::log::CommitLog;
 use history::{ARCHIVE_DIRECTORY, archive_disk};
 
@@ -40,7 +40,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Archiving {
     pub(crate) archive: Arc<Archive>,
-    stop: Arc<Stop>,
+    stop: Arc<ArchiveEnding>,
     /// Closes when the thread has ended.
     ended: Receiver<()>,
 }
@@ -56,7 +56,8 @@ impl Archiving {
         store: [u8; 16],
         log: &Arc<dyn CommitLog>,
         clock: &Arc<dyn Clock>,
-        (space, limits): (&Arc<dyn DiskSpace>, SpaceLimits),
+        space: &Arc<dyn DiskSpace>,
+        limits: SpaceLimits,
     ) -> Result<Self, DirectoryError> {
         let path = at.path(data);
         let failed =

@@ -262,8 +262,8 @@ fn start_archive(
     space: &Arc<dyn DiskSpace>,
 ) -> Result<Option<Archiving>, DirectoryError> {
     let Some(at) = &options.archive else { return Ok(None) };
-    let room = (space, options.space_limits);
-    match Archiving::start(at, &options.data, store.id(), log, clock, room) {
+    let limits = options.space_limits;
+    match Archiving::start(at, &options.data, store.id(), log, clock, space, limits) {
         Ok(archiving) => Ok(Some(archiving)),
         // Two that write to one archive would damage it; without one the service goes on.
         Err(error) if error.is_in_use() => Err(error),

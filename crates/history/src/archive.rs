@@ -34,7 +34,7 @@ use self::file::{ArchiveFile, Summary, name, sequence};
 use self::format::FileId;
 use crate::record::RecordError;
 
-pub use archiver::{Archiver, Room, Stop};
+pub use archiver::{ArchiveEnding, Archiver, Room};
 pub use reader::ArchiveReader;
 
 /// What an archive keeps, and how.
@@ -143,7 +143,7 @@ impl Archive {
         let mut state = State { next_sequence: 1, ..State::default() };
         for sequence in sequences {
             state.next_sequence = sequence.saturating_add(1);
-            let opened = ArchiveFile::open(&*disk, FileId { store, sequence })
+            let opened = ArchiveFile::at(&*disk, FileId { store, sequence })
                 .map_err(|error| ArchiveError::io(&name(sequence), &error));
             match opened.and_then(|file| file.summary()) {
                 Ok(summary) => state.files.push(summary),

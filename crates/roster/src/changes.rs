@@ -1,5 +1,5 @@
-//! Reading changes from a server, any that has `cn=changelog`, and telling them: as LDIF that can be
-//! applied elsewhere, as JSON lines, or in a line each.
+//! Reading changes from a server, any that has `cn=changelog`, and telling them: as LDIF that can
+//! be applied elsewhere, as JSON lines, or in a line each.
 //!
 //! Invariant: a page is held at a time, and who reads goes on behind the last number that came.
 

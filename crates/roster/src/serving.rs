@@ -197,7 +197,7 @@ pub(crate) fn archive(settings: &Settings) -> Option<ArchiveAt> {
     }
     let data = &settings.server.data;
     let directory = data.join(directory);
-    // The archive may be on another disk; where it is not there yet, it will be where its parent is.
+    // It may be on another disk; where it is not there yet, it will be where its parent is.
     let on_disk = directory.ancestors().find(|path| path.exists()).unwrap_or(data);
     let share = FileSystemSpace::of(on_disk)
         .total_bytes()

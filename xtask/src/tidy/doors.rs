@@ -27,6 +27,8 @@ const WAYS: &[Way] = &[
         what: "a thread is started",
         signs: &["thread::Builder", "thread::spawn", "thread::scope"],
         doors: &[
+            // Fills the archive of changes.
+            "crates/directory/src/archiving.rs",
             // Sends updates again that another node is to decide.
             "crates/directory/src/forward/outgoing.rs",
             // Sweeps out passwords that are too old.

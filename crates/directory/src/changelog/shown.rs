@@ -3,8 +3,8 @@
 //!
 //! Invariant: a change is hidden where its reader may not see the entry by every name that the
 //! answer tells: that of the time of the change, and that of now. What nobody can decide any more,
-//! because the entry is gone and the record does not have it, or what was above it is gone with rules
-//! that it may have held, only those see whom no rules concern.
+//! because the entry is gone and the record does not have it, or what was above it is gone with
+//! rules that it may have held, only those see whom no rules concern.
 
 use std::collections::BTreeMap;
 
@@ -129,8 +129,8 @@ impl Target {
     }
 }
 
-/// Whether the rules of now say what they said of an entry that was deleted at `time`: rules that it
-/// held, or that were kept above it in what is gone, hold no more.
+/// Whether the rules of now say what they said of an entry that was deleted at `time`: rules that
+/// it held, or that were kept above it in what is gone, hold no more.
 fn is_judged(
     entry: &Entry,
     time: Timestamp,

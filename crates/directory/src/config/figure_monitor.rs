@@ -1,5 +1,6 @@
 //! Branches of `cn=monitor` whose figures the server has: operations, connections, queues, store,
-//! journal, archive, the process. Whoever has them tells; without anybody the branches are not there.
+//! journal, archive, the process. Whoever has them tells; without anybody the branches are not
+//! there.
 
 use schema::Entry;
 

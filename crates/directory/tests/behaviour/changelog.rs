@@ -225,8 +225,14 @@ fn with_anna() -> Served {
     }
     let rules: &[&str] = &[
         r#"(targetattr="description")(version 3.0; acl "d"; deny (all) userdn="ldap:///anyone";)"#,
-        r#"(target="ldap:///ou=hidden,dc=example,dc=org")(targetattr="* || +")(version 3.0; acl "h"; deny (all) userdn="ldap:///anyone";)"#,
-        r#"(targetfilter="(l=Nowhere)")(targetattr="* || +")(version 3.0; acl "f"; deny (all) userdn="ldap:///anyone";)"#,
+        concat!(
+            r#"(target="ldap:///ou=hidden,dc=example,dc=org")(targetattr="* || +")(version 3.0; "#,
+            r#"acl "h"; deny (all) userdn="ldap:///anyone";)"#
+        ),
+        concat!(
+            r#"(targetfilter="(l=Nowhere)")(targetattr="* || +")(version 3.0; acl "f"; "#,
+            r#"deny (all) userdn="ldap:///anyone";)"#
+        ),
     ];
     assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", rules)]), OK);
     let global: &[&str] = &[concat!(

@@ -22,7 +22,7 @@ pub struct Archiver {
     /// The last record that the directory had when it was opened.
     has: Lsn,
     room: Room,
-    stop: Arc<Stop>,
+    stop: Arc<ArchiveEnding>,
 }
 
 /// Octets that are free on the disk and wanted by others, if that is known and too few.
@@ -30,13 +30,13 @@ pub type Room = Box<dyn Fn() -> bool + Send>;
 
 /// Ends an archiver.
 #[derive(Debug, Default)]
-pub struct Stop {
+pub struct ArchiveEnding {
     is_asked: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
 }
 
-impl Stop {
+impl ArchiveEnding {
     /// The archiver writes what it has, and ends.
     pub fn stop(&self) {
         let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +77,7 @@ impl Archiver {
     }
 
     /// What ends it.
-    pub fn stopper(&self) -> Arc<Stop> {
+    pub fn stopper(&self) -> Arc<ArchiveEnding> {
         Arc::clone(&self.stop)
     }
 

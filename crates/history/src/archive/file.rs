@@ -87,7 +87,7 @@ pub(super) struct ArchiveFile {
 
 impl ArchiveFile {
     /// Opens a file that is there.
-    pub(super) fn open(disk: &dyn Disk, id: FileId) -> io::Result<Self> {
+    pub(super) fn at(disk: &dyn Disk, id: FileId) -> io::Result<Self> {
         Ok(Self { file: disk.open(&name(id.sequence), false)?, id })
     }
 

@@ -55,7 +55,7 @@ impl Archive {
 
     fn file(&self, summary: &Summary) -> Result<ArchiveFile, ArchiveError> {
         let id = summary.header.id;
-        ArchiveFile::open(&*self.disk, id)
+        ArchiveFile::at(&*self.disk, id)
             .map_err(|error| ArchiveError::io(&name(id.sequence), &error))
     }
 }

@@ -207,7 +207,7 @@ fn a_later_layout_is_not_read() {
     let mut octets = disk.bytes(&name).unwrap();
     octets[8] = 2;
     disk.put(&name, &octets);
-    let file = ArchiveFile::open(&disk, FileId { store: STORE, sequence: 1 }).unwrap();
+    let file = ArchiveFile::at(&disk, FileId { store: STORE, sequence: 1 }).unwrap();
     let error = file.summary().unwrap_err().to_string();
     assert!(error.contains("a newer release wrote it, with the layout 2"), "{error}");
 }

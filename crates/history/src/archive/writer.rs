@@ -1,8 +1,8 @@
 //! Writing an archive: blocks at the end of the newest file, and the removal of the oldest ones.
 //!
 //! Invariant: what a reader is told to be there is in the file. After a failed write the same place
-//! is written again; after a failed sync the file is cut to what was synced, and what came after it is
-//! read from the log again.
+//! is written again; after a failed sync the file is cut to what was synced, and what came after it
+//! is read from the log again.
 //! Invariant: records that do not follow what is there begin a new file, so no reader takes them
 //! for its continuation.
 
@@ -298,7 +298,7 @@ impl ArchiveWriter {
                 self.archive.remove(newest.header.id.sequence)?;
                 continue;
             }
-            let file = ArchiveFile::open(&*self.archive.disk, newest.header.id)
+            let file = ArchiveFile::at(&*self.archive.disk, newest.header.id)
                 .map_err(|error| ArchiveError::io(&name(newest.header.id.sequence), &error))?;
             let places = match &newest.places {
                 Some(places) => places.clone(),

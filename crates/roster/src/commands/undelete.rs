@@ -16,8 +16,8 @@ use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Bring back an entry or a subtree that was deleted, with its entryUUID, its password and the groups
-/// it was in.
+/// Bring back an entry or a subtree that was deleted, with its entryUUID, its password and the
+/// groups it was in.
 ///
 /// Works on a running server, as its administrator, as far as changes are kept. Superiors that were
 /// deleted come back first.

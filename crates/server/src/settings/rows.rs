@@ -455,7 +455,7 @@ const STORE_ROWS: &[Row] = &[
         key: "directory",
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.archive.directory = path },
         default: "archive",
-        sentence: "Where the archive is, relative to the data directory. It may be on another disk.",
+        sentence: "Where it is, relative to the data directory; it may be on another disk.",
     },
     Row {
         section: "log",
