@@ -15,9 +15,10 @@ use serde_json::Value;
 use crate::Error;
 
 /// Programs that run at a time.
-const SIDE_BY_SIDE: usize = 3;
+const SIDE_BY_SIDE: usize = 4;
 /// Those that run longest, first: nothing is to wait for them in the end.
-const LONGEST: [&str; 4] = ["cluster_faults", "behaviour", "cluster", "scripts"];
+const LONGEST: [&str; 6] =
+    ["cluster_faults", "cluster", "behaviour", "server", "scripts", "disaster"];
 
 /// A program of tests.
 #[derive(Debug, Eq, PartialEq)]

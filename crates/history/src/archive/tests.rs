@@ -397,7 +397,8 @@ fn any_octets_are_read_or_refused() {
         if round % 3 == 0 {
             environment::Chance::fill(&mut chance, &mut octets);
         }
-        octets.truncate(octets.len() - usize::from(drawn[9]) * usize::from(drawn[10] < 20) / 8);
+        let cut = usize::from(drawn[9]) * usize::from(drawn[10] < 20) / 8;
+        octets.truncate(octets.len().saturating_sub(cut));
         arbitrary::check(&octets);
     }
 }
