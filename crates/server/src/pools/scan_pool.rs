@@ -231,7 +231,9 @@ fn serve(
         // Whose time is over is told, although it is not their turn.
         if looked.elapsed() >= LOOK_FOR_LATE_EVERY {
             looked = Instant::now();
-            let late = queue.take_out(|queued| queued.parked.job.is_late());
+            // Those that are within a message have its rest to send, as before.
+            let is_over = |job: &Job| job.is_late() && !job.is_within_message();
+            let late = queue.take_out(|queued| is_over(&queued.parked.job));
             late.into_iter().for_each(|queued| run(&mut worker, queued));
         }
     }
