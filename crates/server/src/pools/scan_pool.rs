@@ -27,6 +27,7 @@ use directory::{
     Directory, Flow, HashDone, HashJob, Job, JobDone, Part, Ran, ReadReady, Receiver, Session,
     Stop, Worker,
 };
+use ldap::message::MessageId;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -65,6 +66,23 @@ pub(crate) struct ParkedJob {
     job: Job,
     /// How long it has waited for threads.
     waited: Duration,
+}
+
+impl ParkedJob {
+    /// Which request it is.
+    pub(crate) fn id(&self) -> MessageId {
+        self.job.id()
+    }
+
+    /// All that the job has made was taken.
+    pub(crate) fn renew(&mut self, session: &Session) {
+        session.renew(&mut self.job);
+    }
+
+    /// Whether it is to be handed in when no other job of its session sends an entry in parts.
+    pub(crate) fn waits_for_turn(&self) -> bool {
+        self.job.waits_for_turn()
+    }
 }
 
 /// How large the pool is, and what may wait for it.
@@ -151,7 +169,8 @@ impl ScanPool {
         account: &Arc<Account>,
         mut parked: ParkedJob,
     ) -> mpsc::Receiver<Delivery> {
-        session.renew(&mut parked.job);
+        // It may have waited elsewhere.
+        parked.renew(session);
         let asker = Asker::of(session);
         let (queued, deliveries) = queued(parked, asker, account);
         self.queue.put_back(asker, queued);
