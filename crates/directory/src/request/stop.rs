@@ -23,12 +23,14 @@ pub struct Stop {
 struct Taking {
     /// As above.
     until_ns: AtomicU64,
+    /// Since when its job waits for a thread; `u64::MAX` = it does not.
+    waits_since_ns: AtomicU64,
 }
 
 impl Stop {
     pub(crate) fn new(cancel: Cancel, clock: Arc<dyn Clock>) -> Self {
         let never = || AtomicU64::new(u64::MAX);
-        let taking = Taking { until_ns: never() };
+        let taking = Taking { until_ns: never(), waits_since_ns: never() };
         Self { cancel, clock, deadline_ns: Arc::new(never()), taking: Arc::new(taking) }
     }
 
@@ -58,6 +60,24 @@ impl Stop {
         self.taking.until_ns.load(Ordering::Relaxed) != u64::MAX
     }
 
+    /// The job is within such an entry and waits for a thread: its client has no part in that.
+    pub fn waits(&self) {
+        self.taking.waits_since_ns.store(self.now_ns(), Ordering::Release);
+    }
+
+    /// The job has a thread: its client has as much more time as it has waited.
+    pub fn goes_on(&self) {
+        let Taking { until_ns, waits_since_ns } = &*self.taking;
+        let since = waits_since_ns.load(Ordering::Relaxed);
+        if since == u64::MAX {
+            return;
+        }
+        let waited = self.now_ns().saturating_sub(since);
+        let until = until_ns.load(Ordering::Relaxed);
+        until_ns.store(until.saturating_add(waited), Ordering::Relaxed);
+        waits_since_ns.store(u64::MAX, Ordering::Release);
+    }
+
     fn now_ns(&self) -> u64 {
         u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -66,8 +86,10 @@ impl Stop {
     /// to end.
     #[must_use]
     pub fn is_client_late(&self) -> bool {
+        // What it has waited is counted before it does not wait any more.
+        let waits = self.taking.waits_since_ns.load(Ordering::Acquire) != u64::MAX;
         let until_ns = self.taking.until_ns.load(Ordering::Relaxed);
-        until_ns != u64::MAX && self.now_ns() >= until_ns
+        !waits && until_ns != u64::MAX && self.now_ns() >= until_ns
     }
 
     /// Whether nobody waits for the answer any more.

@@ -253,6 +253,9 @@ fn they_are_few_at_a_time_and_clients_take_them_in_time() {
     assert!(!stop.is_client_late());
     served.clock.advance(Duration::from_secs(2));
     assert!(stop.is_client_late());
+    // The server had no thread for the rest of it: that is not the client's time.
+    stop.waits();
+    assert!(!stop.is_client_late());
     drop(job);
     assert_eq!(second.search(&asked).entries[0].texts("member").len(), MANY + 1);
     let job = begin(&mut first, "all");
@@ -267,6 +270,24 @@ fn they_are_few_at_a_time_and_clients_take_them_in_time() {
     served.clock.advance(Duration::from_secs(1_000));
     let last = last.unwrap();
     assert!(!last.is_client_late(), "all of it is on its way");
+}
+
+#[test]
+fn the_time_a_job_waits_for_a_thread_is_not_that_of_its_client() {
+    let served = filled(20, 300);
+    let mut client = served.client();
+    let job = begin(&mut client, "all");
+    let job = go_on(&mut client, job, &mut Vec::new()).unwrap();
+    let stop = job.stop();
+    served.clock.advance(Duration::from_secs(50));
+    stop.waits();
+    served.clock.advance(Duration::from_secs(1_000));
+    assert!(!stop.is_client_late());
+    stop.goes_on();
+    served.clock.advance(Duration::from_secs(9));
+    assert!(!stop.is_client_late());
+    served.clock.advance(Duration::from_secs(2));
+    assert!(stop.is_client_late());
 }
 
 /// Each of many searches of one connection held a view, and had its share of what all may hold,

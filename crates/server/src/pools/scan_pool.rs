@@ -171,6 +171,9 @@ impl ScanPool {
     ) -> mpsc::Receiver<Delivery> {
         // It may have waited elsewhere.
         parked.renew(session);
+        if parked.job.is_within_message() {
+            parked.job.stop().waits();
+        }
         let asker = Asker::of(session);
         let (queued, deliveries) = queued(parked, asker, account);
         self.queue.put_back(asker, queued);
@@ -277,6 +280,7 @@ fn carry_out(
 ) -> Left {
     let Queued { parked: ParkedJob { job, waited }, asker, deliver, account, since } = queued;
     let waited = waited + since.elapsed();
+    job.stop().goes_on();
     let reserve = || deliver.clone().try_reserve_owned().ok();
     let end = (0..END_MAX).map_while(|_| reserve()).collect();
     let release = job.keeps_order().then(reserve).flatten();
