@@ -429,8 +429,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Sends an entry that has waited for its turn, if it still matches. Then the search parks where
-    /// it was: what is left of it goes on when this one was taken, as after any entry in parts.
+    /// Sends an entry that has waited for its turn, if it still matches. Then the search parks as
+    /// after any entry in parts: what is left of it goes on where it was, when this one was taken.
     pub(super) fn send_deferred(
         &mut self,
         id: EntryId,
