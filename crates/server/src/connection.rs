@@ -57,7 +57,7 @@ use crate::limits::budget::Held;
 use crate::listen::stream::Stream;
 use crate::log::ConnectionLog;
 use crate::pools::fair_queue::Asker;
-use crate::pools::scan_pool::Delivery;
+use crate::pools::scan_pool::{Delivery, ParkedJob};
 use crate::worker::Worker;
 
 /// One connection on its worker.
@@ -78,6 +78,8 @@ pub(crate) struct Connection {
     output: Output,
     /// Jobs on the pools, and what waits for fresh data.
     jobs: Vec<Running>,
+    /// Those of them that wait until another one has sent an entry in parts, the oldest first.
+    waiting: VecDeque<Box<ParkedJob>>,
     /// A message of the response to this request is only in part in the output, or sent.
     within: Option<MessageId>,
     /// What has waited for fresh data, and goes on when it is this connection's turn.
@@ -96,6 +98,8 @@ struct Running {
     hashes_for: Option<Asker>,
     /// No message is handled until it is done, or released: later requests must not overtake it.
     keeps_order: bool,
+    /// It has parked, and is among those that wait: nothing comes of it.
+    waits: bool,
     /// What ends it, of a job on the scan pool.
     stop: Option<Stop>,
     /// They are those of a bind that counts as failed when its client does not wait for the answer.
@@ -111,8 +115,16 @@ impl Running {
         deliveries: mpsc::Receiver<Delivery>,
         held: Held,
     ) -> Self {
-        let (hashes_for, silence_tells, _held) = (None, false, Some(held));
-        Self { id, deliveries, hashes_for, keeps_order, stop: None, silence_tells, _held }
+        Self {
+            id,
+            deliveries,
+            hashes_for: None,
+            keeps_order,
+            waits: false,
+            stop: None,
+            silence_tells: false,
+            _held: Some(held),
+        }
     }
 }
 
@@ -168,6 +180,7 @@ impl Connection {
             input: Input::default(),
             output: Output::default(),
             jobs: Vec::new(),
+            waiting: VecDeque::new(),
             within: None,
             fresh: VecDeque::new(),
             state: State::Open,
@@ -291,6 +304,7 @@ impl Connection {
         let has_searches = self.jobs.iter().any(|job| job.hashes_for.is_none());
         let has_guessed = self.jobs.iter().any(|job| job.silence_tells);
         self.jobs.clear();
+        self.waiting.clear();
         let (shared, now) = (&self.worker.shared, || self.worker.now());
         self.bind_throttle.ends(has_guessed, &shared.client_addresses, now);
         if let Some(asker) = hashes_for {
@@ -314,12 +328,17 @@ impl Connection {
         }
     }
 
+    /// The job that a state of the store is held for until the client has taken an entry of its.
+    fn sends_in_parts(&self) -> Option<usize> {
+        let is_one = |job: &Running| job.stop.as_ref().is_some_and(Stop::is_client_to_take);
+        self.jobs.iter().position(is_one)
+    }
+
     /// Whether the client takes too long for an entry that is sent in parts, for which a state of
     /// the store is held.
     fn is_client_late(&self) -> bool {
-        // While it is sent one of them, the others are not late for that.
-        let mut jobs = self.jobs.iter().filter(|job| self.within.is_none_or(|id| id == job.id));
-        jobs.any(|job| job.stop.as_ref().is_some_and(Stop::is_client_late))
+        // There is one at a time, and what was sent before it waits in the output at the most.
+        self.jobs.iter().any(|job| job.stop.as_ref().is_some_and(Stop::is_client_late))
     }
 
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.

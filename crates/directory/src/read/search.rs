@@ -98,6 +98,7 @@ pub(crate) fn start(
         controls,
         stop: None,
         asker: None,
+        large_turns: None,
         candidates_max: Some(limits.inline_candidates_max),
         keeps_order: false,
         begun: directory.clock.elapsed(),
@@ -160,6 +161,8 @@ pub(crate) fn start(
                 is_assumed: session.is_assumed(),
                 parked: None,
                 large: None,
+                large_turns: session.large_turns(),
+                turn: None,
                 asker: Asker::of(session),
             }))
         }
@@ -191,7 +194,7 @@ pub(crate) fn run_job(
         Err(refusal) => Ok(sink.end(refusal, Controls::EMPTY)),
         Ok((SearchOutcome::Parked(parked), resolved)) => {
             job.resolved = Some(resolved);
-            Err(parked)
+            Err(parked.after(job.parked.take()))
         }
         Ok((SearchOutcome::Abandoned | SearchOutcome::TooMuch, _)) => Ok(sink.nothing()),
     }
@@ -230,6 +233,7 @@ fn answer(
         controls,
         stop: Some(&job.stop),
         asker: Some(job.asker),
+        large_turns: Some(&job.large_turns),
         candidates_max: None,
         keeps_order: job.keeps_order,
         begun,
@@ -576,6 +580,11 @@ impl Search<'_> {
             return Ok(SearchOutcome::TooMuch);
         }
         self.note_unindexed(&plan);
+        if let Some(parked) = self.resumed
+            && let Some(id) = parked.deferred
+        {
+            return run.send_deferred(id, parked, sink);
+        }
         let mut is_at_references = false;
         match self.resumed {
             None if self.is_sorted() => {

@@ -383,6 +383,7 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
             Ok(completion) => completion,
             Err(mut parked) => {
                 job.keeps_order = sink.keeps_order();
+                parked.deferred = sink.take_deferred();
                 if !sink.is_large() {
                     parked.so_far = sink.parked();
                 }
@@ -416,9 +417,13 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
 fn stream(mut job: Job, mut large: Box<LargeMessage>, sink: &mut ResponseSink<'_>) -> Ran {
     let streamed = sink.stream(&mut large);
     match streamed {
-        Streamed::Whole => job.stop.set_time_to_take(None),
+        Streamed::Whole => {
+            job.stop.set_time_to_take(None);
+            job.turn = Some(large.into_turn());
+        }
         Streamed::Parked => job.large = Some(large),
         Streamed::Stopped => {
+            job.stop.set_time_to_take(None);
             let (end, completion) = (Vec::new(), sink.nothing());
             return Ran::Done(JobDone { end, completion });
         }

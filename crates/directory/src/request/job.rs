@@ -19,6 +19,7 @@ use crate::request::asker_queues::Asker;
 use crate::request::completion::Completion;
 use crate::request::decoded::{DecodedRequest, JobRequest};
 use crate::request::large_entry::LargeMessage;
+use crate::request::large_turns::{LargeTurn, LargeTurns};
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -48,6 +49,10 @@ pub struct Job {
     pub(crate) parked: Option<Box<Parked>>,
     /// The entry that it is sending in parts.
     pub(crate) large: Option<Box<LargeMessage>>,
+    /// The turns of the connection's requests to do that, and its own, until the connection has
+    /// taken all parts.
+    pub(crate) large_turns: LargeTurns,
+    pub(crate) turn: Option<LargeTurn>,
     /// Whose connection it is of.
     pub(crate) asker: Asker,
 }
@@ -73,6 +78,8 @@ impl Job {
             is_assumed: session.is_assumed(),
             parked: None,
             large: None,
+            large_turns: session.large_turns(),
+            turn: None,
             asker: Asker::of(session),
         }
     }
@@ -120,6 +127,13 @@ impl Job {
         self.large.is_some()
     }
 
+    /// Whether it has parked before an entry that is to be sent in parts, since another request of
+    /// the connection is at that. It holds nothing for it, and is to be run again when
+    /// [`Session::may_send_in_parts`].
+    pub fn waits_for_turn(&self) -> bool {
+        self.parked.as_ref().is_some_and(|parked| parked.deferred.is_some())
+    }
+
     /// Octets of the message that it keeps.
     pub fn message_bytes(&self) -> usize {
         self.request.message_bytes()
@@ -158,9 +172,10 @@ impl Job {
 }
 
 impl Session {
-    /// A job of this connection goes on: with the rights that the session has now, unless it is
-    /// carried out for somebody else.
+    /// A job of this connection goes on, all that it has made was taken: with the rights that the
+    /// session has now, unless it is carried out for somebody else.
     pub fn renew(&self, job: &mut Job) {
+        job.turn = None;
         if !job.is_assumed && !job.stop.is_abandoned() {
             job.access = Arc::clone(self.own_access());
         }

@@ -6,6 +6,7 @@
 //! Invariant: once a part of a message was handed on, all of it is, or the connection ends.
 //! Invariant: the view is not held for a client that does not take its answer: the connection ends
 //! at the deadline that [`LargeEntry::time_max`] tells.
+//! Invariant: a connection is sent one at a time (see `large_turns.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,6 +20,7 @@ use schema::{AttributeDescription, EntryId};
 use store::{DetachedView, Lsn, ReferenceList, StoreError, StoredEntry, View};
 
 use crate::request::asker_bytes::AskerHeld;
+use crate::request::large_turns::LargeTurn;
 
 /// An entry that is to be sent in parts.
 pub(crate) struct LargeEntry {
@@ -33,6 +35,7 @@ pub(crate) struct LargeEntry {
     last: EntryId,
     /// The octets of the whole message.
     octets: u64,
+    turn: LargeTurn,
     _held: AskerHeld,
 }
 
@@ -49,6 +52,7 @@ pub(crate) struct LargeParts<'a, 'v> {
     pub(crate) lsn: Lsn,
     /// That it is under way.
     pub(crate) held: AskerHeld,
+    pub(crate) turn: LargeTurn,
 }
 
 impl LargeEntry {
@@ -59,7 +63,7 @@ impl LargeEntry {
         parts: LargeParts<'_, '_>,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Self>, StoreError> {
-        let LargeParts { stored, visible, controls, lists, lsn, held } = parts;
+        let LargeParts { stored, visible, controls, lists, lsn, held, turn } = parts;
         let mut attributes = AttributesBuf::new();
         let mut readable = Vec::new();
         let find = |one: &AttributeDescription| lists.iter().find(|(found, _)| ***found == *one);
@@ -90,7 +94,7 @@ impl LargeEntry {
             let lists = long.iter().map(|(one, _, octets)| (Arc::clone(one), *octets)).collect();
             let (pieces, octets) = (pieces.into(), of_lists + of_pieces);
             let (id, last) = (stored.id(), EntryId::ROOT);
-            Self { id, lsn, lists, pieces, last, octets, _held: held }
+            Self { id, lsn, lists, pieces, last, octets, turn, _held: held }
         }))
     }
 
@@ -151,6 +155,11 @@ impl LargeMessage {
         let Self { entry, view } = self;
         let filled = view.read(|view| entry.fill(view, out, bytes_max));
         filled.unwrap_or(Err(LargeFailure::Differs))
+    }
+
+    /// All parts are on their way: gives up the view, not the turn.
+    pub(crate) fn into_turn(self) -> LargeTurn {
+        self.entry.turn
     }
 }
 

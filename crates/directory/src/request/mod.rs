@@ -14,6 +14,7 @@ pub(crate) mod extended;
 pub(crate) mod identity_limits;
 pub(crate) mod job;
 pub(crate) mod large_entry;
+pub(crate) mod large_turns;
 pub(crate) mod limits;
 pub(crate) mod name_memo;
 pub(crate) mod note;

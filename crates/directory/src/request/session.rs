@@ -17,6 +17,7 @@ use crate::read::fresh::level::DefaultReadLevel;
 use crate::request::asker_queues::{Asker, network};
 use crate::request::cancel::{self, Cancel};
 use crate::request::identity_limits::{CountedConnection, CountedOperation};
+use crate::request::large_turns::LargeTurns;
 use crate::request::protection::{ChannelBindings, ClientCertificate, Tls};
 use crate::request::refusal::Refusal;
 use crate::write::transactions::Transactions;
@@ -65,6 +66,8 @@ pub struct Session {
     outstanding: Vec<Outstanding>,
     /// The ids of Cancels that had their effect and are still to be answered.
     canceled_ahead: Vec<MessageId>,
+    /// Which request may send an entry in parts.
+    large_turns: LargeTurns,
     /// Its place among the connections of its identity, where those are counted.
     counted_connection: Option<CountedConnection>,
     /// That of the request at hand among the operations of its identity.
@@ -114,6 +117,7 @@ impl Session {
             pending: None,
             outstanding: Vec::new(),
             canceled_ahead: Vec::new(),
+            large_turns: LargeTurns::default(),
             counted_connection: None,
             counted_operation: None,
             transactions: Transactions::default(),
@@ -316,6 +320,19 @@ impl Session {
     /// Where the client is, as it was told when the connection began.
     pub fn client_address(&self) -> &str {
         &self.peer.address
+    }
+
+    /// Whether a request may begin to send an entry in parts: no other one is at that, see
+    /// [`Job::waits_for_turn`].
+    ///
+    /// [`Job::waits_for_turn`]: crate::Job::waits_for_turn
+    pub fn may_send_in_parts(&self) -> bool {
+        self.large_turns.is_free()
+    }
+
+    /// The turns of its requests to send an entry in parts.
+    pub(crate) fn large_turns(&self) -> LargeTurns {
+        self.large_turns.clone()
     }
 
     /// Requests of this connection that are not answered yet.

@@ -9,7 +9,7 @@ use ldap::message::{
     Controls, LdapResult, Message, MessageId, OperationKind, Response, ResponseKind, StringsBuf,
 };
 use ldap::result::ResultCode;
-use schema::AttributeDescription;
+use schema::{AttributeDescription, EntryId};
 
 use crate::request::completion::Completion;
 use crate::request::large_entry::{LargeEntry, LargeFailure, LargeMessage};
@@ -79,6 +79,8 @@ pub(crate) struct ResponseSink<'b> {
     references: u32,
     /// An entry that is to be sent in parts, after what is in `out`.
     large: Option<Box<LargeEntry>>,
+    /// One that waits for its turn to be.
+    deferred: Option<EntryId>,
 }
 
 /// How far an entry was sent that is sent in parts.
@@ -146,8 +148,17 @@ impl<'b> ResponseSink<'b> {
 
     fn with(out: &'b mut Vec<u8>, completion: Completion, capacity: Capacity<'b>) -> Self {
         let start = out.len();
-        let (types_only, entries, references, large) = (false, 0, 0, None);
-        Self { out, start, types_only, capacity, completion, entries, references, large }
+        Self {
+            out,
+            start,
+            types_only: false,
+            capacity,
+            completion,
+            entries: 0,
+            references: 0,
+            large: None,
+            deferred: None,
+        }
     }
 
     /// Keeps at most `limit_bytes` of entries in the buffer, where they are kept there.
@@ -223,6 +234,20 @@ impl<'b> ResponseSink<'b> {
     /// Takes an entry that is to be sent in parts, if the search has parked for one.
     pub(crate) fn take_large(&mut self) -> Option<LargeEntry> {
         self.large.take().map(|large| *large)
+    }
+
+    /// The next SearchResultEntry is to be sent in parts, but it is not its turn: the search parks,
+    /// and sends it when it goes on. Later requests may overtake it: the asker may read what brings
+    /// it to the pool.
+    pub(crate) fn defer(&mut self, id: EntryId) -> Flow {
+        self.release();
+        self.deferred = Some(id);
+        self.hand_on_all()
+    }
+
+    /// Takes the entry that the search has parked before, if it is not its turn.
+    pub(crate) fn take_deferred(&mut self) -> Option<EntryId> {
+        self.deferred.take()
     }
 
     /// Sends the next parts of an entry.
@@ -377,6 +402,11 @@ impl<'b> ResponseSink<'b> {
         if !receiver.should_yield() {
             return Flow::Continue;
         }
+        self.hand_on_all()
+    }
+
+    /// Hands on what there is, of a search that parks.
+    pub(crate) fn hand_on_all(&mut self) -> Flow {
         if self.out.is_empty() {
             return Flow::Park;
         }

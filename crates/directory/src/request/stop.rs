@@ -23,14 +23,14 @@ pub struct Stop {
 struct Taking {
     /// As above.
     until_ns: AtomicU64,
-    /// How long it may take from the first part on; `u64::MAX` = there is no such entry.
-    time_ns: AtomicU64,
+    /// Since when its job waits for a thread; `u64::MAX` = it does not.
+    waits_since_ns: AtomicU64,
 }
 
 impl Stop {
     pub(crate) fn new(cancel: Cancel, clock: Arc<dyn Clock>) -> Self {
         let never = || AtomicU64::new(u64::MAX);
-        let taking = Taking { until_ns: never(), time_ns: never() };
+        let taking = Taking { until_ns: never(), waits_since_ns: never() };
         Self { cancel, clock, deadline_ns: Arc::new(never()), taking: Arc::new(taking) }
     }
 
@@ -48,30 +48,48 @@ impl Stop {
 
     /// The client is to take an entry that is sent in parts within this time; none: it has.
     pub(crate) fn set_time_to_take(&self, time: Option<Duration>) {
-        let time = time.and_then(|time| u64::try_from(time.as_nanos()).ok()).unwrap_or(u64::MAX);
-        self.taking.time_ns.store(time, Ordering::Relaxed);
-        self.taking.until_ns.store(u64::MAX, Ordering::Relaxed);
-        self.client_takes();
+        let until = time.and_then(|time| {
+            u64::try_from(self.clock.elapsed().saturating_add(time).as_nanos()).ok()
+        });
+        self.taking.until_ns.store(until.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The client is sent such an entry from now on: before, it was sent others.
-    pub fn client_takes(&self) {
-        let time = self.taking.time_ns.load(Ordering::Relaxed);
-        if time != u64::MAX {
-            let until = self.clock.elapsed().saturating_add(Duration::from_nanos(time)).as_nanos();
-            let until = u64::try_from(until).unwrap_or(u64::MAX);
-            self.taking.until_ns.store(until, Ordering::Relaxed);
+    /// Whether the client is to take such an entry.
+    #[must_use]
+    pub fn is_client_to_take(&self) -> bool {
+        self.taking.until_ns.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    /// The job is within such an entry and waits for a thread: its client has no part in that.
+    pub fn waits(&self) {
+        self.taking.waits_since_ns.store(self.now_ns(), Ordering::Release);
+    }
+
+    /// The job has a thread: its client has as much more time as it has waited.
+    pub fn goes_on(&self) {
+        let Taking { until_ns, waits_since_ns } = &*self.taking;
+        let since = waits_since_ns.load(Ordering::Relaxed);
+        if since == u64::MAX {
+            return;
         }
+        let waited = self.now_ns().saturating_sub(since);
+        let until = until_ns.load(Ordering::Relaxed);
+        until_ns.store(until.saturating_add(waited), Ordering::Relaxed);
+        waits_since_ns.store(u64::MAX, Ordering::Release);
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Whether the client has not taken an entry that is sent in parts in time: the connection is
     /// to end.
     #[must_use]
     pub fn is_client_late(&self) -> bool {
+        // What it has waited is counted before it does not wait any more.
+        let waits = self.taking.waits_since_ns.load(Ordering::Acquire) != u64::MAX;
         let until_ns = self.taking.until_ns.load(Ordering::Relaxed);
-        // Another thread may just have sent all of it.
-        let is_sending = self.taking.time_ns.load(Ordering::Relaxed) != u64::MAX;
-        is_sending && until_ns != u64::MAX && self.clock.elapsed() >= Duration::from_nanos(until_ns)
+        !waits && until_ns != u64::MAX && self.now_ns() >= until_ns
     }
 
     /// Whether nobody waits for the answer any more.

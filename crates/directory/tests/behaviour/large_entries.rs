@@ -118,8 +118,11 @@ fn an_entry_in_parts_is_the_entry_as_a_whole() {
 /// Begins to read all of a group.
 fn begin(client: &mut Client, name: &str) -> Job {
     let (filter, attributes) = (format!("(cn={name})"), &["member"][..]);
-    let asked = Asked { filter: &filter, attributes, ..Asked::default() };
-    let message = client.encode_search(&asked);
+    begin_search(client, &Asked { filter: &filter, attributes, ..Asked::default() })
+}
+
+fn begin_search(client: &mut Client, asked: &Asked<'_>) -> Job {
+    let message = client.encode_search(asked);
     let connection = &mut client.connection;
     let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
     let Next::Later(job) = next else { panic!("a large entry is a job") };
@@ -250,11 +253,9 @@ fn they_are_few_at_a_time_and_clients_take_them_in_time() {
     assert!(!stop.is_client_late());
     served.clock.advance(Duration::from_secs(2));
     assert!(stop.is_client_late());
-    // Its connection was sending it another one so far.
-    stop.client_takes();
+    // The server had no thread for the rest of it: that is not the client's time.
+    stop.waits();
     assert!(!stop.is_client_late());
-    served.clock.advance(Duration::from_secs(61));
-    assert!(stop.is_client_late());
     drop(job);
     assert_eq!(second.search(&asked).entries[0].texts("member").len(), MANY + 1);
     let job = begin(&mut first, "all");
@@ -268,7 +269,94 @@ fn they_are_few_at_a_time_and_clients_take_them_in_time() {
     }
     served.clock.advance(Duration::from_secs(1_000));
     let last = last.unwrap();
-    last.client_takes();
-    served.clock.advance(Duration::from_secs(1_000));
     assert!(!last.is_client_late(), "all of it is on its way");
+}
+
+#[test]
+fn the_time_a_job_waits_for_a_thread_is_not_that_of_its_client() {
+    let served = filled(20, 300);
+    let mut client = served.client();
+    let job = begin(&mut client, "all");
+    let job = go_on(&mut client, job, &mut Vec::new()).unwrap();
+    let stop = job.stop();
+    served.clock.advance(Duration::from_secs(50));
+    stop.waits();
+    served.clock.advance(Duration::from_secs(1_000));
+    assert!(!stop.is_client_late());
+    stop.goes_on();
+    served.clock.advance(Duration::from_secs(9));
+    assert!(!stop.is_client_late());
+    served.clock.advance(Duration::from_secs(2));
+    assert!(stop.is_client_late());
+}
+
+/// Each of many searches of one connection held a view, and had its share of what all may hold,
+/// while the one before was sent.
+#[test]
+fn one_connection_sends_one_at_a_time() {
+    let served = filled(20, 300);
+    let mut client = served.client();
+    let first = begin(&mut client, "all");
+    let mut taken = Vec::new();
+    let mut first = go_on(&mut client, first, &mut taken);
+    assert!(first.as_ref().is_some_and(|job| job.is_within_message() && !job.waits_for_turn()));
+    assert!(!client.connection.session.may_send_in_parts());
+    // In whatever order: those before it come, it waits.
+    let sort = write_sort_keys(&[SortKey { attribute: "cn", rule: None, reverse: false }]);
+    let by_name = [(SORT, true, Some(&*sort))];
+    let filter = "(|(cn=all)(cn=few)(cn=odd))";
+    for controls in [&[][..], &by_name] {
+        let asked = Asked { filter, attributes: &["member"], controls, ..Asked::default() };
+        let mut waiting = Some(begin_search(&mut client, &asked));
+        let mut of_waiting = Vec::new();
+        // It is no use to go on: strangers have room for one.
+        for _ in 0..3 {
+            let job = go_on(&mut client, waiting.take().unwrap(), &mut of_waiting).unwrap();
+            assert!(job.waits_for_turn() && !job.is_within_message());
+            assert!(!job.stop().is_client_to_take() && of_waiting.is_empty());
+            waiting = Some(job);
+        }
+        // The end of it.
+        while let Some(parked) = first.take() {
+            first = go_on(&mut client, parked, &mut taken);
+        }
+        assert!(client.connection.session.may_send_in_parts());
+        let mut rounds = 0;
+        while let Some(parked) = waiting.take() {
+            waiting = go_on(&mut client, parked, &mut of_waiting);
+            rounds += 1;
+        }
+        assert!(rounds > 50);
+        let told = answer(&mut client, &of_waiting);
+        assert_eq!(told.code(), ResultCode::Success);
+        let members: Vec<usize> =
+            told.entries.iter().map(|entry| entry.texts("member").len()).collect();
+        assert_eq!(members, [MANY + 1, MANY / 40 + 1, MANY + 1]);
+        // The next one is first.
+        let again = begin(&mut client, "all");
+        first = go_on(&mut client, again, &mut Vec::new());
+        assert!(first.as_ref().is_some_and(Job::is_within_message));
+    }
+}
+
+#[test]
+fn what_waits_is_looked_at_again() {
+    let served = filled(20, 300);
+    let mut client = served.client();
+    let first = begin(&mut client, "all");
+    let first = go_on(&mut client, first, &mut Vec::new()).unwrap();
+    let mut taken = Vec::new();
+    let asked =
+        Asked { filter: "(|(cn=odd)(cn=tail))", attributes: &["member"], ..Asked::default() };
+    let waiting = begin_search(&mut client, &asked);
+    let mut waiting = go_on(&mut client, waiting, &mut taken);
+    assert!(waiting.as_ref().is_some_and(Job::waits_for_turn));
+    assert_eq!(served.root().delete(&group("odd")), ResultCode::Success);
+    drop(first);
+    while let Some(parked) = waiting.take() {
+        waiting = go_on(&mut client, parked, &mut taken);
+    }
+    let told = answer(&mut client, &taken);
+    assert_eq!(told.code(), ResultCode::Success);
+    assert_eq!(told.entries.len(), 1, "it is gone, the other one is not");
 }

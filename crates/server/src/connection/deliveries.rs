@@ -3,13 +3,13 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use directory::{JobDone, Part, Stop, WriteDone};
+use directory::{JobDone, Part, WriteDone};
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
 
-use super::Connection;
 use super::reads::Fresh;
-use crate::pools::scan_pool::Delivery;
+use super::{Connection, Running};
+use crate::pools::scan_pool::{Delivery, ParkedJob};
 
 impl Connection {
     /// Takes the answers the writer has left.
@@ -32,6 +32,10 @@ impl Connection {
 
     /// Takes what jobs have produced; says whether more waits that found no room.
     pub(super) fn take_chunks(&mut self, cx: &mut Context<'_>) -> bool {
+        // What a state of the store is held for does not wait until others are sent.
+        if let Some(index) = self.sends_in_parts() {
+            self.jobs.swap(0, index);
+        }
         // What another one has made waits with it.
         let mut index = self.keeps_order().unwrap_or(0);
         while !self.state.is_draining()
@@ -40,13 +44,14 @@ impl Connection {
             if self.output.waiting() >= self.worker.shared.limits.output_buffer_max_bytes {
                 return true;
             }
+            if job.waits {
+                index += 1;
+                continue;
+            }
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.state.has_delivered();
                     let (id, part) = (job.id, chunk.take());
-                    if part.is_open && self.within.is_none() {
-                        job.stop.iter().for_each(Stop::client_takes);
-                    }
                     // Nothing comes between the parts of a message.
                     self.within = part.is_open.then_some(id);
                     self.take_part(id, part);
@@ -60,6 +65,7 @@ impl Connection {
                     recorder.answered(&mut self.log, &self.session, completion, waited);
                     let job = self.jobs.swap_remove(index);
                     self.touch();
+                    self.resume_waiting();
                     if job.keeps_order {
                         return self.take_all(cx);
                     }
@@ -71,10 +77,7 @@ impl Connection {
                 Poll::Ready(Some(Delivery::Parked(parked))) => {
                     // All its chunks were taken, and there is room for more.
                     self.state.has_delivered();
-                    let worker = &self.worker;
-                    let account = self.holding.account(&worker.shared, || worker.now());
-                    let pool = &worker.shared.scan_pool;
-                    job.deliveries = pool.resume(&self.session, &account, *parked);
+                    self.has_parked(index, parked);
                 }
                 Poll::Ready(Some(Delivery::Broken)) => {
                     self.jobs.swap_remove(index);
@@ -107,6 +110,39 @@ impl Connection {
             }
         }
         false
+    }
+
+    /// A job has parked: it goes on, unless it is to wait for others.
+    fn has_parked(&mut self, index: usize, mut parked: Box<ParkedJob>) {
+        // If it has sent an entry in parts, others may.
+        parked.renew(&self.session);
+        if parked.waits_for_turn() && !self.session.may_send_in_parts() {
+            self.jobs.get_mut(index).into_iter().for_each(|job| job.waits = true);
+            return self.waiting.push_back(parked);
+        }
+        // They have waited longer.
+        self.resume_waiting();
+        self.hand_in(index, *parked);
+    }
+
+    /// The next one goes on that waits to send an entry in parts, if none is sent.
+    fn resume_waiting(&mut self) {
+        if !self.session.may_send_in_parts() {
+            return;
+        }
+        let Some(parked) = self.waiting.pop_front() else { return };
+        let is_meant = |job: &Running| job.waits && job.id == parked.id();
+        if let Some(index) = self.jobs.iter().position(is_meant) {
+            self.hand_in(index, *parked);
+        }
+    }
+
+    fn hand_in(&mut self, index: usize, parked: ParkedJob) {
+        let Some(job) = self.jobs.get_mut(index) else { return };
+        let worker = &self.worker;
+        let account = self.holding.account(&worker.shared, || worker.now());
+        job.deliveries = worker.shared.scan_pool.resume(&self.session, &account, parked);
+        job.waits = false;
     }
 
     /// Nothing keeps the order any more: takes what has waited for that.

@@ -24,10 +24,9 @@ impl Connection {
         let id = job.id();
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
-        let (hashes_for, keeps_order, _held) = (Some(asker), false, Some(held));
-        let stop = None;
-        let job = Running { id, deliveries, hashes_for, keeps_order, stop, silence_tells, _held };
-        self.jobs.push(job);
+        let hashes_for = Some(asker);
+        let waiting = Running::search(id, false, deliveries, held);
+        self.jobs.push(Running { hashes_for, silence_tells, ..waiting });
         Ok(())
     }
 

@@ -27,6 +27,7 @@ use directory::{
     Directory, Flow, HashDone, HashJob, Job, JobDone, Part, Ran, ReadReady, Receiver, Session,
     Stop, Worker,
 };
+use ldap::message::MessageId;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -65,6 +66,23 @@ pub(crate) struct ParkedJob {
     job: Job,
     /// How long it has waited for threads.
     waited: Duration,
+}
+
+impl ParkedJob {
+    /// Which request it is.
+    pub(crate) fn id(&self) -> MessageId {
+        self.job.id()
+    }
+
+    /// All that the job has made was taken.
+    pub(crate) fn renew(&mut self, session: &Session) {
+        session.renew(&mut self.job);
+    }
+
+    /// Whether it is to be handed in when no other job of its session sends an entry in parts.
+    pub(crate) fn waits_for_turn(&self) -> bool {
+        self.job.waits_for_turn()
+    }
 }
 
 /// How large the pool is, and what may wait for it.
@@ -151,7 +169,11 @@ impl ScanPool {
         account: &Arc<Account>,
         mut parked: ParkedJob,
     ) -> mpsc::Receiver<Delivery> {
-        session.renew(&mut parked.job);
+        // It may have waited elsewhere.
+        parked.renew(session);
+        if parked.job.is_within_message() {
+            parked.job.stop().waits();
+        }
         let asker = Asker::of(session);
         let (queued, deliveries) = queued(parked, asker, account);
         self.queue.put_back(asker, queued);
@@ -231,7 +253,9 @@ fn serve(
         // Whose time is over is told, although it is not their turn.
         if looked.elapsed() >= LOOK_FOR_LATE_EVERY {
             looked = Instant::now();
-            let late = queue.take_out(|queued| queued.parked.job.is_late());
+            // Those that are within a message have its rest to send, as before.
+            let is_over = |job: &Job| job.is_late() && !job.is_within_message();
+            let late = queue.take_out(|queued| is_over(&queued.parked.job));
             late.into_iter().for_each(|queued| run(&mut worker, queued));
         }
     }
@@ -256,6 +280,7 @@ fn carry_out(
 ) -> Left {
     let Queued { parked: ParkedJob { job, waited }, asker, deliver, account, since } = queued;
     let waited = waited + since.elapsed();
+    job.stop().goes_on();
     let reserve = || deliver.clone().try_reserve_owned().ok();
     let end = (0..END_MAX).map_while(|_| reserve()).collect();
     let release = job.keeps_order().then(reserve).flatten();

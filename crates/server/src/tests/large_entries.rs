@@ -163,3 +163,31 @@ fn a_session_that_ends_within_a_message_says_nothing_more() {
         assert!(!received.windows(NOTICE.len()).any(notice), "it would be a part of the entry");
     });
 }
+
+/// Of searches that came together each had its share of what all may hold, and a view, while it
+/// waited for those before it.
+#[test]
+fn searches_of_one_connection_send_them_one_after_another() {
+    let change = |all: &mut Settings, options: &mut DirectoryOptions| {
+        settings(all, options);
+        // Several of them are under way at once.
+        all.limits.output_buffer_max_bytes = 400_000;
+    };
+    with_worker(change, async |worker| {
+        fill(worker).await;
+        for round in 0..10 {
+            let peer = connect(worker, Chance::new(7, round), true);
+            let requests = (2..8).flat_map(read_group).collect::<Vec<_>>();
+            finish(&mut peer.borrow_mut(), &requests);
+            all_ended(worker).await;
+            let received = std::mem::take(&mut peer.borrow_mut().received);
+            // Strangers have room for one.
+            assert_eq!(members(&received), [MEMBERS; 6]);
+            let mut answers = described(&received);
+            answers.sort();
+            let of_one =
+                |id| [format!("{id} done success"), format!("{id} entry cn=group,{SUFFIX}")];
+            assert_eq!(answers, (2..8).flat_map(of_one).collect::<Vec<_>>());
+        }
+    });
+}

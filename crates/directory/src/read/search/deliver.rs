@@ -155,13 +155,17 @@ impl Run<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Result<FlowOrEnd, Refusal> {
         let (search, bounds) = (self.search, self.bounds);
-        let Some(asker) = search.asker else { return Ok(Err(SearchOutcome::TooMuch)) };
+        let (Some(asker), Some(turns)) = (search.asker, search.large_turns) else {
+            return Ok(Err(SearchOutcome::TooMuch));
+        };
+        // Before anything is held for it: the connection takes one after another.
+        let Some(turn) = turns.take() else { return Ok(Ok(sink.defer(stored.id()))) };
         let mut held = AskerHeld::new(&search.directory.budgets.large_entries, asker);
         if !held.grow(LARGE_ENTRY_BYTES) {
             return Err(Refusal::new(ResultCode::Busy, TOO_MANY));
         }
         let lsn = self.view.lsn();
-        let parts = LargeParts { stored, visible, controls, lists, lsn, held };
+        let parts = LargeParts { stored, visible, controls, lists, lsn, held, turn };
         match LargeEntry::count(sink.id(), parts, &search.interrupt(&bounds)) {
             Ok(Some(large)) => Ok(Ok(sink.large_entry(large))),
             Ok(None) => Err(Refusal::new(ResultCode::AdminLimitExceeded, TOO_LONG)),

@@ -85,6 +85,7 @@ impl SearchOutcome {
             begun: Duration::ZERO,
             planned: None,
             spent: 0,
+            deferred: None,
             so_far: Completion::of(MessageId::UNSOLICITED, None),
         }))
     }

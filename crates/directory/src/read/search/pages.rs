@@ -57,6 +57,7 @@ impl Search<'_> {
                 Phase::Sorted(_)
                 | Phase::References { .. }
                 | Phase::Made { .. }
+                | Phase::AsBefore
                 | Phase::Changes { .. },
             ) => false,
         };

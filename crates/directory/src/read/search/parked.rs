@@ -7,6 +7,8 @@
 //! they were sorted in memory and fit into the budget. Otherwise it goes on behind the last
 //! position, as a page does: an entry whose key changes meanwhile may be left out. A walk remembers
 //! what it has sent, within the budget, so that such an entry does not come twice.
+//! Invariant: an entry that waits to be sent in parts counts as sent, and the search goes on with
+//! it, if it still matches then.
 //! Invariant: what was counted and told so far counts on: limits hold as if it had not parked; but
 //! following chains again, or sorting again, is work again.
 
@@ -37,6 +39,8 @@ pub(crate) struct Parked {
     pub(super) planned: Option<(u64, bool)>,
     /// What it has cost, in steps.
     pub(super) spent: u64,
+    /// The entry before which it has parked, which is to be sent in parts when it is its turn.
+    pub(crate) deferred: Option<EntryId>,
     /// What its response says so far.
     pub(crate) so_far: Completion,
 }
@@ -64,6 +68,8 @@ pub(super) enum Phase {
     Made { sent: usize },
     /// Changes, up to this part of this record; the page has so many entries.
     Changes { lsn: Lsn, part: usize, of_page: u32 },
+    /// The same as when it had parked before: only the entry that had waited is done with.
+    AsBefore,
 }
 
 /// What is left of a sorted search.
@@ -105,11 +111,22 @@ struct Counted {
 }
 
 impl Parked {
+    /// The same, where it is after `before`.
+    pub(super) fn after(self: Box<Self>, before: Option<Box<Self>>) -> Box<Self> {
+        match before {
+            Some(before) if matches!(self.phase, Phase::AsBefore) => {
+                Box::new(Self { phase: before.phase, ..*self })
+            }
+            Some(_) | None => self,
+        }
+    }
+
     /// How many entries that the server makes itself were sent.
     pub(super) fn made(&self) -> usize {
         match self.phase {
             Phase::Made { sent } => sent,
             Phase::Candidates { .. }
+            | Phase::AsBefore
             | Phase::Counted { .. }
             | Phase::Sorted(_)
             | Phase::Changes { .. }
@@ -127,6 +144,7 @@ impl Parked {
         match self.phase {
             Phase::Changes { of_page, .. } => of_page,
             Phase::Candidates { .. }
+            | Phase::AsBefore
             | Phase::Counted { .. }
             | Phase::Sorted(_)
             | Phase::References { .. }
@@ -139,6 +157,7 @@ impl Parked {
         match self.phase {
             Phase::Changes { lsn, part, .. } => Some((lsn, part)),
             Phase::Candidates { .. }
+            | Phase::AsBefore
             | Phase::Counted { .. }
             | Phase::Sorted(_)
             | Phase::References { .. }
@@ -151,6 +170,7 @@ impl Parked {
         match &self.phase {
             Phase::Sorted(list) => Some(list),
             Phase::Candidates { .. }
+            | Phase::AsBefore
             | Phase::Counted { .. }
             | Phase::References { .. }
             | Phase::Changes { .. }
@@ -161,10 +181,12 @@ impl Parked {
     /// Whether its answer has told of the base already: not while nothing was sent.
     pub(super) fn has_told(&self) -> bool {
         match self.phase {
-            Phase::Candidates { .. } | Phase::Counted { .. } => self.sent > 0,
-            Phase::Sorted(_)
-            | Phase::References { .. }
+            Phase::Candidates { .. } | Phase::Counted { .. } | Phase::Sorted(_) => {
+                self.sent > u32::from(self.deferred.is_some())
+            }
+            Phase::References { .. }
             | Phase::Made { .. }
+            | Phase::AsBefore
             | Phase::Changes { .. } => true,
         }
     }

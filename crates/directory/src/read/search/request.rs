@@ -19,6 +19,7 @@ use crate::read::effective_rights::ReportedRights;
 use crate::read::subentry::Visibility;
 use crate::request::asker_queues::Asker;
 use crate::request::controls::request::RequestControls;
+use crate::request::large_turns::LargeTurns;
 use crate::request::note::Note;
 use crate::request::session::Session;
 use crate::request::stop::Stop;
@@ -33,6 +34,8 @@ pub(crate) struct Search<'a> {
     pub(crate) stop: Option<&'a Stop>,
     /// Whose connection it came on; `None` on that thread.
     pub(crate) asker: Option<Asker>,
+    /// The turns of the connection's requests to send an entry in parts; `None` there, too.
+    pub(crate) large_turns: Option<&'a LargeTurns>,
     /// Candidates up to which it may run here; `None` on a pool thread.
     pub(crate) candidates_max: Option<u64>,
     /// On a pool thread, because of what the asker may not find: later requests wait (see

@@ -429,6 +429,32 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Sends an entry that has waited for its turn, if it still matches. Then the search parks as
+    /// after any entry in parts: what is left of it goes on where it was, when this one was taken.
+    pub(super) fn send_deferred(
+        &mut self,
+        id: EntryId,
+        parked: &Parked,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<SearchOutcome, Refusal> {
+        self.resume(parked);
+        self.forget_proofs();
+        // It was counted when it was to be sent first.
+        self.sent = self.sent.saturating_sub(1);
+        self.seen.counted = self.seen.counted.saturating_sub(1);
+        if let Some(stored) = self.view.entry(id)?
+            && self.matches(&stored)?
+            && let AfterEntry::End(end) = self.send(&stored, sink)?
+        {
+            return Ok(end);
+        }
+        self.seen = parked.seen;
+        if !sink.is_large() && sink.hand_on_all() == Flow::Stop {
+            return Ok(self.stopped());
+        }
+        Ok(self.parked(Phase::AsBefore))
+    }
+
     /// What values of an entry name, unless there are so many that a thread of its own does it.
     fn follow(
         &mut self,
