@@ -351,6 +351,19 @@ fn what_administrators_define_is_given() {
     check(&mut root, "uid=y,ou=a", "o", &[]);
 }
 
+/// No entry has that name, and yet all are below it.
+#[test]
+fn what_is_given_below_a_name_above_the_suffix_is_found() {
+    let (_served, mut root) = served();
+    let (_, above) = SUFFIX.split_once(',').unwrap();
+    define(&mut root, &format!("o: constant o (Example) below {above}"));
+    check(&mut root, "uid=x,ou=a", "o", &["Example"]);
+    let all = found(&mut root, "(o=Example)");
+    assert!(all.is_superset(&set(&["uid=x,ou=a", "uid=x,ou=b"])), "{all:?}");
+    assert_eq!(found(&mut root, "(&(uid=x)(o=Example))"), set(&["uid=x,ou=a", "uid=x,ou=b"]));
+    assert_eq!(found(&mut root, "(o=Other)"), set(&[]));
+}
+
 #[test]
 fn only_what_is_stored_is_sent_or_only_the_rest() {
     let (_served, mut root) = served();
