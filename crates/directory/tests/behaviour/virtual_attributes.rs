@@ -864,6 +864,34 @@ fn a_role_is_switched_off_by_a_class_of_service() {
     check_bind(&served, "uid=carl", locked);
 }
 
+/// Neither with more roles than are looked at, nor with more parts of one, nor by a circle.
+#[test]
+fn no_number_of_roles_switches_anybody_on() {
+    let (served, mut root) = served();
+    let locked = ResultCode::InvalidCredentials;
+    let filtered = ["ldapSubentry", "nsFilteredRoleDefinition"];
+    let clerks: [(&str, &[&str]); 2] =
+        [("objectClass", &filtered), ("nsRoleFilter", &["(title=clerk)"])];
+    add(&mut root, "cn=clerks", &clerks);
+    account(&mut root, "uid=anna", &[("title", &["clerk"])]);
+    account(&mut root, "uid=bob", &[]);
+    inactivation(&mut root);
+    let parts: Vec<String> = (0..20).map(|number| dn(&format!("cn=no{number}"))).collect();
+    let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let (own, clerks_name) = (dn("cn=nsDisabledRole"), dn("cn=clerks"));
+    parts.extend([&*own, &*clerks_name]);
+    change(&mut root, "cn=nsDisabledRole", &[(Add, "nsRoleDN", &parts)]);
+    check_bind(&served, "uid=anna", locked);
+    check_bind(&served, "uid=bob", OK);
+    let other: [(&str, &[&str]); 2] =
+        [("objectClass", &filtered), ("nsRoleFilter", &["(objectClass=*)"])];
+    for number in 0..1_001 {
+        add(&mut root, &format!("cn=r{number}"), &other);
+    }
+    check_bind(&served, "uid=anna", locked);
+    check_bind(&served, "uid=bob", OK);
+}
+
 #[test]
 fn what_is_given_switches_accounts_off_as_if_it_were_stored() {
     let (served, mut root) = served();
