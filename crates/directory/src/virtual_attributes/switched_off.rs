@@ -77,7 +77,7 @@ fn read(
 
 /// The roles of an account of which a template may say that it is off, and whether some were left
 /// out. Others are not looked at, however many there are: whoever may add some switches nobody on
-/// by it.
+/// or off by it.
 fn roles_with_templates(
     all: &VirtualAttributes,
     view: &View<'_>,
@@ -86,25 +86,23 @@ fn roles_with_templates(
     stored: &StoredEntry<'_>,
 ) -> Result<(Vec<String>, bool), StoreError> {
     let groups = Groups::new(view, schema);
-    let (mut names, mut is_cut) = (Vec::new(), false);
+    let of_all = || groups.roles_of(stored).map(|found| (names_of(&found), found.is_cut));
+    let mut names = Vec::new();
     for above in above_templates(all, schema, types) {
         let Resolved::Found(above) = view.resolve(above)? else { continue };
-        for (number, child) in view.children(above)?.enumerate() {
-            if number >= GROUPS_MAX {
-                is_cut = true;
-                break;
-            }
+        // Where templates are among very many entries it is less to go by the roles that it has.
+        if view.child_count(above)? > GROUPS_MAX as u64 {
+            return of_all();
+        }
+        for child in view.children(above)? {
             // One that cannot be read fails for those alone who have the role that it is for.
-            let Ok(template) = view.entry(child?) else {
-                let found = groups.roles_of(stored)?;
-                return Ok((names_of(&found), found.is_cut));
-            };
+            let Ok(template) = view.entry(child?) else { return of_all() };
             let template = template.filter(|one| service::is_template(one, schema));
             names.extend(template.and_then(|one| role_of(&one, schema)));
         }
     }
     let found = groups.roles_among(stored, &names)?;
-    Ok((names_of(&found), is_cut || found.is_cut))
+    Ok((names_of(&found), found.is_cut))
 }
 
 fn names_of(found: &HasRoles) -> Vec<String> {
