@@ -1,17 +1,20 @@
 //! Roles of Sun's and 389's servers. They are for entries below the superior of the entry that
 //! defines them.
+//!
+//! Invariant: where not all could be looked at, whoever asks is told, and those that could count.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use ldap::filter::Filter;
+use rustc_hash::FxHashSet;
 use schema::{DnKey, EntryRead, ResolvedFilter, Schema, Truth, WithoutSecrets};
 use store::{StoreError, StoredEntry};
 
 use super::lookup::{GROUPS_MAX, Group, Groups};
 
-/// How deep roles are looked for in roles, and how many parts of one are looked at.
-const ROLE_DEPTH_MAX: usize = 4;
-const ROLE_PARTS_MAX: usize = 16;
+/// How many roles are looked at that a nested one names, and that these name, and so on.
+const ROLE_PARTS_MAX: usize = 1_000;
 
 /// How a role says who has it.
 #[derive(Clone, Copy)]
@@ -29,6 +32,8 @@ pub(crate) enum RoleKind {
 struct Person<'p> {
     entry: &'p dyn EntryRead,
     key: &'p DnKey,
+    /// Not all parts of a role were looked at.
+    is_cut: &'p Cell<bool>,
 }
 
 /// Roles that are found by their definitions: filtered and nested ones.
@@ -68,23 +73,40 @@ impl Groups<'_> {
         role: &DnKey,
         who: &DnKey,
     ) -> Result<Truth, StoreError> {
+        self.begin();
         let Some(person) = self.entry(who)? else { return Ok(Truth::False) };
-        self.has_role_at(definition, kind, role, Person { entry: &person, key: who }, 0)
+        let is_cut = &Cell::new(false);
+        self.has_role_of(definition, kind, role, Person { entry: &person, key: who, is_cut })
     }
 
-    fn has_role_at(
+    fn has_role_of(
         &self,
         definition: &StoredEntry<'_>,
         kind: RoleKind,
         role: &DnKey,
         person: Person<'_>,
-        depth: usize,
     ) -> Result<Truth, StoreError> {
-        let known = self.schema.well_known();
-        if !role.parent().is_some_and(|superior| person.key.is_within(&superior)) {
+        if !is_for(role, person) {
             return Ok(Truth::False);
         }
-        Ok(match kind {
+        match kind {
+            RoleKind::Managed | RoleKind::Filtered => {
+                Ok(self.has_plain_role(definition, kind, role, person))
+            }
+            RoleKind::Nested => self.has_nested_role(definition, role, person),
+        }
+    }
+
+    /// Whether an entry has a role that is not nested.
+    fn has_plain_role(
+        &self,
+        definition: &StoredEntry<'_>,
+        kind: RoleKind,
+        role: &DnKey,
+        person: Person<'_>,
+    ) -> Truth {
+        let known = self.schema.well_known();
+        match kind {
             RoleKind::Managed => {
                 let names = self.names(person.entry, &known.ns_role_dn);
                 if names.contains(role) { Truth::True } else { Truth::False }
@@ -102,26 +124,47 @@ impl Groups<'_> {
                 });
                 found
             }
-            RoleKind::Nested if depth >= ROLE_DEPTH_MAX => Truth::Undefined,
-            RoleKind::Nested => {
-                let mut found = Truth::False;
-                let names = self.names(definition, &known.ns_role_dn);
-                for (number, part) in names.iter().enumerate() {
-                    let entry = self.entry(part)?.filter(|_| number < ROLE_PARTS_MAX);
-                    let kind = entry.as_ref().and_then(|entry| RoleKind::of(entry, self.schema));
-                    found = found.or(match (&entry, kind) {
-                        (Some(entry), Some(kind)) => {
-                            self.has_role_at(entry, kind, part, person, depth + 1)?
-                        }
-                        _ => Truth::Undefined,
-                    });
-                    if found == Truth::True {
-                        break;
-                    }
-                }
-                found
+            RoleKind::Nested => Truth::Undefined,
+        }
+    }
+
+    /// Whether an entry has one of the roles that a nested one names, of those that a nested one
+    /// of them names, and so on: each is looked at once, so circles are harmless.
+    fn has_nested_role(
+        &self,
+        definition: &StoredEntry<'_>,
+        role: &DnKey,
+        person: Person<'_>,
+    ) -> Result<Truth, StoreError> {
+        let of_parts = &self.schema.well_known().ns_role_dn;
+        let mut open = self.names(definition, of_parts);
+        let mut seen = FxHashSet::default();
+        seen.insert(role.clone());
+        let mut found = Truth::False;
+        while let Some(part) = open.pop() {
+            if !seen.insert(part.clone()) {
+                continue;
             }
-        })
+            if seen.len() > ROLE_PARTS_MAX || !self.takes_one() {
+                person.is_cut.set(true);
+                return Ok(Truth::Undefined);
+            }
+            let entry = self.entry(&part)?;
+            let kind = entry.as_ref().and_then(|entry| RoleKind::of(entry, self.schema));
+            found = found.or(match (&entry, kind) {
+                (Some(_), Some(_)) if !is_for(&part, person) => Truth::False,
+                (Some(entry), Some(RoleKind::Nested)) => {
+                    open.extend(self.names(entry, of_parts));
+                    Truth::False
+                }
+                (Some(entry), Some(kind)) => self.has_plain_role(entry, kind, &part, person),
+                (Some(_), None) | (None, _) => Truth::Undefined,
+            });
+            if found == Truth::True {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// The roles that an entry has.
@@ -136,8 +179,8 @@ impl Groups<'_> {
         key: &DnKey,
     ) -> Result<HasRoles, StoreError> {
         self.begin();
-        let mut found = HasRoles::default();
-        let person = Person { entry, key };
+        let (mut found, is_cut) = (HasRoles::default(), Cell::new(false));
+        let person = Person { entry, key, is_cut: &is_cut };
         for name in self.names(entry, &self.schema.well_known().ns_role_dn) {
             let Some(definition) = self.entry(&name)? else { continue };
             let is_managed = RoleKind::of(&definition, self.schema);
@@ -148,8 +191,8 @@ impl Groups<'_> {
         let defined = self.defined()?;
         found.is_cut |= defined.is_cut;
         for role in &defined.roles {
-            found.is_cut |= !self.takes_one();
-            if found.is_cut {
+            if !self.takes_one() {
+                found.is_cut = true;
                 break;
             }
             let Some(definition) = self.view.entry(role.id)? else { continue };
@@ -157,6 +200,30 @@ impl Groups<'_> {
                 self.add_role(&definition, kind, person, &mut found)?;
             }
         }
+        found.is_cut |= is_cut.get();
+        Ok(found)
+    }
+
+    /// The roles that an entry has, of those with these names: however many others there are.
+    pub(crate) fn roles_among(
+        &self,
+        entry: &StoredEntry<'_>,
+        names: &[DnKey],
+    ) -> Result<HasRoles, StoreError> {
+        self.begin();
+        let (mut found, is_cut, key) = (HasRoles::default(), Cell::new(false), self.key(entry));
+        let person = Person { entry, key: &key, is_cut: &is_cut };
+        for name in names {
+            if !self.takes_one() {
+                found.is_cut = true;
+                break;
+            }
+            let Some(definition) = self.entry(name)? else { continue };
+            if let Some(kind) = RoleKind::of(&definition, self.schema) {
+                self.add_role(&definition, kind, person, &mut found)?;
+            }
+        }
+        found.is_cut |= is_cut.get();
         Ok(found)
     }
 
@@ -168,11 +235,11 @@ impl Groups<'_> {
         found: &mut HasRoles,
     ) -> Result<(), StoreError> {
         let role = self.named(definition);
-        let has = self.has_role_at(definition, kind, &role.key, person, 0)?;
+        let has = self.has_role_of(definition, kind, &role.key, person)?;
         if has == Truth::True && !found.roles.iter().any(|one| one.id == role.id) {
-            found.is_cut |= found.roles.len() >= GROUPS_MAX;
-            if !found.is_cut {
-                found.roles.push(role);
+            match found.roles.len() < GROUPS_MAX {
+                true => found.roles.push(role),
+                false => found.is_cut = true,
             }
         }
         Ok(())
@@ -193,6 +260,11 @@ impl Groups<'_> {
         }
         Ok(self.asked().roles.get_or_init(|| defined))
     }
+}
+
+/// Whether a role is for entries where this one is.
+fn is_for(role: &DnKey, person: Person<'_>) -> bool {
+    role.parent().is_some_and(|superior| person.key.is_within(&superior))
 }
 
 /// The classes of definitions.

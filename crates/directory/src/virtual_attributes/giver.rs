@@ -16,6 +16,7 @@ use super::definition::{Beside, Definition, Part, Source, VALUES_MAX, VALUES_MAX
 use super::set::{Attribute, VirtualAttributes};
 use super::{collective, service};
 use crate::access::guard::Guard;
+use crate::groups::lookup::GROUPS_MAX;
 
 /// Finds what is given to one entry.
 pub(crate) struct Giver<'g> {
@@ -237,11 +238,14 @@ impl<'g> Giver<'g> {
                 let known = self.view.schema().well_known();
                 let is_role = **by == *known.ns_role;
                 let names = if is_role { roles() } else { texts(self.stored, by) };
-                let all = names.iter().take(SOURCES_MAX).filter_map(|name| {
+                // Most roles have no template: they take no place from those that have one.
+                let all = names.iter().filter_map(|name| {
                     let key = self.below(below, name)?;
-                    self.template(&key, attribute)
+                    self.template(&key, attribute).filter(|(_, found)| !found.is_nothing())
                 });
-                all.collect()
+                // What the server acts on does not end with one template more.
+                let most = if self.reader.is_none() { GROUPS_MAX } else { SOURCES_MAX };
+                all.take(most).collect()
             }
         }
     }
@@ -262,13 +266,7 @@ impl<'g> Giver<'g> {
     ) -> Option<(u64, Found<'static>)> {
         let entry = self.entry_of(name)?;
         let schema = self.view.schema();
-        let mut is_template = false;
-        entry.visit_values(&schema.well_known().object_class, &mut |_, value| {
-            let is_one = |name: &str| value.eq_ignore_ascii_case(name.as_bytes());
-            is_template = service::TEMPLATE.into_iter().any(is_one);
-            !is_template
-        });
-        if !is_template {
+        if !service::is_template(&entry, schema) {
             return None;
         }
         let priority = schema.describe(service::PRIORITY).ok();

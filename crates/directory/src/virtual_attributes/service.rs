@@ -21,7 +21,7 @@ pub(super) const CLASSES: [(&str, &str, Kind); 3] = [
 ];
 
 /// The class of templates, by name and OID.
-pub(super) const TEMPLATE: [&str; 2] = ["cosTemplate", "2.16.840.1.113730.3.2.128"];
+const TEMPLATE: [&str; 2] = ["cosTemplate", "2.16.840.1.113730.3.2.128"];
 /// Of several templates the one with the lowest wins; without it, it is the highest.
 pub(super) const PRIORITY: &str = "cosPriority";
 
@@ -39,6 +39,16 @@ pub(super) fn kind_of_class(value: &[u8]) -> Option<Kind> {
         value.eq_ignore_ascii_case(name.as_bytes()) || value == oid.as_bytes()
     };
     CLASSES.iter().find(is_one).map(|(_, _, kind)| *kind)
+}
+
+/// Whether an entry is a template.
+pub(super) fn is_template(entry: &dyn EntryRead, schema: &Schema) -> bool {
+    let mut found = false;
+    entry.visit_values(&schema.well_known().object_class, &mut |_, value| {
+        found = TEMPLATE.iter().any(|name| value.eq_ignore_ascii_case(name.as_bytes()));
+        !found
+    });
+    found
 }
 
 /// What such a definition gives. Of attributes that cannot be given, and where it is not clear what

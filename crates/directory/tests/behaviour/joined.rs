@@ -335,4 +335,15 @@ fn a_join_that_no_index_helps_and_one_with_too_many_values_say_so() {
     let got = joined(&mut root, "cn=a", &number);
     assert_eq!(got, (ResultCode::AdminLimitExceeded, String::new()));
     check(&mut root, "cn=b", &number, "cn=a, cn=b");
+    // A base that is hidden is as one that is not there, however the join ends.
+    let hide = "(targetattr=\"* || +\")(version 3.0; acl \"c\"; deny (all) \
+                userdn=\"ldap:///all\";)";
+    assert_eq!(root.modify(&dn("cn=c"), &[(ModifyOperation::Add, "aci", &[hide])]), OK);
+    for base in [dn("cn=c"), dn("cn=no")] {
+        for (name, asked) in [("cn=b", &text), ("cn=a", &number)] {
+            let asked = EntryJoin { base: JoinBase::Custom(&base), ..asked.clone() };
+            let got = joined(&mut user, name, &asked);
+            assert_eq!(got, (ResultCode::NoSuchObject, String::new()), "{base} {name}");
+        }
+    }
 }

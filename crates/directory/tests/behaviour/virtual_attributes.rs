@@ -351,6 +351,19 @@ fn what_administrators_define_is_given() {
     check(&mut root, "uid=y,ou=a", "o", &[]);
 }
 
+/// No entry has that name, and yet all are below it.
+#[test]
+fn what_is_given_below_a_name_above_the_suffix_is_found() {
+    let (_served, mut root) = served();
+    let (_, above) = SUFFIX.split_once(',').unwrap();
+    define(&mut root, &format!("o: constant o (Example) below {above}"));
+    check(&mut root, "uid=x,ou=a", "o", &["Example"]);
+    let all = found(&mut root, "(o=Example)");
+    assert!(all.is_superset(&set(&["uid=x,ou=a", "uid=x,ou=b"])), "{all:?}");
+    assert_eq!(found(&mut root, "(&(uid=x)(o=Example))"), set(&["uid=x,ou=a", "uid=x,ou=b"]));
+    assert_eq!(found(&mut root, "(o=Other)"), set(&[]));
+}
+
 #[test]
 fn only_what_is_stored_is_sent_or_only_the_rest() {
     let (_served, mut root) = served();
@@ -849,6 +862,34 @@ fn a_role_is_switched_off_by_a_class_of_service() {
     store.spoil(id).unwrap();
     check_bind(&served, "uid=anna", ResultCode::Other);
     check_bind(&served, "uid=carl", locked);
+}
+
+/// Neither with more roles than are looked at, nor with more parts of one, nor by a circle.
+#[test]
+fn no_number_of_roles_switches_anybody_on() {
+    let (served, mut root) = served();
+    let locked = ResultCode::InvalidCredentials;
+    let filtered = ["ldapSubentry", "nsFilteredRoleDefinition"];
+    let clerks: [(&str, &[&str]); 2] =
+        [("objectClass", &filtered), ("nsRoleFilter", &["(title=clerk)"])];
+    add(&mut root, "cn=clerks", &clerks);
+    account(&mut root, "uid=anna", &[("title", &["clerk"])]);
+    account(&mut root, "uid=bob", &[]);
+    inactivation(&mut root);
+    let parts: Vec<String> = (0..20).map(|number| dn(&format!("cn=no{number}"))).collect();
+    let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let (own, clerks_name) = (dn("cn=nsDisabledRole"), dn("cn=clerks"));
+    parts.extend([&*own, &*clerks_name]);
+    change(&mut root, "cn=nsDisabledRole", &[(Add, "nsRoleDN", &parts)]);
+    check_bind(&served, "uid=anna", locked);
+    check_bind(&served, "uid=bob", OK);
+    let other: [(&str, &[&str]); 2] =
+        [("objectClass", &filtered), ("nsRoleFilter", &["(objectClass=*)"])];
+    for number in 0..1_001 {
+        add(&mut root, &format!("cn=r{number}"), &other);
+    }
+    check_bind(&served, "uid=anna", locked);
+    check_bind(&served, "uid=bob", OK);
 }
 
 #[test]

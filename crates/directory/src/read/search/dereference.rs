@@ -176,7 +176,7 @@ impl Follower<'_> {
                 parts += list.count()?.min(FOLLOWED_MAX as u64);
             }
         }
-        match whole > FOLLOWED_MAX as u64 + LISTED_SLACK {
+        match whole > LISTED_MAX {
             true => Err(too_many()),
             false => Ok(whole + parts),
         }
@@ -261,6 +261,8 @@ const FOLLOWED_NAMES: u64 = 8;
 /// The number of those in a list is not exact. By so many it is thought to be wrong.
 const LISTED_SLACK: u64 = 1_000;
 /// The most values of an attribute that are followed, and names in lists of what one names.
-const FOLLOWED_MAX: usize = 5_000;
+pub(super) const FOLLOWED_MAX: usize = 5_000;
+/// The most names in lists of an entry that comes with another one, as far as can be told.
+pub(super) const LISTED_MAX: u64 = FOLLOWED_MAX as u64 + LISTED_SLACK;
 /// The most octets of what they name that come with an entry.
 const FOLLOWED_MAX_BYTES: usize = 4 << 20;

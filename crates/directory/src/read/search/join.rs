@@ -208,8 +208,10 @@ impl Bound {
             ResolvedFilter::resolve(&filter, schema)
         };
         // Nothing is a part of everything, and no value.
-        let all = values.iter().filter(|value| !value.is_empty()).map(assertion).collect();
-        Self::Filter(match how.all && !values.is_empty() {
+        let all = values.iter().filter(|value| !value.is_empty()).map(assertion);
+        let all: Vec<ResolvedFilter> = all.collect();
+        // All of no values would be in every entry.
+        Self::Filter(match how.all && !all.is_empty() {
             true => ResolvedFilter::And(all),
             false => ResolvedFilter::Or(all),
         })
@@ -225,3 +227,20 @@ impl Bound {
 
 /// The most entries that are joined with one.
 pub(super) const JOINED_MAX: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_values_nothing_is_joined() {
+        let schema = Schema::builtin();
+        for values in [&[][..], &[Vec::new()][..]] {
+            for (contains, all) in [(false, false), (false, true), (true, false), (true, true)] {
+                let bound = Bound::of_values(values, "title", How { contains, all }, &schema);
+                let Bound::Filter(ResolvedFilter::Or(ways)) = bound else { panic!("{values:?}") };
+                assert!(ways.is_empty());
+            }
+        }
+    }
+}

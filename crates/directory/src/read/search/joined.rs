@@ -8,6 +8,7 @@ use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
+use super::dereference::{FOLLOWED_MAX, LISTED_MAX};
 use super::join::{Base, Bound, Join, Rule, Source};
 use super::outcome::SearchOutcome;
 use super::request::Search;
@@ -44,6 +45,7 @@ pub(super) struct Joiner<'a> {
 }
 
 /// What is left of what may be told of one entry, and how the join ended.
+#[derive(Clone)]
 struct Told {
     entries: usize,
     bytes: usize,
@@ -72,6 +74,12 @@ impl Told {
     /// The first reason counts.
     fn end(&mut self, code: ResultCode, why: String) {
         self.ended.get_or_insert((code, why));
+    }
+
+    fn end_as_full(&mut self) {
+        let megabytes = TOLD_MAX_BYTES >> 20;
+        let why = format!("at most {TOLD_MAX} entries and {megabytes} MiB come with an entry");
+        self.end(ResultCode::AdminLimitExceeded, why);
     }
 
     fn is_full(&self) -> bool {
@@ -114,18 +122,42 @@ impl Joiner<'_> {
         guard: &Guard<'_>,
         told: &mut Told,
     ) -> Result<JoinedEntries, Break> {
-        let mut entries = JoinedEntries::default();
         let (base, is_known) = self.base_of(join, stored, guard)?;
-        let Some(base) = base else {
-            told.end(ResultCode::NoSuchObject, NO_BASE.to_owned());
-            return Ok(entries);
+        let before = (!is_known).then(|| told.clone());
+        let entries = match base {
+            Some(base) => self.joined_below(join, (base, is_known), stored, guard, told)?,
+            None => JoinedEntries::default(),
         };
+        // Whoever may not know of the base learns of it by what is found below, and by nothing
+        // else: however the join ended, it is as if the base were not there.
+        if let Some(before) = before.filter(|_| entries.count() == 0) {
+            *told = before;
+            told.end(ResultCode::NoSuchObject, NO_BASE.to_owned());
+        }
+        Ok(entries)
+    }
+
+    /// What is joined at and below a base, of which the asker may know or not.
+    fn joined_below(
+        &self,
+        join: &Join,
+        place: (EntryId, bool),
+        stored: &StoredEntry<'_>,
+        guard: &Guard<'_>,
+        told: &mut Told,
+    ) -> Result<JoinedEntries, Break> {
+        let ((base, is_known), mut entries) = (place, JoinedEntries::default());
         let Some(bound) = self.bound(&join.rule, stored, guard, told)? else {
             return Ok(entries);
         };
-        let Some(candidates) = self.candidates(&bound, join, base, guard, told)? else {
-            return Ok(entries);
+        let candidates = match self.candidates(&bound, join, base, guard, told) {
+            // That there are too many tells of the base.
+            Err(Break::Refused(one)) if !is_known && one.code == ResultCode::AdminLimitExceeded => {
+                return Ok(entries);
+            }
+            candidates => candidates?,
         };
+        let Some(candidates) = candidates else { return Ok(entries) };
         for id in candidates {
             self.check()?;
             let Some(entry) = self.view.entry(EntryId(id))? else { continue };
@@ -138,13 +170,7 @@ impl Joiner<'_> {
                 break;
             }
             if told.entries == 0 || told.bytes == 0 {
-                told.end(
-                    ResultCode::AdminLimitExceeded,
-                    format!(
-                        "at most {TOLD_MAX} entries and {} MiB come with an entry",
-                        TOLD_MAX_BYTES >> 20
-                    ),
-                );
+                told.end_as_full();
                 break;
             }
             told.entries -= 1;
@@ -158,7 +184,11 @@ impl Joiner<'_> {
                 continue;
             }
             let before = entries.bytes();
-            let attributes = self.told_of(join, &entry, guard)?;
+            let Some(attributes) = self.told_of(join, &entry, guard, told)? else { break };
+            if attributes.as_ref().as_ber().len() > told.bytes {
+                told.end_as_full();
+                break;
+            }
             entries.push(entry.dn(), attributes.as_ref(), nested.as_ref());
             // Those that it is joined with in turn have been counted.
             let of_nested = nested.map_or(0, |nested| nested.bytes());
@@ -170,10 +200,6 @@ impl Joiner<'_> {
         }
         // What is not complete is not told as if it were.
         self.check()?;
-        // Whoever may not know of the base learns of it by what is found below.
-        if entries.count() == 0 && !is_known && told.ended.is_none() {
-            told.end(ResultCode::NoSuchObject, NO_BASE.to_owned());
-        }
         Ok(entries)
     }
 
@@ -433,21 +459,29 @@ impl Joiner<'_> {
         }
     }
 
-    /// What of an entry is told.
+    /// What of an entry is told; none where it has too many names in lists.
     fn told_of(
         &self,
         join: &Join,
         entry: &StoredEntry<'_>,
         guard: &Guard<'_>,
-    ) -> Result<AttributesBuf, Break> {
+        told: &mut Told,
+    ) -> Result<Option<AttributesBuf>, Break> {
         let (known, wanted) = (self.state.schema.well_known(), &join.selection);
         let rights = guard.on(entry);
+        let mut names = 0;
         for (description, list) in entry.lists() {
             if wanted.selects(description) && rights.may_see() && rights.may_read(description) {
                 list.check_read(description)?;
-                self.search.spend(list.count()? * NAME_STEPS);
+                names += list.count()?;
             }
         }
+        if names > LISTED_MAX {
+            let why = format!("an entry with more than {FOLLOWED_MAX} names does not come with it");
+            told.end(ResultCode::AdminLimitExceeded, why);
+            return Ok(None);
+        }
+        self.search.spend(names * NAME_STEPS);
         let computed = wanted.may_select_operational()
             && computed::descriptions(known).iter().any(|one| wanted.selects(one));
         let live = LiveEntry::new(self.view, entry, known, computed);
@@ -458,7 +492,7 @@ impl Joiner<'_> {
             found.push(PartialAttribute { description, values });
         });
         self.search.spend(live.others_read() * CHILD_STEPS);
-        Ok(found)
+        Ok(Some(found))
     }
 
     /// Ends what takes too long.

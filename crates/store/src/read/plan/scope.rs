@@ -65,7 +65,12 @@ impl<'v> Lookup<'_, 'v> {
         if base.is_root() {
             return Ok(Node::unknown());
         }
-        let Resolved::Found(id) = self.view.resolve(base)? else { return Ok(ids(Vec::new())) };
+        let id = match self.view.resolve(base)? {
+            Resolved::Found(id) => id,
+            Resolved::Missing { .. } => return Ok(ids(Vec::new())),
+            // It may be above a naming context: all entries of that are below it.
+            Resolved::NoContext => return Ok(Node::unknown()),
+        };
         let found = self.scope(id, Scope::Subtree, self.entries)?;
         Ok(found.unwrap_or_else(Node::unknown))
     }
