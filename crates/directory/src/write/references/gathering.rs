@@ -187,7 +187,7 @@ impl Gathering {
 }
 
 /// Refuses what would be refused at the end: very many entries name it by attributes that are never
-/// kept by number, those with one value.
+/// kept by number, such as those with one value.
 fn refuse_too_many_as_text(
     view: &View<'_>,
     kinds: &[Arc<AttributeDescription>],
@@ -195,7 +195,7 @@ fn refuse_too_many_as_text(
 ) -> Result<(), Blocked> {
     let meant = Meant { name, naming: Naming::OrBelow };
     let mut all = FxHashSet::default();
-    for kind in kinds.iter().filter(|kind| kind.kind.single_value) {
+    for kind in kinds.iter().filter(|kind| view.is_never_listed(kind)) {
         match view.references(&kind.kind, meant, REFERRERS_MAX)? {
             References::Unindexed => {}
             References::TooMany => return Err(too_many(view, kind, meant)?),
