@@ -21,6 +21,18 @@ const PAGE_ENTRIES: u32 = 500;
 /// What is asked for of a change.
 const ATTRIBUTES: &[&str] = &["*", "targetEntryUUID", "changeInitiatorsName"];
 
+/// Attributes that only servers set: who applies changes elsewhere may not send them.
+const SERVER_SET: [&str; 8] = [
+    "entryUUID",
+    "entryCSN",
+    "createTimestamp",
+    "creatorsName",
+    "modifyTimestamp",
+    "modifiersName",
+    "structuralObjectClass",
+    "pwdChangedTime",
+];
+
 /// Where in a server's change log the changes are.
 pub(crate) const CHANGELOG: &str = "cn=changelog";
 
@@ -34,16 +46,17 @@ pub(crate) struct ToldChange {
     pub(crate) dn: String,
     pub(crate) uuid: Option<String>,
     pub(crate) by: Option<String>,
-    new_rdn: Option<String>,
-    deletes_old_rdn: bool,
-    new_superior: Option<String>,
+    pub(crate) new_rdn: Option<String>,
+    pub(crate) deletes_old_rdn: bool,
+    pub(crate) new_superior: Option<String>,
     /// The lines of LDIF that say what changed, or what a deleted entry held.
     pub(crate) lines: Vec<u8>,
 }
 
 /// What a change did to an attribute.
+#[derive(Debug)]
 pub(crate) struct Delta {
-    pub(crate) adds: bool,
+    pub(crate) operation: ModifyOperation,
     pub(crate) attribute: String,
     pub(crate) values: Vec<Vec<u8>>,
 }
@@ -64,7 +77,9 @@ impl ToldChange {
             uuid: text("targetEntryUUID"),
             by: text("changeInitiatorsName"),
             new_rdn: text("newRDN"),
-            deletes_old_rdn: entry.text("deleteOldRDN").is_some_and(|text| text == "TRUE"),
+            deletes_old_rdn: entry
+                .text("deleteOldRDN")
+                .is_some_and(|text| text.eq_ignore_ascii_case("TRUE")),
             new_superior: text("newSuperior"),
             lines: octets("changes").or_else(|| octets("deletedEntryAttrs")).unwrap_or_default(),
         })
@@ -84,7 +99,7 @@ impl ToldChange {
             return Vec::new();
         };
         let delta = |one: ldap::ldif::LdifModification| Delta {
-            adds: one.operation == ModifyOperation::Add,
+            operation: one.operation,
             attribute: one.description,
             values: one.values,
         };
@@ -114,6 +129,33 @@ impl ToldChange {
         Some(format!("{rdn},{above}"))
     }
 
+    /// The lines of LDIF without what only servers set.
+    fn settable_lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        match self.record(&self.kind) {
+            Some(LdifChange::Add(values)) => {
+                for (name, value) in values.iter().filter(|(name, _)| !is_server_set(name)) {
+                    push_ldif_line(&mut lines, name, value, 0);
+                }
+            }
+            Some(LdifChange::Modify(all)) => {
+                for one in all.iter().filter(|one| !is_server_set(&one.description)) {
+                    let name = &one.description;
+                    push_ldif_line(&mut lines, verb(one.operation), name.as_bytes(), 0);
+                    for value in &one.values {
+                        push_ldif_line(&mut lines, name, value, 0);
+                    }
+                    lines.extend_from_slice(b"-\n");
+                }
+            }
+            // As they came: what cannot be read is not left out.
+            Some(LdifChange::Delete | LdifChange::ModifyDn { .. }) | None => {
+                lines.extend_from_slice(&self.lines);
+            }
+        }
+        lines
+    }
+
     /// As LDIF that can be applied elsewhere, with a comment that says whose it is.
     pub(crate) fn ldif(&self) -> Vec<u8> {
         let by = self.by.as_deref().unwrap_or("the server");
@@ -124,6 +166,15 @@ impl ToldChange {
                 out.extend_from_slice(b"# ");
                 out.extend_from_slice(line);
             }
+        }
+        let lines = match &*self.kind {
+            "add" | "modify" => self.settable_lines(),
+            _ => Vec::new(),
+        };
+        // Nothing is left that could be applied.
+        if self.kind == "modify" && lines.is_empty() {
+            out.push(b'\n');
+            return out;
         }
         push_ldif_line(&mut out, "dn", self.dn.as_bytes(), 0);
         push_ldif_line(&mut out, "changetype", self.kind.as_bytes(), 0);
@@ -137,8 +188,7 @@ impl ToldChange {
                     push_ldif_line(&mut out, "newsuperior", superior.as_bytes(), 0);
                 }
             }
-            "delete" => {}
-            _ => out.extend_from_slice(&self.lines),
+            _ => out.extend_from_slice(&lines),
         }
         out.push(b'\n');
         out
@@ -169,8 +219,7 @@ impl ToldChange {
         } else {
             let delta = |one: &Delta| {
                 let values: Vec<Value> = one.values.iter().map(|value| shown(value)).collect();
-                let what = if one.adds { "add" } else { "delete" };
-                json!({ "attribute": one.attribute, what: values })
+                json!({ "attribute": one.attribute, verb(one.operation): values })
             };
             put("changes", self.deltas().iter().map(delta).collect());
         }
@@ -187,6 +236,20 @@ impl ToldChange {
             kind => kind.to_owned(),
         };
         format!("{}  {}  {by}  {} {what}", self.number, self.time, self.dn)
+    }
+}
+
+fn is_server_set(attribute: &str) -> bool {
+    SERVER_SET.iter().any(|one| attribute.eq_ignore_ascii_case(one))
+}
+
+/// An operation as LDIF has it.
+const fn verb(operation: ModifyOperation) -> &'static str {
+    match operation {
+        ModifyOperation::Add => "add",
+        ModifyOperation::Delete => "delete",
+        ModifyOperation::Replace => "replace",
+        ModifyOperation::Increment => "increment",
     }
 }
 
@@ -212,6 +275,8 @@ pub(crate) enum Start {
     Now,
     /// With this number.
     Number(u64),
+    /// With this number, behind the last one that was read: none may be missing between them.
+    Next(u64),
     /// With the first change that was not made before.
     Time(Timestamp),
 }
@@ -227,11 +292,18 @@ pub(crate) fn read(
     filter: Option<&Filter<'_>>,
     each: &mut dyn FnMut(ToldChange) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
-    let end = last(connection)?.saturating_add(1);
+    let kept = kept(connection)?;
+    let end = kept.last.saturating_add(1);
+    if let Start::Next(number) = start
+        && let Some(why) = kept.gap_before(number)
+    {
+        return Err(Failure::refused(why)
+            .hint("look at what changed meanwhile, and go on from a number or time with --from"));
+    }
     let (attribute, value) = match start {
         Start::Now => return Ok(end),
-        Start::Number(number) if number >= end => return Ok(end),
-        Start::Number(number) => ("changeNumber", number.to_string()),
+        Start::Number(number) | Start::Next(number) if number >= end => return Ok(end),
+        Start::Number(number) | Start::Next(number) => ("changeNumber", number.to_string()),
         Start::Time(time) => ("changeTime", time.generalized_time()),
     };
     let ava = |description, value: &str| AvaFilter {
@@ -266,16 +338,44 @@ pub(crate) fn read(
     }
 }
 
-/// The number of the last change.
-fn last(connection: &mut Connection) -> Result<u64, Failure> {
+/// The numbers of the changes that a server has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// None where it does not tell.
+    pub(crate) first: Option<u64>,
+    last: u64,
+}
+
+impl Kept {
+    /// Why who has read all changes before `number` cannot go on with it; none if he can.
+    fn gap_before(self, number: u64) -> Option<String> {
+        let before = number.saturating_sub(1);
+        if self.last < before {
+            return Some(format!(
+                "the last change of the server is {} now, and {before} was read already: older \
+                 data were restored",
+                self.last
+            ));
+        }
+        let first = self.first.filter(|first| *first > number)?;
+        let gone = first.saturating_sub(1);
+        Some(format!(
+            "the server has no changes before {first} any more: {number} to {gone} are gone"
+        ))
+    }
+}
+
+/// Which changes there are.
+pub(crate) fn kept(connection: &mut Connection) -> Result<Kept, Failure> {
     let asked = SearchFor {
         scope: Scope::Base,
-        attributes: &["lastChangeNumber"],
+        attributes: &["firstChangeNumber", "lastChangeNumber"],
         ..SearchFor::below("", Filter::Present("objectClass"))
     };
     let found = connection.search(&asked)?;
-    let number = found.entries.first().and_then(|root| root.text("lastChangeNumber"));
-    number.and_then(|number| number.parse().ok()).ok_or_else(|| {
+    let number = |name| found.entries.first()?.text(name)?.parse::<u64>().ok();
+    let first = number("firstChangeNumber");
+    number("lastChangeNumber").map(|last| Kept { first, last }).ok_or_else(|| {
         Failure::refused("the server shows no changes to this identity")
             .hint("bind as the administrator (-W), or as who has the privilege changelog-read")
     })
@@ -334,13 +434,41 @@ mod tests {
     }
 
     #[test]
+    fn what_only_servers_set_is_not_in_the_ldif() {
+        let stamps = "replace: modifyTimestamp\nmodifyTimestamp: 20270131180000Z\n-\n";
+        let change = |changes: &str| {
+            let name = ("targetDN", "cn=a,dc=x");
+            told(&[("changeNumber", "7"), ("changeType", "modify"), name, ("changes", changes)])
+        };
+        let both = change(&format!("replace: l\nl: Chur\n-\n{stamps}"));
+        let ldif = String::from_utf8(both.ldif()).unwrap();
+        assert!(ldif.ends_with("changetype: modify\nreplace: l\nl: Chur\n-\n\n"), "{ldif}");
+        let json = both.json().to_string();
+        assert!(json.contains("\"replace\":[\"Chur\"]"), "{json}");
+        assert!(json.contains("modifyTimestamp"), "{json}");
+        let ldif = String::from_utf8(change(stamps).ldif()).unwrap();
+        assert!(ldif.starts_with("# change 7 at "), "{ldif}");
+        assert!(!ldif.contains("dn: "), "{ldif}");
+    }
+
+    #[test]
+    fn changes_that_are_missing_are_noticed() {
+        let kept = |first, last| Kept { first, last };
+        assert_eq!(kept(Some(3), 9).gap_before(10), None);
+        assert_eq!(kept(Some(3), 9).gap_before(3), None);
+        assert_eq!(kept(None, 9).gap_before(1), None);
+        assert!(kept(Some(3), 9).gap_before(2).unwrap().contains("2 to 2 are gone"));
+        assert!(kept(Some(3), 9).gap_before(11).unwrap().contains("10 was read already"));
+    }
+
+    #[test]
     fn a_rename_is_told_with_the_new_name() {
         let rename = [
             ("changeNumber", "7"),
             ("changeType", "modrdn"),
             ("targetDN", "cn=a,ou=one,dc=x"),
             ("newRDN", "cn=b"),
-            ("deleteOldRDN", "TRUE"),
+            ("deleteOldRDN", "true"),
         ];
         assert_eq!(told(&rename).new_dn().unwrap(), "cn=b,ou=one,dc=x");
         let moved = told(&[&rename[..], &[("newSuperior", "dc=x")]].concat());

@@ -134,6 +134,9 @@ fn the_commands_tell_changes_and_bring_back_what_was_deleted() {
         0,
         &[&line, "add: title\ntitle: Pilot\n-\n", "changetype: delete", "# title: Pilot"],
     );
+    // Without what only servers set.
+    assert!(!told.output.contains("\nmodifyTimestamp: "), "{}", told.output);
+    assert!(!told.output.contains("\nentryUUID: "), "{}", told.output);
     let filter = "(changeType=delete)";
     let told = run(&demo, &["changes", "--from", &from, "--once", "--json", filter]);
     check(&told, 0, &["\"type\":\"delete\"", "\"title\":[\"Pilot\"]"]);
@@ -145,6 +148,9 @@ fn the_commands_tell_changes_and_bring_back_what_was_deleted() {
         1,
         &["no change of uid=nobody"],
     );
+    // What is below an entry that was not deleted does not come back with it.
+    let people = "ou=people,dc=example,dc=com";
+    check(&run(&demo, &["undelete", "-r", people]), 1, &["no deletion of ou=people"]);
     // Back, with what it was and where it belonged.
     let told = run(&demo, &["undelete", "-n", name]);
     check(&told, 0, &[&format!("{name}: deleted at "), &format!("  member of {group}")]);

@@ -392,12 +392,7 @@ impl Attempt<'_, '_> {
             // The rules that the log has by now are not asked: entries have moved since.
             let access = Access::clone(access);
             let viewer = Viewer { directory, access: &access, view, schema };
-            guarded_by(&viewer, rules, &DnKey::root(), |guard| {
-                blocked.refusal(&mut |id| {
-                    let stored = view.entry(id).ok().flatten()?;
-                    guard.on(&stored).is_disclosed().then(|| stored.dn().to_owned())
-                })
-            })
+            guarded_by(&viewer, rules, &DnKey::root(), |guard| blocked.refusal(guard, view))
         })?;
         self.apply(follows)
     }

@@ -51,12 +51,7 @@ pub(crate) fn decide_step(
     op: &mut ModifyDn,
 ) -> Result<(Decision, bool), Refusal> {
     let step = |changes| (Decision { changes, ..Decision::default() }, false);
-    if matches!(op.preparation, Preparation::Gathering(_))
-        && let Some(changes) = prepare(decide, op)?
-    {
-        return Ok(step(changes));
-    }
-    // Before the first step, too: what is refused is refused before anything is done for it.
+    // Before each step: what is refused is refused before anything more is done for it.
     let decision = self::decide(decide, op)?;
     let is_renamed = |change: &Permitted<Change>| match change.get() {
         Change::Rename(change) => {
@@ -84,7 +79,8 @@ fn prepare(
         // Not where some member could not read it.
         let is_known = record_level::check(decide.directory, decide.view, GATHER_LEVEL).is_ok();
         let gathering = match is_known {
-            true => Gathering::begin(decide.view, &decide.state.schema, &op.key, now)?,
+            true => Gathering::begin(decide.view, &decide.state.schema, &op.key, now)
+                .map_err(|blocked| blocked.refusal(decide.guard, decide.view))?,
             false => None,
         };
         op.preparation = match gathering {

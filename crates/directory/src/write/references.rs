@@ -24,6 +24,7 @@ use schema::{
 };
 use store::{Ask, Meant, Naming, References, StoreError, StoredEntry, View};
 
+use crate::access::guard::Guard;
 use crate::request::refusal::Refusal;
 use crate::write::stamp::{self, Stamp};
 
@@ -106,16 +107,24 @@ pub(crate) fn follow(
     }
     let kinds = kinds(view, schema)?;
     let follower = Follower { view, schema, moved };
-    let (mut octets, mut largest) = (0, (0, EntryId::ROOT));
+    let (mut octets, mut largest) = (0, None);
     let mut follows = Vec::new();
-    for (id, references) in follower.referrers(&kinds)? {
+    let referrers = follower.referrers(&kinds);
+    for (id, references) in referrers.map_err(|why| why.by_others_than(view, changes))? {
         let Some(entry) = view.entry(id)? else { continue };
         let Some(change) = follower.change(&entry, &references, stamp)? else { continue };
-        let own = change.deltas.iter().map(octets_of).sum::<usize>();
-        (octets, largest) = (octets + own, largest.max((own, id)));
+        for delta in &change.deltas {
+            let own = octets_of(delta);
+            octets += own;
+            if largest.as_ref().is_none_or(|(most, _)| own > *most) {
+                let description = Arc::clone(&delta.description);
+                largest = Some((own, InTheWay { id, description }));
+            }
+        }
         if octets > OCTETS_MAX {
             let why = format!("their values take more than {} MiB", OCTETS_MAX >> 20);
-            return Err(Blocked::TooMany { why, by: vec![largest.1] });
+            let by = largest.into_iter().map(|(_, one)| one).collect();
+            return Err(Blocked::TooMany { why, by }.by_others_than(view, changes));
         }
         follows.push(Permitted::internal(Change::Modify(change)));
     }
@@ -129,21 +138,55 @@ pub(crate) enum Blocked {
     TooMany {
         /// Which limit that is, as the end of a sentence.
         why: String,
-        /// Entries that are some of those.
-        by: Vec<EntryId>,
+        /// Some of those.
+        by: Vec<InTheWay>,
     },
     /// Something else.
     Refused(Refusal),
 }
 
+/// An entry that names what is renamed or deleted.
+#[derive(Debug)]
+pub(crate) struct InTheWay {
+    id: EntryId,
+    /// The attribute by which it does.
+    description: Arc<AttributeDescription>,
+}
+
+impl InTheWay {
+    /// Its name, if the client may read there what names others.
+    fn seen_by(&self, guard: &Guard<'_>, view: &View<'_>) -> Option<String> {
+        let stored = view.entry(self.id).ok().flatten()?;
+        guard.on(&stored).may_read(&self.description).then(|| stored.dn().to_owned())
+    }
+}
+
 impl Blocked {
-    /// What the client is told. `visible` tells the name of an entry, if the client may know it.
-    pub(crate) fn refusal(self, visible: &mut dyn FnMut(EntryId) -> Option<String>) -> Refusal {
+    /// Without entries that were renamed, or are below one that was: rights may be others there.
+    fn by_others_than(self, view: &View<'_>, changes: &[Permitted<Change>]) -> Self {
+        let Self::TooMany { why, mut by } = self else { return self };
+        let is_within = |id| -> Result<bool, StoreError> {
+            let Some(stored) = view.entry(id)? else { return Ok(true) };
+            for change in changes {
+                if let Change::Rename(change) = change.get()
+                    && view.is_within(&stored, change.id)?
+                {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        by.retain(|one| is_within(one.id).is_ok_and(|is_within| !is_within));
+        Self::TooMany { why, by }
+    }
+
+    /// What the client is told.
+    pub(crate) fn refusal(self, guard: &Guard<'_>, view: &View<'_>) -> Refusal {
         let (why, by) = match self {
             Self::TooMany { why, by } => (why, by),
             Self::Refused(refusal) => return refusal,
         };
-        let one = by.into_iter().find_map(visible);
+        let one = by.into_iter().find_map(|one| one.seen_by(guard, view));
         let one = one.map(|name| format!(", '{name}' is one of them")).unwrap_or_default();
         Refusal::new(
             ResultCode::AdminLimitExceeded,
@@ -265,9 +308,7 @@ impl Follower<'_> {
                 match self.view.references(&kind.kind, meant, REFERRERS_MAX)? {
                     References::Unindexed => break,
                     References::TooMany => {
-                        let part = self.view.some_references(&kind.kind, meant, None, EXAMPLES)?;
-                        let by = part.map(|part| part.ids).unwrap_or_default();
-                        return Err(too_many(by.into_iter()));
+                        return Err(too_many(self.view, kind, meant)?);
                     }
                     References::Found(ids) => {
                         for id in ids {
@@ -280,7 +321,7 @@ impl Follower<'_> {
                     }
                 }
                 if referrers.len() as u64 > REFERRERS_MAX {
-                    return Err(too_many(referrers.into_keys()));
+                    return Err(too_many(self.view, kind, meant)?);
                 }
             }
         }
@@ -410,7 +451,15 @@ fn octets_of(delta: &AttributeDelta) -> usize {
     delta.removed.iter().chain(&delta.added).map(Vec::len).sum()
 }
 
-fn too_many(by: impl Iterator<Item = EntryId>) -> Blocked {
+/// Those of `kind` are the last of too many.
+fn too_many(
+    view: &View<'_>,
+    kind: &Arc<AttributeDescription>,
+    meant: Meant<'_>,
+) -> Result<Blocked, StoreError> {
     let why = format!("they are more than {REFERRERS_MAX}");
-    Blocked::TooMany { why, by: by.take(EXAMPLES).collect() }
+    let part = view.some_references(&kind.kind, meant, None, EXAMPLES)?;
+    let ids = part.map(|part| part.ids).unwrap_or_default().into_iter().take(EXAMPLES);
+    let by = ids.map(|id| InTheWay { id, description: Arc::clone(kind) }).collect();
+    Ok(Blocked::TooMany { why, by })
 }

@@ -242,4 +242,13 @@ fn a_refusal_names_an_entry_that_is_in_the_way() {
     let answer = client.try_rename(&dn("ou=here"), "ou=office", true, None);
     assert_eq!(answer.code(), ResultCode::AdminLimitExceeded, "{}", answer.diagnostic);
     assert!(!answer.diagnostic.contains("long-"), "{}", answer.diagnostic);
+
+    // Nor where the entry may be seen, but not what names others.
+    let unread = "(targetattr=\"member\")(version 3.0; acl \"m\"; deny (read) \
+                  userdn=\"ldap:///anyone\";)";
+    let change = root.modify(SUFFIX, &[(Delete, "aci", &[hide]), (Add, "aci", &[unread])]);
+    assert_eq!(change, ResultCode::Success);
+    let answer = client.try_rename(&dn("ou=here"), "ou=office", true, None);
+    assert_eq!(answer.code(), ResultCode::AdminLimitExceeded, "{}", answer.diagnostic);
+    assert!(!answer.diagnostic.contains("long-"), "{}", answer.diagnostic);
 }

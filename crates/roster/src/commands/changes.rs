@@ -10,6 +10,7 @@ use crate::account::moment;
 use crate::changes::{self, Start};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
+use crate::output;
 
 /// Print the changes of a running server, as they are made.
 ///
@@ -73,6 +74,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         filter.map_err(|error| Failure::local(format!("the filter cannot be read: {error}")))?;
     let mut connection = options.server.connect()?;
     let mut from = options.from;
+    if let Start::Number(number) = from
+        && let Some(first) = changes::kept(&mut connection)?.first.filter(|first| *first > number)
+    {
+        output::note(format_args!("roster: the first change that the server has is {first}"));
+    }
     loop {
         let next = changes::read(&mut connection, from, filter.as_ref(), &mut |change| {
             changes::print(&change, options.json)
@@ -80,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         if options.once {
             return Ok(Exit::Done);
         }
-        from = Start::Number(next);
+        from = Start::Next(next);
         thread::sleep(ASK_EVERY);
     }
 }

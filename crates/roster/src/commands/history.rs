@@ -3,7 +3,7 @@
 use clap::Args;
 use client::SearchFor;
 use ldap::filter::{AvaFilter, Filter};
-use ldap::message::Scope;
+use ldap::message::{ModifyOperation, Scope};
 
 use crate::changes::{self, Delta, Start, ToldChange};
 use crate::connect::ServerOptions;
@@ -75,7 +75,11 @@ fn tell(change: &ToldChange) -> Result<(), Failure> {
     }
     let deltas = change.deltas();
     for delta in deltas.iter().filter(|delta| !is_stamp(&delta.attribute)) {
-        let sign = if delta.adds { '+' } else { '-' };
+        let sign = match delta.operation {
+            ModifyOperation::Add | ModifyOperation::Increment => '+',
+            ModifyOperation::Delete => '-',
+            ModifyOperation::Replace => '=',
+        };
         for value in delta.values.iter().take(VALUES_SHOWN) {
             let shown = changes::shown(value).to_string();
             line(sign, delta, &shown)?;

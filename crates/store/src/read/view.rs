@@ -517,6 +517,12 @@ impl<'t> View<'t> {
         dictionary.id(description).is_some_and(|id| dictionary.may_be_listed(id))
     }
 
+    /// Whether there are values of an attribute, or were, and none is ever kept by number.
+    pub fn is_never_listed(&self, description: &AttributeDescription) -> bool {
+        let dictionary = self.dictionary();
+        dictionary.id(description).is_some_and(|id| !dictionary.may_be_listed(id))
+    }
+
     /// What records may say, as the last of them that told it has it; none before the first.
     pub fn record_level(&self) -> Result<Option<u16>, StoreError> {
         meta::record_level(&self.setting(meta::LEVEL)?)

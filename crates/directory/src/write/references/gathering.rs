@@ -16,7 +16,7 @@ use rustc_hash::FxHashSet;
 use schema::{AttributeDescription, Change, DnKey, EntryId, EntryRead as _, GatherChange, Schema};
 use store::{Meant, Naming, References, StoreError, StoredEntry, View};
 
-use super::kinds;
+use super::{Blocked, REFERRERS_MAX, kinds, too_many};
 
 /// How far it came.
 #[derive(Debug)]
@@ -41,13 +41,13 @@ impl Gathering {
     /// where that is not so.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the rename would be refused at its end, for what cannot be kept by number.
     pub(crate) fn begin(
         view: &View<'_>,
         schema: &Schema,
         name: &DnKey,
         now: Duration,
-    ) -> Result<Option<Self>, StoreError> {
+    ) -> Result<Option<Self>, Blocked> {
         let kinds = kinds(view, schema)?;
         let (mut is_much, mut count) = (false, 0);
         for kind in &kinds {
@@ -64,6 +64,7 @@ impl Gathering {
                 }
             }
             if is_much {
+                refuse_too_many_as_text(view, &kinds, name)?;
                 let (from, waiting, partly) = (None, Vec::new(), None);
                 let (kind, steps, entries) = (0, 0, 0);
                 return Ok(Some(Self {
@@ -139,10 +140,18 @@ impl Gathering {
     fn refill(&mut self, view: &View<'_>, name: &DnKey) -> Result<bool, StoreError> {
         let Some(kind) = self.kinds.get(self.kind) else { return Ok(false) };
         let meant = Meant { name, naming: Naming::OrBelow };
-        let part = view.some_references(&kind.kind, meant, self.from.as_deref(), NAMES_AT_ONCE)?;
-        let Some(mut part) = part else {
-            (self.kind, self.from) = (self.kind + 1, None);
-            return Ok(true);
+        let from = self.from.as_deref();
+        let mut names_max = NAMES_AT_ONCE;
+        let mut part = loop {
+            let Some(part) = view.some_references(&kind.kind, meant, from, names_max)? else {
+                (self.kind, self.from) = (self.kind + 1, None);
+                return Ok(true);
+            };
+            // What one name alone has too many of stays text, and the rename is refused.
+            if !part.is_too_many || names_max == 1 {
+                break part;
+            }
+            names_max /= 2;
         };
         part.ids.sort_unstable_by(|one, other| other.cmp(one));
         part.ids.dedup();
@@ -175,6 +184,28 @@ impl Gathering {
             "values that name what is to be renamed are kept by number now: the rename follows"
         );
     }
+}
+
+/// Refuses what would be refused at the end: very many entries name it by attributes that are never
+/// kept by number, such as those with one value.
+fn refuse_too_many_as_text(
+    view: &View<'_>,
+    kinds: &[Arc<AttributeDescription>],
+    name: &DnKey,
+) -> Result<(), Blocked> {
+    let meant = Meant { name, naming: Naming::OrBelow };
+    let mut all = FxHashSet::default();
+    for kind in kinds.iter().filter(|kind| view.is_never_listed(kind)) {
+        match view.references(&kind.kind, meant, REFERRERS_MAX)? {
+            References::Unindexed => {}
+            References::TooMany => return Err(too_many(view, kind, meant)?),
+            References::Found(ids) => all.extend(ids),
+        }
+        if all.len() as u64 > REFERRERS_MAX {
+            return Err(too_many(view, kind, meant)?);
+        }
+    }
+    Ok(())
 }
 
 /// The attributes of an entry that have values as text which could be kept by number, and how many

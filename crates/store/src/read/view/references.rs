@@ -48,7 +48,8 @@ pub struct SomeReferences {
     pub ids: Vec<EntryId>,
     /// Where the next part begins; none when this is the last.
     pub next: Option<Box<[u8]>>,
-    /// There are more than are read at once, some million, so these are none of them.
+    /// There are more than are read at once, some million, so these are none of them: whoever asks
+    /// asks again for fewer names.
     pub is_too_many: bool,
 }
 
@@ -64,19 +65,35 @@ impl View<'_> {
         meant: Meant<'_>,
         most: u64,
     ) -> Result<References, StoreError> {
+        let Some((first, to)) = self.named_between(kind, meant) else {
+            return Ok(References::Unindexed);
+        };
+        // An id counts for each name, so there may be more than `most`, but not very many more.
+        let ids_max = most.saturating_mul(IDS_OF_MOST).clamp(IDS_AT_ONCE_MIN, IDS_AT_ONCE_MAX);
         let mut found = FxHashSet::default();
-        let mut from = None;
+        let (mut from, mut names_max, mut ids_max) = (first, NAMES_AT_ONCE, ids_max);
         loop {
-            let part = self.some_references(kind, meant, from.as_deref(), NAMES_AT_ONCE)?;
-            let Some(SomeReferences { ids, next, is_too_many }) = part else {
-                return Ok(References::Unindexed);
-            };
-            found.extend(ids);
-            if is_too_many || found.len() as u64 > most {
+            let part = self.part(&from, &to, names_max, ids_max)?;
+            if part.is_too_many {
+                if names_max > 1 {
+                    names_max /= 2;
+                    continue;
+                }
+                let end = part.next.as_deref().unwrap_or(&to);
+                // Names that the base does not have are no ends of parts: they come together.
+                let is_one = self.range_count(&from, end, 1, NEVER)?.is_exact;
+                if is_one || ids_max == IDS_AT_ONCE_MAX {
+                    return Ok(References::TooMany);
+                }
+                ids_max = IDS_AT_ONCE_MAX;
+                continue;
+            }
+            found.extend(part.ids);
+            if found.len() as u64 > most {
                 return Ok(References::TooMany);
             }
-            let Some(next) = next else { break };
-            from = Some(next);
+            let Some(next) = part.next else { break };
+            from = next;
         }
         let mut ids: Vec<EntryId> = found.into_iter().collect();
         ids.sort_unstable();
@@ -95,18 +112,26 @@ impl View<'_> {
         from: Option<&[u8]>,
         names_max: usize,
     ) -> Result<Option<SomeReferences>, StoreError> {
+        let Some((first, to)) = self.named_between(kind, meant) else { return Ok(None) };
+        self.part(from.unwrap_or(&first), &to, names_max, IDS_AT_ONCE_MAX).map(Some)
+    }
+
+    /// Between which keys the names are that are meant; none where no complete index tells.
+    fn named_between(
+        &self,
+        kind: &AttributeType,
+        meant: Meant<'_>,
+    ) -> Option<(Box<[u8]>, Box<[u8]>)> {
         let index = self.dictionary().index(kind, IndexKind::Equality);
-        let Some(index) = index.filter(|index| index.rule == kind.equality) else {
-            return Ok(None);
-        };
+        let index = index.filter(|index| index.rule == kind.equality)?;
         self.note_index(index.id);
         let Meant { name, naming } = meant;
-        let (first, to) = match naming {
+        Some(match naming {
             Naming::Itself => {
                 let mut key = name.as_bytes().to_vec();
                 shorten(&mut key);
                 let head = RowKey::postings(index.id, &key);
-                (head.clone(), after_all_with(head.as_bytes()))
+                (head.as_bytes().into(), after_all_with(head.as_bytes()))
             }
             Naming::OrBelow => {
                 let key = name.as_bytes();
@@ -114,15 +139,25 @@ impl View<'_> {
                 let kept = key.get(..INDEX_VALUE_KEPT_BYTES.saturating_sub(1)).unwrap_or(key);
                 let first = RowKey::postings_from(index.id, kept);
                 let to = after_all_with(first.as_bytes());
-                (first, to)
+                (first.as_bytes().into(), to)
             }
-        };
-        let from = from.unwrap_or_else(|| first.as_bytes());
-        let next = self.head_after(from, &to, names_max)?;
-        let found = self.range(from, next.as_deref().unwrap_or(&to), IDS_AT_ONCE_MAX, NEVER)?;
+        })
+    }
+
+    /// What the lists of about `names_max` names between two keys have, if that is not more than
+    /// `ids_max`.
+    fn part(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        names_max: usize,
+        ids_max: u64,
+    ) -> Result<SomeReferences, StoreError> {
+        let next = self.head_after(from, to, names_max)?;
+        let found = self.range(from, next.as_deref().unwrap_or(to), ids_max, NEVER)?;
         let is_too_many = found.is_none();
         let ids = found.map_or_else(Vec::new, |ids| ids.iter_after(0).map(EntryId).collect());
-        Ok(Some(SomeReferences { ids, next, is_too_many }))
+        Ok(SomeReferences { ids, next, is_too_many })
     }
 }
 
@@ -130,3 +165,7 @@ impl View<'_> {
 const NAMES_AT_ONCE: usize = 1000;
 /// So many ids are read in a row, at most.
 const IDS_AT_ONCE_MAX: u64 = 1 << 22;
+/// So many ids are read in a row even where few are asked for: names share entries.
+const IDS_AT_ONCE_MIN: u64 = 1 << 16;
+/// So many ids are read in a row for each that is asked for: lists count ids that went since.
+const IDS_OF_MOST: u64 = 8;
