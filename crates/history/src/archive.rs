@@ -150,6 +150,15 @@ impl Archive {
                 Err(error) => tracing::warn!(%error, "a file of the archive is passed over"),
             }
         }
+        for (before, file) in state.files.iter().zip(state.files.iter().skip(1)) {
+            if !file.follows(before) {
+                let (last, first) = (before.last.0, file.header.first.0);
+                tracing::warn!(
+                    "the archive has no changes between {last} and {first}, or those of another \
+                     history: what is before {first} is not read"
+                );
+            }
+        }
         Ok(Arc::new(Self { disk, store, options, state: Mutex::new(state), _lock: lock }))
     }
 

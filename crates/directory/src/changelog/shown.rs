@@ -27,18 +27,23 @@ pub(crate) struct Target {
     pub(super) shows_initiator: bool,
 }
 
+/// Who asks about a change, and when that was made.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) time: Timestamp,
+    /// One for entries anywhere.
+    pub(crate) guard: &'a Guard<'a>,
+    pub(crate) view: &'a View<'a>,
+    pub(crate) schema: &'a Schema,
+}
+
 impl Target {
-    /// What `guard`, which is one for entries anywhere, lets see; none if that is nothing.
+    /// What may be seen of a change; none if that is nothing.
     ///
     /// # Errors
     /// When the entry cannot be read.
-    pub(crate) fn of(
-        change: &Change,
-        time: Timestamp,
-        guard: &Guard<'_>,
-        view: &View<'_>,
-        schema: &Schema,
-    ) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn of(change: &Change, asked: &Asked<'_>) -> Result<Option<Self>, StoreError> {
+        let &Asked { time, guard, view, schema } = asked;
         let (id, names) = match change {
             Change::Add(add) => (add.id, vec![add.entry.name()]),
             Change::Modify(modify) => (modify.id, vec![&modify.dn]),
@@ -53,7 +58,7 @@ impl Target {
                 if !guard.is_bypassed() && !is_judged(&entry, time, view, schema)? {
                     return Ok(None);
                 }
-                return Ok(Self::as_seen(&entry, &[&delete.dn], change, guard, schema));
+                return Self::as_seen(&entry, &[&delete.dn], change, asked);
             }
             Change::Schema(_)
             | Change::Index(_)
@@ -64,14 +69,14 @@ impl Target {
             }
         };
         if let Some(stored) = view.entry(id)? {
-            return Ok(Self::as_seen(&stored, &names, change, guard, schema));
+            return Self::as_seen(&stored, &names, change, asked);
         }
         if let Change::Add(add) = change {
             // As it was in the beginning: it is gone, and what it became is not known here.
-            return Ok(match guard.is_bypassed() {
-                true => Self::as_seen(&add.entry, &names, change, guard, schema),
-                false => None,
-            });
+            return match guard.is_bypassed() {
+                true => Self::as_seen(&add.entry, &names, change, asked),
+                false => Ok(None),
+            };
         }
         let all = Self { uuid: None, shown: None, shows_initiator: true };
         Ok(guard.is_bypassed().then_some(all))
@@ -81,9 +86,9 @@ impl Target {
         entry: &dyn EntryRead,
         names: &[&Dn],
         change: &Change,
-        guard: &Guard<'_>,
-        schema: &Schema,
-    ) -> Option<Self> {
+        asked: &Asked<'_>,
+    ) -> Result<Option<Self>, StoreError> {
+        let &Asked { time, guard, view, schema } = asked;
         let description = schema.describe("entryUUID").ok();
         let mut uuid = None;
         if let Some(description) = &description {
@@ -93,7 +98,7 @@ impl Target {
             });
         }
         if guard.is_bypassed() {
-            return Some(Self { uuid, shown: None, shows_initiator: true });
+            return Ok(Some(Self { uuid, shown: None, shows_initiator: true }));
         }
         let mut shown: BTreeMap<String, bool> = BTreeMap::new();
         let (mut sees_all, mut sees_uuid) = (guard.on(entry).may_see(), true);
@@ -111,15 +116,27 @@ impl Target {
         };
         by_name(entry);
         let now = DnKey::from_text(schema, entry.dn()).ok();
+        let mut others = Vec::new();
         for name in names {
-            if DnKey::from_dn(schema, name).ok() != now {
+            let key = DnKey::from_dn(schema, name).ok();
+            if key != now {
                 by_name(&Named { entry, name: name.to_string() });
+                others.extend(key);
             }
         }
         // A modification of which nothing is told would tell that something is hidden.
         let tells = !matches!(change, Change::Modify(_)) || shown.values().any(|may| *may);
         let (uuid, shown) = (uuid.filter(|_| sees_uuid), Some(shown));
-        (sees_all && tells).then_some(Self { uuid, shown, shows_initiator })
+        if !sees_all || !tells {
+            return Ok(None);
+        }
+        // By a name of before it is judged only where that means what it meant.
+        for key in &others {
+            if !are_above_unchanged(key, time, view, schema)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self { uuid, shown, shows_initiator }))
     }
 
     /// Whether values of an attribute may be told.
@@ -142,19 +159,49 @@ fn is_judged(
     if entry.attributes().is_empty() || has("aci") {
         return Ok(false);
     }
-    let Some(above) = DnKey::from_dn(schema, entry.name()).ok().and_then(|key| key.parent()) else {
-        return Ok(false);
-    };
-    let Resolved::Found(id) = view.resolve(&above)? else { return Ok(false) };
-    let Some(above) = view.entry(id)? else { return Ok(false) };
-    let Ok(description) = schema.describe("createTimestamp") else { return Ok(false) };
-    let mut is_older = false;
-    above.visit_values(&description, &mut |_, value| {
-        let created = std::str::from_utf8(value).ok().and_then(attributes::time);
-        is_older = created.is_some_and(|created| created <= time);
-        false
-    });
-    Ok(is_older)
+    match DnKey::from_dn(schema, entry.name()) {
+        Ok(key) => are_above_unchanged(&key, time, view, schema),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Whether all entries above a name are there and were not changed since `time`: else others may
+/// have their names, or rules that they held are gone.
+fn are_above_unchanged(
+    key: &DnKey,
+    time: Timestamp,
+    view: &View<'_>,
+    schema: &Schema,
+) -> Result<bool, StoreError> {
+    let mut key = key.clone();
+    while let Some(above) = key.parent().filter(|above| !above.is_root()) {
+        let id = match view.resolve(&above)? {
+            Resolved::Found(id) => id,
+            Resolved::NoContext => return Ok(true),
+            _ => return Ok(false),
+        };
+        let Some(entry) = view.entry(id)? else { return Ok(false) };
+        if !is_older(&entry, time, schema) {
+            return Ok(false);
+        }
+        key = above;
+    }
+    Ok(true)
+}
+
+/// Whether an entry was neither made nor changed after `time`.
+fn is_older(entry: &dyn EntryRead, time: Timestamp, schema: &Schema) -> bool {
+    // Stamps have whole seconds.
+    let mut newest = None;
+    for name in ["createTimestamp", "modifyTimestamp"] {
+        let Ok(description) = schema.describe(name) else { return false };
+        entry.visit_values(&description, &mut |_, value| {
+            let stamp = std::str::from_utf8(value).ok().and_then(attributes::time);
+            newest = newest.max(Some(stamp.unwrap_or(Timestamp(u64::MAX))));
+            true
+        });
+    }
+    newest.is_some_and(|newest| newest.seconds() <= time.seconds())
 }
 
 /// The attributes that a change is about.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use aci::{Access, Permitted, Rights};
 use environment::{Chance, Timestamp};
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, EntryId, EntryRead};
-use store::{Batch, Mark, Resolved, StoreError};
+use schema::{AttributeDescription, Change, DnKey, EntryId, EntryRead};
+use store::{Batch, Mark, Resolved, StoreError, StoredEntry};
 
 use crate::access::guard::{self, Viewer, guarded_by};
 use crate::access::view_rules::ViewRules;
@@ -392,7 +392,13 @@ impl Attempt<'_, '_> {
             // The rules that the log has by now are not asked: entries have moved since.
             let access = Access::clone(access);
             let viewer = Viewer { directory, access: &access, view, schema };
-            guarded_by(&viewer, rules, &DnKey::root(), |guard| blocked.refusal(guard, view))
+            guarded_by(&viewer, rules, &DnKey::root(), |guard| {
+                let may_read = |stored: &StoredEntry<'_>, one: &AttributeDescription| {
+                    let rights = guard.on(stored);
+                    rights.may_see() && rights.may_read(one)
+                };
+                blocked.refusal(&may_read, view)
+            })
         })?;
         self.apply(follows)
     }

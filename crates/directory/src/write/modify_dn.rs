@@ -5,8 +5,10 @@ use history::record::GATHER_LEVEL;
 use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
 use ldap::message::{ModifyDnRequest, ModifyOperation, NAME_LENGTH_MAX_BYTES};
 use ldap::result::ResultCode;
-use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate_tolerant};
-use store::Resolved;
+use schema::{
+    AttributeDescription, Change, Entry, EntryId, Mode, RenameChange, Schema, validate_tolerant,
+};
+use store::{Resolved, StoredEntry};
 
 use crate::access::guard;
 use crate::assignment::membership;
@@ -79,8 +81,15 @@ fn prepare(
         // Not where some member could not read it.
         let is_known = record_level::check(decide.directory, decide.view, GATHER_LEVEL).is_ok();
         let gathering = match is_known {
-            true => Gathering::begin(decide.view, &decide.state.schema, &op.key, now)
-                .map_err(|blocked| blocked.refusal(decide.guard, decide.view))?,
+            true => Gathering::begin(decide.view, &decide.state.schema, &op.key, now).map_err(
+                |blocked| {
+                    let may_read = |stored: &StoredEntry<'_>, one: &AttributeDescription| {
+                        let rights = decide.guard.on(stored);
+                        rights.may_see() && rights.may_read(one)
+                    };
+                    blocked.refusal(&may_read, decide.view)
+                },
+            )?,
             false => None,
         };
         op.preparation = match gathering {
@@ -283,9 +292,6 @@ fn remove_rdn_values(after: &mut Entry, before: &Entry, schema: &Schema) -> Resu
     Ok(())
 }
 
-fn describe(
-    schema: &Schema,
-    name: &str,
-) -> Result<std::sync::Arc<schema::AttributeDescription>, Refusal> {
+fn describe(schema: &Schema, name: &str) -> Result<std::sync::Arc<AttributeDescription>, Refusal> {
     Ok(schema.describe(name).map_err(schema::EntryError::from)?)
 }

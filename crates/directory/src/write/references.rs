@@ -24,7 +24,6 @@ use schema::{
 };
 use store::{Ask, Meant, Naming, References, StoreError, StoredEntry, View};
 
-use crate::access::guard::Guard;
 use crate::request::refusal::Refusal;
 use crate::write::stamp::{self, Stamp};
 
@@ -145,6 +144,9 @@ pub(crate) enum Blocked {
     Refused(Refusal),
 }
 
+/// Whether the client may read an attribute of an entry.
+type MayRead<'m> = &'m dyn Fn(&StoredEntry<'_>, &AttributeDescription) -> bool;
+
 /// An entry that names what is renamed or deleted.
 #[derive(Debug)]
 pub(crate) struct InTheWay {
@@ -155,9 +157,9 @@ pub(crate) struct InTheWay {
 
 impl InTheWay {
     /// Its name, if the client may read there what names others.
-    fn seen_by(&self, guard: &Guard<'_>, view: &View<'_>) -> Option<String> {
+    fn seen(&self, may_read: MayRead<'_>, view: &View<'_>) -> Option<String> {
         let stored = view.entry(self.id).ok().flatten()?;
-        guard.on(&stored).may_read(&self.description).then(|| stored.dn().to_owned())
+        may_read(&stored, &self.description).then(|| stored.dn().to_owned())
     }
 }
 
@@ -181,12 +183,12 @@ impl Blocked {
     }
 
     /// What the client is told.
-    pub(crate) fn refusal(self, guard: &Guard<'_>, view: &View<'_>) -> Refusal {
+    pub(crate) fn refusal(self, may_read: MayRead<'_>, view: &View<'_>) -> Refusal {
         let (why, by) = match self {
             Self::TooMany { why, by } => (why, by),
             Self::Refused(refusal) => return refusal,
         };
-        let one = by.into_iter().find_map(|one| one.seen_by(guard, view));
+        let one = by.into_iter().find_map(|one| one.seen(may_read, view));
         let one = one.map(|name| format!(", '{name}' is one of them")).unwrap_or_default();
         Refusal::new(
             ResultCode::AdminLimitExceeded,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{Connection, SearchFor};
-use ldap::filter::Filter;
+use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{
     AddRequest, AttributesBuf, Control, ControlsBuf, Modification, ModificationsBuf,
     ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope, ValuesBuf,
@@ -56,13 +56,22 @@ const MADE: [&str; 2] = ["entryCSN", "structuralObjectClass"];
 /// What was below an entry and was deleted earlier than so long before it did not go with it.
 const WITH_IT_WITHIN: Duration = Duration::from_secs(3600);
 
+/// A value of another entry that named it.
+#[derive(Debug)]
+struct Reference {
+    /// The other entry: its name then, and what it is found by now.
+    holder: String,
+    uuid: Option<String>,
+    attribute: String,
+    value: Vec<u8>,
+}
+
 /// An entry to bring back.
 #[derive(Debug)]
 struct Deleted {
     dn: String,
     change: ToldChange,
-    /// What named it, in other entries: their names, attributes and values.
-    references: Vec<(String, String, Vec<Vec<u8>>)>,
+    references: Vec<Reference>,
 }
 
 /// Runs the subcommand.
@@ -109,7 +118,7 @@ fn told(one: &Deleted) -> String {
 fn tell(all: &[Deleted]) -> Result<Exit, Failure> {
     for one in all {
         output::line(format_args!("{}", told(one)))?;
-        for (holder, attribute, _) in &one.references {
+        for Reference { holder, attribute, .. } in &one.references {
             output::line(format_args!("  {attribute} of {holder}"))?;
         }
     }
@@ -120,13 +129,28 @@ fn tell(all: &[Deleted]) -> Result<Exit, Failure> {
 /// each other.
 fn refer_all(connection: &mut Connection, back: &[&Deleted]) -> Result<bool, Failure> {
     let mut are_all = true;
-    for (holder, attribute, values) in back.iter().flat_map(|one| &one.references) {
-        if let Some(why) = refer(connection, holder, attribute, values)? {
+    for one in back.iter().flat_map(|one| &one.references) {
+        let why = match now(connection, one)? {
+            Some(holder) => refer(connection, &holder, &one.attribute, &one.value)?,
+            None => Some("is not there any more".to_owned()),
+        };
+        if let Some(why) = why {
             are_all = false;
-            output::note(format_args!("roster: {attribute} of {holder}: {why}"));
+            output::note(format_args!("roster: {} of {}: {why}", one.attribute, one.holder));
         }
     }
     Ok(are_all)
+}
+
+/// How the other entry is called now: another one may have its name.
+fn now(connection: &mut Connection, reference: &Reference) -> Result<Option<String>, Failure> {
+    let Some(uuid) = &reference.uuid else { return Ok(None) };
+    let value = uuid.as_bytes().into();
+    let asked = SearchFor {
+        attributes: &["1.1"],
+        ..SearchFor::below("", Filter::Equality(AvaFilter { description: "entryUUID", value }))
+    };
+    Ok(connection.search(&asked)?.entries.into_iter().next().map(|entry| entry.dn))
 }
 
 /// What was deleted last at this name, and below it with it, and is not there again; superiors
@@ -195,8 +219,12 @@ impl Found {
                 let name = std::str::from_utf8(&value).ok().and_then(|text| key(text).ok());
                 let Some(name) = name.filter(|name| self.gone.contains(name)) else { continue };
                 let Some(one) = self.last.get_mut(&name) else { continue };
-                let (holder, attribute) = (change.dn.clone(), delta.attribute.clone());
-                one.references.push((holder, attribute, vec![value]));
+                one.references.push(Reference {
+                    holder: change.dn.clone(),
+                    uuid: change.uuid.clone(),
+                    attribute: delta.attribute.clone(),
+                    value,
+                });
             }
         }
     }
@@ -279,10 +307,10 @@ fn refer(
     connection: &mut Connection,
     holder: &str,
     attribute: &str,
-    values: &[Vec<u8>],
+    value: &[u8],
 ) -> Result<Option<String>, Failure> {
     let mut buf = ValuesBuf::new();
-    values.iter().for_each(|value| buf.push(value));
+    buf.push(value);
     let mut list = ModificationsBuf::new();
     let attribute = PartialAttribute { description: attribute, values: buf.as_ref() };
     list.push(Modification { operation: ModifyOperation::Add, attribute });
@@ -341,7 +369,11 @@ mod tests {
         };
         let gone = change(2, "delete", "ou=a,dc=x", "cn=b", 0);
         let all = found(vec![group(1), gone, group(2), group(3)]);
-        let member = ("cn=g,dc=x".to_owned(), "member".to_owned(), vec![b"OU=A,dc=x".to_vec()]);
-        assert_eq!(all.into_iter().next().unwrap().references, [member]);
+        let told = |one: &Reference| {
+            (one.holder.clone(), one.attribute.clone(), String::from_utf8(one.value.clone()))
+        };
+        let references = &all.first().unwrap().references;
+        let member = ("cn=g,dc=x".to_owned(), "member".to_owned(), Ok("OU=A,dc=x".to_owned()));
+        assert_eq!(references.iter().map(told).collect::<Vec<_>>(), [member]);
     }
 }

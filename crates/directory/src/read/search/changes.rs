@@ -19,7 +19,7 @@ use super::parked::{CandidatesSeen, Parked, Phase};
 use super::request::Search;
 use super::special::Visible;
 use crate::access::guard::Guard;
-use crate::changelog::{self, Place, Range, Target};
+use crate::changelog::{self, Asked, Place, Range, Target};
 use crate::directory::State;
 use crate::request::cookie::{self, CookieFault};
 use crate::request::refusal::Refusal;
@@ -248,9 +248,10 @@ impl Reading<'_> {
     fn entry(&self, record: &Record, part: usize) -> Result<Option<Entry>, Refusal> {
         let schema = &self.state.schema;
         let Some(change) = record.changes.get(part - 1) else { return Ok(None) };
+        let (time, view) = (record.csn.time, self.view);
         let target = self
             .guard
-            .anywhere(|guard| Target::of(change, record.csn.time, guard, self.view, schema))?;
+            .anywhere(|guard| Target::of(change, &Asked { time, guard, view, schema }))?;
         Ok(target.and_then(|target| changelog::entry(schema, record, part, &target)))
     }
 

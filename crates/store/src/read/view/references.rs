@@ -53,6 +53,9 @@ pub struct SomeReferences {
     pub is_too_many: bool,
 }
 
+/// The first key, and the one behind the last.
+type Between = (Box<[u8]>, Box<[u8]>);
+
 impl View<'_> {
     /// The entries with a value of `kind` that names what is meant, up to `most`.
     /// Those are not asked about whose value is in a reference list.
@@ -117,11 +120,7 @@ impl View<'_> {
     }
 
     /// Between which keys the names are that are meant; none where no complete index tells.
-    fn named_between(
-        &self,
-        kind: &AttributeType,
-        meant: Meant<'_>,
-    ) -> Option<(Box<[u8]>, Box<[u8]>)> {
+    fn named_between(&self, kind: &AttributeType, meant: Meant<'_>) -> Option<Between> {
         let index = self.dictionary().index(kind, IndexKind::Equality);
         let index = index.filter(|index| index.rule == kind.equality)?;
         self.note_index(index.id);
