@@ -20,7 +20,7 @@ use journal::{Disk, Durability, Journal};
 use ldap::dn::Dn;
 use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
 use schema::Schema;
-use store::{FlushOptions, Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
+use store::{Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
@@ -41,7 +41,7 @@ use crate::forward::outgoing::{Forwarding, ForwardingOptions};
 use crate::member_machine::MemberMachine;
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
-use crate::password_policy::pending::Accounts;
+use crate::password_policy::pending::{AccountWriter, Accounts};
 use crate::password_policy::set;
 use crate::quarantine::Quarantine;
 use crate::read::fresh::reads::FreshReads;
@@ -55,7 +55,7 @@ use crate::request::worker::Worker;
 use crate::rules::RulesInForce;
 use crate::storage::{LogKeepers, Storage};
 use crate::write::queue::{WriteQueue, pipeline};
-use crate::write::rehash::queue::Rehasher;
+use crate::write::rehash::queue::{ProvedPasswords, Rehasher};
 use crate::write::space::{DiskSpace, FileSystemSpace};
 use crate::write::suffix;
 
@@ -154,16 +154,7 @@ impl Directory {
         let position_key = PositionKey::of(&store.id());
         let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
         let archiving = start_archive(&options, &store, &log, &clock, &space)?;
-        let keepers = LogKeepers {
-            hold: options.journal_hold.clone(),
-            // The log of a cluster keeps what members need, and takes whole positions.
-            archive: archiving
-                .as_ref()
-                .filter(|_| options.log.is_none())
-                .map(|archiving| Arc::clone(&archiving.archive)),
-            journal: Arc::clone(&journal),
-        };
-        let flusher = start_flusher(&store, keepers, &log, &options.flush, &clock)?;
+        let flusher = start_flusher(&store, &journal, &log, &options, &clock, archiving.as_ref())?;
         let (rehasher, proved) = Rehasher::new(options.chance);
         let credentials = Credentials {
             root,
@@ -218,14 +209,7 @@ impl Directory {
             quarantine,
         });
         pipeline::start(&directory);
-        let root = &directory.credentials.root.dn;
-        account_writer.start(&directory.accounts, &directory.queue, root.clone());
-        if directory.credentials.rehasher.is_some() {
-            proved.start(&directory.queue, root.clone());
-        }
-        if let Some(cache) = &directory.credentials.password_cache {
-            password_cache::start_sweeper(cache, Arc::clone(&directory.clock));
-        }
+        start_account_threads(&directory, account_writer, proved);
         Ok(directory)
     }
 
@@ -250,6 +234,22 @@ fn disk_of(options: &DirectoryOptions) -> Result<Arc<dyn Disk>, DirectoryError> 
     match &options.disk {
         Some(disk) => Ok(Arc::clone(disk)),
         None => Ok(journal_disk(&options.data)?),
+    }
+}
+
+/// Starts what writes to accounts after binds, and what forgets passwords.
+fn start_account_threads(
+    directory: &Arc<Directory>,
+    account_writer: AccountWriter,
+    proved: ProvedPasswords,
+) {
+    let root = &directory.credentials.root.dn;
+    account_writer.start(&directory.accounts, &directory.queue, root.clone());
+    if directory.credentials.rehasher.is_some() {
+        proved.start(&directory.queue, root.clone());
+    }
+    if let Some(cache) = &directory.credentials.password_cache {
+        password_cache::start_sweeper(cache, Arc::clone(&directory.clock));
     }
 }
 
@@ -389,12 +389,21 @@ fn recover(
 /// Starts to bring changes into the database; the journal hears what it need not keep.
 fn start_flusher(
     store: &Arc<Store>,
-    keepers: LogKeepers,
+    journal: &Arc<Journal>,
     log: &Arc<dyn CommitLog>,
-    options: &FlushOptions,
+    options: &DirectoryOptions,
     clock: &Arc<dyn Clock>,
+    archiving: Option<&Archiving>,
 ) -> Result<Flusher, DirectoryError> {
-    let (synced, kept) = (Arc::downgrade(&keepers.journal), Arc::downgrade(log));
+    let keepers = LogKeepers {
+        hold: options.journal_hold.clone(),
+        // The log of a cluster keeps what members need, and takes whole positions.
+        archive: archiving
+            .filter(|_| options.log.is_none())
+            .map(|archiving| Arc::clone(&archiving.archive)),
+        journal: Arc::clone(journal),
+    };
+    let (synced, kept) = (Arc::downgrade(journal), Arc::downgrade(log));
     store.sync_log_before_flush(Arc::new(move |upto: &Mark| {
         let both = synced.upgrade().zip(kept.upgrade());
         both.map_or(Ok(()), |(journal, log)| sync_log(&journal, &*log, upto))
@@ -408,7 +417,7 @@ fn start_flusher(
         }
         Err(error) => failures.note(&error.to_string()),
     };
-    let flusher = store.start_flusher(options.clone(), Box::new(flushed))?;
+    let flusher = store.start_flusher(options.flush.clone(), Box::new(flushed))?;
     Ok(flusher)
 }
 

@@ -1,5 +1,7 @@
 //! An archive on a disk that loses, tears and refuses.
 
+#![allow(clippy::disallowed_methods, reason = "waits for a thread of the archive")]
+
 use std::io::ErrorKind;
 use std::thread;
 use std::time::Instant;

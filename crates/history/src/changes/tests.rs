@@ -1,5 +1,7 @@
 //! Reading across the archive and the log.
 
+#![allow(clippy::disallowed_methods, reason = "waits for a thread of the archive")]
+
 use journal::simulated::SimDisk;
 use journal::{Disk, Durability, Journal, JournalOptions};
 

@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
         from = Start::Next(next);
-        thread::sleep(ASK_EVERY);
+        thread::park_timeout(ASK_EVERY);
     }
 }
 

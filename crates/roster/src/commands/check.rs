@@ -97,7 +97,8 @@ fn tell_dangling(dangling: &Dangling) -> Result<(), Failure> {
             output::line(format_args!(
                 "{values} values in {entries} entries name no entry{listed}"
             ))?;
-            Ok(output::note(format_args!("roster: note: {NOTE_DANGLING}")))
+            output::note(format_args!("roster: note: {NOTE_DANGLING}"));
+            Ok(())
         }
     }
 }
