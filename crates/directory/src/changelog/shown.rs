@@ -177,8 +177,9 @@ fn are_above_unchanged(
     while let Some(above) = key.parent().filter(|above| !above.is_root()) {
         let id = match view.resolve(&above)? {
             Resolved::Found(id) => id,
+            // Above the naming context there is nothing.
             Resolved::NoContext => return Ok(true),
-            _ => return Ok(false),
+            Resolved::Missing { .. } => return Ok(false),
         };
         let Some(entry) = view.entry(id)? else { return Ok(false) };
         if !is_older(&entry, time, schema) {
@@ -189,19 +190,15 @@ fn are_above_unchanged(
     Ok(true)
 }
 
-/// Whether an entry was neither made nor changed after `time`.
+/// Whether an entry was neither made nor changed after `time`: its `entryCSN` says so.
 fn is_older(entry: &dyn EntryRead, time: Timestamp, schema: &Schema) -> bool {
-    // Stamps have whole seconds.
-    let mut newest = None;
-    for name in ["createTimestamp", "modifyTimestamp"] {
-        let Ok(description) = schema.describe(name) else { return false };
-        entry.visit_values(&description, &mut |_, value| {
-            let stamp = std::str::from_utf8(value).ok().and_then(attributes::time);
-            newest = newest.max(Some(stamp.unwrap_or(Timestamp(u64::MAX))));
-            true
-        });
-    }
-    newest.is_some_and(|newest| newest.seconds() <= time.seconds())
+    let mut is_older = false;
+    entry.visit_values(&schema.well_known().entry_csn, &mut |_, value| {
+        let moment = std::str::from_utf8(value).ok().and_then(|csn| csn.split('#').next());
+        is_older = moment.and_then(attributes::time).is_some_and(|changed| changed <= time);
+        false
+    });
+    is_older
 }
 
 /// The attributes that a change is about.

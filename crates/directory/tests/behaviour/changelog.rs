@@ -447,7 +447,6 @@ fn rules_that_were_deleted_with_what_they_hid_hide_it_still() {
     };
     assert_eq!((told(&mut anna), told(&mut root)), (0, 4));
     // Nor when another takes its place.
-    served.clock.advance(Duration::from_secs(1));
     let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
     assert_eq!(root.add(&secret, unit), OK);
     let found = changes(&mut anna, &filter);
@@ -457,4 +456,36 @@ fn rules_that_were_deleted_with_what_they_hid_hide_it_still() {
         .map(|entry| (one(entry, "changeType"), one(entry, "targetDN")))
         .collect();
     assert_eq!(of_secret, [("add".to_owned(), secret)]);
+}
+
+#[test]
+fn what_was_hidden_by_its_place_stays_so_when_another_takes_the_place() {
+    let served = with_anna();
+    let mut root = served.root();
+    let before = last(&mut root);
+    let (hidden, open) = (format!("ou=veiled,{SUFFIX}"), format!("ou=plain,{SUFFIX}"));
+    let rule =
+        r#"(targetattr="* || +")(version 3.0; acl "h"; deny (all) userdn="ldap:///anyone";)"#;
+    let unit = ("objectClass", &["organizationalUnit"][..]);
+    assert_eq!(root.add(&open, &[unit]), OK);
+    assert_eq!(root.add(&hidden, &[unit, ("aci", &[rule])]), OK);
+    for name in ["gone", "moved"] {
+        assert_eq!(root.add(&format!("cn={name},{hidden}"), &[("objectClass", &["device"])]), OK);
+    }
+    assert_eq!(root.rename(&format!("cn=moved,{hidden}"), "cn=moved", false, Some(&open)), OK);
+    assert_eq!(root.delete(&format!("cn=gone,{hidden}")), OK);
+    let mut anna = anna(&served, &["changelog-read"]);
+    let filter = format!("(changeNumber>={})", before + 1);
+    let told = |client: &mut Client| -> Vec<String> {
+        let of_veiled = |entry: &Found| {
+            let name = one(entry, "targetDN");
+            name.contains("ou=veiled").then_some(name)
+        };
+        changes(client, &filter).iter().filter_map(of_veiled).collect()
+    };
+    assert!(told(&mut anna).is_empty(), "{:?}", told(&mut anna));
+    assert_eq!(root.rename(&hidden, "ou=away", true, None), OK);
+    assert_eq!(root.rename(&open, "ou=veiled", true, None), OK);
+    // But that the place has another name now.
+    assert!(told(&mut anna).iter().all(|name| !name.contains("cn=")), "{:?}", told(&mut anna));
 }

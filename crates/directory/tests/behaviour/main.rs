@@ -64,6 +64,7 @@ mod stopping;
 mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;
+mod switched_off;
 mod through_a_follower;
 mod transactions;
 mod unindexed;

@@ -15,25 +15,25 @@ const SUBTREE_DELETE: &str = "1.2.840.113556.1.4.805";
 const REAL_ONLY: &str = "2.16.840.1.113730.3.4.17";
 const VIRTUAL_ONLY: &str = "2.16.840.1.113730.3.4.19";
 
-fn dn(name: &str) -> String {
+pub(crate) fn dn(name: &str) -> String {
     format!("{name},{SUFFIX}")
 }
 
 #[track_caller]
-fn add(root: &mut Client, name: &str, attributes: &[(&str, &[&str])]) {
+pub(crate) fn add(root: &mut Client, name: &str, attributes: &[(&str, &[&str])]) {
     let answer = root.try_add(&dn(name), attributes);
     assert_eq!(answer.code(), OK, "{name}: {}", answer.diagnostic);
 }
 
 #[track_caller]
-fn person(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
+pub(crate) fn person(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
     let all: [(&str, &[&str]); 3] =
         [("objectClass", &["inetOrgPerson"]), ("sn", &["Ek"]), ("cn", &["Anna"])];
     add(root, name, &[&all[..], more].concat());
 }
 
 /// Two units with a person each.
-fn served() -> (Served, Client) {
+pub(crate) fn served() -> (Served, Client) {
     let served = Served::new();
     let mut root = served.root();
     for unit in ["a", "b"] {
@@ -44,7 +44,7 @@ fn served() -> (Served, Client) {
 }
 
 #[track_caller]
-fn change(root: &mut Client, name: &str, changes: &[(ModifyOperation, &str, &[&str])]) {
+pub(crate) fn change(root: &mut Client, name: &str, changes: &[(ModifyOperation, &str, &[&str])]) {
     let name = if name.contains("cn=config") { name.to_owned() } else { dn(name) };
     let answer = root.try_modify(&name, changes);
     assert_eq!(answer.code(), OK, "{name}: {}", answer.diagnostic);
@@ -55,21 +55,21 @@ fn define(root: &mut Client, line: &str) {
     change(root, CONFIG, &[(Add, "roster-virtual-attribute", &[line])]);
 }
 
-fn ask(client: &mut Client, name: &str, attributes: &[&str]) -> Answer {
+pub(crate) fn ask(client: &mut Client, name: &str, attributes: &[&str]) -> Answer {
     let base = &dn(name);
     client.search(&Asked { base, scope: Scope::Base, attributes, ..Asked::default() })
 }
 
 /// The values of an attribute that is asked for by name.
 #[track_caller]
-fn values(client: &mut Client, name: &str, attribute: &str) -> BTreeSet<String> {
+pub(crate) fn values(client: &mut Client, name: &str, attribute: &str) -> BTreeSet<String> {
     let answer = ask(client, name, &[attribute]);
     assert_eq!(answer.code(), OK, "{name}: {}", answer.diagnostic);
     answer.entries[0].texts(attribute).into_iter().collect()
 }
 
 #[track_caller]
-fn check(client: &mut Client, name: &str, attribute: &str, want: &[&str]) {
+pub(crate) fn check(client: &mut Client, name: &str, attribute: &str, want: &[&str]) {
     let want: BTreeSet<String> = want.iter().map(|value| (*value).to_owned()).collect();
     assert_eq!(values(client, name, attribute), want, "{attribute} of {name}");
     // With all others, too.
@@ -84,14 +84,14 @@ fn check(client: &mut Client, name: &str, attribute: &str, want: &[&str]) {
 
 /// The names of what a filter finds, without the suffix.
 #[track_caller]
-fn found(client: &mut Client, filter: &str) -> BTreeSet<String> {
+pub(crate) fn found(client: &mut Client, filter: &str) -> BTreeSet<String> {
     let answer = client.search(&Asked { filter, attributes: &["1.1"], ..Asked::default() });
     assert_eq!(answer.code(), OK, "{filter}: {}", answer.diagnostic);
     let suffix = format!(",{SUFFIX}");
     answer.names().iter().map(|name| name.trim_end_matches(&suffix).to_owned()).collect()
 }
 
-fn set(names: &[&str]) -> BTreeSet<String> {
+pub(crate) fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
@@ -210,7 +210,7 @@ fn other_types_are_shared_by_an_option() {
     assert_eq!(values(&mut root, "uid=x,ou=a", "nsRoleDN"), set(&[]));
 }
 
-fn template(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
+pub(crate) fn template(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
     let all: [(&str, &[&str]); 1] = [("objectClass", &["cosTemplate", "extensibleObject"])];
     add(root, name, &[&all[..], more].concat());
 }
@@ -763,187 +763,6 @@ fn a_shared_value_is_looked_for_where_it_is_shared() {
     assert_eq!(candidates("(l=Rome)"), (0, 0));
     let (found, looked) = candidates("(l=Paris)");
     assert!(found == 2 && looked <= 3, "{found} of {looked}");
-}
-
-const PASSWORD: &str = "secret phrase 1";
-
-fn account(root: &mut Client, name: &str, more: &[(&str, &[&str])]) {
-    person(root, name, &[&[("userPassword", &[PASSWORD][..])], more].concat());
-}
-
-#[track_caller]
-fn check_bind(served: &Served, name: &str, want: ResultCode) {
-    assert_eq!(served.client().bind(&dn(name), PASSWORD), want, "{name}");
-}
-
-/// As 389's `ns-inactivate.pl` makes it: a nested role of all that are switched off, and a Class of
-/// Service for it.
-fn inactivation(root: &mut Client) {
-    let subentry = ["ldapSubentry", "extensibleObject"];
-    add(
-        root,
-        "cn=nsManagedDisabledRole",
-        &[("objectClass", &["ldapSubentry", "nsManagedRoleDefinition"])],
-    );
-    add(
-        root,
-        "cn=nsDisabledRole",
-        &[
-            ("objectClass", &["ldapSubentry", "nsNestedRoleDefinition"]),
-            ("nsRoleDN", &[&dn("cn=nsManagedDisabledRole")]),
-        ],
-    );
-    add(root, "cn=inactivation", &[("objectClass", &["nsContainer"])]);
-    let role = dn("cn=nsDisabledRole");
-    add(
-        root,
-        &format!("cn=\"{role}\",cn=inactivation"),
-        &[
-            ("objectClass", &["costemplate", "extensibleObject", "ldapSubentry"]),
-            ("nsAccountLock", &["true"]),
-            ("cosPriority", &["0"]),
-        ],
-    );
-    add(
-        root,
-        "cn=inactivation_cos",
-        &[
-            ("objectClass", &[&["cosClassicDefinition"], &subentry[..]].concat()),
-            ("cosTemplateDn", &[&dn("cn=inactivation")]),
-            ("cosSpecifier", &["nsRole"]),
-            ("cosAttribute", &["nsAccountLock operational"]),
-        ],
-    );
-}
-
-#[test]
-fn a_role_is_switched_off_by_a_class_of_service() {
-    let (served, mut root) = served();
-    let locked = ResultCode::InvalidCredentials;
-    add(
-        &mut root,
-        "cn=clerks",
-        &[
-            ("objectClass", &["ldapSubentry", "nsFilteredRoleDefinition"]),
-            ("nsRoleFilter", &["(title=clerk)"]),
-        ],
-    );
-    account(&mut root, "uid=anna", &[("title", &["clerk"])]);
-    account(&mut root, "uid=bob", &[]);
-    account(&mut root, "uid=carl", &[("nsAccountLock", &["true"])]);
-    inactivation(&mut root);
-    check_bind(&served, "uid=anna", OK);
-    check_bind(&served, "uid=carl", locked);
-    let mut anna = served.client();
-    assert_eq!(anna.bind(&dn("uid=anna"), PASSWORD), OK);
-    // A role, and one person by the managed role for that.
-    change(&mut root, "cn=nsDisabledRole", &[(Add, "nsRoleDN", &[&dn("cn=clerks")])]);
-    change(&mut root, "uid=bob", &[(Add, "nsRoleDN", &[&dn("cn=nsManagedDisabledRole")])]);
-    for name in ["uid=anna", "uid=bob"] {
-        check_bind(&served, name, locked);
-        assert_eq!(values(&mut root, name, "nsAccountLock"), set(&["true"]));
-        assert!(ask(&mut root, name, &["*"]).entries[0].texts("nsAccountLock").is_empty());
-    }
-    let disabled = found(&mut root, "(nsAccountLock=true)");
-    assert!(disabled.is_superset(&set(&["uid=anna", "uid=bob", "uid=carl"])), "{disabled:?}");
-    // A session that began before does nothing more.
-    let own = anna.modify(&dn("uid=anna"), &[(Replace, "userPassword", &["another phrase"])]);
-    assert_eq!(own, ResultCode::InsufficientAccessRights);
-    change(&mut root, "cn=nsDisabledRole", &[(Delete, "nsRoleDN", &[&dn("cn=clerks")])]);
-    check_bind(&served, "uid=anna", OK);
-    check_bind(&served, "uid=bob", locked);
-    // What decides and cannot be read lets nobody in.
-    change(&mut root, "cn=nsDisabledRole", &[(Add, "nsRoleDN", &[&dn("cn=clerks")])]);
-    let template = dn(&format!("cn=\"{}\",cn=inactivation", dn("cn=nsDisabledRole")));
-    let store = served.directory.store();
-    let key = schema::DnKey::from_text(&store.schema(), &template).unwrap();
-    let place = store.reader().view().unwrap().resolve(&key).unwrap();
-    let store::Resolved::Found(id) = place else { panic!("{template} is not there") };
-    store.spoil(id).unwrap();
-    check_bind(&served, "uid=anna", ResultCode::Other);
-    check_bind(&served, "uid=carl", locked);
-}
-
-/// Neither with more roles than are looked at, nor with more parts of one, nor by a circle.
-#[test]
-fn no_number_of_roles_switches_anybody_on() {
-    let (served, mut root) = served();
-    let locked = ResultCode::InvalidCredentials;
-    let filtered = ["ldapSubentry", "nsFilteredRoleDefinition"];
-    let clerks: [(&str, &[&str]); 2] =
-        [("objectClass", &filtered), ("nsRoleFilter", &["(title=clerk)"])];
-    add(&mut root, "cn=clerks", &clerks);
-    account(&mut root, "uid=anna", &[("title", &["clerk"])]);
-    account(&mut root, "uid=bob", &[]);
-    inactivation(&mut root);
-    let parts: Vec<String> = (0..20).map(|number| dn(&format!("cn=no{number}"))).collect();
-    let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let (own, clerks_name) = (dn("cn=nsDisabledRole"), dn("cn=clerks"));
-    parts.extend([&*own, &*clerks_name]);
-    change(&mut root, "cn=nsDisabledRole", &[(Add, "nsRoleDN", &parts)]);
-    check_bind(&served, "uid=anna", locked);
-    check_bind(&served, "uid=bob", OK);
-    let other: [(&str, &[&str]); 2] =
-        [("objectClass", &filtered), ("nsRoleFilter", &["(objectClass=*)"])];
-    for number in 0..1_001 {
-        add(&mut root, &format!("cn=r{number}"), &other);
-    }
-    check_bind(&served, "uid=anna", locked);
-    check_bind(&served, "uid=bob", OK);
-}
-
-#[test]
-fn what_is_given_switches_accounts_off_as_if_it_were_stored() {
-    let (served, mut root) = served();
-    let locked = ResultCode::InvalidCredentials;
-    account(&mut root, "uid=anna,ou=a", &[]);
-    account(&mut root, "uid=bob,ou=a", &[("nsAccountLock", &["false"])]);
-    account(&mut root, "uid=carl,ou=a", &[("nsAccountLock", &["true"])]);
-    account(&mut root, "uid=dora,ou=b", &[]);
-    template(&mut root, "cn=t", &[("nsAccountLock", &["true"])]);
-    let template = dn("cn=t");
-    for (how, given, bound) in [
-        ("nsAccountLock", "true", [locked, OK, locked]),
-        ("nsAccountLock operational-default", "true", [locked, OK, locked]),
-        ("nsAccountLock override", "true", [locked, locked, locked]),
-        ("nsAccountLock operational", "true", [locked, locked, locked]),
-        ("nsAccountLock operational", "false", [OK, OK, OK]),
-        ("nsAccountLock", "false", [OK, OK, locked]),
-    ] {
-        change(&mut root, "cn=t", &[(Replace, "nsAccountLock", &[given])]);
-        add(
-            &mut root,
-            "cn=d,ou=a",
-            &[
-                ("objectClass", &["cosPointerDefinition"]),
-                ("cosAttribute", &[how]),
-                ("cosTemplateDn", &[&template]),
-            ],
-        );
-        for (name, want) in ["uid=anna,ou=a", "uid=bob,ou=a", "uid=carl,ou=a"].iter().zip(bound) {
-            assert_eq!(served.client().bind(&dn(name), PASSWORD), want, "{name}: {how} {given}");
-        }
-        check_bind(&served, "uid=dora,ou=b", OK);
-        assert_eq!(root.delete(&dn("cn=d,ou=a")), OK);
-    }
-    check_bind(&served, "uid=anna,ou=a", OK);
-    // Nothing else that the server acts on is given.
-    template_of_policy(&mut root, &served);
-}
-
-fn template_of_policy(root: &mut Client, served: &Served) {
-    template(root, "cn=p", &[("pwdAccountLockedTime", &["000001010000Z"])]);
-    add(
-        root,
-        "cn=d,ou=a",
-        &[
-            ("objectClass", &["cosPointerDefinition"]),
-            ("cosAttribute", &["pwdAccountLockedTime operational"]),
-            ("cosTemplateDn", &[&dn("cn=p")]),
-        ],
-    );
-    check_bind(served, "uid=anna,ou=a", OK);
-    check(root, "uid=anna,ou=a", "pwdAccountLockedTime", &[]);
 }
 
 #[test]
