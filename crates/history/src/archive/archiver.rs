@@ -111,9 +111,9 @@ impl Archiver {
         while !self.stop.is_asked() {
             let next = writer.next().unwrap_or(Lsn(1));
             let reading = match tail.as_mut() {
-                Some(tail) => tail.next_within(LOOK_EVERY),
+                Some(tail) => tail.next_within(Duration::ZERO),
                 None => match self.log.tail(next) {
-                    Ok(opened) => tail.insert(opened).next_within(LOOK_EVERY),
+                    Ok(opened) => tail.insert(opened).next_within(Duration::ZERO),
                     Err(gone) => Err(gone),
                 },
             };
@@ -125,7 +125,8 @@ impl Archiver {
                         writer.write()?;
                     }
                 }
-                Ok(None) => {}
+                // Many at a time: to be woken for each would cost more than all else.
+                Ok(None) => self.stop.pause(LOOK_EVERY),
                 Err(gone) => {
                     tail = self.behind(&gone, next);
                     if tail.is_none() {
@@ -227,7 +228,7 @@ impl std::fmt::Debug for Archiver {
     }
 }
 
-/// How long the log is waited for in one go.
+/// How often the log is looked at once all of it was read.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How often what was written is made durable, and what is too old is looked for.
