@@ -155,12 +155,12 @@ const PROGRESS_SEEDS: u64 = 100;
 
 #[test]
 fn three_nodes_lose_nothing_and_agree() {
-    run_all(0..150, Kind::nodes(3));
+    run_all(0..75, Kind::nodes(3));
 }
 
 #[test]
 fn five_nodes_lose_nothing_and_agree() {
-    run_all(0..50, Kind::nodes(5));
+    run_all(0..25, Kind::nodes(5));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn members_that_change_lose_nothing_and_agree() {
 
 #[test]
 fn members_that_get_copies_lose_nothing_and_agree() {
-    run_all(0..40, Kind::copying(3));
+    run_all(0..20, Kind::copying(3));
 }
 
 #[test]

@@ -14,6 +14,7 @@
 #[cfg(any(test, feature = "test-support"))]
 pub mod arbitrary;
 mod archiver;
+mod check;
 mod file;
 mod format;
 mod reader;
@@ -35,6 +36,7 @@ use self::format::FileId;
 use crate::record::RecordError;
 
 pub use archiver::{ArchiveEnding, Archiver, Room};
+pub use check::{ArchiveCheck, check_archive};
 pub use reader::ArchiveReader;
 
 /// What an archive keeps, and how.

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use directory::Dangling;
+use history::archive::{ArchiveCheck, check_archive};
 use history::recovery::{JournalCheck, check_journal};
-use history::{HistoryError, schema_of};
+use history::{ARCHIVE_DIRECTORY, HistoryError, archive_disk, schema_of};
 use store::{CheckReport, Store, StoreError, StoreOptions};
 
 use crate::backup::read_only_store;
@@ -26,35 +27,46 @@ pub struct DirectoryCheck {
     /// No faults: they may have been loaded before what they name. `None` where the data cannot be
     /// read, which is a finding.
     pub dangling: Option<Dangling>,
+    /// The archive of changes; `None` where there is none. The data do not need it.
+    pub archive: Option<ArchiveCheck>,
 }
 
 impl DirectoryCheck {
     /// How many faults there are.
     pub fn faults(&self) -> u64 {
+        let archive = self.archive.as_ref().map_or(0, |archive| archive.findings.len());
+        self.data_faults() + archive as u64
+    }
+
+    /// How many of them are in the data, and not in the archive of changes alone.
+    pub fn data_faults(&self) -> u64 {
         self.base.counts.values().sum::<u64>() + self.journal.findings.len() as u64
     }
 }
 
 /// Verifies the journal and the tables of the data directory `data`, and that the records which are
-/// in the journal alone can be applied; and looks for values that name nothing. `progress` hears
-/// what is being done, how much of it is done and how much there is.
+/// in the journal alone can be applied; looks for values that name nothing; and verifies the archive
+/// of changes, which is in `archive` or in the data directory. `progress` hears what is being done,
+/// how much of it is done and how much there is.
 ///
 /// # Errors
-/// When the data directory cannot be opened or read, for example because a server uses it. What is
-/// wrong with the data is no error, but a finding.
+/// When the data directory or the archive cannot be opened or read, for example because a server
+/// uses it. What is wrong with the data is no error, but a finding.
 pub fn check(
     data: &Path,
+    archive: Option<&Path>,
     progress: &mut dyn FnMut(&'static str, u64, u64),
 ) -> Result<DirectoryCheck, HistoryError> {
     let mut journal = check_journal(data, progress)?;
     let options = StoreOptions::default();
     let store = Arc::new(Store::open(data, &options, schema_of(data)?)?);
     let base = store.check(progress)?;
+    let archive = archived(data, archive, store.id(), progress)?;
     let is_whole = journal.findings.is_empty() && base.findings.is_empty();
     if journal.unflushed == 0 || !is_whole {
         let entries = (journal.unflushed == 0).then_some(base.entries);
         let dangling = is_whole.then(|| dangling(&store, progress)).transpose()?;
-        return Ok(DirectoryCheck { journal, base, entries, dangling });
+        return Ok(DirectoryCheck { journal, base, entries, dangling, archive });
     }
     drop(store);
     progress("replaying", 0, journal.unflushed);
@@ -70,7 +82,31 @@ pub fn check(
         |store: &Arc<Store>| -> Result<u64, StoreError> { store.reader().view()?.entry_count() };
     let entries = store.as_ref().map(count).transpose()?;
     let dangling = store.as_ref().map(|store| dangling(store, progress)).transpose()?;
-    Ok(DirectoryCheck { journal, base, entries, dangling })
+    Ok(DirectoryCheck { journal, base, entries, dangling, archive })
+}
+
+/// Verifies the archive, if there is one.
+fn archived(
+    data: &Path,
+    archive: Option<&Path>,
+    store: [u8; 16],
+    progress: &mut dyn FnMut(&'static str, u64, u64),
+) -> Result<Option<ArchiveCheck>, HistoryError> {
+    let path = archive.map_or_else(|| data.join(ARCHIVE_DIRECTORY), Path::to_owned);
+    // Who names one means one that is there.
+    if archive.is_none() && !path.is_dir() {
+        return Ok(None);
+    }
+    if let Err(source) = std::fs::read_dir(&path) {
+        return Err(HistoryError::Io { path, source });
+    }
+    let disk = archive_disk(&path)?;
+    let told = &mut |done, total| progress("archive", done, total);
+    let check = check_archive(&*disk, store, told);
+    check.map(Some).map_err(|error| {
+        let source = std::io::Error::other(error.to_string());
+        HistoryError::Io { path, source }
+    })
 }
 
 fn dangling(

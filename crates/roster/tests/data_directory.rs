@@ -212,6 +212,26 @@ fn a_second_import_adds_to_the_first() {
 }
 
 #[test]
+fn a_check_verifies_the_archive_of_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    drop(demo::Demo::start_with(20, &["--data", &data]));
+    let told = succeed(&["check", "--data", &data]);
+    assert!(told.ends_with(" files of the archive, no fault\n"), "{told}");
+    let archive = folder.path().join("data/archive");
+    let file = archive.join("0000000001.changes");
+    let mut octets = std::fs::read(&file).unwrap();
+    octets[4200] ^= 1;
+    std::fs::write(&file, octets).unwrap();
+    check(&["check", "--data", &data], 2, "the data are whole");
+    let aside = folder.path().join("aside");
+    std::fs::rename(&archive, &aside).unwrap();
+    assert!(succeed(&["check", "--data", &data]).ends_with(" entries, no fault\n"));
+    let aside = aside.to_str().unwrap();
+    check(&["check", "--data", &data, "--archive", aside], 2, "archive: 0000000001.changes");
+}
+
+#[test]
 fn bad_ldif_is_refused_with_its_line_and_nothing_is_loaded() {
     let good = "dn: cn=good,dc=example,dc=com\nobjectClass: person\ncn: good\nsn: x\n\n";
     let person = "objectClass: person\ncn: bad\nsn: x\n";

@@ -185,6 +185,38 @@ fn a_damaged_octet_is_noticed_wherever_it_is() {
 }
 
 #[test]
+fn a_check_finds_all_that_hides_a_change() {
+    let (disk, all) = (SimDisk::new(1), records(4, 40));
+    fill(&open(&disk, small()), &all).unwrap();
+    let check = |disk: &SimDisk| check_archive(disk, STORE, &mut |_, _| ()).unwrap();
+    let sound = check(&disk);
+    assert_eq!((sound.records, sound.findings, sound.gaps), (40, vec![], vec![]));
+    let names = Disk::list(&disk).unwrap();
+    let mut found = 0;
+    for name in names.iter().filter(|name| name.ends_with(".changes")) {
+        let length = disk.bytes(name).unwrap().len() as u64;
+        for at in (0..length).step_by(7) {
+            let damaged = disk.kill();
+            damaged.flip(name, at);
+            let told = check(&damaged);
+            let is_told = !told.findings.is_empty();
+            found += u64::from(is_told);
+            // The end of the newest file may have been torn; the log has those records still.
+            let is_newest = Some(name) == names.iter().filter(|one| *one != LOCK_FILE).max();
+            let is_read = read(&open(&damaged, small()), Lsn(1)) == Ok(all.clone());
+            assert!(is_told || is_read || is_newest, "{name} {at}: {told:?}");
+        }
+    }
+    assert!(found > 100, "{found}");
+    let archive = open(&disk, small());
+    assert_eq!(check_archive(&disk, STORE, &mut |_, _| ()), Err(ArchiveError::InUse));
+    fill(&archive, &records(4, 60)[50..]).unwrap();
+    drop(archive);
+    let gone = check(&disk);
+    assert_eq!((gone.records, gone.findings.len(), gone.gaps.len()), (50, 0, 1), "{:?}", gone.gaps);
+}
+
+#[test]
 fn what_is_no_file_of_this_archive_is_left_alone() {
     let (disk, all) = (SimDisk::new(1), records(5, 40));
     let open_foreign = || Archive::open(Arc::new(disk.clone()), [9; 16], small()).unwrap();

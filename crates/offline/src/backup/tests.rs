@@ -161,7 +161,9 @@ fn what_is_restored_is_what_was_there_at_each_point() {
         let last = fixture.restore("last", Until::End).unwrap();
         assert_eq!(last.last, last.last_of_backup);
         assert!(fixture.ldif("last") == states.last().unwrap().1);
-        assert!(crate::check(&fixture.path("last"), &mut |_, _, _| {}).unwrap().faults() == 0);
+        assert!(
+            crate::check(&fixture.path("last"), None, &mut |_, _, _| {}).unwrap().faults() == 0
+        );
     }
 }
 

@@ -1,10 +1,13 @@
 //! `roster check`: verifies the data of a directory.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use directory::{DANGLING_LISTED_MAX, Dangling, DanglingValue};
+use history::archive::ArchiveCheck;
 use history::recovery::AcceptedLoss;
+use offline::DirectoryCheck;
 use offline::backup::Moment;
 
 use crate::failure::{Exit, Failure};
@@ -13,7 +16,7 @@ use crate::progress;
 
 /// Verify the journal, and every table and index against the entries of a data directory.
 ///
-/// Values that name entries which are not there (member, manager and so on) are listed, and are no
+/// The archive of changes is verified, too. Values that name entries which are not there (member, manager and so on) are listed, and are no
 /// fault: they may have been loaded before what they name. No server may use the data directory
 /// meanwhile. Changes nothing, unless --accept-loss is given and the journal has lost something.
 /// Exits with code 2 if something is wrong.
@@ -23,6 +26,11 @@ pub(crate) struct Options {
     /// The data directory
     #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
     data: PathBuf,
+
+    /// The directory with the archive of changes, where the settings name one [default: archive in
+    /// the data directory]
+    #[arg(long, value_name = "DIR", env = "ROSTER_ARCHIVE__DIRECTORY")]
+    archive: Option<PathBuf>,
 
     /// If the journal has lost acknowledged writes, so that the server does not start: continue
     /// without them, and say which they are. The remaining records are applied to the data, the old
@@ -42,7 +50,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         accept_loss(&options.data)?;
     }
     let bar = progress::bar(Some(0), "entries");
-    let check = offline::check(&options.data, &mut |phase, done, total| {
+    let archive = options.archive.as_deref();
+    let check = offline::check(&options.data, archive, &mut |phase, done, total| {
         bar.set_message(phase);
         bar.set_length(total);
         bar.set_position(done);
@@ -63,22 +72,50 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             torn.bytes, torn.segment
         ));
     }
-    let entries = check.entries.unwrap_or(check.base.entries);
-    let records = match check.journal.records {
-        0 => String::new(),
-        records => format!(", {records} records in the journal"),
-    };
+    let what = summary(&check);
+    if let Some(archive) = &check.archive {
+        tell_archive(archive)?;
+    }
     if let Some(dangling) = &check.dangling {
         tell_dangling(dangling)?;
     }
     match check.faults() {
         0 => {
-            output::line(format_args!("{entries} entries{records}, no fault"))?;
+            output::line(format_args!("{what}, no fault"))?;
             Ok(Exit::Done)
         }
-        count => Err(Failure::local(format!("{count} faults in {entries} entries{records}"))
-            .hint(if check.journal.findings.is_empty() { HINT_DATA } else { HINT_JOURNAL })),
+        count => {
+            let hint = match (check.data_faults(), check.journal.findings.is_empty()) {
+                (0, _) => HINT_ARCHIVE,
+                (_, true) => HINT_DATA,
+                (_, false) => HINT_JOURNAL,
+            };
+            Err(Failure::local(format!("{count} faults in {what}")).hint(hint))
+        }
     }
+}
+
+/// What was looked at.
+fn summary(check: &DirectoryCheck) -> String {
+    let mut text = format!("{} entries", check.entries.unwrap_or(check.base.entries));
+    if check.journal.records > 0 {
+        let _ = write!(text, ", {} records in the journal", check.journal.records);
+    }
+    if let Some(archive) = &check.archive {
+        let _ = write!(text, ", {} in {} files of the archive", archive.records, archive.files);
+    }
+    text
+}
+
+/// Tells what is wrong with the archive of changes.
+fn tell_archive(archive: &ArchiveCheck) -> Result<(), Failure> {
+    for finding in &archive.findings {
+        output::line(format_args!("archive: {finding}"))?;
+    }
+    for gap in &archive.gaps {
+        output::note(format_args!("roster: note: archive: {gap}"));
+    }
+    Ok(())
 }
 
 /// Tells of values that name nothing.
@@ -147,6 +184,8 @@ fn accept_loss(data: &Path) -> Result<(), Failure> {
 
 const NOTE_DANGLING: &str = "values that name no entry are no damage: add the entries, or remove \
      the values; a constraint (exists) refuses new ones";
+const HINT_ARCHIVE: &str = "the data are whole; changes of before cannot all be read: remove the \
+     damaged files of the archive, and have those who follow the changes begin anew";
 const HINT_DATA: &str = "restore a backup, or export what can be read and import it again";
 const HINT_JOURNAL: &str =
     "restore a backup; '--accept-loss' continues without what the journal has lost";
