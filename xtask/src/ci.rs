@@ -10,8 +10,7 @@ use crate::{Error, fuzz, gauge, gauges, no_arguments, test};
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     step("format", cargo(&["fmt", "--all", "--check"]))?;
-    test::prepare()?;
-    let programs = test::build()?;
+    let programs = test::prepare_and_build()?;
     let (tests, compiled) = thread::scope(|scope| {
         let compiled = scope.spawn(compile);
         (test::run_built(&programs), compiled.join())

@@ -90,10 +90,21 @@ pub(crate) fn is_library(name: &str) -> bool {
 /// Runs every test there is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
-    prepare()?;
-    let programs = build()?;
+    let programs = prepare_and_build()?;
     run_built(&programs)?;
     documented()
+}
+
+/// Builds the tests, and installs and fetches meanwhile what they need: that waits for others most
+/// of the time.
+pub(crate) fn prepare_and_build() -> Result<Vec<Program>, Error> {
+    let (prepared, programs) = thread::scope(|scope| {
+        let prepared = scope.spawn(prepare);
+        let programs = build();
+        (prepared.join(), programs)
+    });
+    prepared.unwrap_or_else(|_| Err(Error::Wrong("a thread panicked".to_owned())))?;
+    programs
 }
 
 /// Runs the programs that were built, and the dialogues of conform: without cargo, so that others
@@ -110,13 +121,13 @@ pub(crate) fn run_built(programs: &[Program]) -> Result<(), Error> {
 }
 
 /// Installs and fetches what tests need and is missing.
-pub(crate) fn prepare() -> Result<(), Error> {
+fn prepare() -> Result<(), Error> {
     install_missing(PACKAGES)?;
     libraries::fetch_missing()
 }
 
 /// Builds the tests without running them; their programs.
-pub(crate) fn build() -> Result<Vec<Program>, Error> {
+fn build() -> Result<Vec<Program>, Error> {
     let mut found = Vec::new();
     shell::timed("building the tests", || {
         let mut list = tests(&["--no-run", "--message-format=json"]);
