@@ -353,6 +353,19 @@ fn the_digest_is_that_of_the_rows() {
     let id = *world.groups.keys().next().unwrap();
     (0..20).for_each(|_| world.modify(id, &mut chance));
     world.check();
+    // What members of a cluster compare is the same.
+    let want = *world.store.digests().last().unwrap();
+    let state = world.store.hold_at(want.lsn, std::time::Duration::from_secs(60)).unwrap();
+    let of_entries = state.slice(1, u64::MAX, u64::MAX).unwrap().digest.number();
+    let others = state.common_rows().unwrap();
+    let all = others.iter().fold(of_entries, |sum, (_, one)| sum.wrapping_add(one.number()));
+    assert_eq!(all, want.digest.number());
+    let crate::read::held::HeldEntry::Readable { attributes, .. } = state.describe(id).unwrap()
+    else {
+        panic!("it can be read");
+    };
+    assert!(attributes.iter().any(|(name, _)| name == "memberUid"));
+    drop(state);
     world.delete(id);
     world.check();
 }
