@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""What members of a group of very many cost: large-groups.py ROSTER PEOPLE [FOLDER]
+"""What members of a group of very many cost: large-groups.py ROSTER PEOPLE [FOLDER] [--attribute memberUid]
 
 Loads so many people and one group of all of them but 4,000, serves them on the loopback interface, and prints the
 server's CPU and the time of each operation, 32 at a time from one client. Needs python3-ldap, and room for about 1 KB
-for each of the people. Above two million members the group is made by modifies of 5,000.
+for each of the people. Above two million members the group is made by modifies of 5,000. With `--attribute memberUid`
+it is a group of user names, which the import makes whatever their number, and of the people there are but a few.
 """
 
 import os
@@ -148,7 +149,48 @@ def operations(server, people, members):
     server.run("delete one of the people", 200, lambda n: client.delete(person(members - 1 - n)))
 
 
-def main(roster, people, parent=None):
+def user(number):
+    return b"user.%d" % number
+
+
+def write_users(path, people, members):
+    with open(path, "w") as out:
+        out.write(f"dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n")
+        for unit in ("people", "groups"):
+            out.write(f"dn: ou={unit},{SUFFIX}\nobjectClass: organizationalUnit\nou: {unit}\n\n")
+        for n in range(min(people, APART)):
+            out.write(f"dn: {person(n)}\nobjectClass: inetOrgPerson\nuid: user.{n}\nsn: {n}\ncn: user {n}\n\n")
+        out.write(f"dn: {GROUP}\nobjectClass: posixGroup\ngidNumber: 5\ncn: all\n")
+        out.writelines(f"memberUid: user.{n}\n" for n in range(members))
+        out.write("\n")
+
+
+def operations_on_users(server, people, members):
+    client, chance = server.client, random.Random(1)
+    apart = people - members
+    some = [chance.randrange(members) for _ in range(3000)]
+    search = lambda f, attributes: client.search(SUFFIX, ldap.SCOPE_SUBTREE, f, attributes)
+    read = lambda attributes: client.search(GROUP, ldap.SCOPE_BASE, "(objectClass=*)", attributes)
+    modify = lambda kind, n: client.modify(GROUP, [(kind, "memberUid", [user(members + n)])])
+    title = lambda n: client.modify(person(n % APART), [(ldap.MOD_REPLACE, "title", [b"x%d" % n])])
+    many = [user(people + n) for n in range(100_000)]
+    for what, count, begin in [
+        ("add a value", apart, lambda n: modify(ldap.MOD_ADD, n)),
+        ("delete a value", apart, lambda n: modify(ldap.MOD_DELETE, n)),
+        ("modify another entry, to compare with", apart, title),
+        ("compare: a value", 3000, lambda n: client.compare(GROUP, "memberUid", user(some[n]))),
+        ("compare: none", 3000, lambda n: client.compare(GROUP, "memberUid", user(people + n))),
+        ("(memberUid=x)", 3000, lambda n: search(f"(memberUid=user.{some[n]})", ["cn"])),
+        ("1,500 values from the first on", 200, lambda n: read(["memberUid;range=0-1499"])),
+        ("1,500 values in the middle", 10, lambda n: read([f"memberUid;range={members // 2}-{members // 2 + 1499}"])),
+        ("the group without values", 200, lambda n: read(["cn"])),
+    ]:
+        server.run(what, count, begin)
+    server.run_watched("add 100,000 values", 1, lambda n: client.modify(GROUP, [(ldap.MOD_ADD, "memberUid", many)]))
+    server.run_watched("the whole group", 2, lambda n: read(["memberUid"]))
+
+
+def main(roster, people, parent=None, attribute="member"):
     folder = tempfile.mkdtemp(dir=parent)
     apart = min(APART, people // 2)
     members = people - apart
@@ -156,13 +198,16 @@ def main(roster, people, parent=None):
         open(f"{folder}/password", "w").write(PASSWORD)
         first = ["init", "--suffix", SUFFIX, "--admin-password-file", f"{folder}/password"]
         subprocess.run([roster, *first, "--data", f"{folder}/data"], check=True, capture_output=True)
-        write_ldif(f"{folder}/in.ldif", people, members)
+        write = write_users if attribute == "memberUid" else write_ldif
+        write(f"{folder}/in.ldif", people, members)
         start = time.time()
         subprocess.run([roster, "import", "--data", f"{folder}/data", f"{folder}/in.ldif"], check=True, capture_output=True)
         os.unlink(f"{folder}/in.ldif")
         print(f"{people:,} people, {members:,} members: import {time.time() - start:.1f} s", flush=True)
         server = Measured(roster, folder)
         try:
+            if attribute == "memberUid":
+                return operations_on_users(server, people, members)
             if members > IN_ONE_RECORD:
                 parts = range(0, members, 5000)
                 names = lambda at: [person(n).encode() for n in range(at, min(at + 5000, members))]
@@ -176,6 +221,11 @@ def main(roster, people, parent=None):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    given, attribute = sys.argv[1:], "member"
+    if "--attribute" in given:
+        at = given.index("--attribute")
+        attribute = given[at + 1] if given[at + 1 :] else ""
+        del given[at : at + 2]
+    if len(given) < 2 or attribute not in ("member", "memberUid"):
         sys.exit(__doc__)
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:4])
+    main(given[0], int(given[1]), *given[2:3] or [None], attribute)

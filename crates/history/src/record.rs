@@ -34,7 +34,11 @@ pub const RECORD_FORMAT: u16 = 1;
 
 /// What records may say; a reader that knows less stops. Grows when a kind of change is new. A
 /// record is of the lowest level that has all its changes: see [`RecordHead::level`].
-pub const RECORD_LEVEL: u16 = 5;
+pub const RECORD_LEVEL: u16 = 6;
+
+/// From this level on, very many values of an attribute become rows of their own when a change is
+/// applied. No change of it is new.
+pub const APART_LEVEL: u16 = 6;
 
 /// The level of [`Change::Gather`].
 pub const GATHER_LEVEL: u16 = 5;

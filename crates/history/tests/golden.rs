@@ -16,7 +16,7 @@ use std::sync::Arc;
 use environment::Timestamp;
 use history::Csn;
 use history::log::Reign;
-use history::record::{OpKind, Origin, RECORD_FORMAT, RECORD_LEVEL, Record, RecordHead, Who};
+use history::record::{GATHER_LEVEL, OpKind, Origin, RECORD_FORMAT, Record, RecordHead, Who};
 use ldap::dn::Dn;
 use offline::{ExportOptions, export};
 use schema::{
@@ -95,8 +95,8 @@ fn the_example_of_the_documentation_is_true() {
 #[test]
 #[ignore = "writes the corpus of a new format"]
 fn write() {
-    if !golden_of_level(RECORD_LEVEL).exists() {
-        fs::write(golden_of_level(RECORD_LEVEL), written(gather_changes())).unwrap();
+    if !golden_of_level(GATHER_LEVEL).exists() {
+        fs::write(golden_of_level(GATHER_LEVEL), written(gather_changes())).unwrap();
     }
     let path = golden(RECORD_FORMAT, "bin");
     assert!(!path.exists(), "a corpus is never changed");

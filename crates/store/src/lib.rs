@@ -59,8 +59,8 @@ pub use read::plan::{
 pub use read::reader::{DetachedView, IndexUses, StoreReader};
 pub use read::uses::CacheUses;
 pub use read::view::{
-    Meant, Members, Naming, OrderedGroup, OrderedGroups, OrderingIndex, ReferenceList, References,
-    Resolved, SomeReferences, TREE_DEPTH_MAX, View, ordering_would_help,
+    ApartValues, Meant, Members, Naming, OrderedGroup, OrderedGroups, OrderingIndex, OutsideValues,
+    ReferenceList, References, Resolved, SomeReferences, TREE_DEPTH_MAX, View, ordering_would_help,
 };
 pub use rows::dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};
 pub use rows::entry::StoredEntry;

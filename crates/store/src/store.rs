@@ -569,6 +569,7 @@ pub(crate) fn read_settings(
     let dictionary = dictionary.with_texts(&texts)?;
     let dictionary = dictionary.with_compression(Compression::read(table, txn)?);
     let dictionary = dictionary.with_listed(meta::listed(table, txn)?);
+    let dictionary = dictionary.with_apart(meta::apart(table, txn)?)?;
     let dictionary = dictionary.with_settings(meta::settings(table, txn)?);
     Ok((contexts, dictionary, counters))
 }

@@ -12,7 +12,8 @@ use schema::{AddChange, Change, DeleteChange, DnKey, Entry, EntryId, RdnKey, Sch
 use store::{IndexConfig, IndexDefinition, IndexKind, Store, StoreOptions};
 
 const PAGE: &str = include_str!("../../../docs/storage-format.md");
-const TABLES: [&str; 6] = ["meta", "attributes", "entries", "names", "children", "postings"];
+const TABLES: [&str; 7] =
+    ["meta", "attributes", "entries", "names", "children", "postings", "values"];
 
 /// Table and key, and value.
 type Rows = BTreeMap<(String, Vec<u8>), Vec<u8>>;
@@ -81,7 +82,9 @@ fn fill_with(store: &Store, more: &[(&str, &str)]) {
 #[expect(unsafe_code, reason = "opens the environment as another tool would")]
 fn compress_with(directory: &std::path::Path, dictionary: &[u8]) {
     // SAFETY: the store was closed, and nobody else has the file open.
-    let env = unsafe { EnvOpenOptions::new().map_size(1 << 28).max_dbs(6).open(directory) };
+    let env = unsafe {
+        EnvOpenOptions::new().map_size(1 << 28).max_dbs(TABLES.len() as u32).open(directory)
+    };
     let env = env.unwrap();
     let txn = env.write_txn().unwrap();
     let put = env.create_databases_and_commit(txn, |opener, txn| {
@@ -96,7 +99,9 @@ fn compress_with(directory: &std::path::Path, dictionary: &[u8]) {
 #[expect(unsafe_code, reason = "opens the environment as another tool would")]
 fn stored(directory: &std::path::Path) -> Rows {
     // SAFETY: the store was closed, and nobody else has the file open.
-    let env = unsafe { EnvOpenOptions::new().map_size(1 << 28).max_dbs(6).open(directory) };
+    let env = unsafe {
+        EnvOpenOptions::new().map_size(1 << 28).max_dbs(TABLES.len() as u32).open(directory)
+    };
     let env = env.unwrap();
     let txn = env.read_txn().unwrap();
     let tables = env
@@ -105,7 +110,7 @@ fn stored(directory: &std::path::Path) -> Rows {
             for name in TABLES {
                 tables.push(opener.open_database::<Bytes, Bytes>(txn, Some(name))?.unwrap());
             }
-            let tables: [_; 6] = tables.try_into().unwrap();
+            let tables: [_; TABLES.len()] = tables.try_into().unwrap();
             Ok::<_, heed::Error>(heed::CommitOrAbort::<_, ()>::Commit(tables))
         })
         .unwrap()

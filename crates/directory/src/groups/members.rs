@@ -149,6 +149,14 @@ impl<'a> Members<'a> {
     fn add_users(&self, entry: &StoredEntry<'_>, found: &mut Found) -> Result<(), StoreError> {
         let Some(names) = self.groups.user_names() else { return Ok(()) };
         let (schema, view) = (self.groups.schema, self.groups.view);
+        for (_, values) in
+            entry.apart_values()?.iter().filter(|(one, _)| names.member_uid.covers(one))
+        {
+            if values.count() > found.at_most.saturating_add(LISTED_SLACK) {
+                found.is_cut = true;
+                return Ok(());
+            }
+        }
         let mut user_names: Vec<Vec<u8>> = Vec::new();
         entry.visit_values(&names.member_uid, &mut |_, value| {
             user_names.push(value.to_vec());

@@ -15,7 +15,7 @@ use ldap::result::ResultCode;
 use schema::{
     Attribute, AttributeDescription, DnKey, Entry, EntryId, EntryRead as _, ResolvedFilter, Schema,
 };
-use store::{Ask, ReferenceList, StoreError, View};
+use store::{ApartValues, Ask, ReferenceList, StoreError, View};
 
 use crate::access::guard;
 use crate::request::refusal::Refusal;
@@ -34,7 +34,7 @@ pub(crate) fn load(
     let stored = guard::stored(view, id)?;
     let mut lists: Vec<_> = stored.lists().collect();
     let is_small = |values: Values<'_>| values.as_ber().len() < LARGE_BYTES;
-    if lists.is_empty() && stored.record_attributes().all(|(_, values)| is_small(values)) {
+    if !stored.has_lists() && stored.record_attributes().all(|(_, values)| is_small(values)) {
         return Ok(stored.to_entry()?);
     }
     let Ok(name) = Dn::parse_stored(stored.dn()) else { return Ok(stored.to_entry()?) };
@@ -64,6 +64,12 @@ pub(crate) fn load(
             wanted.as_ref(),
             &HashSet::new(),
         )?;
+        attributes.push(Attribute { description: Arc::clone(description), values });
+    }
+    for (description, values) in stored.apart_values()? {
+        let wanted = wanted(&name, schema, description, modifications);
+        let values =
+            Excerpt { view, id, schema, description }.of_apart(&values, wanted.as_ref())?;
         attributes.push(Attribute { description: Arc::clone(description), values });
     }
     Ok(Entry::from_stored(name, attributes))
@@ -191,6 +197,39 @@ impl Excerpt<'_> {
         Ok(kept)
     }
 
+    /// Of values that are rows of their own those that are wanted, and some more; all where none
+    /// are told.
+    fn of_apart(
+        &self,
+        values: &ApartValues<'_>,
+        wanted: Option<&HashSet<&[u8]>>,
+    ) -> Result<Vec<Vec<u8>>, Refusal> {
+        let mut kept = Vec::new();
+        let Some(wanted) = wanted else {
+            if values.count() > LISTED_GONE_MAX {
+                return Err(too_many_at_once(self.description, LISTED_GONE_MAX));
+            }
+            values.values(&mut |value| {
+                kept.push(value.to_vec());
+                true
+            })?;
+            return Ok(kept);
+        };
+        let mut found = HashSet::new();
+        for value in wanted {
+            if let Some(value) = values.find(value)?
+                && found.insert(value)
+            {
+                kept.push(value.to_vec());
+            }
+        }
+        let near = wanted.iter().next().copied().unwrap_or_default();
+        let some = values.near(near, found.len() + SPARE_COUNT)?;
+        let others = some.into_iter().filter(|value| !found.contains(value));
+        kept.extend(others.take(SPARE_COUNT).map(<[u8]>::to_vec));
+        Ok(kept)
+    }
+
     /// The keys of values.
     fn keys(&self, values: &[Vec<u8>]) -> HashSet<Vec<u8>> {
         let key = |value: &Vec<u8>| {
@@ -233,7 +272,7 @@ pub(crate) fn too_many_at_once(description: &AttributeDescription, most: u64) ->
     )
 }
 
-/// So many values of a reference list may be deleted or replaced without being named: the change
+/// So many values outside of the record may be deleted or replaced without being named: the change
 /// record has all of them.
 const LISTED_GONE_MAX: u64 = 100_000;
 /// An attribute with so many octets is large: about a thousand members.

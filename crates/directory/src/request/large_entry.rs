@@ -1,7 +1,8 @@
 //! Entries with very many values, which are sent in parts: nobody holds all of them.
 //!
 //! A message begins with its length. So the names of a reference list are gone through twice, in
-//! one and the same view: once to count their octets, and once to send them.
+//! one and the same view: once to count their octets, and once to send them. What values take that
+//! are rows of their own, their record tells.
 //!
 //! Invariant: once a part of a message was handed on, all of it is, or the connection ends.
 //! Invariant: the view is not held for a client that does not take its answer: the connection ends
@@ -17,7 +18,7 @@ use aci::{VisibleAttribute, VisibleEntry};
 use ldap::encode::{LongAttribute, LongEntry};
 use ldap::message::{AttributesBuf, Controls, MessageId, PartialAttribute, Values};
 use schema::{AttributeDescription, EntryId};
-use store::{DetachedView, Lsn, ReferenceList, StoreError, StoredEntry, View};
+use store::{DetachedView, Lsn, OutsideValues, StoreError, StoredEntry, View};
 
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::large_turns::LargeTurn;
@@ -27,20 +28,20 @@ pub(crate) struct LargeEntry {
     id: EntryId,
     /// The state that its octets were counted in.
     lsn: Lsn,
-    /// The attributes whose names are not all sent, and how many octets of those are left.
+    /// The attributes whose values are not all sent, and how many octets of those are left.
     lists: VecDeque<(Arc<AttributeDescription>, u64)>,
     /// What is sent before the names of each, and behind all of them.
     pieces: VecDeque<Vec<u8>>,
-    /// The entry of the first list that was named last.
-    last: EntryId,
+    /// Behind what of the first of them it goes on.
+    last: Vec<u8>,
     /// The octets of the whole message.
     octets: u64,
     turn: LargeTurn,
     _held: AskerHeld,
 }
 
-/// An attribute of an entry whose values are in a list.
-pub(crate) type LongList<'v> = (&'v Arc<AttributeDescription>, ReferenceList<'v>);
+/// An attribute of an entry whose values are outside of its record.
+pub(crate) type LongList<'v> = (&'v Arc<AttributeDescription>, OutsideValues<'v>);
 
 /// What is to be sent of an entry.
 pub(crate) struct LargeParts<'a, 'v> {
@@ -93,7 +94,7 @@ impl LargeEntry {
             let of_pieces: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
             let lists = long.iter().map(|(one, _, octets)| (Arc::clone(one), *octets)).collect();
             let (pieces, octets) = (pieces.into(), of_lists + of_pieces);
-            let (id, last) = (stored.id(), EntryId::ROOT);
+            let (id, last) = (stored.id(), Vec::new());
             Self { id, lsn, lists, pieces, last, octets, turn, _held: held }
         }))
     }
@@ -115,7 +116,7 @@ impl LargeEntry {
             }
             let Some((description, left)) = self.lists.front_mut() else { return Ok(false) };
             let before = out.len();
-            let last = write(view, self.id, description, self.last, out, bytes_max)?;
+            let last = write(view, self.id, description, &self.last, out, bytes_max)?;
             let written = (out.len() - before) as u64;
             *left = left.checked_sub(written).ok_or(LargeFailure::Differs)?;
             if let Some(last) = last {
@@ -125,7 +126,7 @@ impl LargeEntry {
             if *left > 0 {
                 return Err(LargeFailure::Differs);
             }
-            self.last = EntryId::ROOT;
+            self.last.clear();
             self.lists.pop_front();
         }
     }
@@ -163,17 +164,17 @@ impl LargeMessage {
     }
 }
 
-/// Appends the names of a list after `after`, until there are so many octets; the last one.
+/// Appends values behind `after`, until there are so many octets. Behind what it goes on.
 fn write(
     view: &View<'_>,
     id: EntryId,
     description: &AttributeDescription,
-    after: EntryId,
+    after: &[u8],
     out: &mut Vec<u8>,
     bytes_max: usize,
-) -> Result<Option<EntryId>, LargeFailure> {
+) -> Result<Option<Vec<u8>>, LargeFailure> {
     let stored = view.entry(id)?.ok_or(LargeFailure::Differs)?;
-    let list = stored.lists().find(|(one, _)| ***one == *description);
+    let list = stored.outside()?.into_iter().find(|(one, _)| ***one == *description);
     let (_, list) = list.ok_or(LargeFailure::Differs)?;
     Ok(list.write_after(after, out, bytes_max)?)
 }

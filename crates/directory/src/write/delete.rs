@@ -50,7 +50,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
 /// the change, so that it can be told and undone, unless it is very large.
 pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), Refusal> {
     let mut listed = 0;
-    for (description, list) in stored.lists() {
+    for (description, list) in stored.outside()? {
         let count = list.count()?;
         if count > LISTED_DELETED_MAX {
             return Err(too_many_at_once(description, LISTED_DELETED_MAX));
@@ -77,9 +77,10 @@ pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), 
     Ok((DeleteChange { id: stored.id(), dn: entry.name().clone(), attributes }, octets))
 }
 
-/// So many values of a reference list may go with their entry.
+/// So many values of an attribute that are outside of the record may go with their entry.
 const LISTED_DELETED_MAX: u64 = 1_000_000;
-/// So many values of reference lists a change tells of a deleted entry; with more it tells nothing.
+/// So many values outside of the record a change tells of a deleted entry; with more it tells
+/// nothing.
 const LISTED_KEPT_MAX: u64 = 100_000;
 /// What a name takes in memory, about.
 const LISTED_VALUE_BYTES: usize = 64;

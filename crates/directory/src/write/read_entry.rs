@@ -9,7 +9,7 @@ use aci::{Rights, VisibleEntry};
 use ldap::control_value::EntryValueWriter;
 use ldap::result::ResultCode;
 use schema::{EntryRead, WellKnown};
-use store::{StoredEntry, View};
+use store::{OutsideValues, StoredEntry, View};
 
 use crate::access::guard::Guard;
 use crate::read::live_entry::LiveEntry;
@@ -76,10 +76,17 @@ impl ReadEntry {
         let computed = self.selection.may_select_operational();
         let live = LiveEntry::new(view, stored, known, computed).seen_by(guard);
         let live = live.selecting(&self.selection);
-        let mut least = 0;
-        for (description, list) in stored.lists() {
+        let mut least: usize = 0;
+        for (description, list) in stored.outside()? {
             if self.selection.selects(description) {
-                least += usize::try_from(list.count()?).unwrap_or(usize::MAX) / 2 * NAME_BYTES_MIN;
+                least += match list {
+                    OutsideValues::References(list) => {
+                        usize::try_from(list.count()?).unwrap_or(usize::MAX) / 2 * NAME_BYTES_MIN
+                    }
+                    OutsideValues::Apart(values) => {
+                        usize::try_from(values.octets()).unwrap_or(usize::MAX)
+                    }
+                };
             }
         }
         // They are not even put together.

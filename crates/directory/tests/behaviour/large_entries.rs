@@ -53,8 +53,12 @@ fn filled(values_min: u64, chunk_bytes: usize) -> Served {
         let others = ("uniqueMember", if name == "odd" { &members[..] } else { &members[..1] });
         add(&mut root, &group(name), &[classes, ("member", &members), texts, others]);
     }
-    let readers = "(targetattr=\"cn || member || objectClass\")(version 3.0; acl \"all\"; \
-                   allow (read,search,compare) userdn=\"ldap:///anyone\";)";
+    let users: Vec<String> = (0..1500).map(|number| format!("user.number.{number}")).collect();
+    let users: Vec<&str> = users.iter().map(String::as_str).collect();
+    let classes = ("objectClass", &["groupOfNames", "extensibleObject"][..]);
+    add(&mut root, &group("users"), &[classes, ("member", &[SUFFIX]), ("memberUid", &users)]);
+    let readers = "(targetattr=\"cn || member || memberUid || objectClass\")(version 3.0; \
+                   acl \"all\"; allow (read,search,compare) userdn=\"ldap:///anyone\";)";
     assert_eq!(root.modify(SUFFIX, &[(Add, "aci", &[readers])]), ResultCode::Success);
     drop(root);
     served
@@ -78,8 +82,9 @@ fn an_entry_in_parts_is_the_entry_as_a_whole() {
     let sort = |attribute| write_sort_keys(&[SortKey { attribute, rule: None, reverse: true }]);
     let sorted = sort("cn");
     let by_name = [(SORT, true, Some(&*sorted))];
-    let lists: [&[&str]; 6] = [
+    let lists: [&[&str]; 7] = [
         &["member"],
+        &["memberUid", "cn"],
         &["*"],
         &["cn", "uniqueMember", "member"],
         &["description", "member;range=3-8"],
@@ -96,6 +101,7 @@ fn an_entry_in_parts_is_the_entry_as_a_whole() {
             for attributes in lists {
                 for (filter, controls) in [
                     ("(cn=all)", &[][..]),
+                    ("(cn=users)", &[]),
                     ("(objectClass=groupOfNames)", &[]),
                     ("(objectClass=groupOfNames)", &by_name),
                     ("(objectClass=*)", &[]),

@@ -69,6 +69,7 @@ mod through_a_follower;
 mod transactions;
 mod unindexed;
 mod uniqueness;
+mod values_apart;
 mod verify;
 mod virtual_attributes;
 mod virtual_trees;

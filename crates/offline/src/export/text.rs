@@ -128,12 +128,15 @@ impl Writer<'_> {
                 }
             }
         }
-        for (description, list) in entry.lists().filter(|(one, _)| is_asked_for(one)) {
+        for (description, list) in entry.outside()? {
+            if !is_asked_for(description) {
+                continue;
+            }
             // There may be more than are to be held together.
             let (chunks, mut written) = (&mut *self.chunks, Ok(true));
-            list.names(&mut |name| {
+            list.each(&mut |value| {
                 let out = chunks.text();
-                push_ldif_line(out, description.text(), name.as_bytes(), *fold_columns);
+                push_ldif_line(out, description.text(), value, *fold_columns);
                 written = chunks.end_line();
                 matches!(written, Ok(true))
             })?;

@@ -176,7 +176,7 @@ impl Compressor {
     /// be stored as it is: it is compressed already, has reference lists, or would not get shorter.
     pub(crate) fn compress(&mut self, row: &[u8], out: &mut Vec<u8>) -> bool {
         let Ok(head) = RecordHead::parse(row) else { return false };
-        let Some(attributes) = head.plain_attributes().filter(|_| head.listed.is_empty()) else {
+        let Some(attributes) = head.plain_attributes().filter(|_| !head.has_outside()) else {
             return false;
         };
         let Some(last) = self.compression.dictionaries.len().checked_sub(1) else { return false };

@@ -166,6 +166,11 @@ impl DigestKey {
         self.hash(OF_REFERENCE, &parts)
     }
 
+    /// What a value of an attribute of an entry adds that is a row of its own.
+    pub(crate) fn value(&self, entry: u64, attribute: u32, value: &[u8]) -> RowHash {
+        self.hash(OF_VALUE, &[&entry.to_be_bytes(), &attribute.to_be_bytes(), value])
+    }
+
     /// A row of `entries` that cannot be read, for comparing it; it adds to no digest of a state.
     pub(crate) fn unreadable(&self, row_key: &[u8], row: &[u8]) -> RowHash {
         self.hash(OF_UNREADABLE, &[&(row_key.len() as u64).to_be_bytes(), row_key, row])
@@ -216,6 +221,7 @@ const OF_UNREADABLE: u8 = 4;
 const OF_VALUES: u8 = 5;
 const OF_NAME: u8 = 6;
 const OF_REFERENCE: u8 = 7;
+const OF_VALUE: u8 = 8;
 
 #[cfg(test)]
 mod tests {
@@ -256,6 +262,8 @@ mod tests {
             key.name(1, "cn"),
             key.reference(1, 2, 3),
             key.reference(3, 2, 1),
+            key.value(1, 2, b"cn"),
+            key.value(2, 1, b"cn"),
             DigestKey::new(&[8; KEY_BYTES]).meta(b"a", b"bc"),
         ];
         let count = all.len();

@@ -8,6 +8,7 @@
 //! | `names` | parent id, RDN key | entry id |
 //! | `children` | parent id | number of children |
 //! | `postings` | index, value key, chunk | entry ids |
+//! | `values` | attribute id, entry id, value key | values |
 //!
 //! Invariants: a base is always durable; a commit that returned is on disk. What a bulk load fills
 //! is no base before it is. Only one process writes it, which the lock of the data directory sees
@@ -34,13 +35,15 @@ use crate::error::StoreError;
 pub(crate) type Table = Database<'static, Bytes, Bytes>;
 
 /// The names of the tables, in the order of [`Tables::all`].
-pub(crate) const TABLE_NAMES: [&str; 6] = [META, ATTRIBUTES, ENTRIES, NAMES, CHILDREN, POSTINGS];
+pub(crate) const TABLE_NAMES: [&str; 7] =
+    [META, ATTRIBUTES, ENTRIES, NAMES, CHILDREN, POSTINGS, VALUES];
 pub(crate) const META: &str = "meta";
 pub(crate) const ATTRIBUTES: &str = "attributes";
 pub(crate) const ENTRIES: &str = "entries";
 pub(crate) const NAMES: &str = "names";
 pub(crate) const CHILDREN: &str = "children";
 pub(crate) const POSTINGS: &str = "postings";
+pub(crate) const VALUES: &str = "values";
 
 /// How an environment is opened.
 #[derive(Clone, Debug)]
@@ -66,6 +69,8 @@ pub(crate) struct Tables {
     pub(crate) names: Table,
     pub(crate) children: Table,
     pub(crate) postings: Table,
+    /// None in a file that is only read and that an older release has written.
+    pub(crate) values: Option<Table>,
 }
 
 /// A table of whole rows: every one but `postings`.
@@ -76,65 +81,74 @@ pub(crate) enum PlainTable {
     Entries,
     Names,
     Children,
+    Values,
 }
 
 /// Every plain table, in the order of [`TABLE_NAMES`].
-pub(crate) const PLAIN_TABLES: [PlainTable; 5] = [
+pub(crate) const PLAIN_TABLES: [PlainTable; 6] = [
     PlainTable::Meta,
     PlainTable::Attributes,
     PlainTable::Entries,
     PlainTable::Names,
     PlainTable::Children,
+    PlainTable::Values,
 ];
 
 impl PlainTable {
     /// What is kept for this table, where something is kept for each of [`PLAIN_TABLES`].
     #[inline]
     pub(crate) const fn of<T>(self, each: &[T; PLAIN_TABLES.len()]) -> &T {
-        let [meta, attributes, entries, names, children] = each;
+        let [meta, attributes, entries, names, children, values] = each;
         match self {
             Self::Meta => meta,
             Self::Attributes => attributes,
             Self::Entries => entries,
             Self::Names => names,
             Self::Children => children,
+            Self::Values => values,
         }
     }
 
     /// What is kept for this table, to be changed.
     #[inline]
     pub(crate) const fn of_mut<T>(self, each: &mut [T; PLAIN_TABLES.len()]) -> &mut T {
-        let [meta, attributes, entries, names, children] = each;
+        let [meta, attributes, entries, names, children, values] = each;
         match self {
             Self::Meta => meta,
             Self::Attributes => attributes,
             Self::Entries => entries,
             Self::Names => names,
             Self::Children => children,
+            Self::Values => values,
         }
     }
 }
 
 impl Tables {
     /// The tables in the order of [`TABLE_NAMES`].
-    const fn of(tables: [Table; TABLE_NAMES.len()]) -> Self {
+    const fn of(tables: [Table; TABLE_NAMES.len() - 1], values: Option<Table>) -> Self {
         let [meta, attributes, entries, names, children, postings] = tables;
-        Self { meta, attributes, entries, names, children, postings }
+        Self { meta, attributes, entries, names, children, postings, values }
     }
 
+    /// A table; none where the file has none.
     #[inline]
-    pub(crate) const fn plain(&self, table: PlainTable) -> Table {
+    pub(crate) const fn plain(&self, table: PlainTable) -> Option<Table> {
         match table {
-            PlainTable::Meta => self.meta,
-            PlainTable::Attributes => self.attributes,
-            PlainTable::Entries => self.entries,
-            PlainTable::Names => self.names,
-            PlainTable::Children => self.children,
+            PlainTable::Meta => Some(self.meta),
+            PlainTable::Attributes => Some(self.attributes),
+            PlainTable::Entries => Some(self.entries),
+            PlainTable::Names => Some(self.names),
+            PlainTable::Children => Some(self.children),
+            PlainTable::Values => self.values,
         }
     }
 
-    pub(crate) fn all(&self) -> [Table; 6] {
-        [self.meta, self.attributes, self.entries, self.names, self.children, self.postings]
+    /// The tables that there are, in the order of [`TABLE_NAMES`].
+    pub(crate) fn all(&self) -> impl Iterator<Item = Table> {
+        let all =
+            [self.meta, self.attributes, self.entries, self.names, self.children, self.postings];
+        all.into_iter().chain(self.values)
     }
 
     /// Entries, pages and bytes of one table.
@@ -209,14 +223,16 @@ impl Environment {
                 for name in TABLE_NAMES {
                     tables.push(opener.create_database::<Bytes, Bytes>(txn, Some(name))?);
                 }
-                let tables: [_; TABLE_NAMES.len()] =
+                let values = tables.pop();
+                let tables: [_; TABLE_NAMES.len() - 1] =
                     tables.try_into().expect("one table was made for each name");
-                Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(tables))
+                Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((tables, values)))
             })?
             .unwrap_commit();
         let directory = env.path().into();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let (tables, digest_key) = (Tables::of(tables), OnceLock::new());
+        let ((tables, values), digest_key) = (tables, OnceLock::new());
+        let tables = Tables::of(tables, values);
         Ok(Self { env, tables, fixed: None, directory, number, digest_key })
     }
 
@@ -248,18 +264,20 @@ impl Environment {
         let tables = env
             .open_databases_and_commit(txn, |opener, txn| {
                 let mut tables = Vec::with_capacity(TABLE_NAMES.len());
-                for name in TABLE_NAMES {
+                for name in TABLE_NAMES.into_iter().filter(|name| *name != VALUES) {
                     match opener.open_database::<Bytes, Bytes>(txn, Some(name))? {
                         Some(table) => tables.push(table),
                         None => return Ok(CommitOrAbort::Abort(name)),
                     }
                 }
-                let tables: [_; TABLE_NAMES.len()] =
+                let tables: [_; TABLE_NAMES.len() - 1] =
                     tables.try_into().expect("one table was opened for each name");
-                Ok::<_, heed::Error>(CommitOrAbort::Commit(tables))
+                // Older releases make none.
+                let values = opener.open_database::<Bytes, Bytes>(txn, Some(VALUES))?;
+                Ok::<_, heed::Error>(CommitOrAbort::Commit((tables, values)))
             })
             .map(|opened| match opened {
-                CommitOrAbort::Commit(tables) => Ok(Tables::of(tables)),
+                CommitOrAbort::Commit((tables, values)) => Ok(Tables::of(tables, values)),
                 CommitOrAbort::Abort(name) => Err(StoreError::corrupt(name, "", "is missing")),
             })??;
         let directory = env.path().into();

@@ -168,7 +168,7 @@ pub(crate) fn remove_membership(meta: Table, txn: &mut RwTxn<'_>) -> Result<(), 
 
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
-    [COUNTERS, MEMBERSHIP, INDEX_EPOCH, DIGEST_KEY, LISTED]
+    [COUNTERS, MEMBERSHIP, INDEX_EPOCH, DIGEST_KEY, LISTED, APART]
         .iter()
         .any(|name| key == name.as_bytes())
         || [CONTEXT, INDEX, INDEX_STATE, SCHEMA, COMPRESSION, SETTING, REQUEST]
@@ -199,6 +199,37 @@ pub(crate) fn listed(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<u32>, S
 /// The row of [`listed`].
 pub(crate) fn listed_row(listed: &[u32]) -> Vec<u8> {
     listed.iter().flat_map(|id| id.to_be_bytes()).collect()
+}
+
+/// The attributes that have values in rows of their own, or once had, and the OIDs of the rules by
+/// which these are kept.
+pub(crate) fn apart(
+    meta: Table,
+    txn: &RoTxn<'_, AnyTls>,
+) -> Result<Vec<(u32, String)>, StoreError> {
+    let Some(mut rest) = meta.get(txn, APART.as_bytes())? else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let damaged = || StoreError::corrupt(META, APART, "is no list of attributes and rules");
+        let (id, after) = rest.split_first_chunk().ok_or_else(damaged)?;
+        let (length, after) = after.split_first().ok_or_else(damaged)?;
+        let (rule, after) = after.split_at_checked(usize::from(*length)).ok_or_else(damaged)?;
+        let rule = std::str::from_utf8(rule).map_err(|_| damaged())?;
+        all.push((u32::from_be_bytes(*id), rule.to_owned()));
+        rest = after;
+    }
+    Ok(all)
+}
+
+/// The row of [`apart`].
+pub(crate) fn apart_row<'r>(apart: impl Iterator<Item = (u32, &'r str)>) -> Vec<u8> {
+    let mut row = Vec::new();
+    for (id, rule) in apart {
+        row.extend_from_slice(&id.to_be_bytes());
+        row.push(u8::try_from(rule.len()).expect("the OIDs of rules are short"));
+        row.extend_from_slice(rule.as_bytes());
+    }
+    row
 }
 
 pub(crate) fn write_context(
@@ -429,6 +460,8 @@ pub(crate) const COUNTERS: &str = "counters";
 const MEMBERSHIP: &str = "membership";
 /// The key of the row of the attributes that have reference lists.
 pub(crate) const LISTED: &str = "reference-lists";
+/// The key of the row of the attributes that have values in rows of their own.
+pub(crate) const APART: &str = "values-apart";
 const INDEX_EPOCH: &str = "index-epoch";
 const CONTEXT: &str = "context ";
 const INDEX: &str = "index ";

@@ -20,6 +20,7 @@ use crate::base::meta::{self, COUNTERS, Counters};
 use crate::base::position::LogPosition;
 use crate::base::swap::OtherBase;
 use crate::error::StoreError;
+use crate::rows::apart;
 use crate::rows::dictionary::Dictionary;
 
 /// A load at its end.
@@ -95,6 +96,7 @@ impl Finish<'_, '_> {
         loader.give_up_names();
         self.names(target, tally)?;
         self.children(target)?;
+        self.values(target)?;
         self.postings(target, tally, dictionary)?;
         Ok(self.settings(target, dictionary, entries)?)
     }
@@ -132,6 +134,27 @@ impl Finish<'_, '_> {
         let mut piece = Piece::appended(To::Children);
         for (parent, count) in counts {
             piece.push(&parent.to_be_bytes(), &count.to_be_bytes());
+            if piece.is_full() {
+                target.send(piece.take())?;
+            }
+        }
+        target.send(piece)
+    }
+
+    /// Values that are rows of their own, of entries that stay as they were.
+    fn values(&self, target: &Target) -> Result<(), StoreError> {
+        let Some(table) = self.loader.before.tables.values.filter(|_| self.keeps()) else {
+            return Ok(());
+        };
+        let snapshot = self.loader.before.snapshot()?;
+        let mut piece = Piece::appended(To::Values);
+        for row in table.iter(snapshot.txn())? {
+            let (key, row) = row?;
+            let entry = apart::parts(key).map(|(_, id, _)| id);
+            if entry.is_some_and(|id| self.loader.replaced.contains_key(&id)) {
+                continue;
+            }
+            piece.push(key, row);
             if piece.is_full() {
                 target.send(piece.take())?;
             }

@@ -212,6 +212,22 @@ impl PostingKeys {
         }
     }
 
+    /// Adds the keys of a value that is a row of its own, but that of presence, which the record
+    /// tells.
+    pub(crate) fn extend_apart(
+        &mut self,
+        dictionary: &Dictionary,
+        attribute: u32,
+        value: &[u8],
+        scratch: &mut Vec<u8>,
+    ) {
+        let of_values =
+            dictionary.indexes_of(attribute).filter(|index| index.kind != IndexKind::Presence);
+        for index in of_values {
+            index.keys(dictionary.schema(), value, scratch, |key| self.push(index.id, key));
+        }
+    }
+
     /// Adds the keys of a record in the indexes that are made of whole entries, and of what it says
     /// beside its values.
     pub(crate) fn extend_with_record(
@@ -223,8 +239,11 @@ impl PostingKeys {
         for index in dictionary.indexes_of_entries() {
             index.entry_keys(dictionary, record, scratch, |key| self.push(index.id, key));
         }
-        // Of values in reference lists only this is in an index.
-        for index in record.listed.iter().flat_map(|attribute| dictionary.indexes_of(attribute)) {
+        // Of values in reference lists only this is in an index. Those that are rows of their own
+        // come by themselves.
+        let apart = record.apart.iter().map(|of| of.attribute);
+        let outside = record.listed.iter().chain(apart);
+        for index in outside.flat_map(|attribute| dictionary.indexes_of(attribute)) {
             if index.kind == IndexKind::Presence {
                 self.push(index.id, &[]);
             }

@@ -76,7 +76,7 @@ pub struct BulkLoader<'s> {
     /// Entries that may have so many values that they are to be in reference lists.
     large: Vec<u64>,
     /// Where those came from that took the place of what the store held, by their ids.
-    replaced: FxHashMap<u64, SourceLine>,
+    pub(super) replaced: FxHashMap<u64, SourceLine>,
     pub(super) counters: Counters,
     first_id: u64,
     /// How many entries the store held and keeps.

@@ -21,6 +21,7 @@ pub(super) enum To {
     Names,
     Children,
     Postings,
+    Values,
 }
 
 /// Rows of one table.
@@ -214,13 +215,16 @@ fn write(
             Err(_) => return Err(StoreError::Interrupted),
         };
         let table = match piece.to {
-            To::Meta => tables.meta,
-            To::Attributes => tables.attributes,
-            To::Entries => tables.entries,
-            To::Names => tables.names,
-            To::Children => tables.children,
-            To::Postings => tables.postings,
+            To::Meta => Some(tables.meta),
+            To::Attributes => Some(tables.attributes),
+            To::Entries => Some(tables.entries),
+            To::Names => Some(tables.names),
+            To::Children => Some(tables.children),
+            To::Postings => Some(tables.postings),
+            To::Values => tables.values,
         };
+        // What is made anew has all tables.
+        let Some(table) = table else { continue };
         let flags = if piece.is_appended { PutFlags::APPEND } else { PutFlags::empty() };
         for (key, value) in piece.rows() {
             table.put_with_flags(&mut txn, flags, key, value)?;

@@ -31,16 +31,16 @@ use schema::EntryId;
 
 use self::keys::Keys;
 pub(crate) use self::run::build_when_due;
-use crate::base::lmdb::{ENTRIES, Environment};
+use crate::base::lmdb::{ENTRIES, Environment, VALUES};
 use crate::base::meta::{self, Counters};
 use crate::base::position::Lsn;
 use crate::error::StoreError;
-use crate::index::{Index, IndexState};
+use crate::index::{Index, IndexKind, IndexState};
 use crate::overlay::flush::ListWriter;
 use crate::overlay::version::Version;
-use crate::rows::dictionary::Dictionary;
-use crate::rows::key;
-use crate::rows::record::Record;
+use crate::rows::dictionary::{Asked, Dictionary};
+use crate::rows::record::{Apart, Record};
+use crate::rows::{apart, key};
 use crate::store::Store;
 
 /// What a step of the work on indexes did.
@@ -275,6 +275,9 @@ fn gather(
         let record = Record::read(row, dictionary, &mut buffer).map_err(damaged)?;
         for index in group {
             index.entry_keys(dictionary, &record, &mut scratch, |key| keys.push(index.id, key, id));
+            if index.kind == IndexKind::Equality && !record.apart.is_empty() {
+                gather_apart(version, txn, (index, id), record.apart, keys)?;
+            }
         }
         entries += 1;
         if entries >= entries_max || keys.bytes() >= STEP_KEYS_MAX_BYTES {
@@ -282,6 +285,30 @@ fn gather(
         }
     }
     Ok((place.end - 1, entries))
+}
+
+/// Gathers the keys that an entry has by values which are rows of their own.
+fn gather_apart(
+    version: &Version,
+    txn: &heed::RwTxn<'_>,
+    (index, id): (&Index, u64),
+    apart: Apart<'_>,
+    keys: &mut Keys,
+) -> Result<(), StoreError> {
+    let (dictionary, mut scratch) = (&version.dictionary, Vec::new());
+    let asked = Asked::new(&index.attribute);
+    let Some(table) = version.environment.tables.values else { return Ok(()) };
+    for of in apart.iter().filter(|of| dictionary.is_covered(of.attribute, &asked)) {
+        for row in table.prefix_iter(txn, &apart::prefix(of.attribute, id))? {
+            let (row_key, row) = row?;
+            let damaged = || StoreError::corrupt(VALUES, key::display(row_key), "has no values");
+            for value in apart::values(row).ok_or_else(damaged)? {
+                let put = |key: &[u8]| keys.push(index.id, key, id);
+                index.keys(dictionary.schema(), value, &mut scratch, put);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes up to so many rows of an index's lists; returns how many.

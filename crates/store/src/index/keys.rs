@@ -94,9 +94,10 @@ impl Index {
         };
         let values = values_of(&asked);
         let Some(with) = &self.with else {
-            let mut listed = record.listed.iter();
+            let apart = record.apart.iter().map(|of| of.attribute);
+            let mut outside = record.listed.iter().chain(apart);
             if self.kind == IndexKind::Presence
-                && listed.any(|attribute| dictionary.is_covered(attribute, &asked))
+                && outside.any(|attribute| dictionary.is_covered(attribute, &asked))
             {
                 return emit(&[]);
             }

@@ -217,6 +217,8 @@ fn write(
             PlainTable::Entries => Some(before.next_entry_id.to_be_bytes()),
             _ => None,
         };
+        // What is opened for writing has all tables.
+        let Some(to) = tables.plain(table) else { continue };
         let mut rows = merged_rows(layers, table);
         while let Some(row) = rows.next_group().last() {
             let mut row = *row;
@@ -227,7 +229,7 @@ fn write(
                 row.value = Some(&compressed);
             }
             let is_new = new_from.is_some_and(|from| row.key >= from.as_slice());
-            write_row(tables.plain(table), &mut txn, &row, is_new)?;
+            write_row(to, &mut txn, &row, is_new)?;
         }
     }
     let mut writer = ListWriter::new(tables.postings);

@@ -108,7 +108,10 @@ impl<'v> Stack<'v> {
     ) -> Result<Option<&'v [u8]>, StoreError> {
         match self.changed(table, key) {
             Some(found) => Ok(found),
-            None => self.ground.snapshot.get(self.ground.tables.plain(table), key),
+            None => match self.ground.tables.plain(table) {
+                Some(table) => self.ground.snapshot.get(table, key),
+                None => Ok(None),
+            },
         }
     }
 
@@ -140,7 +143,10 @@ impl<'v> Stack<'v> {
         prefix: &[u8],
     ) -> Result<MergedRows<'v>, StoreError> {
         let range = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
-        let base = self.ground.tables.plain(table).range(self.ground.snapshot.txn(), &range)?;
+        let base = match self.ground.tables.plain(table) {
+            Some(table) => Some(table.range(self.ground.snapshot.txn(), &range)?),
+            None => None,
+        };
         let mut changed = Vec::new();
         if let Some(memory) = self.memory {
             changed.push(Changed::open(memory.rows_in(table, from, prefix)));
@@ -185,7 +191,8 @@ impl<'v> Changed<'v> {
 
 /// Walks rows in the order of their keys.
 pub(crate) struct MergedRows<'v> {
-    base: RoRange<'v, Bytes, Bytes>,
+    /// None where the base has no such table.
+    base: Option<RoRange<'v, Bytes, Bytes>>,
     /// A row of the base that was read and is not its turn yet.
     from_base: Option<(&'v [u8], &'v [u8])>,
     /// From the newest to the oldest.
@@ -208,7 +215,7 @@ impl<'v> MergedRows<'v> {
     fn merged(&mut self) -> Result<Option<KeyValue<'v>>, StoreError> {
         loop {
             if self.from_base.is_none() {
-                self.from_base = self.base.next().transpose()?;
+                self.from_base = self.base.as_mut().and_then(Iterator::next).transpose()?;
             }
             let Some(first) = self.first else { return Ok(self.from_base.take()) };
             if let Some((key, _)) = self.from_base
@@ -238,7 +245,8 @@ impl<'v> Iterator for MergedRows<'v> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let row = if self.changed.is_empty() {
-            self.base.next().transpose().map_err(StoreError::from)
+            let next = self.base.as_mut().and_then(Iterator::next);
+            next.transpose().map_err(StoreError::from)
         } else {
             self.merged()
         };

@@ -22,8 +22,8 @@ use crate::error::StoreError;
 use crate::overlay::awaited::Catch;
 use crate::read::reader::HeldPages;
 use crate::read::view::{ReferenceList, View};
-use crate::rows::key;
 use crate::rows::record::Record;
+use crate::rows::{apart, key};
 use crate::store::Store;
 use crate::write::digest::entry_hash;
 
@@ -226,6 +226,11 @@ impl HeldState {
             let text = description.map_or_else(String::new, |one| one.text().to_owned());
             attributes.push((text, self.listed_hash(id, attribute)?.alone()));
         }
+        for of in record.apart.iter() {
+            let description = dictionary.description(of.attribute);
+            let text = description.map_or_else(String::new, |one| one.text().to_owned());
+            attributes.push((text, self.apart_hash(id, of.attribute)?.alone()));
+        }
         let name = self.key.name(record.parent, record.rdn).alone();
         let dn = self.view.dn(EntryId(id)).ok();
         Ok(HeldEntry::Readable { dn, uuid, name, attributes })
@@ -274,6 +279,21 @@ impl HeldState {
         }
     }
 
+    /// What the values of an attribute add that are rows of their own.
+    fn apart_hash(&self, id: u64, attribute: u32) -> Result<RowHash, StoreError> {
+        let (prefix, mut hash) = (apart::prefix(attribute, id), RowHash::default());
+        for row in self.view.rows(PlainTable::Values, &prefix, &prefix)? {
+            let (row_key, row) = row?;
+            hash = hash.and(match apart::values(row) {
+                Some(values) => values.into_iter().fold(RowHash::default(), |hash, value| {
+                    hash.and(self.key.value(id, attribute, value))
+                }),
+                None => self.key.unreadable(row_key, row),
+            });
+        }
+        Ok(hash)
+    }
+
     /// Goes through the entries from `from` on: the id of each, what it adds to a digest, and its
     /// octets.
     fn walk(
@@ -288,10 +308,14 @@ impl HeldState {
             let record = id.and_then(|_| Record::read(row, dictionary, &mut buffer).ok());
             let (hash, bytes) = match (id, record) {
                 (Some(id), Some(record)) => {
-                    let bytes = record.rdn.len() + record.attribute_octets().len();
+                    let mut bytes = record.rdn.len() + record.attribute_octets().len();
                     let mut hash = entry_hash(&self.key, id, &record);
                     for attribute in record.listed.iter() {
                         hash = hash.and(self.listed_hash(id, attribute)?);
+                    }
+                    for of in record.apart.iter() {
+                        hash = hash.and(self.apart_hash(id, of.attribute)?);
+                        bytes += usize::try_from(of.octets).unwrap_or_default();
                     }
                     (hash, bytes)
                 }

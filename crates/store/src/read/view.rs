@@ -5,6 +5,7 @@
 //! Invariant: everything read through one view is from the same point in time. Rows that contradict
 //! what the writer guarantees are [`StoreError::Corrupt`], never guessed around.
 
+mod apart_values;
 mod lists;
 mod ordered;
 mod ranges;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use schema::{AttributeDescription, DnKey, EntryId, Schema};
 
+pub use apart_values::{ApartValues, OutsideValues};
 pub(crate) use lists::List;
 pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
 pub use reference_lists::ReferenceList;

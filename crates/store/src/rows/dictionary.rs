@@ -34,6 +34,9 @@ pub struct Dictionary {
     compression: Option<Arc<Compression>>,
     /// The ids of the attributes that have a reference list in some entry, or once had.
     listed: Vec<u32>,
+    /// The attributes that have values in rows of their own in some entry, or once had, and the
+    /// rules by which these are kept.
+    apart: Vec<(u32, &'static MatchingRule)>,
     /// The settings of the directory by name, but for those that change with entries: whoever
     /// decides on a change asks for several of them.
     settings: Arc<Settings>,
@@ -66,6 +69,8 @@ pub(crate) struct KnownAttribute {
     indexes: Vec<usize>,
     /// Whether very many values may be in a reference list, see [`Dictionary::may_be_listed`].
     may_be_listed: bool,
+    /// Whether very many values may be rows of their own, see [`Dictionary::may_be_apart`].
+    may_be_apart: bool,
 }
 
 impl Dictionary {
@@ -90,7 +95,7 @@ impl Dictionary {
             indexes.push(index);
         }
         let (attributes, ids) = (Vec::new(), FxHashMap::default());
-        let (compression, listed, settings) = (None, Vec::new(), Arc::default());
+        let (compression, listed, apart, settings) = (None, Vec::new(), Vec::new(), Arc::default());
         Ok(Self {
             schema,
             attributes,
@@ -100,6 +105,7 @@ impl Dictionary {
             of_entries,
             compression,
             listed,
+            apart,
             settings,
         })
     }
@@ -129,14 +135,76 @@ impl Dictionary {
         Self { listed, ..self }
     }
 
+    /// This dictionary, where these attributes have values in rows of their own, kept by rules with
+    /// these OIDs.
+    pub(crate) fn with_apart(self, apart: Vec<(u32, String)>) -> Result<Self, StoreError> {
+        let mut all = Vec::with_capacity(apart.len());
+        for (attribute, oid) in apart {
+            let rule = schema::MATCHING_RULES.iter().find(|rule| rule.oid == oid);
+            let rule = rule.ok_or_else(|| {
+                StoreError::corrupt(META, crate::base::meta::APART, format!("has no rule {oid}"))
+            })?;
+            all.push((attribute, rule));
+        }
+        let made = Self { apart: all, ..self };
+        made.check_apart_rules()?;
+        Ok(made)
+    }
+
+    /// Refuses a schema by which values in rows of their own would be compared otherwise than they
+    /// are kept. A type that it does not know compares none.
+    fn check_apart_rules(&self) -> Result<(), StoreError> {
+        for (attribute, rule) in &self.apart {
+            let Some(known) = self.description(*attribute) else { continue };
+            if known.kind.equality != Some(*rule) && !is_stand_in(&known.kind) {
+                return Err(StoreError::Invalid {
+                    what: "attribute type",
+                    text: known.text().to_owned(),
+                    reason: format!(
+                        "an entry has, or had, very many values of it, which are kept by {}: its \
+                         equality rule cannot be another one",
+                        rule.name
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rule by which values of an attribute are kept in rows of their own.
+    #[inline]
+    pub(crate) fn apart_rule(&self, attribute: u32) -> Option<&'static MatchingRule> {
+        self.apart.iter().find(|(one, _)| *one == attribute).map(|(_, rule)| *rule)
+    }
+
+    /// The attributes that have values in rows of their own, or once had, and their rules.
+    pub(crate) fn apart(&self) -> &[(u32, &'static MatchingRule)] {
+        &self.apart
+    }
+
+    /// Values of an attribute become rows of their own; whether that is new.
+    pub(crate) fn push_apart(&mut self, attribute: u32, rule: &'static MatchingRule) -> bool {
+        let is_new = self.apart_rule(attribute).is_none();
+        if is_new {
+            self.apart.push((attribute, rule));
+        }
+        is_new
+    }
+
+    /// Whether very many values of the attribute `id` may be rows of their own: people set them,
+    /// they are compared by a rule, and no index needs all of them together.
+    pub(crate) fn may_be_apart(&self, id: u32) -> bool {
+        self.attributes.get(id as usize).is_some_and(|known| known.may_be_apart)
+    }
+
     /// The attributes that have a reference list in some entry, or once had.
     #[inline]
     pub(crate) fn listed(&self) -> &[u32] {
         &self.listed
     }
 
-    /// An attribute that has reference lists and would be in this index, of a kind that does not
-    /// take the values in them. None where the definition is wrong: others say so.
+    /// An attribute that has values outside of records and would be in this index, of a kind that
+    /// does not take those. None where the definition is wrong: others say so.
     #[must_use]
     pub fn lists_against(&self, definition: &IndexDefinition) -> Option<&AttributeDescription> {
         let index = Index::resolve(0, definition, IndexState::Valid, &self.schema).ok()?;
@@ -145,7 +213,8 @@ impl Dictionary {
                 index.kind == IndexKind::Equality && index.rule == description.kind.equality;
             !index.is_of_entries() && (is_own || index.kind == IndexKind::Presence)
         };
-        let mut listed = self.listed.iter().filter_map(|id| self.description(*id));
+        let apart = self.apart.iter().map(|(id, _)| id);
+        let mut listed = self.listed.iter().chain(apart).filter_map(|id| self.description(*id));
         let found = listed.find(|one| index.depends_on(one) && !takes(one));
         found.map(|description| &**description)
     }
@@ -250,13 +319,16 @@ impl Dictionary {
             of_entries: _,
             compression,
             listed,
+            apart,
             settings,
         } = self;
         let texts: Vec<String> =
             attributes.iter().map(|known| known.description.text().to_owned()).collect();
         let made = Self::new(schema, rows)?.with_texts(&texts)?;
-        let (compression, listed) = (compression.clone(), listed.clone());
-        Ok(Self { compression, listed, settings: Arc::clone(settings), ..made })
+        let (compression, listed, apart) = (compression.clone(), listed.clone(), apart.clone());
+        let made = Self { compression, listed, apart, settings: Arc::clone(settings), ..made };
+        made.check_apart_rules()?;
+        Ok(made)
     }
 
     /// The schema that the descriptions are from.
@@ -314,23 +386,44 @@ impl Dictionary {
             })
             .collect();
         let may_be_listed = self.has_only_references(&description);
-        self.attributes.push(KnownAttribute { description, families, indexes, may_be_listed });
+        let may_be_apart = self.has_only_points(&description);
+        let known = KnownAttribute { description, families, indexes, may_be_listed, may_be_apart };
+        self.attributes.push(known);
         Ok(id)
     }
 
     fn has_only_references(&self, description: &AttributeDescription) -> bool {
         let kind = &description.kind;
         let is_by_name = kind.equality.is_some_and(compares_names);
-        let mut written = self.indexes.iter().filter(|index| index.state.is_written());
         kind.names_entries()
             && is_by_name
             && !kind.single_value
             && !kind.no_user_modification
-            && written.all(|index| {
-                let is_own = index.kind == IndexKind::Equality && index.rule == kind.equality;
-                !index.depends_on(description)
-                    || (!index.is_of_entries() && (is_own || index.kind == IndexKind::Presence))
-            })
+            && self.has_only_own_indexes(description)
+    }
+
+    fn has_only_points(&self, description: &AttributeDescription) -> bool {
+        let kind = &description.kind;
+        kind.equality.is_some()
+            && !kind.names_entries()
+            && !kind.single_value
+            && !kind.no_user_modification
+            && !kind.is_operational()
+            && !kind.is_secret()
+            && !description.is_password()
+            && *description != *self.schema.well_known().object_class
+            && self.has_only_own_indexes(description)
+    }
+
+    /// Whether values are in no indexes but those of presence and of equality by their own rule.
+    fn has_only_own_indexes(&self, description: &AttributeDescription) -> bool {
+        let kind = &description.kind;
+        let mut written = self.indexes.iter().filter(|index| index.state.is_written());
+        written.all(|index| {
+            let is_own = index.kind == IndexKind::Equality && index.rule == kind.equality;
+            !index.depends_on(description)
+                || (!index.is_of_entries() && (is_own || index.kind == IndexKind::Presence))
+        })
     }
 
     /// The attribute with this id.
@@ -498,6 +591,11 @@ fn stand_in(name: &str) -> Result<Definition, String> {
         format!("( {name}-oid NAME '{name}' EQUALITY octetStringMatch SYNTAX {OCTET_STRING} )")
     };
     Definition::parse(DefinitionKind::AttributeType, &text).map_err(|error| error.to_string())
+}
+
+/// Whether nothing but its name is known of a type.
+fn is_stand_in(kind: &AttributeType) -> bool {
+    kind.oid == kind.name() || kind.oid == format!("{}-oid", kind.name())
 }
 
 const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";

@@ -1,8 +1,8 @@
 //! Stored entries: read in place, from the memory map; one that is compressed holds its attributes
 //! itself.
 //!
-//! Invariant: values in reference lists are values like others; they come after those in the
-//! record.
+//! Invariant: values in reference lists, and in rows of their own, are values like others; they
+//! come after those in the record.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use schema::{
 
 use crate::base::lmdb::ENTRIES;
 use crate::error::StoreError;
-use crate::read::view::{ReferenceList, View};
+use crate::read::view::{ApartValues, OutsideValues, ReferenceList, View};
 use crate::rows::dictionary::{Asked, Dictionary, compares_names};
-use crate::rows::record::{Listed, Record, RecordHead};
+use crate::rows::record::{Apart, Listed, Record, RecordHead};
 
 /// An entry as it is in the store; borrows from the view it was read in.
 #[derive(Debug)]
@@ -32,15 +32,17 @@ pub struct StoredEntry<'v> {
     /// dozens that an entry seldom has.
     families: OnceCell<Families>,
     dictionary: &'v Dictionary,
-    /// Of an entry that has reference lists.
+    /// Of an entry that has values outside of its record.
     lists: Option<Box<Lists<'v>>>,
 }
 
-/// What an entry with reference lists has beside its record.
+/// What an entry has beside its record.
 #[derive(Debug)]
 struct Lists<'v> {
     /// The attributes that have lists.
     listed: Listed<'v>,
+    /// The attributes whose values are rows of their own.
+    apart: Apart<'v>,
     view: &'v View<'v>,
     /// All values of each of these attributes, once they were asked for.
     whole: OnceCell<Vec<(u32, OnceCell<Vec<u8>>)>>,
@@ -49,8 +51,19 @@ struct Lists<'v> {
 }
 
 impl<'v> Lists<'v> {
-    fn new(listed: Listed<'v>, view: &'v View<'v>) -> Box<Self> {
-        Box::new(Self { listed, view, whole: OnceCell::new(), failure: OnceCell::new() })
+    fn new(head: &RecordHead<'v>, view: &'v View<'v>) -> Box<Self> {
+        let (listed, apart) = (head.listed, head.apart);
+        Box::new(Self { listed, apart, view, whole: OnceCell::new(), failure: OnceCell::new() })
+    }
+
+    /// Whether an attribute has values outside of the record.
+    fn has(&self, attribute: u32) -> bool {
+        self.listed.contains(attribute) || self.apart.of(attribute).is_some()
+    }
+
+    /// The attributes that have values outside of the record.
+    fn ids(&self) -> impl Iterator<Item = u32> + use<'v> {
+        self.listed.iter().chain(self.apart.iter().map(|one| one.attribute))
     }
 
     /// Remembers why values could not be read; the first reason tells enough.
@@ -103,7 +116,7 @@ impl<'v> StoredEntry<'v> {
             dn: OnceCell::new(),
             families: OnceCell::new(),
             dictionary,
-            lists: (!head.listed.is_empty()).then(|| Lists::new(head.listed, view)),
+            lists: head.has_outside().then(|| Lists::new(head, view)),
         })
     }
 
@@ -113,13 +126,25 @@ impl<'v> StoredEntry<'v> {
             Attributes::Mapped(attributes) => attributes,
             Attributes::Decompressed(attributes) => attributes.as_slice(),
         };
-        Record::of_parts(self.parent, self.rdn, self.listed(), attributes)
+        Record::of_parts(self.parent, self.rdn, self.listed(), self.apart(), attributes)
     }
 
     /// The attributes that have lists.
     #[inline]
     fn listed(&self) -> Listed<'v> {
         self.lists.as_ref().map_or(Listed::default(), |lists| lists.listed)
+    }
+
+    /// The attributes whose values are rows of their own.
+    #[inline]
+    fn apart(&self) -> Apart<'v> {
+        self.lists.as_ref().map_or(Apart::default(), |lists| lists.apart)
+    }
+
+    /// Whether an attribute has values outside of the record.
+    #[inline]
+    fn is_outside(&self, attribute: u32) -> bool {
+        self.lists.as_ref().is_some_and(|lists| lists.has(attribute))
     }
 
     /// Its number.
@@ -151,24 +176,25 @@ impl<'v> StoredEntry<'v> {
     #[must_use]
     pub fn values(&self, description: &AttributeDescription) -> Values<'_> {
         let id = self.dictionary.id(description);
-        id.map_or(Values::EMPTY, |id| match self.listed().contains(id) {
+        id.map_or(Values::EMPTY, |id| match self.is_outside(id) {
             true => self.whole(id),
             false => self.record().values(id),
         })
     }
 
-    /// The attributes, in the order they were added; those with reference lists last. All values of
-    /// those are put together: see [`Self::record_attributes`] and [`Self::lists`].
+    /// The attributes, in the order they were added; those with values outside of the record last.
+    /// All values of those are put together: see [`Self::record_attributes`] and
+    /// [`Self::outside`].
     pub fn attributes(&self) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
-        let listed = self.listed();
         let of_record = self.record().attributes();
-        let unlisted = of_record.filter(move |(id, _)| listed.is_empty() || !listed.contains(*id));
-        let all = unlisted.chain(listed.iter().map(|id| (id, self.whole(id))));
+        let inside = of_record.filter(move |(id, _)| !self.is_outside(*id));
+        let outside = self.lists.iter().flat_map(|lists| lists.ids());
+        let all = inside.chain(outside.map(|id| (id, self.whole(id))));
         let dictionary = self.dictionary;
         all.filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
     }
 
-    /// As [`Self::attributes`], without the values that are in reference lists.
+    /// As [`Self::attributes`], without the values that are outside of the record.
     pub fn record_attributes(
         &self,
     ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
@@ -191,26 +217,74 @@ impl<'v> StoredEntry<'v> {
         })
     }
 
-    /// All values of an attribute that has a list.
+    /// The attributes whose values are rows of their own, with these.
+    ///
+    /// # Errors
+    /// When the record says so of an attribute that has none.
+    pub fn apart_values(
+        &self,
+    ) -> Result<Vec<(&'v Arc<AttributeDescription>, ApartValues<'v>)>, StoreError> {
+        let Some(lists) = self.lists.as_ref().filter(|lists| !lists.apart.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        for of in lists.apart.iter() {
+            if let Some(description) = self.dictionary.description(of.attribute) {
+                all.push((description, ApartValues::new(lists.view, self.id.0, of)?));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The attributes that have values outside of the record, with these.
+    ///
+    /// # Errors
+    /// As [`Self::apart_values`].
+    pub fn outside(
+        &self,
+    ) -> Result<Vec<(&'v Arc<AttributeDescription>, OutsideValues<'v>)>, StoreError> {
+        let lists = self.lists().map(|(one, list)| (one, OutsideValues::References(list)));
+        let mut all: Vec<_> = lists.collect();
+        let apart = self.apart_values()?.into_iter();
+        all.extend(apart.map(|(one, values)| (one, OutsideValues::Apart(values))));
+        Ok(all)
+    }
+
+    /// All values of an attribute that has some outside of the record.
     fn whole(&self, attribute: u32) -> Values<'_> {
         let Some(lists) = &self.lists else { return Values::EMPTY };
-        let whole = lists.whole.get_or_init(|| {
-            lists.listed.iter().map(|attribute| (attribute, OnceCell::new())).collect()
-        });
+        let whole = lists
+            .whole
+            .get_or_init(|| lists.ids().map(|attribute| (attribute, OnceCell::new())).collect());
         let Some((_, values)) = whole.iter().find(|(one, _)| *one == attribute) else {
             return Values::EMPTY;
         };
         let values = values.get_or_init(|| {
             let mut values = self.record().values(attribute).as_ber().to_vec();
-            let list = ReferenceList::new(lists.view, self.id.0, attribute);
-            let description = self.dictionary.description(attribute);
-            let allowed = description.map_or(Ok(()), |description| list.check_read(description));
-            if let Err(error) = allowed.and_then(|()| list.write(&mut values)) {
+            if let Err(error) = self.write_outside(lists, attribute, &mut values) {
                 lists.note(error);
             }
             values
         });
         Values::from_ber_trusted(values)
+    }
+
+    /// Appends the values of an attribute that are outside of the record.
+    fn write_outside(
+        &self,
+        lists: &Lists<'v>,
+        attribute: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let Some(description) = self.dictionary.description(attribute) else { return Ok(()) };
+        if let Some(of) = lists.apart.of(attribute) {
+            let values = ApartValues::new(lists.view, self.id.0, of)?;
+            values.check_read(description)?;
+            return values.write(out);
+        }
+        let list = ReferenceList::new(lists.view, self.id.0, attribute);
+        list.check_read(description)?;
+        list.write(out)
     }
 
     /// Appends the names of a list from number `first` on, up to `most`; whether there are more.
@@ -240,7 +314,7 @@ impl<'v> StoredEntry<'v> {
         }
     }
 
-    /// Whether attributes have reference lists.
+    /// Whether attributes have values outside of the record.
     #[inline]
     #[must_use]
     pub const fn has_lists(&self) -> bool {
@@ -293,6 +367,39 @@ impl<'v> StoredEntry<'v> {
                         goes_on = visit(description, lists.view.dn(id)?.as_bytes());
                     }
                 }
+            }
+        }
+        if goes_on && !lists.apart.is_empty() {
+            return self.visit_apart(lists, asked, only, families, visit);
+        }
+        Ok(goes_on.then_some(families))
+    }
+
+    /// As [`Self::visit_lists`], of values that are rows of their own.
+    fn visit_apart(
+        &self,
+        lists: &Lists<'v>,
+        asked: &Asked<'_>,
+        only: Option<&ValueKey<'_>>,
+        mut families: Families,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> Result<Option<Families>, StoreError> {
+        let mut goes_on = true;
+        for of in lists.apart.iter() {
+            let Some(known) = self.dictionary.known(of.attribute) else { continue };
+            families |= known.families;
+            if !goes_on || !known.is_covered(asked) {
+                continue;
+            }
+            let values = ApartValues::new(lists.view, self.id.0, of)?;
+            match only.and_then(|only| values.find_key(only)) {
+                Some(found) => {
+                    goes_on = found?.is_none_or(|value| visit(&known.description, value));
+                }
+                None => values.values(&mut |value| {
+                    goes_on = visit(&known.description, value);
+                    goes_on
+                })?,
             }
         }
         Ok(goes_on.then_some(families))
@@ -386,11 +493,11 @@ impl EntryRead for StoredEntry<'_> {
         };
         for (id, values) in self.record().attributes() {
             let description = self.dictionary.description(id);
-            if let Some(description) = description.filter(|_| !lists.listed.contains(id)) {
+            if let Some(description) = description.filter(|_| !lists.has(id)) {
                 visit(description, Some(values));
             }
         }
-        for id in lists.listed.iter() {
+        for id in lists.ids() {
             if let Some(description) = self.dictionary.description(id) {
                 let values = wants(description).then(|| self.whole(id));
                 visit(description, values);
@@ -418,11 +525,26 @@ impl EntryRead for StoredEntry<'_> {
             }
             count += 1;
         }
-        let Some(lists) = self.lists.as_ref().filter(|lists| lists.listed.contains(id)) else {
-            return false;
+        let Some(lists) = self.lists.as_ref().filter(|lists| lists.has(id)) else { return false };
+        let first = first.saturating_sub(count);
+        let more = match lists.apart.of(id) {
+            Some(of) => ApartValues::new(lists.view, self.id.0, of).and_then(|values| {
+                let mut has_more = false;
+                values.values_from(first, &mut |value| {
+                    has_more = left == 0;
+                    if !has_more {
+                        out.push(value);
+                        left -= 1;
+                    }
+                    !has_more
+                })?;
+                Ok(has_more)
+            }),
+            None => {
+                let list = ReferenceList::new(lists.view, self.id.0, id);
+                Self::names_from(&list, lists.view, first, left, out)
+            }
         };
-        let list = ReferenceList::new(lists.view, self.id.0, id);
-        let more = Self::names_from(&list, lists.view, first.saturating_sub(count), left, out);
         more.unwrap_or_else(|error| {
             lists.note(error);
             false

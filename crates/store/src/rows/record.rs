@@ -5,7 +5,9 @@
 //! they are sent: OCTET STRING after OCTET STRING. In version 2 all attributes are compressed: the
 //! number of a dictionary, and a frame (see `base/compress.rs`). Version 3 is version 1 with the
 //! ids of those attributes between name and attributes that have values in a reference list (see
-//! `references.rs`), and perhaps some in the record, too.
+//! `references.rs`), and perhaps some in the record, too. Version 4 has behind these ids those of
+//! the attributes whose values are rows of their own (see `rows/apart.rs`), all of them, and how
+//! many these are.
 //!
 //! Invariants: an attribute has one value at least, wherever it is, and is there once; a record
 //! that was parsed has whole attributes with known ids, so walking it cannot fail.
@@ -23,6 +25,8 @@ const RECORD_VERSION: u8 = 1;
 const RECORD_VERSION_COMPRESSED: u8 = 2;
 /// The version with attributes as they are, some of which have a reference list.
 const RECORD_VERSION_LISTED: u8 = 3;
+/// The version with attributes as they are, and others whose values are rows of their own.
+const RECORD_VERSION_APART: u8 = 4;
 /// The largest record. LMDB takes up to 4 GiB, but a change rewrites the whole record.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 256 << 20;
 
@@ -33,7 +37,69 @@ pub(crate) struct Record<'a> {
     /// As it was sent; of a naming context the whole DN.
     pub(crate) rdn: &'a str,
     pub(crate) listed: Listed<'a>,
+    pub(crate) apart: Apart<'a>,
     attributes: &'a [u8],
+}
+
+/// An attribute of a record whose values are rows of their own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct ApartOf {
+    pub(crate) attribute: u32,
+    /// How many values it has.
+    pub(crate) count: u64,
+    /// Their octets as they are sent, with tags and lengths.
+    pub(crate) octets: u64,
+}
+
+/// The attributes of a record whose values are rows of their own, in the order of their ids.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Apart<'a>(&'a [u8]);
+
+impl<'a> Apart<'a> {
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = ApartOf> + Clone + 'a {
+        let mut rest = self.0;
+        std::iter::from_fn(move || read_apart(&mut rest))
+    }
+
+    pub(crate) fn of(self, attribute: u32) -> Option<ApartOf> {
+        self.iter().find(|one| one.attribute == attribute)
+    }
+
+    /// Refuses what no writer makes.
+    #[cold]
+    fn check(self, attribute_count: usize) -> Result<(), &'static str> {
+        let (mut rest, mut last) = (self.0, None);
+        while !rest.is_empty() {
+            let one = read_apart(&mut rest).ok_or("ends within the numbers of values apart")?;
+            let id = one.attribute;
+            if id as usize >= attribute_count || last.is_some_and(|last| last >= id) {
+                return Err("has values apart of an attribute that is not in the table, or twice");
+            }
+            if one.count == 0 {
+                return Err("has an attribute without values");
+            }
+            last = Some(id);
+        }
+        Ok(())
+    }
+}
+
+fn read_apart(rest: &mut &[u8]) -> Option<ApartOf> {
+    let attribute = u32::try_from(varint::read(rest)?).ok()?;
+    Some(ApartOf { attribute, count: varint::read(rest)?, octets: varint::read(rest)? })
+}
+
+/// What a new record says of values that are not in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outside<'o> {
+    /// The attributes that have a reference list, in the order of their ids.
+    pub(crate) listed: &'o [u32],
+    /// The attributes whose values are rows of their own, in the order of their ids.
+    pub(crate) apart: &'o [ApartOf],
 }
 
 /// The ids of the attributes of a record that have a reference list, in ascending order.
@@ -76,6 +142,7 @@ pub(crate) struct RecordHead<'a> {
     /// As in [`Record::rdn`].
     pub(crate) rdn: &'a str,
     pub(crate) listed: Listed<'a>,
+    pub(crate) apart: Apart<'a>,
     body: Body<'a>,
 }
 
@@ -90,15 +157,18 @@ impl<'a> RecordHead<'a> {
     #[inline]
     pub(crate) fn parse(row: &'a [u8]) -> Result<Self, &'static str> {
         let (&version, mut rest) = row.split_first().ok_or("is empty")?;
-        if !matches!(version, RECORD_VERSION | RECORD_VERSION_COMPRESSED | RECORD_VERSION_LISTED) {
+        if !(RECORD_VERSION..=RECORD_VERSION_APART).contains(&version) {
             return Err("has an unknown version");
         }
         let parent = varint::read(&mut rest).ok_or("has no parent")?;
         let rdn = read_block(&mut rest).ok_or("has no RDN")?;
         let rdn = std::str::from_utf8(rdn).map_err(|_| "has an RDN that is not UTF-8")?;
-        let mut listed = Listed::default();
-        if version == RECORD_VERSION_LISTED {
+        let (mut listed, mut apart) = (Listed::default(), Apart::default());
+        if version >= RECORD_VERSION_LISTED {
             listed = Listed(read_block(&mut rest).ok_or("has no ids of lists")?);
+            if version == RECORD_VERSION_APART {
+                apart = Apart(read_block(&mut rest).ok_or("has no numbers of values apart")?);
+            }
         }
         let body = if version != RECORD_VERSION_COMPRESSED {
             Body::Plain(rest)
@@ -106,7 +176,7 @@ impl<'a> RecordHead<'a> {
             let dictionary = varint::read(&mut rest).ok_or("has no dictionary")?;
             Body::Compressed { dictionary, frame: rest }
         };
-        Ok(Self { parent, rdn, listed, body })
+        Ok(Self { parent, rdn, listed, apart, body })
     }
 
     /// The attributes; none when they are compressed.
@@ -122,9 +192,7 @@ impl<'a> RecordHead<'a> {
     pub(crate) fn plain(&self, attribute_count: usize) -> Result<Option<&'a [u8]>, &'static str> {
         let attributes = self.plain_attributes();
         if let Some(attributes) = attributes {
-            if !self.listed.is_empty() {
-                self.listed.check(attribute_count)?;
-            }
+            self.check_outside(attribute_count)?;
             check_attributes(attributes, attribute_count)?;
         }
         Ok(attributes)
@@ -152,11 +220,25 @@ impl<'a> RecordHead<'a> {
                 return Ok(buffer);
             }
         };
-        if !self.listed.is_empty() {
-            self.listed.check(dictionary.len())?;
-        }
+        self.check_outside(dictionary.len())?;
         check_attributes(attributes, dictionary.len())?;
         Ok(attributes)
+    }
+
+    #[inline]
+    fn check_outside(&self, attribute_count: usize) -> Result<(), &'static str> {
+        if !self.listed.is_empty() {
+            self.listed.check(attribute_count)?;
+        }
+        if !self.apart.is_empty() {
+            self.apart.check(attribute_count)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it says of values that are not in it.
+    pub(crate) const fn has_outside(&self) -> bool {
+        !self.listed.is_empty() || !self.apart.is_empty()
     }
 }
 
@@ -195,7 +277,7 @@ impl<'a> Record<'a> {
     pub(crate) fn parse(row: &'a [u8], attribute_count: usize) -> Result<Self, &'static str> {
         let head = RecordHead::parse(row)?;
         let attributes = head.plain(attribute_count)?.ok_or("is compressed")?;
-        Ok(Self { parent: head.parent, rdn: head.rdn, listed: head.listed, attributes })
+        Ok(Self::of_head(&head, attributes))
     }
 
     /// Reads a record of any version. One that is compressed is read into the buffer.
@@ -207,7 +289,14 @@ impl<'a> Record<'a> {
     ) -> Result<Self, &'static str> {
         let head = RecordHead::parse(row)?;
         let attributes = head.attributes(dictionary, buffer)?;
-        Ok(Self { parent: head.parent, rdn: head.rdn, listed: head.listed, attributes })
+        Ok(Self::of_head(&head, attributes))
+    }
+
+    /// A record of parts that were read before.
+    #[inline]
+    pub(crate) const fn of_head(head: &RecordHead<'a>, attributes: &'a [u8]) -> Self {
+        let &RecordHead { parent, rdn, listed, apart, .. } = head;
+        Self { parent, rdn, listed, apart, attributes }
     }
 
     /// A record of parts that were read before.
@@ -216,9 +305,10 @@ impl<'a> Record<'a> {
         parent: u64,
         rdn: &'a str,
         listed: Listed<'a>,
+        apart: Apart<'a>,
         attributes: &'a [u8],
     ) -> Self {
-        Self { parent, rdn, listed, attributes }
+        Self { parent, rdn, listed, apart, attributes }
     }
 
     /// Writes a record again, below another superior, into an empty buffer.
@@ -311,24 +401,38 @@ pub(crate) struct RecordWriter<'o> {
 impl<'o> RecordWriter<'o> {
     /// Starts a record in an empty buffer.
     pub(crate) fn begin(parent: u64, rdn: &str, out: &'o mut Vec<u8>) -> Self {
-        Self::begin_listed(parent, rdn, &[], out)
+        Self::begin_outside(parent, rdn, Outside::default(), out)
     }
 
-    /// As [`Self::begin`]; attributes with these ids, in ascending order, have a reference list.
-    pub(crate) fn begin_listed(
+    /// As [`Self::begin`], of an entry that has values outside of the record.
+    pub(crate) fn begin_outside(
         parent: u64,
         rdn: &str,
-        listed: &[u32],
+        outside: Outside<'_>,
         out: &'o mut Vec<u8>,
     ) -> Self {
+        let Outside { listed, apart } = outside;
         out.clear();
-        out.push(if listed.is_empty() { RECORD_VERSION } else { RECORD_VERSION_LISTED });
+        out.push(match (listed, apart) {
+            ([], []) => RECORD_VERSION,
+            (_, []) => RECORD_VERSION_LISTED,
+            (_, _) => RECORD_VERSION_APART,
+        });
         varint::write(parent, out);
         varint::write(rdn.len() as u64, out);
         out.extend_from_slice(rdn.as_bytes());
         let mut values = Vec::new();
-        if !listed.is_empty() {
+        if !listed.is_empty() || !apart.is_empty() {
             listed.iter().for_each(|id| varint::write(u64::from(*id), &mut values));
+            varint::write(values.len() as u64, out);
+            out.extend_from_slice(&values);
+        }
+        if !apart.is_empty() {
+            values.clear();
+            for ApartOf { attribute, count, octets } in apart {
+                let numbers = [u64::from(*attribute), *count, *octets];
+                numbers.into_iter().for_each(|number| varint::write(number, &mut values));
+            }
             varint::write(values.len() as u64, out);
             out.extend_from_slice(&values);
         }

@@ -7,6 +7,7 @@
 //! point in time, so the directory may be in use. It needs memory for all posting lists, as the
 //! bulk load does.
 
+mod apart;
 mod one;
 mod postings;
 mod references;
@@ -129,6 +130,7 @@ impl Store {
             dictionary,
             children: FxHashMap::default(),
             listed: FxHashSet::default(),
+            seen_apart: apart::SeenApart::default(),
             named: 0,
             digest: match counters.digest {
                 Some(_) => Some((environment.digest_key()?, Digest::default())),
@@ -151,6 +153,8 @@ struct Checker<'c> {
     children: FxHashMap<u64, u64>,
     /// The entries, and those of their attributes, that say that they have a reference list.
     listed: FxHashSet<(u64, u32)>,
+    /// The values in rows of their own that were looked through.
+    seen_apart: apart::SeenApart,
     /// How many entries are found by their names.
     named: u64,
     /// The digest as it should be, where one is kept and all rows can be read.
@@ -256,6 +260,7 @@ impl Checker<'_> {
         progress("entries", total, total);
         self.lists.make_branches();
         self.references()?;
+        self.values()?;
         self.counters(&counters);
         Ok(())
     }
@@ -293,6 +298,7 @@ impl Checker<'_> {
         for (attribute, values) in record.attributes() {
             keys.extend(&self.dictionary, attribute, values.iter(), scratch);
         }
+        self.apart(id, record, &mut keys, scratch)?;
         self.listed.extend(record.listed.iter().map(|attribute| (id, attribute)));
         keys.extend_with_record(&self.dictionary, record, scratch);
         self.lists.push(&keys, record.parent, id);

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::format::DATA_FILE;
-use crate::base::lmdb::{Environment, PlainTable, Table, Tables};
+use crate::base::lmdb::{Environment, Table, Tables};
 use crate::base::meta::Counters;
 use crate::error::StoreError;
 use crate::index::LEVEL_LISTS;
@@ -121,7 +121,7 @@ fn parts(environment: &Environment) -> Result<(Vec<Part>, u64), StoreError> {
     for start in (0..next).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
         let to = start.saturating_add(step).to_be_bytes().to_vec();
         let from = start.to_be_bytes().to_vec();
-        parts.push(Part { table: tables.plain(PlainTable::Entries), from, to: Some(to) });
+        parts.push(Part { table: tables.entries, from, to: Some(to) });
     }
     let mut bytes = 0;
     for table in tables.all() {
@@ -304,7 +304,7 @@ mod tests {
         filled(dir.path(), 6_000);
         let store = open(dir.path());
         let environment = store.base_environment();
-        let part = Part::whole(environment.tables.plain(PlainTable::Entries));
+        let part = Part::whole(environment.tables.entries);
         let read = |view_bytes| {
             let (told, times) = (AtomicU64::new(0), AtomicU64::new(0));
             let tell = |bytes| {

@@ -3,6 +3,7 @@
 //! Invariant: it depends on the state before it and the change alone, so it is the same on every
 //! replica and at recovery.
 
+mod apart;
 mod edit;
 mod references;
 
@@ -14,6 +15,7 @@ use schema::{
     ModifyChange, RdnKey, RenameChange, SchemaChange, SettingChange,
 };
 
+use self::apart::Called;
 use self::references::{Parted, ReferenceChange};
 use crate::base::digest::RowHash;
 use crate::base::lmdb::{CHILDREN, ENTRIES, NAMES, PlainTable};
@@ -23,7 +25,7 @@ use crate::index::{BRANCH_LISTS, IndexState, LEVEL_LISTS};
 use crate::overlay::deltas::{ENTRY_ID_LIMIT, PostingChange};
 use crate::rows::key::{self, RowKey, display};
 use crate::rows::names;
-use crate::rows::record::{Record, RecordHead, RecordWriter};
+use crate::rows::record::{Outside, Record, RecordHead, RecordWriter};
 use crate::write::batch::Batch;
 pub use references::LISTED_MIN_BYTES;
 
@@ -65,9 +67,16 @@ impl Batch<'_> {
         }
         let mut listed: Vec<u32> = parted.iter().map(|(attribute_id, _)| *attribute_id).collect();
         listed.sort_unstable();
+        let of_ids = entry.attributes().iter().zip(&ids);
+        let of_ids = of_ids.map(|(attribute, id)| (*id, attribute.values.as_slice()));
+        let edit = self.add_apart(Called { id, rdn: &rdn }, of_ids)?;
+        let outside = Outside { listed: &listed, apart: &edit.apart };
         let mut row = std::mem::take(&mut self.row);
-        let mut record = RecordWriter::begin_listed(parent, &rdn, &listed, &mut row);
+        let mut record = RecordWriter::begin_outside(parent, &rdn, outside, &mut row);
         for (attribute, &attribute_id) in entry.attributes().iter().zip(&ids) {
+            if edit.takes(attribute_id) {
+                continue;
+            }
             record.attribute(attribute_id, kept(&parted, attribute_id, &attribute.values));
         }
         record.finish()?;
@@ -76,6 +85,7 @@ impl Batch<'_> {
         self.digest(RowHash::default(), added);
         self.index_entry(&row, id, true)?;
         self.row = row;
+        self.put_apart(edit);
         self.put_name(parent, &change.key, id)?;
         self.count_child(parent, true)?;
         self.put_below(parent, id, true);

@@ -17,12 +17,13 @@ use schema::AttributeDescription;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::digest::{Digest, DigestKey, DigestPoint, DigestedEntry, RowHash};
-use crate::base::lmdb::{ATTRIBUTES, ENTRIES, PlainTable, Tables};
+use crate::base::lmdb::{ATTRIBUTES, ENTRIES, PlainTable, Tables, VALUES};
 use crate::base::meta::{self, Counters};
 use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::index::TARGET_LISTS;
 use crate::read::listed_rows::each_listed;
+use crate::rows::apart;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key::{self, display};
 use crate::rows::record::{Record, RecordHead};
@@ -262,6 +263,16 @@ fn digest_of(
         digest = digest.with(key.reference(row.of, row.attribute, row.id));
         ControlFlow::Continue(())
     })?;
+    if let Some(values) = tables.values {
+        for row in values.iter(txn)? {
+            let (row_key, row) = row?;
+            let damaged = || StoreError::corrupt(VALUES, display(row_key), "is not well formed");
+            let (attribute, id, _) = apart::parts(row_key).ok_or_else(damaged)?;
+            for value in apart::values(row).ok_or_else(damaged)? {
+                digest = digest.with(key.value(id, attribute, value));
+            }
+        }
+    }
     let mut buffer = Vec::new();
     for row in tables.entries.iter(txn)? {
         let (row_key, row) = row?;

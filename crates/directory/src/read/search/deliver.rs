@@ -37,7 +37,7 @@ impl Run<'_> {
         let Resolved { selection, .. } = *self.resolved;
         let ranges = selection.ranges();
         let mut is_long = false;
-        for (description, list) in stored.lists() {
+        for (description, list) in stored.outside()? {
             if selection.selects(description) {
                 let count = list.count()?;
                 if self.goes_in_parts(description, count) {
@@ -125,13 +125,14 @@ impl Run<'_> {
             return Ok(Ok(sink.entry_with(visible, controls)));
         }
         if self.search.request.types_only {
+            let outside = stored.outside()?;
             let is_listed = |one: &AttributeDescription| {
-                self.is_alone(one) && stored.lists().any(|(listed, _)| **listed == *one)
+                self.is_alone(one) && outside.iter().any(|(listed, _)| ***listed == *one)
             };
             return Ok(Ok(sink.entry_types(visible, controls, &is_listed)));
         }
         let mut lists = Vec::new();
-        for (description, list) in stored.lists() {
+        for (description, list) in stored.outside()? {
             if self.resolved.selection.selects(description)
                 && rights.may_read(description)
                 && self.goes_in_parts(description, list.count()?)

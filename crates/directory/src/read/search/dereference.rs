@@ -165,7 +165,7 @@ impl Follower<'_> {
             return Ok(0);
         }
         let (rights, mut whole, mut parts) = (guard.on(entry), 0, 0);
-        for (description, list) in entry.lists() {
+        for (description, list) in entry.outside()? {
             // Of what may not be read nothing is told, not how many there are either.
             if !rights.may_see() || !rights.may_read(description) {
                 continue;

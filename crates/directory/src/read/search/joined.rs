@@ -287,7 +287,7 @@ impl Joiner<'_> {
         // Of what may not be read nothing is told, not how many there are either.
         let rights = guard.on(stored);
         let mut is_too_many = false;
-        for (description, list) in stored.lists() {
+        for (description, list) in stored.outside()? {
             let is_read = rights.may_see() && rights.may_read(description);
             if is_read && source.own.selects(description) {
                 is_too_many |= list.count()? > VALUES_MAX as u64;
@@ -470,7 +470,7 @@ impl Joiner<'_> {
         let (known, wanted) = (self.state.schema.well_known(), &join.selection);
         let rights = guard.on(entry);
         let mut names = 0;
-        for (description, list) in entry.lists() {
+        for (description, list) in entry.outside()? {
             if wanted.selects(description) && rights.may_see() && rights.may_read(description) {
                 list.check_read(description)?;
                 names += list.count()?;

@@ -198,6 +198,18 @@ impl<'v> ReferenceList<'v> {
         Ok((!is_all).then_some(last))
     }
 
+    /// As [`Self::write_after`], behind what an answer of this method says.
+    pub(super) fn write_behind(
+        &self,
+        after: &[u8],
+        out: &mut Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let after = crate::rows::key::id(after).map_or(EntryId::ROOT, EntryId);
+        let last = self.write_after(after, out, bytes_max)?;
+        Ok(last.map(|id| id.0.to_be_bytes().to_vec()))
+    }
+
     /// Appends all names as values are sent.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), StoreError> {
         self.write_after(EntryId::ROOT, out, usize::MAX)?;
@@ -261,7 +273,7 @@ impl<'v> NameReader<'v> {
 }
 
 /// So many values of a list are read at once; of more a part is to be asked for.
-const LISTED_READ_MAX: u64 = 2_000_000;
+pub(super) const LISTED_READ_MAX: u64 = 2_000_000;
 /// So many ids are held to find their names, at first and later.
 const NAMES_FIRST: usize = 8;
 const NAMES_AT_ONCE: usize = 1024;

@@ -47,6 +47,7 @@ impl Store {
             dictionary,
             children: rustc_hash::FxHashMap::default(),
             listed: rustc_hash::FxHashSet::default(),
+            seen_apart: super::apart::SeenApart::default(),
             named: 0,
             digest: None,
             report: CheckReport::default(),
@@ -74,6 +75,7 @@ impl Checker<'_> {
             for (attribute, values) in record.attributes() {
                 keys.extend(&self.dictionary, attribute, values.iter(), &mut scratch);
             }
+            self.apart(id, &record, &mut keys, &mut scratch)?;
             keys.extend_with_record(&self.dictionary, &record, &mut scratch);
             self.lists.push(&keys, record.parent, id);
         }

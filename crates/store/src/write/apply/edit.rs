@@ -9,7 +9,8 @@ use crate::base::lmdb::{ENTRIES, PlainTable};
 use crate::error::StoreError;
 use crate::index::{Index, IndexKind};
 use crate::overlay::deltas::PostingChange;
-use crate::rows::record::{Record, RecordWriter};
+use crate::rows::record::{ApartOf, Outside, Record, RecordWriter};
+use crate::write::apply::apart::{ApartEdit, Called};
 use crate::write::apply::references::{Gathers, Split};
 use crate::write::batch::Batch;
 
@@ -24,7 +25,8 @@ impl Batch<'_> {
         self.edit_and_gather(id, name, deltas, Gathers::WhenItGrows).map(|_| ())
     }
 
-    /// As [`Self::edit`]; returns how many references came to lists or went.
+    /// As [`Self::edit`]; returns how many references came to lists or went, and how many values
+    /// became rows of their own.
     pub(super) fn edit_and_gather(
         &mut self,
         id: u64,
@@ -40,8 +42,13 @@ impl Batch<'_> {
         let split = self.split(id, &record, deltas, &ids, gathers)?;
         let Split { deltas, references, listed } = split;
         let (parent, rdn) = name.unwrap_or((record.parent, record.rdn));
-        let mut writer = RecordWriter::begin_listed(parent, rdn, &listed, &mut row);
+        let edit = self.edit_apart(Called { id, rdn }, &record, &deltas, &ids, gathers)?;
+        let outside = Outside { listed: &listed, apart: &edit.apart };
+        let mut writer = RecordWriter::begin_outside(parent, rdn, outside, &mut row);
         for (attribute, values) in record.attributes() {
+            if edit.takes(attribute) {
+                continue;
+            }
             let delta = ids.iter().position(|&id| id == attribute).and_then(|at| deltas.get(at));
             let Some(delta) = delta else {
                 writer.copy(attribute, values);
@@ -55,7 +62,7 @@ impl Batch<'_> {
             }
         }
         for (delta, &attribute) in deltas.iter().zip(&ids) {
-            if record.values(attribute).is_empty() {
+            if record.values(attribute).is_empty() && !edit.takes(attribute) {
                 if !delta.removed.is_empty() {
                     return Err(StoreError::corrupt(ENTRIES, id, missing_value(delta)));
                 }
@@ -63,9 +70,9 @@ impl Batch<'_> {
             }
         }
         writer.finish()?;
-        let mut changes = self.index_changes(&row, &deltas, &ids)?;
+        let mut changes = self.index_changes(&row, &deltas, &ids, &edit)?;
         self.entry_changes(&record, &row, &deltas, &mut changes)?;
-        if !references.is_empty() || !record.listed.is_empty() {
+        if !references.is_empty() || !record.listed.is_empty() || !edit.is_empty() {
             let new = Record::parse(&row, self.dictionary.len());
             let new = new.map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
             self.settle_presence(&ids, &new, &mut changes);
@@ -77,10 +84,11 @@ impl Batch<'_> {
         let after = self.hash_of_row(id, &row)?;
         self.digest(before, after);
         self.row = row;
-        let count = references.len() as u64;
+        let count = references.len() as u64 + edit.moved;
         for change in references {
             self.refer(id, change);
         }
+        self.put_apart(edit);
         Ok(count)
     }
 
@@ -90,7 +98,9 @@ impl Batch<'_> {
         let mut buffer = Vec::new();
         let record = self.record_of(id, &mut buffer)?;
         let left: Vec<u32> = record.listed.iter().filter(|one| *one != attribute).collect();
-        let mut writer = RecordWriter::begin_listed(record.parent, record.rdn, &left, &mut row);
+        let apart: Vec<ApartOf> = record.apart.iter().collect();
+        let outside = Outside { listed: &left, apart: &apart };
+        let mut writer = RecordWriter::begin_outside(record.parent, record.rdn, outside, &mut row);
         record.attributes().for_each(|(attribute, values)| writer.copy(attribute, values));
         writer.finish()?;
         let new = Record::parse(&row, self.dictionary.len());
@@ -111,6 +121,7 @@ impl Batch<'_> {
         row: &[u8],
         deltas: &[AttributeDelta],
         ids: &[u32],
+        edit: &ApartEdit,
     ) -> Result<Vec<(u16, Vec<u8>, bool)>, StoreError> {
         let new = Record::parse(row, self.dictionary.len());
         let new = new.map_err(|reason| StoreError::corrupt(ENTRIES, "of a change", reason))?;
@@ -127,6 +138,7 @@ impl Batch<'_> {
                 }
                 if !gone.is_empty() {
                     self.keep_others(index, &new, attribute, delta, &mut gone);
+                    self.keep_apart(index, attribute, edit, &delta.removed, &mut gone)?;
                     changes.extend(gone.into_iter().map(|key| (index.id, key, false)));
                 }
                 for value in first_or_all(index, &delta.added) {
@@ -219,6 +231,7 @@ impl Batch<'_> {
         let gone = self.hash_of(id, &record);
         self.digest(gone, RowHash::default());
         self.forget_source(id, record.listed)?;
+        self.forget_apart(id, record.apart)?;
         let change = PostingChange::new(id, false);
         for (attribute, values) in record.attributes() {
             for index in dictionary.indexes_of(attribute) {

@@ -99,17 +99,19 @@ impl Batch<'_> {
         Ok(split)
     }
 
-    /// Has the values of an entry in lists that are to be there; returns how many these are. Does
-    /// nothing where there is no such entry.
+    /// Has the values of an entry outside of its record that are to be there; returns how many.
+    /// Does nothing where there is no such entry.
     pub(crate) fn gather(&mut self, id: u64) -> Result<u64, StoreError> {
-        if self.get(PlainTable::Entries, &id.to_be_bytes())?.is_none() || !self.may_list()? {
+        let is_there = self.get(PlainTable::Entries, &id.to_be_bytes())?.is_some();
+        if !is_there || !self.is_known_to_all(LISTED_LEVEL)? {
             return Ok(0);
         }
         let mut buffer = Vec::new();
         let record = self.record_of(id, &mut buffer)?;
         let is_large = |(attribute, values): (u32, ldap::message::Values<'_>)| {
             let is_one = values.as_ber().len() >= LISTED_MIN_BYTES
-                && self.dictionary.may_be_listed(attribute);
+                && (self.dictionary.may_be_listed(attribute)
+                    || self.dictionary.may_be_apart(attribute));
             let description = self.dictionary.description(attribute).filter(|_| is_one)?;
             let (removed, added) = (Vec::new(), Vec::new());
             Some(AttributeDelta { description: description.clone(), removed, added })
@@ -148,7 +150,7 @@ impl Batch<'_> {
         }
         let before = record.values(attribute).as_ber().len();
         let after = before + octets(delta.added.iter().map(Vec::as_slice));
-        Ok(passes_step(before, after) && self.may_list()?)
+        Ok(passes_step(before, after) && self.is_known_to_all(LISTED_LEVEL)?)
     }
 
     fn split_one(
@@ -251,7 +253,7 @@ impl Batch<'_> {
         let all = values.iter().map(Vec::as_slice);
         if !self.dictionary.may_be_listed(attribute)
             || !passes_step(0, octets(all.clone()))
-            || !self.may_list()?
+            || !self.is_known_to_all(LISTED_LEVEL)?
         {
             return Ok(None);
         }
@@ -288,15 +290,15 @@ impl Batch<'_> {
         })
     }
 
-    /// Whether all servers that have these data know lists.
-    fn may_list(&self) -> Result<bool, StoreError> {
+    /// Whether all servers that have these data read records of a level.
+    pub(super) fn is_known_to_all(&self, wanted: u16) -> Result<bool, StoreError> {
         if self.counters.digest.is_none() {
             return Ok(true);
         }
         let key = meta::setting_key(meta::LEVEL)?;
         let Some(row) = self.get(PlainTable::Meta, key.as_bytes())? else { return Ok(false) };
         let level = meta::record_level(&meta::setting_values(&key, row)?)?;
-        Ok(level.is_some_and(|level| level >= LISTED_LEVEL))
+        Ok(level.is_some_and(|level| level >= wanted))
     }
 
     /// One entry comes to or goes from the list of an attribute of `source`.
@@ -392,7 +394,9 @@ impl Batch<'_> {
                 }
                 let feeds =
                     |one: u32| self.dictionary.indexes_of(one).any(|other| other.id == index.id);
-                let mut there = new.attributes().map(|(one, _)| one).chain(new.listed.iter());
+                let apart = new.apart.iter().map(|of| of.attribute);
+                let inside = new.attributes().map(|(one, _)| one);
+                let mut there = inside.chain(new.listed.iter()).chain(apart);
                 changes.retain(|(changed, ..)| *changed != index.id);
                 changes.push((index.id, Vec::new(), there.any(feeds)));
             }
