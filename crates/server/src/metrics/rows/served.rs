@@ -319,6 +319,7 @@ fn queues(scrape: &Scrape<'_>, out: &mut Samples, pick: fn((usize, usize)) -> us
         ("scan", Some(shared.scan_pool.depth())),
         ("hash", Some(shared.hash_pool.depth())),
         ("read", directory.waiting_reads()),
+        ("stream", Some(directory.streams())),
     ] {
         if let Some(depth) = depth {
             out.labelled(&[name], pick(depth) as u64);
