@@ -263,9 +263,8 @@ fn answer(
     if let SearchOutcome::Parked(parked) = &mut outcome {
         parked.begun = resumed.map_or(begun, |before| before.begun);
         parked.planned = search.watch.as_ref().and_then(Watch::plan);
-        // Waiting for a change is a new beginning.
-        let waits = parked.waits_behind().is_some();
-        parked.spent = if waits { 0 } else { search.work.spent() };
+        // What comes with each change is work of its own.
+        parked.spent = if parked.is_live() { 0 } else { search.work.spent() };
     }
     let outcome = match resumed {
         None => outcome,

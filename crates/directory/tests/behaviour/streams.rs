@@ -25,7 +25,7 @@ const PEOPLE: &str = "ou=people,dc=example,dc=org";
 
 /// A message of a search that goes on.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Heard {
+pub(crate) enum Heard {
     Entry { dn: String, texts: BTreeMap<String, Vec<String>>, said: Said },
     Info(Info),
     Done(ResultCode, Option<(bool, Vec<u8>)>),
@@ -33,14 +33,14 @@ enum Heard {
 
 /// What was said with an entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Said {
+pub(crate) enum Said {
     Nothing,
     Change(ChangeType, Option<String>, Option<u64>),
     State(SyncState, [u8; 16]),
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Info {
+pub(crate) enum Info {
     Cookie(Vec<u8>),
     Refreshed { deletes: bool, cookie: Vec<u8> },
     Gone(Vec<[u8; 16]>),
@@ -116,7 +116,7 @@ fn changes(heard: &[Heard]) -> Vec<(&str, ChangeType)> {
     heard.iter().map(change).collect()
 }
 
-const ALL: PersistentSearch =
+pub(crate) const ALL: PersistentSearch =
     PersistentSearch { change_types: 15, changes_only: true, return_changes: true };
 
 /// Begins a search; the client's connection holds it.
@@ -126,13 +126,13 @@ fn begin(client: &mut Client, asked: &Asked<'_>) -> Vec<Heard> {
     heard(client)
 }
 
-fn follow(client: &mut Client, asked: &Asked<'_>, what: PersistentSearch) -> Vec<Heard> {
+pub(crate) fn follow(client: &mut Client, asked: &Asked<'_>, what: PersistentSearch) -> Vec<Heard> {
     let value = what.encode();
     let controls = &[(PERSISTENT, true, Some(&value[..]))][..];
     begin(client, &Asked { controls, ..asked.clone() })
 }
 
-fn go_on(client: &mut Client) -> Vec<Heard> {
+pub(crate) fn go_on(client: &mut Client) -> Vec<Heard> {
     client.connection.go_on();
     heard(client)
 }
@@ -304,17 +304,19 @@ fn so_many_may_be_open_and_each_wants_nothing_else() {
 
 /// What a consumer has, kept up to date by what it hears.
 #[derive(Debug, Default)]
-struct Consumer {
+pub(crate) struct Consumer {
     entries: BTreeMap<[u8; 16], (String, BTreeMap<String, Vec<String>>)>,
     cookie: Vec<u8>,
     /// Named since the refresh began.
     mentioned: Vec<[u8; 16]>,
     /// How often it got all anew.
     presents: usize,
+    /// What it heard when it asked last.
+    pub(crate) told: Vec<Heard>,
 }
 
 impl Consumer {
-    fn hear(&mut self, all: Vec<Heard>) -> Option<ResultCode> {
+    pub(crate) fn hear(&mut self, all: Vec<Heard>) -> Option<ResultCode> {
         let mut code = None;
         for one in all {
             match one {
@@ -360,7 +362,7 @@ impl Consumer {
     }
 
     /// Asks as far as it goes.
-    fn ask(
+    pub(crate) fn ask(
         &mut self,
         client: &mut Client,
         asked: &Asked<'_>,
@@ -371,6 +373,7 @@ impl Consumer {
         let controls = &[(SYNC, true, Some(&value[..]))][..];
         self.mentioned.clear();
         let heard = begin(client, &Asked { controls, ..asked.clone() });
+        self.told.clone_from(&heard);
         self.hear(heard)
     }
 
@@ -382,7 +385,7 @@ impl Consumer {
 
     /// It has what a search finds.
     #[track_caller]
-    fn check(&self, client: &mut Client, asked: &Asked<'_>) {
+    pub(crate) fn check(&self, client: &mut Client, asked: &Asked<'_>) {
         let found = client.search(asked);
         let mut want: Vec<_> = found
             .entries

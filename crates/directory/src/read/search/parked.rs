@@ -145,6 +145,11 @@ impl Parked {
         self.stream.as_ref().and_then(|stream| stream.waits_behind())
     }
 
+    /// Whether it tells what changes, which takes as long as its client stays.
+    pub(super) fn is_live(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.is_live())
+    }
+
     /// Entries sent, and candidates looked at.
     pub(super) const fn counts(&self) -> (u32, CandidatesSeen) {
         (self.sent, self.seen)

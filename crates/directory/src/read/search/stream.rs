@@ -66,6 +66,11 @@ enum Stage {
 }
 
 impl StreamPosition {
+    /// Whether it tells what changes.
+    pub(super) fn is_live(&self) -> bool {
+        self.stage == Stage::Live
+    }
+
     /// The change behind which it waits.
     pub(super) fn waits_behind(&self) -> Option<Lsn> {
         self.waits.then_some(self.lsn)

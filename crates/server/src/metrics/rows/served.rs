@@ -197,7 +197,7 @@ pub(super) const ROWS: &[Metric] = &[
         "cn=work",
         "roster-queue-length",
         "Requests that wait for the writer, for a scan thread, for a hash thread, or, in a \
-         cluster, as reads for fresh data.",
+         cluster, as reads for fresh data; `stream`: searches that go on with what changes.",
         |scrape, out| queues(scrape, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),

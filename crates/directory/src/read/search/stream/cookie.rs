@@ -6,15 +6,16 @@
 //! the one the consumer knows, and what the rules asked of the world.
 //!
 //! Invariant: a cookie names a position and gives no right. One with a `csn` alone does not say
-//! what its reader could see then: it is taken from those whom no rules concern.
+//! what its reader could see then: it is taken from those whom no rules concern, and only they are
+//! told when the last change was made.
 
 use std::str;
+use std::time::Duration;
 
+use aci::Privilege;
 use history::log::Tail as _;
 use history::record::RecordHead;
 use store::Lsn;
-
-use std::time::Duration;
 
 use super::StreamPosition;
 use crate::access::guard::Guard;
@@ -63,7 +64,10 @@ impl Search<'_> {
         let sealed = directory.sync_key.seal(SYNC, &content, &binding, chance);
         let asked = self.controls.sync.as_ref().and_then(|asked| asked.cookie);
         let rid = Parts::of(asked.unwrap_or_default()).consumer();
-        let csn = self.csn(*lsn).map(|csn| format!("csn={csn},")).unwrap_or_default();
+        // When the last change was made is for those who may see all changes.
+        let sees_all = self.access.has(Privilege::BypassAcl);
+        let csn = sees_all.then(|| self.csn(*lsn)).flatten();
+        let csn = csn.map(|csn| format!("csn={csn},")).unwrap_or_default();
         format!("rid={rid},{csn}at={}", hex(&sealed)).into_bytes()
     }
 

@@ -6,6 +6,7 @@ use environment::Timestamp;
 use history::record::Decoder;
 use ldap::control_value::persistent_search::ChangeType;
 use ldap::control_value::sync::{INFO_OID, SyncInfo, SyncState};
+use ldap::result::ResultCode;
 use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, EntryRead,
     ModifyChange, RenameChange, ResolvedFilter, Selection,
@@ -65,7 +66,7 @@ struct Following<'r, 'a> {
     run: Run<'a>,
     view: &'a View<'a>,
     state: &'a State,
-    /// The base, as it is asked for.
+    /// The name of the base.
     base: DnKey,
     at: &'r mut StreamPosition,
 }
@@ -104,7 +105,11 @@ impl Search<'_> {
                 return Ok(Some(end));
             }
         }
-        let Ok(base) = DnKey::from_text(&state.schema, self.request.base) else { return Ok(None) };
+        let base = match view.entry(resolved.base)? {
+            Some(base) => DnKey::from_text(&state.schema, base.dn()).ok(),
+            None => Some(DnKey::root()),
+        };
+        let Some(base) = base else { return Ok(None) };
         let is_other_standing = resolved.guard.standing() != at.standing;
         at.standing = resolved.guard.standing();
         let mut following = Following { run, view, state, base, at };
@@ -182,6 +187,9 @@ impl Following<'_, '_> {
     /// it gets all. What was said to be gone may be told all the same.
     fn refresh(&mut self, sink: &mut ResponseSink<'_>) -> Result<Option<SearchOutcome>, Refusal> {
         self.flush(sink);
+        if !self.is_sync() {
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, MISSING));
+        }
         match self.at.stage {
             Stage::Missed => Ok(None),
             Stage::Entries | Stage::Live => {
@@ -296,8 +304,11 @@ impl Following<'_, '_> {
         }
         let Some(stored) = self.view.entry(modify.id)? else { return Ok(After::Next) };
         let before = Undone::new(&stored, modify.dn.to_string(), &deltas_of(modify.id, at));
-        let was_found = self.was_found(&before);
-        let state = if was_found.is_some() { SyncState::Modify } else { SyncState::Add };
+        let was_found = self.was_in_scope(&before) && self.run.is_found_so(&before);
+        if was_found && !self.tells(&modify.deltas, &stored) && self.run.matches(&stored)? {
+            return Ok(After::Next);
+        }
+        let state = if was_found { SyncState::Modify } else { SyncState::Add };
         let happened = happened(at, ChangeType::Modify, state);
         if let Some(after) = self.send(modify.id, happened, sink)? {
             return Ok(after);
@@ -351,6 +362,16 @@ impl Following<'_, '_> {
             true => self.left(&before, &stored, at, sink),
             false => Ok(After::Next),
         }
+    }
+
+    /// Whether a reader may know that these attributes have changed, of an entry in scope: to send
+    /// it again as it was would tell that something is hidden.
+    fn tells(&self, deltas: &[AttributeDelta], entry: &dyn EntryRead) -> bool {
+        if !self.was_in_scope(entry) {
+            return true;
+        }
+        let rights = self.run.resolved.guard.on(entry);
+        deltas.iter().any(|delta| rights.may_read(&delta.description))
     }
 
     /// An entry that is not to be found now, and perhaps was before.
@@ -505,8 +526,10 @@ impl Following<'_, '_> {
         // It may be one of those that are told to be gone.
         self.flush(sink);
         *self.run.search.streaming.happened.borrow_mut() = happened;
-        self.at.has_told = true;
+        let before = self.run.sent;
         let sent = self.run.send(&stored, sink)?;
+        // What may not be told at all is not told by a new cookie either.
+        self.at.has_told |= self.run.sent > before;
         Ok(Some(match sent {
             AfterEntry::Next => After::Next,
             AfterEntry::Park => After::Park,
@@ -569,6 +592,8 @@ fn went_without_rules(told: &Told, key: &DnKey, state: &State) -> bool {
             && DnKey::from_dn(schema, &delete.dn).is_ok_and(|one| one == *key)
     })
 }
+
+const MISSING: &str = "changes are missing here: begin the search again";
 
 /// Steps that a record takes, and each of its changes: looking at the entry it was made to.
 const RECORD_STEPS: u64 = 200;
