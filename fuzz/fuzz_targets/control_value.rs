@@ -3,9 +3,11 @@
 
 use ldap::control_value::dereference;
 use ldap::control_value::join::EntryJoin;
+use ldap::control_value::persistent_search::{EntryChange, PersistentSearch};
 use ldap::control_value::policy_state::PolicyState;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
+use ldap::control_value::sync::{EntryState, SyncDone, SyncInfo, SyncRequest, uuid_of_text};
 use ldap::control_value::uniqueness::{UniquenessRequest, UniquenessResponse};
 use ldap::control_value::usability::Usability;
 use ldap::control_value::vlv::{VlvRequest, VlvResponse};
@@ -52,6 +54,25 @@ fuzz_target!(|value: &[u8]| {
     if let Ok(request) = ReadLevelRequest::decode(value) {
         assert_eq!(ReadLevelRequest::decode(&request.encode()), Ok(request));
     }
+    if let Ok(request) = PersistentSearch::decode(value) {
+        assert_eq!(PersistentSearch::decode(&request.encode()), Ok(request));
+    }
+    if let Ok(told) = EntryChange::decode(value) {
+        assert_eq!(EntryChange::decode(&told.encode()), Ok(told));
+    }
+    if let Ok(request) = SyncRequest::decode(value) {
+        assert_eq!(SyncRequest::decode(&request.encode()), Ok(request));
+    }
+    if let Ok(told) = EntryState::decode(value) {
+        assert_eq!(EntryState::decode(&told.encode()), Ok(told));
+    }
+    if let Ok(told) = SyncInfo::decode(value) {
+        assert_eq!(SyncInfo::decode(&told.encode()), Ok(told));
+    }
+    if let Ok(told) = SyncDone::decode(value) {
+        assert_eq!(SyncDone::decode(&told.encode()), Ok(told));
+    }
+    let _ = uuid_of_text(value);
     if let Ok(request) = VlvRequest::decode(value) {
         assert_eq!(VlvRequest::decode(&request.encode()), Ok(request));
     }

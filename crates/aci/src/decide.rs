@@ -23,6 +23,7 @@ mod target;
 mod tests;
 
 use std::cell::Cell;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -162,6 +163,20 @@ impl Rules {
         Arc::ptr_eq(&self.set, set)
             && !set.depends_on_time()
             && (!set.depends_on_store() || self.store_stamp == store_stamp)
+    }
+
+    /// A number that stays the same as long as what the rules ask of the world beside the entries
+    /// (groups, the time, the entry of the asker) is answered the same for an asker. It says
+    /// nothing of the rules themselves.
+    pub fn standing(&self, asker: &AccessSubject<'_>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        if self.set.depends_on_store() || self.set.depends_on_time() {
+            for rule in self.set.bind_rules() {
+                let left = bind::reduce(rule, asker, self.set.schema());
+                hasher.write(format!("{left:?}").as_bytes());
+            }
+        }
+        hasher.finish()
     }
 
     /// What is asked about an entry and those below it.

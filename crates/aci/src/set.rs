@@ -174,6 +174,12 @@ impl AciSet {
         Self::new(Arc::clone(&schema)).with_holders(resolved)
     }
 
+    /// The bind rules of all of them.
+    pub(crate) fn bind_rules(&self) -> impl Iterator<Item = &Bind> {
+        let acis = self.holders.values().flat_map(|acis| acis.iter());
+        acis.flat_map(|aci| aci.statements.iter().map(|statement| &statement.rule))
+    }
+
     /// What an entry holds.
     pub fn at(&self, holder: &DnKey) -> &[Arc<Aci>] {
         self.holders.get(holder).map_or(&[], |acis| acis)

@@ -21,7 +21,7 @@ use schema::{Entry, Schema};
 pub(crate) use self::entry::entry;
 pub(crate) use self::place::Place;
 pub(crate) use self::range::Range;
-pub(crate) use self::shown::{Asked, Target};
+pub(crate) use self::shown::{Asked, Moment, Target, are_above_unchanged, is_judged};
 
 /// The entry above those of the changes.
 pub(crate) const CHANGELOG_DN: &str = "cn=changelog";

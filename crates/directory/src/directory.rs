@@ -27,6 +27,7 @@ use crate::password_policy::pending::Accounts;
 use crate::quarantine::Quarantine;
 use crate::read::fresh::reads::FreshReads;
 use crate::read::search_counters::SearchCounts;
+use crate::read::streams::{ChangeWait, Streams};
 use crate::read::subentry::Subentries;
 use crate::read::subschema;
 use crate::read::virtual_tree::names::VirtualTrees;
@@ -64,6 +65,10 @@ pub struct Directory {
     pub(crate) make_chance: MakeChance,
     pub(crate) cookie_key: CookieKey,
     pub(crate) position_key: PositionKey,
+    /// See [`crate::request::cookie::SYNC`].
+    pub(crate) sync_key: CookieKey,
+    /// What searches share that go on with what changes.
+    pub(crate) streams: Arc<Streams>,
     /// Reads that must be fresh; none in a server that is alone.
     pub(crate) fresh_reads: Option<FreshReads>,
     /// See [`DirectoryOptions::record_level_first`].
@@ -136,6 +141,22 @@ impl Directory {
     /// How many reads wait for fresh data, and how many may; none in a server that is alone.
     pub fn waiting_reads(&self) -> Option<(usize, usize)> {
         self.fresh_reads.as_ref().map(FreshReads::depth)
+    }
+
+    /// How many searches go on with what changes, and how many may.
+    pub fn streams(&self) -> (usize, usize) {
+        (self.budgets.streams(), self.limits.streams_max)
+    }
+
+    /// How many change records were decoded for those searches since the start.
+    pub fn stream_records_decoded(&self) -> u64 {
+        self.streams.decoded()
+    }
+
+    /// Calls `wake` once, when there is a change behind this one, or none will come; not while the
+    /// returned value is gone.
+    pub fn wait_for_change(&self, after: Lsn, wake: Box<dyn FnOnce() + Send>) -> ChangeWait {
+        self.streams.wait(after, wake)
     }
 
     /// The store, for export and check while the directory is open.
@@ -271,6 +292,7 @@ impl Directory {
     }
 
     fn close_reads(&self) {
+        self.streams.close();
         if let Some(fresh) = &self.fresh_reads {
             fresh.close();
         }

@@ -71,6 +71,7 @@ pub use read::explanation;
 pub use read::fresh::level::DefaultReadLevel;
 pub use read::fresh::waiting::{ReadDone, ReadReady, WaitingRead};
 pub use read::search_counters::SearchCounts;
+pub use read::streams::ChangeWait;
 pub use request::asker_bytes::{AskerBytes, AskerHeld};
 pub use request::asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use request::completion::{Completion, WriteDone};

@@ -45,6 +45,7 @@ use crate::password_policy::pending::{AccountWriter, Accounts};
 use crate::password_policy::set;
 use crate::quarantine::Quarantine;
 use crate::read::fresh::reads::FreshReads;
+use crate::read::streams::Streams;
 use crate::request::budgets::Budgets;
 use crate::request::controls::position::PositionKey;
 use crate::request::cookie::CookieKey;
@@ -152,6 +153,8 @@ impl Directory {
         let log = open_log(machine, &store, &journal, &options, &clock)?;
         let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let position_key = PositionKey::of(&store.id());
+        let sync_key = sync_key(&store.id());
+        let streams = Arc::new(Streams::new(&log));
         let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
         let archiving = start_archive(&options, &store, &log, &clock, &space)?;
         let flusher = start_flusher(&store, &journal, &log, &options, &clock, archiving.as_ref())?;
@@ -191,10 +194,7 @@ impl Directory {
             credentials,
             accounts: Arc::clone(&following.accounts),
             decode_limits: decode_limits(),
-            budgets: Budgets::new(
-                options.limits.transactions_max_bytes,
-                options.limits.large_entries_max,
-            ),
+            budgets: Budgets::new(&options.limits),
             queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
             limits: options.limits,
             monitors: MonitorSources::default(),
@@ -203,6 +203,8 @@ impl Directory {
             make_chance: options.chance,
             cookie_key: CookieKey::new(&mut *(options.chance)()),
             position_key,
+            sync_key,
+            streams,
             fresh_reads,
             record_level_first: options.record_level_first,
             offers_tls: options.offers_tls,
@@ -222,6 +224,12 @@ impl Directory {
     pub fn session(&self, peer: Peer) -> Session {
         Session::new(peer)
     }
+}
+
+/// What seals where consumers of content synchronisation are: they come back after a restart, and
+/// to any server of the directory.
+fn sync_key(store: &[u8; 16]) -> CookieKey {
+    CookieKey::of(&ScramHash::Sha256.hmac(store, b"content synchronisation"))
 }
 
 /// How much of a request is looked at.

@@ -5,9 +5,11 @@
 
 pub mod dereference;
 pub mod join;
+pub mod persistent_search;
 pub mod policy_state;
 pub mod read_level;
 pub mod sort;
+pub mod sync;
 pub mod uniqueness;
 pub mod usability;
 pub mod vlv;

@@ -145,6 +145,8 @@ result_codes! {
     AssertionFailed = 122, "assertionFailed";
     /// The subject may not act as that identity (RFC 4370 §4).
     AuthorizationDenied = 123, "authorizationDenied";
+    /// The consumer has to begin with all entries again (RFC 4533 §3.7).
+    SyncRefreshRequired = 4096, "syncRefreshRequired";
     /// The request would have been carried out, had it not asked for no effect
     /// (draft-zeilenga-ldap-noop; the number is the one OpenLDAP took).
     NoOperation = 16654, "noOperation";
@@ -190,7 +192,7 @@ mod tests {
 
     #[test]
     fn gaps_in_the_numbers_are_unknown() {
-        for code in [9, 15, 22, 31, 35, 37, 47, 55, 63, 70, 79, 81, 117, 124, 4096, u32::MAX] {
+        for code in [9, 15, 22, 31, 35, 37, 47, 55, 63, 70, 79, 81, 117, 124, 4095, u32::MAX] {
             assert_eq!(ResultCode::from_code(code), None);
             assert_eq!(ResultCode::from_wire(code), ResultCode::Unknown(code));
             assert_eq!(ResultCode::from_wire(code).code(), code);

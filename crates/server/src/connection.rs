@@ -13,6 +13,7 @@
 
 pub(crate) mod bind_throttle;
 mod deliveries;
+mod follows;
 mod hashes;
 pub(crate) mod holding;
 mod idle;
@@ -43,6 +44,7 @@ use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use self::bind_throttle::{BindThrottle, Decision};
+use self::follows::Follows;
 use self::holding::Holding;
 use self::idle::IdleTimer;
 use self::input::Input;
@@ -100,6 +102,8 @@ struct Running {
     keeps_order: bool,
     /// It has parked, and is among those that wait: nothing comes of it.
     waits: bool,
+    /// It has parked until there is a change.
+    follows: Option<Follows>,
     /// What ends it, of a job on the scan pool.
     stop: Option<Stop>,
     /// They are those of a bind that counts as failed when its client does not wait for the answer.
@@ -121,6 +125,7 @@ impl Running {
             hashes_for: None,
             keeps_order,
             waits: false,
+            follows: None,
             stop: None,
             silence_tells: false,
             _held: Some(held),
@@ -359,7 +364,9 @@ impl Connection {
         if waiting_bytes == 0 && self.jobs.is_empty() && self.fresh.is_empty() {
             return true;
         }
-        let expected = (self.jobs.len() + self.fresh.len()) * END_MAX_BYTES;
+        // What waits for changes makes nothing before it has a thread.
+        let making = self.jobs.iter().filter(|job| job.follows.is_none()).count();
+        let expected = (making + self.fresh.len()) * END_MAX_BYTES;
         waiting_bytes + expected < self.worker.shared.limits.output_buffer_max_bytes
             && self.holding.has_room()
     }

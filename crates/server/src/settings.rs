@@ -194,6 +194,8 @@ pub struct LimitSettings {
     pub search_work_anonymous_max: u32,
     /// Entries that a search which no index helps may look at without a privilege.
     pub unindexed_entries: u32,
+    /// Searches that go on with what changes, at the same time.
+    pub streams_max: usize,
     /// Entries that one search sorts in memory.
     pub sort_entries_max: u64,
     /// Memory that one search takes for sorting, in bytes.

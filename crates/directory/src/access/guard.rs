@@ -103,6 +103,12 @@ impl<'a> Guard<'a> {
         }
     }
 
+    /// A number that is another one when what rules ask of the world beside the entries is
+    /// answered otherwise: see [`Rules::standing`].
+    pub(crate) fn standing(&self) -> u64 {
+        self.rules().map_or(0, |rules| rules.rules.standing(rules.asker))
+    }
+
     /// Whether access control does not apply to the asker.
     pub(crate) fn is_bypassed(&self) -> bool {
         self.rules().is_none()

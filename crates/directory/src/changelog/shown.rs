@@ -43,7 +43,7 @@ impl Target {
     /// # Errors
     /// When the entry cannot be read.
     pub(crate) fn of(change: &Change, asked: &Asked<'_>) -> Result<Option<Self>, StoreError> {
-        let &Asked { time, guard, view, schema } = asked;
+        let &Asked { guard, view, schema, .. } = asked;
         let (id, names) = match change {
             Change::Add(add) => (add.id, vec![add.entry.name()]),
             Change::Modify(modify) => (modify.id, vec![&modify.dn]),
@@ -55,7 +55,7 @@ impl Target {
                     // They were values of an entry.
                     let _ = entry.replace_values(schema, &one.description, values);
                 }
-                if !guard.is_bypassed() && !is_judged(&entry, time, view, schema)? {
+                if !guard.is_bypassed() && !is_judged(&entry, &Moment::of(asked))? {
                     return Ok(None);
                 }
                 return Self::as_seen(&entry, &[&delete.dn], change, asked);
@@ -132,7 +132,7 @@ impl Target {
         }
         // By a name of before it is judged only where that means what it meant.
         for key in &others {
-            if !are_above_unchanged(key, time, view, schema)? {
+            if !are_above_unchanged(key, &Moment { time, view, schema, gone: &|_| false })? {
                 return Ok(None);
             }
         }
@@ -146,35 +146,47 @@ impl Target {
     }
 }
 
-/// Whether the rules of now say what they said of an entry that was deleted at `time`: rules that
+/// When a change was made, and the directory of now.
+pub(crate) struct Moment<'a> {
+    pub(crate) time: Timestamp,
+    pub(crate) view: &'a View<'a>,
+    pub(crate) schema: &'a Schema,
+    /// Whether an entry went with the change, and held no rules.
+    pub(crate) gone: &'a dyn Fn(&DnKey) -> bool,
+}
+
+impl<'a> Moment<'a> {
+    fn of(asked: &Asked<'a>) -> Self {
+        let &Asked { time, view, schema, .. } = asked;
+        Self { time, view, schema, gone: &|_| false }
+    }
+}
+
+/// Whether the rules of now say what they said of an entry that was deleted at a moment: rules that
 /// it held, or that were kept above it in what is gone, hold no more.
-fn is_judged(
-    entry: &Entry,
-    time: Timestamp,
-    view: &View<'_>,
-    schema: &Schema,
-) -> Result<bool, StoreError> {
+pub(crate) fn is_judged(entry: &Entry, moment: &Moment<'_>) -> Result<bool, StoreError> {
+    let schema = moment.schema;
     let has = |name: &str| schema.describe(name).is_ok_and(|one| !entry.values(&one).is_empty());
     // Without attributes rules about them would not hold.
     if entry.attributes().is_empty() || has("aci") {
         return Ok(false);
     }
     match DnKey::from_dn(schema, entry.name()) {
-        Ok(key) => are_above_unchanged(&key, time, view, schema),
+        Ok(key) => are_above_unchanged(&key, moment),
         Err(_) => Ok(false),
     }
 }
 
-/// Whether all entries above a name are there and were not changed since `time`: else others may
+/// Whether all entries above a name are there and were not changed since a moment: else others may
 /// have their names, or rules that they held are gone.
-fn are_above_unchanged(
-    key: &DnKey,
-    time: Timestamp,
-    view: &View<'_>,
-    schema: &Schema,
-) -> Result<bool, StoreError> {
+pub(crate) fn are_above_unchanged(key: &DnKey, moment: &Moment<'_>) -> Result<bool, StoreError> {
+    let &Moment { time, view, schema, gone } = moment;
     let mut key = key.clone();
     while let Some(above) = key.parent().filter(|above| !above.is_root()) {
+        if gone(&above) {
+            key = above;
+            continue;
+        }
         let id = match view.resolve(&above)? {
             Resolved::Found(id) => id,
             // Above the naming context there is nothing.

@@ -15,6 +15,7 @@ pub(crate) mod root_dse;
 pub(crate) mod search;
 pub(crate) mod search_counters;
 pub(crate) mod special;
+pub(crate) mod streams;
 pub(crate) mod subentry;
 pub(crate) mod subschema;
 pub(crate) mod subtree;

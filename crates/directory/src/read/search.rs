@@ -26,6 +26,7 @@ pub(crate) mod resolved;
 mod run;
 mod sorted;
 mod special;
+mod stream;
 mod unindexed;
 pub(crate) mod usable;
 mod work;
@@ -46,6 +47,7 @@ use self::parked::{Parked, Phase};
 use self::request::{Resolved, Search};
 use self::resolved::ResolvedRequest;
 use self::run::Run;
+use self::stream::Streaming;
 use self::usable::Usable;
 use self::work::Work;
 use crate::access::guard::{self, Guard, Viewer, guarded};
@@ -107,6 +109,11 @@ pub(crate) fn start(
         watch,
         note: &note,
         work: Work::default(),
+        streaming: Streaming::default(),
+    };
+    let slot = match controls.is_stream() {
+        true => Some(search.admit(Asker::of(session))?),
+        false => None,
     };
     // The root DSE is never a job, and a filter changes little about it.
     let is_small = bytes.len() <= cost::SMALL_BYTES
@@ -164,6 +171,7 @@ pub(crate) fn start(
                 large_turns: session.large_turns(),
                 turn: None,
                 asker: Asker::of(session),
+                _stream: slot,
             }))
         }
     }
@@ -246,6 +254,7 @@ fn answer(
         }),
         note,
         work: Work::after(resumed.map_or(0, |parked| parked.spent)),
+        streaming: Streaming::default(),
     };
     if job.keeps_order && resumed.is_none() {
         job.stop.set_deadline(search.bounds().deadline);
@@ -254,7 +263,8 @@ fn answer(
     if let SearchOutcome::Parked(parked) = &mut outcome {
         parked.begun = resumed.map_or(begun, |before| before.begun);
         parked.planned = search.watch.as_ref().and_then(Watch::plan);
-        parked.spent = search.work.spent();
+        // What comes with each change is work of its own.
+        parked.spent = if parked.is_live() { 0 } else { search.work.spent() };
     }
     let outcome = match resumed {
         None => outcome,
@@ -319,6 +329,11 @@ impl Search<'_> {
         let wanted = matched_values.as_ref().map(|items| WantedValues { schema, items });
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
+        if self.controls.is_stream()
+            && let Some(refusal) = self.not_a_stream(state, key)
+        {
+            return Err(refusal);
+        }
         if let Some(special) = special_entry(self.directory, state, key, || self.offer())
             && (!key.is_root() || scope == Scope::Base)
             && self.resumed.is_none()
@@ -360,6 +375,9 @@ impl Search<'_> {
             && let Some(end) = self.asserted_of_base(view, state, guard, base)?
         {
             return Ok(end);
+        }
+        if hidden && self.controls.is_stream() {
+            return Err(guard.hidden(view, base)?);
         }
         let (shown, regions) = (self.shown(subentries), None);
         let Usable { searchable, filter: usable } = Usable::of(filter, guard);
@@ -444,7 +462,8 @@ impl Search<'_> {
     /// have decided that.
     #[cold]
     fn note_too_much(&self, filter: &ResolvedFilter, guard: &Guard<'_>) {
-        if !usable::finds_all(filter, guard) {
+        // One that goes on with what changes is never answered there.
+        if !self.controls.is_stream() && !usable::finds_all(filter, guard) {
             self.work.keep_order();
         }
     }
@@ -525,6 +544,20 @@ impl Search<'_> {
 
     /// The steps of such a search. Their order is fixed, and each may end it.
     fn steps(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        resolved: &Resolved<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<SearchOutcome, Refusal> {
+        if self.controls.is_stream() {
+            return self.stream(view, state, resolved, sink);
+        }
+        self.found(view, state, resolved, sink)
+    }
+
+    /// The entries that there are.
+    fn found(
         &self,
         view: &View<'_>,
         state: &State,

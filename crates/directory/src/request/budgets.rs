@@ -6,6 +6,7 @@ use crate::read::search::budget::Budget;
 use crate::request::asker_bytes::AskerBytes;
 use crate::request::identity_limits::Identities;
 use crate::request::large_entry::LARGE_ENTRY_BYTES;
+use crate::request::limits::Limits;
 
 /// What is taken now.
 pub(crate) struct Budgets {
@@ -17,19 +18,32 @@ pub(crate) struct Budgets {
     pub(crate) parked: Budget,
     /// What entries that are sent in parts count for.
     pub(crate) large_entries: Arc<Mutex<AskerBytes>>,
+    /// What searches that go on with what changes count for.
+    pub(crate) streams: Arc<Mutex<AskerBytes>>,
 }
 
+/// What one of them counts for.
+pub(crate) const STREAM_BYTES: usize = LARGE_ENTRY_BYTES;
+
 impl Budgets {
-    /// Nothing is taken; the updates of open transactions may take so many octets, and so many
-    /// entries may be sent in parts.
-    pub(crate) fn new(transactions_max_bytes: usize, large_entries_max: usize) -> Self {
-        let large_bytes = large_entries_max.saturating_mul(LARGE_ENTRY_BYTES);
+    /// Nothing is taken of what the limits allow.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let transactions_max_bytes = limits.transactions_max_bytes;
+        let large_bytes = limits.large_entries_max.saturating_mul(LARGE_ENTRY_BYTES);
+        let stream_bytes = limits.streams_max.saturating_mul(STREAM_BYTES);
         Self {
             identities: Arc::default(),
             transactions: Arc::new(Mutex::new(AskerBytes::new(transactions_max_bytes))),
             parked: Budget::default(),
             large_entries: Arc::new(Mutex::new(AskerBytes::new(large_bytes))),
+            streams: Arc::new(Mutex::new(AskerBytes::new(stream_bytes))),
         }
+    }
+
+    /// How many searches go on with what changes.
+    pub(crate) fn streams(&self) -> usize {
+        let held = self.streams.lock().unwrap_or_else(PoisonError::into_inner).held();
+        held / STREAM_BYTES
     }
 
     /// Octets that the updates of open transactions take.

@@ -158,13 +158,17 @@ pub(crate) const LIST_VIEW: CookieKind =
 /// The number of a change.
 pub(crate) const POSITION: CookieKind = CookieKind { name: "position", content_max_bytes: 8 };
 
+/// Where a consumer of content synchronisation is: the number of the last change, the running hash
+/// after it, and what the rules asked of the world.
+pub(crate) const SYNC: CookieKind = CookieKind { name: "synchronisation", content_max_bytes: 24 };
+
 /// Whether any octets open as a cookie of any kind, under a key that nobody has.
 ///
 /// For fuzzing: it never does, and never panics.
 #[cfg(any(test, feature = "test-support"))]
 pub fn opens_as_cookie(octets: &[u8]) -> bool {
     let key = CookieKey::new(&mut *environment::os_chance());
-    [PAGE, CHANGES, sorted_page(1_024), LIST_VIEW, POSITION].into_iter().any(|kind| {
+    [PAGE, CHANGES, sorted_page(1_024), LIST_VIEW, POSITION, SYNC].into_iter().any(|kind| {
         let mut sized = octets.to_vec();
         sized.resize(kind.cookie_bytes(), 0);
         key.open(kind, octets, octets).is_ok() || key.open(kind, &sized, octets).is_ok()
@@ -186,8 +190,8 @@ mod tests {
 
     const SORTED: CookieKind = sorted_page(1_027);
 
-    fn kinds() -> [CookieKind; 5] {
-        [PAGE, CHANGES, SORTED, LIST_VIEW, POSITION]
+    fn kinds() -> [CookieKind; 6] {
+        [PAGE, CHANGES, SORTED, LIST_VIEW, POSITION, SYNC]
     }
 
     #[test]

@@ -11,10 +11,12 @@ use aci::Access;
 use environment::Clock;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
+use store::Lsn;
 
 use crate::read::search::budget::Budget;
 use crate::read::search::parked::Parked;
 use crate::read::search::resolved::ResolvedRequest;
+use crate::request::asker_bytes::AskerHeld;
 use crate::request::asker_queues::Asker;
 use crate::request::completion::Completion;
 use crate::request::decoded::{DecodedRequest, JobRequest};
@@ -55,6 +57,8 @@ pub struct Job {
     pub(crate) turn: Option<LargeTurn>,
     /// Whose connection it is of.
     pub(crate) asker: Asker,
+    /// Its place among those that go on with what changes, if it is one.
+    pub(crate) _stream: Option<AskerHeld>,
 }
 
 impl Job {
@@ -81,6 +85,7 @@ impl Job {
             large_turns: session.large_turns(),
             turn: None,
             asker: Asker::of(session),
+            _stream: None,
         }
     }
 }
@@ -132,6 +137,14 @@ impl Job {
     /// [`Session::may_send_in_parts`].
     pub fn waits_for_turn(&self) -> bool {
         self.parked.as_ref().is_some_and(|parked| parked.deferred.is_some())
+    }
+
+    /// The change behind which it waits for the next: it has nothing to do before, and holds nothing
+    /// for it; see [`Directory::wait_for_change`].
+    ///
+    /// [`Directory::wait_for_change`]: crate::Directory::wait_for_change
+    pub fn waits_for_change(&self) -> Option<Lsn> {
+        self.parked.as_ref().and_then(|parked| parked.waits_behind())
     }
 
     /// Octets of the message that it keeps.

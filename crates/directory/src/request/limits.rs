@@ -99,6 +99,10 @@ pub struct Limits {
     pub shutdown_flush_max: Duration,
     /// Octets of an answer that a scan hands over in one piece, about.
     pub chunk_bytes: usize,
+    /// Searches that go on with what changes (persistent search, content synchronisation), at the
+    /// same time; of one who asks, and of strangers, no more than a quarter. One more is answered
+    /// `busy`.
+    pub streams_max: usize,
     /// Values of a reference list, such as members of a group, from which on an entry is sent in
     /// parts: its values are never held together.
     pub large_entry_values_min: u64,
@@ -155,6 +159,7 @@ impl Default for Limits {
             waiting_reads_asker_max: 2_500,
             shutdown_flush_max: Duration::from_secs(60),
             chunk_bytes: 64 * 1024,
+            streams_max: 10_000,
             large_entry_values_min: 40_000,
             large_entries_max: 64,
         }

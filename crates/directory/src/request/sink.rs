@@ -276,6 +276,13 @@ impl<'b> ResponseSink<'b> {
         }
     }
 
+    /// More to come before the end (RFC 4511 §4.13).
+    pub(crate) fn intermediate(&mut self, oid: &'static str, value: &[u8]) -> Flow {
+        let op = Response::Intermediate { oid: Some(oid), value: Some(value) };
+        self.message(op, Controls::EMPTY);
+        self.flow()
+    }
+
     /// One SearchResultReference (RFC 4511 §4.5.3).
     pub(crate) fn reference(&mut self, urls: &[String]) -> Flow {
         let mut list = StringsBuf::new();

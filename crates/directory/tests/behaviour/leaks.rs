@@ -8,6 +8,7 @@ mod limits;
 mod negations;
 mod plainly;
 mod random;
+mod streams;
 mod ways;
 mod whole_entries;
 

@@ -61,6 +61,7 @@ mod sign_ins;
 mod sign_ins_of_a_cluster;
 mod sorting;
 mod stopping;
+mod streams;
 mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use auth::password::Scheme;
 use directory::{
-    AdminPassword, Completion, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis,
+    AdminPassword, Completion, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis, Job,
     Next, Part, Peer, Ran, Receiver, Session, Tls, Worker,
 };
 use environment::{Clock, ManualClock, Timestamp};
@@ -194,6 +194,8 @@ pub struct Connection {
     pub parks: bool,
     /// How often they did.
     pub parked: usize,
+    /// Searches that wait for changes.
+    pub streams: Vec<(Job, Vec<u8>)>,
     /// The outcome of the last one.
     pub completion: Option<Completion>,
 }
@@ -213,6 +215,7 @@ impl Connection {
             waited: 0,
             parks: true,
             parked: 0,
+            streams: Vec::new(),
             completion: None,
         }
     }
@@ -259,28 +262,7 @@ impl Connection {
             Next::Later(job) => {
                 self.jobs += 1;
                 self.send(&out);
-                let mut chunks = Vec::new();
-                let mut job = job;
-                let mut is_overtaken = !job.keeps_order();
-                let done = loop {
-                    let mut taker = Taker {
-                        chunks: &mut chunks,
-                        parks: self.parks,
-                        is_released: &mut is_overtaken,
-                    };
-                    let ran = self.pool.run(job, &mut taker);
-                    match ran {
-                        Ran::Done(done) => break done,
-                        Ran::Parked(parked) => job = parked,
-                        Ran::Broken => panic!("it cannot be read"),
-                    }
-                    self.parked += 1;
-                    self.session.renew(&mut job);
-                };
-                self.overtaken += usize::from(is_overtaken);
-                self.session.finish(&done);
-                chunks.push(done.end);
-                self.end(&chunks.concat(), done.completion);
+                self.run(job, Vec::new());
             }
             Next::Hash(job) => {
                 assert!(out.is_empty(), "answered before the password was looked at");
@@ -308,6 +290,44 @@ impl Connection {
                 self.end(&out, completion);
                 self.closed = true;
             }
+        }
+    }
+
+    /// Has a job, which has sent `sent`, run to its end, or until it waits for a change.
+    fn run(&mut self, mut job: Job, sent: Vec<u8>) {
+        let mut chunks = Vec::new();
+        let mut is_overtaken = !job.keeps_order();
+        let done = loop {
+            let mut taker =
+                Taker { chunks: &mut chunks, parks: self.parks, is_released: &mut is_overtaken };
+            let ran = self.pool.run(job, &mut taker);
+            match ran {
+                Ran::Done(done) => break done,
+                Ran::Parked(parked) if parked.waits_for_change().is_some() => {
+                    let octets = chunks.concat();
+                    self.send(&octets);
+                    return self.streams.push((parked, [sent, octets].concat()));
+                }
+                Ran::Parked(parked) => job = parked,
+                Ran::Broken => panic!("it cannot be read"),
+            }
+            self.parked += 1;
+            self.session.renew(&mut job);
+        };
+        self.overtaken += usize::from(is_overtaken);
+        self.session.finish(&done);
+        chunks.push(done.end);
+        let octets = chunks.concat();
+        assert_outcome(&[sent, octets.clone()].concat(), &done.completion);
+        self.completion = Some(done.completion);
+        self.send(&octets);
+    }
+
+    /// Searches that waited for a change go on.
+    pub fn go_on(&mut self) {
+        for (mut job, sent) in std::mem::take(&mut self.streams) {
+            self.session.renew(&mut job);
+            self.run(job, sent);
         }
     }
 
@@ -418,7 +438,10 @@ impl Answer {
                 self.result(&result);
                 self.value = value.map(<[u8]>::to_vec);
             }
-            Response::Intermediate { .. } => panic!("no operation here has intermediate responses"),
+            Response::Intermediate { oid, value } => {
+                let name = oid.unwrap_or_default().to_owned();
+                self.notices.push((name, value.unwrap_or_default().to_vec()));
+            }
         }
         for control in message.controls.iter() {
             let value = control.value.unwrap_or_default().to_vec();

@@ -7,6 +7,7 @@ use directory::{JobDone, Part, WriteDone};
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
 
+use super::follows::Follows;
 use super::reads::Fresh;
 use super::{Connection, Running};
 use crate::pools::scan_pool::{Delivery, ParkedJob};
@@ -48,6 +49,11 @@ impl Connection {
                 index += 1;
                 continue;
             }
+            if job.follows.as_ref().is_some_and(Follows::is_over) {
+                // It has an end to make, if no more than that it makes none.
+                self.go_on(index);
+                continue;
+            }
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.state.has_delivered();
@@ -79,6 +85,7 @@ impl Connection {
                     self.state.has_delivered();
                     self.has_parked(index, parked);
                 }
+                Poll::Ready(Some(Delivery::Changed)) => self.go_on(index),
                 Poll::Ready(Some(Delivery::Broken)) => {
                     self.jobs.swap_remove(index);
                     self.dismiss(ResultCode::Other, "the rest of an entry cannot be sent");
@@ -116,6 +123,10 @@ impl Connection {
     fn has_parked(&mut self, index: usize, mut parked: Box<ParkedJob>) {
         // If it has sent an entry in parts, others may.
         parked.renew(&self.session);
+        if let Some(after) = parked.waits_for_change() {
+            self.resume_waiting();
+            return self.wait_for_change(index, parked, after);
+        }
         if parked.waits_for_turn() && !self.session.may_send_in_parts() {
             self.jobs.get_mut(index).into_iter().for_each(|job| job.waits = true);
             return self.waiting.push_back(parked);
@@ -137,7 +148,7 @@ impl Connection {
         }
     }
 
-    fn hand_in(&mut self, index: usize, parked: ParkedJob) {
+    pub(super) fn hand_in(&mut self, index: usize, parked: ParkedJob) {
         let Some(job) = self.jobs.get_mut(index) else { return };
         let worker = &self.worker;
         let account = self.holding.account(&worker.shared, || worker.now());

@@ -156,6 +156,7 @@ impl Parts {
             | Delivery::Released
             | Delivery::Parked(_)
             | Delivery::Broken
+            | Delivery::Changed
             | Delivery::Fresh(_) => {}
         };
         // A request that is dropped is refused, since nothing of it has happened.

@@ -28,6 +28,7 @@ use directory::{
     Stop, Worker,
 };
 use ldap::message::MessageId;
+use store::Lsn;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -56,6 +57,8 @@ pub(crate) enum Delivery {
     Hashed(HashDone),
     /// They are not: the request has made room for another one.
     Displaced(Box<HashJob>),
+    /// The search that has parked here may go on: there is a change.
+    Changed,
     /// A read has waited until the data are fresh enough, or in vain.
     Fresh(ReadReady),
 }
@@ -77,6 +80,16 @@ impl ParkedJob {
     /// All that the job has made was taken.
     pub(crate) fn renew(&mut self, session: &Session) {
         session.renew(&mut self.job);
+    }
+
+    /// The change behind which it waits for the next, if it does.
+    pub(crate) fn waits_for_change(&self) -> Option<Lsn> {
+        self.job.waits_for_change()
+    }
+
+    /// Whether nobody waits for it any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.job.stop().is_abandoned()
     }
 
     /// Whether it is to be handed in when no other job of its session sends an entry in parts.

@@ -26,6 +26,7 @@ pub(crate) mod simulated;
 mod slow_readers;
 mod stalled;
 mod stop;
+mod streams;
 mod time_slices;
 mod tls;
 

@@ -58,6 +58,7 @@ impl Search<'_> {
                 | Phase::References { .. }
                 | Phase::Made { .. }
                 | Phase::AsBefore
+                | Phase::Stream
                 | Phase::Changes { .. },
             ) => false,
         };

@@ -23,6 +23,7 @@ use store::Lsn;
 
 use super::budget::{Budget, Held};
 use super::sorted::position::ListPosition;
+use super::stream::StreamPosition;
 use crate::request::completion::Completion;
 use crate::request::controls::response::ResponseControl;
 
@@ -41,6 +42,8 @@ pub(crate) struct Parked {
     pub(super) spent: u64,
     /// The entry before which it has parked, which is to be sent in parts when it is its turn.
     pub(crate) deferred: Option<EntryId>,
+    /// Where it is among the changes, of one that goes on with them.
+    pub(super) stream: Option<Box<StreamPosition>>,
     /// What its response says so far.
     pub(crate) so_far: Completion,
 }
@@ -68,6 +71,8 @@ pub(super) enum Phase {
     Made { sent: usize },
     /// Changes, up to this part of this record; the page has so many entries.
     Changes { lsn: Lsn, part: usize, of_page: u32 },
+    /// Changes, to tell of the entries that they were made to.
+    Stream,
     /// The same as when it had parked before: only the entry that had waited is done with.
     AsBefore,
 }
@@ -127,11 +132,22 @@ impl Parked {
             Phase::Made { sent } => sent,
             Phase::Candidates { .. }
             | Phase::AsBefore
+            | Phase::Stream
             | Phase::Counted { .. }
             | Phase::Sorted(_)
             | Phase::Changes { .. }
             | Phase::References { .. } => 0,
         }
+    }
+
+    /// The change that was read last, of a search that waits for the next.
+    pub(crate) fn waits_behind(&self) -> Option<Lsn> {
+        self.stream.as_ref().and_then(|stream| stream.waits_behind())
+    }
+
+    /// Whether it tells what changes, which takes as long as its client stays.
+    pub(super) fn is_live(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.is_live())
     }
 
     /// Entries sent, and candidates looked at.
@@ -145,6 +161,7 @@ impl Parked {
             Phase::Changes { of_page, .. } => of_page,
             Phase::Candidates { .. }
             | Phase::AsBefore
+            | Phase::Stream
             | Phase::Counted { .. }
             | Phase::Sorted(_)
             | Phase::References { .. }
@@ -158,6 +175,7 @@ impl Parked {
             Phase::Changes { lsn, part, .. } => Some((lsn, part)),
             Phase::Candidates { .. }
             | Phase::AsBefore
+            | Phase::Stream
             | Phase::Counted { .. }
             | Phase::Sorted(_)
             | Phase::References { .. }
@@ -171,6 +189,7 @@ impl Parked {
             Phase::Sorted(list) => Some(list),
             Phase::Candidates { .. }
             | Phase::AsBefore
+            | Phase::Stream
             | Phase::Counted { .. }
             | Phase::References { .. }
             | Phase::Changes { .. }
@@ -187,6 +206,7 @@ impl Parked {
             Phase::References { .. }
             | Phase::Made { .. }
             | Phase::AsBefore
+            | Phase::Stream
             | Phase::Changes { .. } => true,
         }
     }

@@ -10,6 +10,7 @@ use super::dereference::Dereference;
 use super::join::Join;
 use super::parked::Parked;
 use super::regions::Regions;
+use super::stream::Streaming;
 use super::work::Work;
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};
@@ -53,6 +54,8 @@ pub(crate) struct Search<'a> {
     pub(crate) note: &'a Note,
     /// What it has cost.
     pub(crate) work: Work,
+    /// What is said of the entry that is sent, of one that goes on with what changes.
+    pub(super) streaming: Streaming,
 }
 
 /// What the request means here and now.

@@ -379,6 +379,9 @@ impl<'a> Run<'a> {
             return Ok(AfterEntry::End(SearchOutcome::TooMuch));
         }
         let mut others: Vec<ResponseControl> = Vec::new();
+        if self.search.controls.is_stream() && !self.says_what_happened(stored, &mut others) {
+            return Ok(AfterEntry::Next);
+        }
         if let Some(asked) = self.resolved.dereference {
             match self.follow(asked, stored)? {
                 Followed::Done(control) => others.extend(control),

@@ -16,6 +16,7 @@ mod read_level;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod sort;
+mod streams;
 mod subentries;
 pub(crate) mod transaction;
 pub(crate) mod uniqueness;
@@ -269,6 +270,14 @@ const CONTROLS: &[ControlRow] = &[
     }),
     ControlRow::value(POSITION_OID, WITH_POSITION, |controls, control| {
         once(&mut controls.position, position::NAME, || position::read(control))
+    }),
+    ControlRow::value(streams::PERSISTENT_SEARCH, SEARCHES, |controls, control| {
+        once(&mut controls.persistent, streams::PERSISTENT_SEARCH_NAME, || {
+            streams::read_persistent_search(control)
+        })
+    }),
+    ControlRow::value(streams::SYNC, SEARCHES, |controls, control| {
+        once(&mut controls.sync, streams::SYNC_NAME, || streams::read_sync(control))
     }),
     // Session tracking (draft-wahl-ldap-session): for the access log alone.
     ControlRow::value("1.3.6.1.4.1.21008.108.63.1", ALL, |_, _| Ok(())),

@@ -3,8 +3,10 @@
 //! Invariant: what stands here borrows from the message and means nothing of a schema yet.
 
 use ldap::control_value::join::EntryJoin;
+use ldap::control_value::persistent_search::PersistentSearch;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::SortKey;
+use ldap::control_value::sync::SyncRequest;
 use ldap::control_value::uniqueness::UniquenessRequest;
 use ldap::control_value::vlv::VlvRequest;
 use ldap::filter::Filter;
@@ -77,6 +79,10 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) read_level: Option<Box<ReadLevelRequest<'a>>>,
     /// Up to which change the response speaks of the data is wanted.
     pub(crate) position: Option<PositionRequest>,
+    /// The search goes on with what changes (draft-ietf-ldapext-psearch).
+    pub(crate) persistent: Option<PersistentSearch>,
+    /// The search keeps a consumer up to date (RFC 4533).
+    pub(crate) sync: Option<Box<SyncRequest<'a>>>,
     /// OIDs of those that the asker may not use and that were left out.
     pub(crate) denied: Vec<&'static str>,
     /// OIDs of those that the change records note.
@@ -84,6 +90,11 @@ pub(crate) struct RequestControls<'a> {
 }
 
 impl RequestControls<'_> {
+    /// Whether a search goes on with what changes, or tells what has changed.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.persistent.is_some() || self.sync.is_some()
+    }
+
     /// Whether an update that is accepted may not be made, or be undone.
     pub(crate) fn is_trial(&self) -> bool {
         self.no_op || self.transaction.is_some()

@@ -371,7 +371,13 @@ impl Speaker {
             });
             match ran {
                 Ran::Done(done) => break done,
-                Ran::Parked(parked) => job = parked,
+                Ran::Parked(parked) => {
+                    if parked.waits_for_change().is_some() {
+                        // It would wait for as long as the client does.
+                        self.give_up();
+                    }
+                    job = parked;
+                }
                 Ran::Broken => panic!("it cannot be read"),
             }
             self.session.renew(&mut job);

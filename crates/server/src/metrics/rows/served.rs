@@ -197,7 +197,7 @@ pub(super) const ROWS: &[Metric] = &[
         "cn=work",
         "roster-queue-length",
         "Requests that wait for the writer, for a scan thread, for a hash thread, or, in a \
-         cluster, as reads for fresh data.",
+         cluster, as reads for fresh data; `stream`: searches that go on with what changes.",
         |scrape, out| queues(scrape, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),
@@ -319,6 +319,7 @@ fn queues(scrape: &Scrape<'_>, out: &mut Samples, pick: fn((usize, usize)) -> us
         ("scan", Some(shared.scan_pool.depth())),
         ("hash", Some(shared.hash_pool.depth())),
         ("read", directory.waiting_reads()),
+        ("stream", Some(directory.streams())),
     ] {
         if let Some(depth) = depth {
             out.labelled(&[name], pick(depth) as u64);

@@ -295,6 +295,15 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "limits",
+        key: "streams_max",
+        kind: Kind::number(0..=1_000_000, "searches", |s, n| s.limits.streams_max = size(n)),
+        default: "10000",
+        sentence: "Searches that go on with what changes (persistent search, content \
+                   synchronization) at the same time; one user and all who have not \
+                   authenticated may have a quarter of them. One more is answered busy.",
+    },
+    Row {
+        section: "limits",
         key: "sort_entries_max",
         kind: Kind::number(1..=u32::MAX as u64, "entries", |s, n| s.limits.sort_entries_max = n),
         default: "250000",

@@ -1,0 +1,253 @@
+//! Searches that go on with what changes: persistent search (draft-ietf-ldapext-psearch-03) and
+//! content synchronisation (RFC 4533).
+//!
+//! First the entries that there are, as in any search; then the changes that were made since it
+//! began, one after the other; then it parks until there are more. Each change is judged by the
+//! rules and the directory of now.
+//!
+//! Invariant: what is told of an entry that a consumer is not to have any more is told only where
+//! its reader could find it before, by the rules of now: see `stream/before.rs`. Where nobody can
+//! say that, or rules and schema are others, a consumer begins with all entries again.
+//! Invariant: what is parked is a position. A change that was told is not told again, and none is
+//! passed over.
+
+mod before;
+mod cookie;
+mod follow;
+mod happened;
+
+use ldap::control_value::sync::{DONE_OID, INFO_OID, SyncDone, SyncInfo};
+use ldap::message::{DerefAliases, Scope};
+use ldap::result::ResultCode;
+use schema::DnKey;
+use store::{Lsn, View};
+
+use aci::Privilege;
+
+use super::outcome::{Done, SearchOutcome};
+use super::request::{Resolved, Search};
+use crate::access::guard::Guard;
+use crate::directory::State;
+use crate::request::asker_bytes::AskerHeld;
+use crate::request::asker_queues::Asker;
+use crate::request::budgets::STREAM_BYTES;
+use crate::request::controls::response::ResponseControl;
+use crate::request::refusal::Refusal;
+use crate::request::sink::ResponseSink;
+
+pub(super) use self::happened::Streaming;
+
+/// Where such a search is.
+#[derive(Clone, Debug)]
+pub(super) struct StreamPosition {
+    stage: Stage,
+    /// The last record that was read, and the running hash after it.
+    lsn: Lsn,
+    hash: u64,
+    /// So many changes of the next record are done with.
+    parts: usize,
+    /// What the rules asked of the world: see `Guard::standing`.
+    standing: u64,
+    /// Something was told since the consumer has a cookie.
+    has_told: bool,
+    /// It waits for a change.
+    waits: bool,
+}
+
+/// What it is at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stage {
+    /// The entries that there are.
+    Entries,
+    /// What has changed since the consumer was here.
+    Missed,
+    /// What changes.
+    Live,
+}
+
+impl StreamPosition {
+    /// Whether it tells what changes.
+    pub(super) fn is_live(&self) -> bool {
+        self.stage == Stage::Live
+    }
+
+    /// The change behind which it waits.
+    pub(super) fn waits_behind(&self) -> Option<Lsn> {
+        self.waits.then_some(self.lsn)
+    }
+}
+
+impl Search<'_> {
+    /// Counts such a search among those of its asker.
+    pub(super) fn admit(&self, asker: Asker) -> Result<AskerHeld, Refusal> {
+        let controls = self.controls;
+        let beside = controls.paged.is_some()
+            || self.is_sorted()
+            || controls.entry_count.is_some()
+            || controls.join.is_some()
+            || controls.effective_rights.is_some();
+        if beside || (controls.sync.is_some() && controls.persistent.is_some()) {
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, NOT_BESIDE));
+        }
+        let follows =
+            matches!(self.request.deref, DerefAliases::InSearching | DerefAliases::Always);
+        if controls.sync.is_some() && follows {
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, NO_ALIASES));
+        }
+        let mut held = AskerHeld::new(&self.directory.budgets.streams, asker);
+        match held.grow(STREAM_BYTES) {
+            true => Ok(held),
+            false => Err(Refusal::new(ResultCode::Busy, TOO_MANY)),
+        }
+    }
+
+    /// Why changes of what is at `base` are not told, where that is so.
+    pub(super) fn not_a_stream(&self, state: &State, base: &DnKey) -> Option<Refusal> {
+        let is_alone = base.is_root() && self.request.scope == Scope::Base;
+        let trees = &state.virtual_trees;
+        let is_made = (trees.hold(base) && self.access.has(Privilege::ConfigRead))
+            || (trees.hold_change(base) && self.access.has(Privilege::ChangelogRead));
+        (is_alone || is_made || *base == state.subschema_key)
+            .then(|| Refusal::new(ResultCode::UnwillingToPerform, MADE_HERE))
+    }
+
+    /// Such a search, from where it is.
+    pub(super) fn stream(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        resolved: &Resolved<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<SearchOutcome, Refusal> {
+        if self.candidates_max.is_some() {
+            return Ok(SearchOutcome::TooMuch);
+        }
+        if self.directory.streams.is_closed() {
+            return Err(Refusal::shutting_down());
+        }
+        self.check_filter(resolved, state)?;
+        let mut at = match self.resumed.and_then(|parked| parked.stream.as_deref()) {
+            Some(at) => at.clone(),
+            None => self.begin(view, resolved.guard)?,
+        };
+        at.waits = false;
+        loop {
+            if at.stage == Stage::Entries {
+                match self.found(view, state, resolved, sink)? {
+                    SearchOutcome::Done(done) if done.code() == ResultCode::Success => {}
+                    SearchOutcome::Parked(mut parked) => {
+                        parked.stream = Some(Box::new(at));
+                        return Ok(SearchOutcome::Parked(parked));
+                    }
+                    end => return Ok(end),
+                }
+                if let Some(end) = self.end_stage(&mut at, sink) {
+                    return Ok(end);
+                }
+            }
+            if let Some(end) = self.follow_changes(view, state, resolved, &mut at, sink)? {
+                return Ok(end);
+            }
+            // What was told of a consumer's past is no more than a beginning.
+            at = self.at_view(view, resolved.guard, Stage::Entries);
+        }
+    }
+
+    /// Content that hangs on what the server computes changes without a change of the entry.
+    fn check_filter(&self, resolved: &Resolved<'_>, state: &State) -> Result<(), Refusal> {
+        let Some(_) = self.controls.sync else { return Ok(()) };
+        let computed = crate::read::computed::descriptions(state.schema.well_known());
+        let given = resolved.guard.given();
+        let mut is_stored = true;
+        resolved.filter.visit_descriptions(&mut |one| {
+            is_stored &= !computed.contains(&&**one) && !given.is_some_and(|all| all.may_give(one));
+        });
+        match is_stored {
+            true => Ok(()),
+            false => Err(Refusal::new(ResultCode::UnwillingToPerform, COMPUTED)),
+        }
+    }
+
+    /// Where it begins.
+    fn begin(&self, view: &View<'_>, guard: &Guard<'_>) -> Result<StreamPosition, Refusal> {
+        if let Some(asked) = &self.controls.persistent {
+            let stage = if asked.changes_only { Stage::Live } else { Stage::Entries };
+            return Ok(self.at_view(view, guard, stage));
+        }
+        let Some(asked) = &self.controls.sync else { return Err(no_control()) };
+        let Some(cookie) = asked.cookie.filter(|cookie| !cookie.is_empty()) else {
+            return Ok(self.at_view(view, guard, Stage::Entries));
+        };
+        match self.position_of(cookie, guard) {
+            Some((lsn, hash)) => {
+                Ok(StreamPosition { lsn, hash, ..self.at_view(view, guard, Stage::Missed) })
+            }
+            None if asked.reload_hint => Ok(self.at_view(view, guard, Stage::Entries)),
+            None => Err(refresh_required()),
+        }
+    }
+
+    /// All before the view is done with.
+    fn at_view(&self, view: &View<'_>, guard: &Guard<'_>, stage: Stage) -> StreamPosition {
+        let mark = view.mark();
+        StreamPosition {
+            stage,
+            lsn: mark.lsn,
+            hash: mark.hash,
+            parts: 0,
+            standing: guard.standing(),
+            has_told: false,
+            waits: false,
+        }
+    }
+
+    /// The consumer knows what there is, and changes follow; or that is the end.
+    fn end_stage(
+        &self,
+        at: &mut StreamPosition,
+        sink: &mut ResponseSink<'_>,
+    ) -> Option<SearchOutcome> {
+        let refresh_deletes = at.stage == Stage::Missed;
+        if let Some(asked) = &self.controls.sync {
+            let cookie = self.cookie(at);
+            let cookie = Some(cookie.as_slice());
+            if !asked.persists {
+                let value = Some(SyncDone { cookie, refresh_deletes }.encode());
+                let control = ResponseControl { oid: DONE_OID, value };
+                return Some(SearchOutcome::Done(Done::success().with(control)));
+            }
+            let is_done = true;
+            let info = match refresh_deletes {
+                true => SyncInfo::RefreshDelete { cookie, is_done },
+                false => SyncInfo::RefreshPresent { cookie, is_done },
+            };
+            // A receiver without room is met again when it parks.
+            let _ = sink.intermediate(INFO_OID, &info.encode());
+        }
+        at.stage = Stage::Live;
+        at.has_told = false;
+        None
+    }
+}
+
+fn no_control() -> Refusal {
+    Refusal::new(ResultCode::Other, "the search has no control to go on by")
+}
+
+/// The consumer has to begin without a cookie.
+fn refresh_required() -> Refusal {
+    Refusal::new(ResultCode::SyncRefreshRequired, REFRESH_REQUIRED)
+}
+
+const REFRESH_REQUIRED: &str = "what changed since cannot be told: begin again without a cookie, \
+                                or with the reload hint";
+const NOT_BESIDE: &str = "persistent search and content synchronisation stand alone: ask without \
+                          pages, sorting, list views, counts, joins and effective rights";
+const NO_ALIASES: &str = "content synchronisation does not follow aliases: ask with \
+                          neverDerefAliases or derefFindingBaseObj";
+const MADE_HERE: &str = "the server makes this entry itself, and does not tell of its changes; ask \
+                         for entries of a naming context";
+const COMPUTED: &str = "the filter asks for attributes that the server computes: ask for stored \
+                        ones, such as member of the group instead of memberOf";
+const TOO_MANY: &str = "too many persistent searches and synchronisations are open; end one of \
+                        yours, or raise streams_max";
