@@ -30,6 +30,7 @@ use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{self, PasswordCache};
 use crate::bind::sasl::scram::KnownKeys;
 use crate::bind::{administrator, sasl};
+use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
@@ -152,6 +153,7 @@ impl Directory {
         let log = open_log(machine, &store, &journal, &options, &clock)?;
         let forwarding = forwarding(&options, known, &store, &log, &clock)?;
         let position_key = PositionKey::of(&store.id());
+        let change_cookies = ChangeCookieKey::of(&store.id());
         let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
         let archiving = start_archive(&options, &store, &log, &clock, &space)?;
         let flusher = start_flusher(&store, &journal, &log, &options, &clock, archiving.as_ref())?;
@@ -203,6 +205,7 @@ impl Directory {
             make_chance: options.chance,
             cookie_key: CookieKey::new(&mut *(options.chance)()),
             position_key,
+            change_cookies,
             fresh_reads,
             record_level_first: options.record_level_first,
             offers_tls: options.offers_tls,
