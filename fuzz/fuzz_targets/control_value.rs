@@ -1,6 +1,7 @@
 //! Any octets are the value of a control, or an error; what a value says is inside it.
 #![no_main]
 
+use ldap::control_value::changelog_cookie;
 use ldap::control_value::dereference;
 use ldap::control_value::join::EntryJoin;
 use ldap::control_value::persistent_search::{EntryChange, PersistentSearch};
@@ -24,6 +25,9 @@ fuzz_target!(|value: &[u8]| {
         filter.encode(&mut ldap::ber::Writer::new(&mut again));
         let again = assertion(&again, &DecodeLimits::default());
         assert_eq!(again.as_ref(), Ok(&filter), "an encoded filter decodes equal");
+    }
+    if let Ok(cookie) = changelog_cookie::decode(value) {
+        assert!(cookie.len() <= value.len().min(changelog_cookie::COOKIE_MAX_BYTES));
     }
     if let Ok(asked) = dereference::decode(value) {
         assert!(!asked.is_empty() && asked.len() <= dereference::SPECIFICATIONS_MAX);

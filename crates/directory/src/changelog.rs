@@ -10,15 +10,20 @@
 //! Invariant: only who has the privilege `changelog-read` sees them, and of each change no more
 //! than the access rules of now allow of the entry that was changed; see `shown.rs`.
 
+mod cookie;
 mod entry;
 mod place;
 mod range;
 mod shown;
 
+use environment::Timestamp;
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
 
-pub(crate) use self::entry::entry;
+#[cfg(any(test, feature = "test-support"))]
+pub use self::cookie::opens_as_change_cookie;
+pub(crate) use self::cookie::{ChangeCookie, ChangeCookieKey};
+pub(crate) use self::entry::{Naming, Shown, entry};
 pub(crate) use self::place::Place;
 pub(crate) use self::range::Range;
 pub(crate) use self::shown::{Asked, Moment, Target, are_above_unchanged, is_judged};
@@ -26,13 +31,16 @@ pub(crate) use self::shown::{Asked, Moment, Target, are_above_unchanged, is_judg
 /// The entry above those of the changes.
 pub(crate) const CHANGELOG_DN: &str = "cn=changelog";
 
-/// The entry above those of the changes; `numbers` are the first and the last.
-pub(crate) fn root(schema: &Schema, numbers: (u64, u64)) -> Entry {
+/// The entry above those of the changes; `numbers` are the first and the last, and `begun` is when
+/// the first was made, where that is asked for.
+pub(crate) fn root(schema: &Schema, numbers: (u64, u64), begun: Option<Timestamp>) -> Entry {
     let (first, last) = numbers;
+    let begun = begun.map(Timestamp::generalized_time).unwrap_or_default();
     Maker::new(schema, CHANGELOG_DN)
         .text("objectClass", &["top", "extensibleObject"])
         .text("structuralObjectClass", &["extensibleObject"])
         .text("cn", &["changelog"])
+        .text("createTimestamp", &[&begun])
         .text("firstChangeNumber", &[&first.to_string()])
         .text("lastChangeNumber", &[&last.to_string()])
         .text("hasSubordinates", &[if last >= first { "TRUE" } else { "FALSE" }])

@@ -17,6 +17,7 @@ use crate::access::grants::GrantTypes;
 use crate::bind::credentials::Credentials;
 use crate::bind::hashing::HashRules;
 use crate::bind::password_cache::PasswordCacheCounts;
+use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::{
     CertificateTeller, ClusterInit, ClusterState, ClusterTeller, Figures, LogState, LogStates,
     MonitorSources, SessionTeller,
@@ -69,6 +70,8 @@ pub struct Directory {
     pub(crate) sync_key: CookieKey,
     /// What searches share that go on with what changes.
     pub(crate) streams: Arc<Streams>,
+    /// Writes and reads the cookies of the external change log.
+    pub(crate) change_cookies: ChangeCookieKey,
     /// Reads that must be fresh; none in a server that is alone.
     pub(crate) fresh_reads: Option<FreshReads>,
     /// See [`DirectoryOptions::record_level_first`].

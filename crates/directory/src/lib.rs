@@ -42,6 +42,8 @@ pub use bind::authentication::{
 };
 pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
+#[cfg(any(test, feature = "test-support"))]
+pub use changelog::opens_as_change_cookie;
 pub use config::change_members::{
     MembersRequest, OID as CHANGE_MEMBERS, WAIT_MAX as CHANGE_WAIT_MAX,
 };

@@ -30,6 +30,7 @@ use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{self, PasswordCache};
 use crate::bind::sasl::scram::KnownKeys;
 use crate::bind::{administrator, sasl};
+use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
 use crate::directory::{Directory, State};
@@ -155,6 +156,7 @@ impl Directory {
         let position_key = PositionKey::of(&store.id());
         let sync_key = sync_key(&store.id());
         let streams = Arc::new(Streams::new(&log));
+        let change_cookies = ChangeCookieKey::of(&store.id());
         let fresh_reads = fresh_reads(&options, &following, &log, &clock)?;
         let archiving = start_archive(&options, &store, &log, &clock, &space)?;
         let flusher = start_flusher(&store, &journal, &log, &options, &clock, archiving.as_ref())?;
@@ -205,6 +207,7 @@ impl Directory {
             position_key,
             sync_key,
             streams,
+            change_cookies,
             fresh_reads,
             record_level_first: options.record_level_first,
             offers_tls: options.offers_tls,

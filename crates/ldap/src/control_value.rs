@@ -3,6 +3,7 @@
 //! Invariants: a value is one element and nothing after it; what a writer here writes, the reader
 //! beside it reads back equal; decoding borrows and has the limits of messages.
 
+pub mod changelog_cookie;
 pub mod dereference;
 pub mod join;
 pub mod persistent_search;

@@ -3,6 +3,13 @@
 //!
 //! Invariant: a page is held at a time, and who reads goes on behind the last number that came.
 
+pub(crate) mod back;
+pub(crate) mod difference;
+pub(crate) mod inverse;
+pub(crate) mod names;
+pub(crate) mod step;
+pub(crate) mod values;
+
 use std::io::Write as _;
 
 use client::{Connection, FoundEntry, SearchAnswer, SearchFor};
@@ -379,6 +386,41 @@ pub(crate) fn kept(connection: &mut Connection) -> Result<Kept, Failure> {
         Failure::refused("the server shows no changes to this identity")
             .hint("bind as the administrator (-W), or as who has the privilege changelog-read")
     })
+}
+
+/// Since when a server has changes, if it has any.
+pub(crate) fn begun(connection: &mut Connection) -> Result<Option<String>, Failure> {
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &["createTimestamp"],
+        ..SearchFor::below(CHANGELOG, Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked)?.entries.into_iter().next();
+    let told = found.and_then(|entry| entry.text("createTimestamp").map(str::to_owned));
+    // Others than roster do not tell that.
+    match told {
+        Some(time) => Ok(Some(time)),
+        None => Ok(first(connection)?.map(|change| change.time)),
+    }
+}
+
+/// The first change that a server tells.
+fn first(connection: &mut Connection) -> Result<Option<ToldChange>, Failure> {
+    let filter = Filter::Present("changeNumber");
+    let asked = SearchFor {
+        scope: Scope::One,
+        attributes: ATTRIBUTES,
+        ..SearchFor::below(CHANGELOG, filter)
+    };
+    let mut first = None;
+    let page = connection.search_page::<Failure>(&asked, 1, &[], &mut |found| {
+        if let SearchAnswer::Entry { dn, attributes } = found {
+            first = first.take().or(ToldChange::of(&FoundEntry::of(dn, attributes)));
+        }
+        Ok(())
+    })?;
+    page.outcome.into_result("search").map_err(refused)?;
+    Ok(first)
 }
 
 fn refused(error: client::ClientError) -> Failure {

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, assignment, backup, bench, changes, check, cluster, constraint, demo, explain, export,
-    generate, history, import, index, init, restore, schema, serve, session, top, undelete,
-    virtual_attribute, why,
+    account, assignment, backup, bench, changes, check, cluster, constraint, demo, diff, explain,
+    export, generate, history, import, index, init, restore, revert, schema, serve, session, top,
+    undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -50,7 +50,9 @@ enum Command {
     VirtualAttribute(virtual_attribute::Options),
     Changes(changes::Options),
     History(history::Options),
+    Diff(diff::Options),
     Undelete(undelete::Options),
+    Revert(revert::Options),
     Check(check::Options),
     Backup(backup::Options),
     Restore(restore::Options),
@@ -79,7 +81,9 @@ impl Command {
             Self::VirtualAttribute(options) => virtual_attribute::run(&options),
             Self::Changes(options) => changes::run(&options),
             Self::History(options) => history::run(&options),
+            Self::Diff(options) => diff::run(&options),
             Self::Undelete(options) => undelete::run(&options),
+            Self::Revert(options) => revert::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),
             Self::Restore(options) => restore::run(&options),

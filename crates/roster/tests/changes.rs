@@ -164,3 +164,192 @@ fn the_commands_tell_changes_and_bring_back_what_was_deleted() {
         .expect("it runs");
     assert!(bound.status.success(), "the password is back");
 }
+
+/// The number of the last change.
+fn last(demo: &Demo) -> u64 {
+    let numbers = ["-b", "", "-s", "base", "lastChangeNumber"];
+    number(&search(demo, &numbers), "lastChangeNumber")
+}
+
+#[test]
+fn what_was_in_a_large_group_is_in_it_again() {
+    if !has_tools() {
+        return;
+    }
+    let demo = Demo::start(600);
+    let file = demo.scratch().join("change.ldif");
+    let person =
+        |number: usize, unit: &str| format!("uid=user.{number},ou={unit},dc=example,dc=com");
+    let group = "cn=very many,dc=example,dc=com";
+    let mut ldif = format!("dn: {group}\nchangetype: add\nobjectClass: groupOfNames\n");
+    (0..600).for_each(|number| ldif.push_str(&format!("member: {}\n", person(number, "people"))));
+    modify(&demo, &file, &format!("{ldif}\n"));
+    let name = person(7, "people");
+    modify(&demo, &file, &format!("dn: {name}\nchangetype: delete\n\n"));
+    let members = |demo: &Demo| -> Vec<String> {
+        let told = search(demo, &["-b", group, "-s", "base", "member"]);
+        let members = told.lines().filter_map(|line| line.strip_prefix("member: "));
+        members.map(str::to_owned).collect()
+    };
+    assert_eq!(members(&demo).len(), 599);
+    // What is above it is called otherwise meanwhile.
+    let rename = "dn: ou=people,dc=example,dc=com\nchangetype: modrdn\nnewrdn: ou=staff\n\
+                  deleteoldrdn: 1\n\n";
+    modify(&demo, &file, rename);
+    let told = run(&demo, &["undelete", "-n", &name.to_uppercase()]);
+    let now = person(7, "staff");
+    check(&told, 0, &[&format!("{now}: deleted at "), &format!("  member of {group}")]);
+    check(&run(&demo, &["undelete", &now]), 0, &["1 entries are back"]);
+    let members = members(&demo);
+    assert_eq!(members.len(), 600);
+    assert!(members.contains(&now), "{now}");
+}
+
+#[test]
+fn a_change_is_undone_by_its_number() {
+    if !has_tools() {
+        return;
+    }
+    let demo = Demo::start(20);
+    let file = demo.scratch().join("change.ldif");
+    let name = "uid=user.3,ou=people,dc=example,dc=com";
+    let entry = ["-b", name, "-s", "base", "*", "entryUUID", "createTimestamp"];
+    let title = |value: &str| {
+        format!(
+            "dn: {name}\nchangetype: modify\nreplace: title\ntitle: {value}\n-\n\
+             add: description\ndescription: {value}\n\n"
+        )
+    };
+    let was = search(&demo, &entry);
+    modify(&demo, &file, &title("Pilot"));
+    let pilot = last(&demo);
+    modify(&demo, &file, &title("Cook"));
+    let cook = last(&demo);
+    let revert = |arguments: &[&str]| run(&demo, &[&["revert"], arguments].concat());
+    let (pilot, cook) = (pilot.to_string(), cook.to_string());
+    // What others did since stays, unless it is asked for.
+    let later =
+        format!("'title' of {name} has changed since: change {cook} (modify) by cn=Directory");
+    check(&revert(&[&pilot]), 1, &[&later, "--force"]);
+    let told = revert(&["-n", &cook]);
+    let line =
+        format!("dn: {name}\nchangetype: modify\ndelete: description\ndescription: Cook\n-\n");
+    check(&told, 0, &[&line, "delete: title\ntitle: Cook\n-\nadd: title\ntitle: Pilot\n-\n"]);
+    check(&revert(&[&cook]), 0, &[&format!("{name} has the values of before")]);
+    check(&revert(&[&pilot]), 0, &[]);
+    assert_eq!(search(&demo, &entry), was);
+    check(&revert(&[&pilot]), 0, &["nothing is left of change"]);
+    // A name and a place.
+    let moved = "uid=user.three,dc=example,dc=com";
+    let rename = format!(
+        "dn: {name}\nchangetype: modrdn\nnewrdn: uid=user.three\ndeleteoldrdn: 1\n\
+         newsuperior: dc=example,dc=com\n\n"
+    );
+    modify(&demo, &file, &rename);
+    let number = last(&demo).to_string();
+    check(&revert(&[&number]), 0, &[&format!("{moved} has the name of before")]);
+    assert_eq!(search(&demo, &entry), was);
+    // A deletion with its references, and an addition.
+    let group = "cn=friends,dc=example,dc=com";
+    let add =
+        format!("dn: {group}\nchangetype: add\nobjectClass: groupOfNames\nmember: {name}\n\n");
+    modify(&demo, &file, &add);
+    let added = last(&demo).to_string();
+    modify(&demo, &file, &format!("dn: {name}\nchangetype: delete\n\n"));
+    let number = last(&demo).to_string();
+    check(
+        &revert(&[&number]),
+        0,
+        &[&format!("{name} is back"), &format!("{group} has the values")],
+    );
+    assert_eq!(search(&demo, &entry), was);
+    check(&revert(&[&number]), 1, &["is there again"]);
+    check(&revert(&[&added]), 1, &["has changed since"]);
+    check(&revert(&["--force", &added]), 0, &[&format!("{group} deleted")]);
+    check(&revert(&[&added]), 1, &["is not there any more"]);
+    check(&revert(&["9999999"]), 1, &["changed no entry, or there is none yet"]);
+}
+
+#[test]
+fn two_moments_differ_by_what_changed_between_them() {
+    if !has_tools() {
+        return;
+    }
+    let demo = Demo::start(20);
+    let file = demo.scratch().join("change.ldif");
+    let all = ["-b", "ou=people,dc=example,dc=com", "*"];
+    let sorted = |demo: &Demo| {
+        let text = search(demo, &all);
+        let mut entries: Vec<Vec<String>> = text
+            .split("\n\n")
+            .map(|entry| {
+                // Each has a salt of its own.
+                let lines = entry.lines().filter(|line| !line.starts_with("userPassword"));
+                let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+                lines.sort_unstable();
+                lines
+            })
+            .collect();
+        entries.sort_unstable();
+        entries
+    };
+    let person = |number: usize| format!("uid=user.{number},ou=people,dc=example,dc=com");
+    // The log begins with a change.
+    let begin = format!("dn: {}\nchangetype: modify\nreplace: title\ntitle: a\n\n", person(9));
+    modify(&demo, &file, &begin);
+    let (before, first) = (sorted(&demo), now());
+    // Change logs tell whole seconds.
+    wait_past(&first);
+    modify(
+        &demo,
+        &file,
+        &format!(
+            "dn: {0}\nchangetype: modify\nreplace: title\ntitle: Cook\n\n\
+             dn: {0}\nchangetype: modify\nreplace: title\ntitle: Pilot\n\n\
+             dn: {1}\nchangetype: delete\n\n\
+             dn: ou=new,ou=people,dc=example,dc=com\nchangetype: add\n\
+             objectClass: organizationalUnit\n\n\
+             dn: {2}\nchangetype: modrdn\nnewrdn: uid=two\ndeleteoldrdn: 1\n\
+             newsuperior: ou=new,ou=people,dc=example,dc=com\n\n\
+             dn: cn=short,ou=people,dc=example,dc=com\nchangetype: add\nobjectClass: device\n\n\
+             dn: cn=short,ou=people,dc=example,dc=com\nchangetype: delete\n\n",
+            person(1),
+            person(2),
+            person(3),
+        ),
+    );
+    let (after, second) = (sorted(&demo), now());
+    wait_past(&second);
+    modify(
+        &demo,
+        &file,
+        &format!("dn: {}\nchangetype: modify\nreplace: title\ntitle: x\n\n", person(5)),
+    );
+    let told = run(&demo, &["diff", "--at", &first, "--at", &second]);
+    check(&told, 0, &["title: Pilot", "changetype: delete", "newrdn: uid=two", "ou: new"]);
+    for gone in ["Cook", "cn=short", "entryUUID", &person(5)] {
+        assert!(!told.output.contains(gone), "{gone}: {}", told.output);
+    }
+    let within = run(&demo, &["diff", "--at", &first, "-b", &person(5).to_uppercase()]);
+    assert_eq!(within.output.matches("dn: ").count(), 1, "{}", within.output);
+    // It turns the first into the second, here in another server.
+    let other = Demo::start(20);
+    modify(&other, &file, &begin);
+    assert!(sorted(&other) == before);
+    modify(&other, &file, &told.output);
+    assert!(sorted(&other) == after);
+    check(&run(&demo, &["diff", "--at", "3000d"]), 1, &["changes are kept from "]);
+    check(&run(&demo, &["diff", "--at", &second, "--at", &first]), 2, &["is after the second"]);
+}
+
+/// Now, as change logs write it.
+fn now() -> String {
+    let output = Command::new("date").args(["-u", "+%Y%m%d%H%M%SZ"]).output().expect("it runs");
+    String::from_utf8(output.stdout).expect("it is ASCII").trim().to_owned()
+}
+
+fn wait_past(time: &str) {
+    while now() == time {
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+}

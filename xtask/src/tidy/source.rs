@@ -30,6 +30,7 @@ const INTERNAL: &[&str] = &[
     // Values that follow the entries that they name.
     "crates/directory/src/write/references.rs",
     "crates/directory/src/write/references/gathering.rs",
+    "crates/directory/src/write/references/listed.rs",
     // Numbers and memberships that administrators have the server write.
     "crates/directory/src/assignment/number.rs",
     "crates/directory/src/assignment/follow.rs",

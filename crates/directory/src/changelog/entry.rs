@@ -4,26 +4,54 @@ use history::record::Record;
 use ldap::dn::Dn;
 use ldap::ldif::push_ldif_line;
 use schema::{
-    Attribute, AttributeDelta, AttributeDescription, Change, Entry, RenameChange, Schema,
+    Attribute, AttributeDelta, AttributeDescription, Change, DnKey, Entry, RenameChange, Schema,
+    SchemaChange,
 };
 
 use super::shown::Target;
 use super::{Maker, place};
+use crate::read::subschema::SUBSCHEMA_DN;
+use crate::write::references::NONE_AT_ALL;
 
-/// The entry of a part of a record, counted from 1, with what `target` shows of it; none when the
-/// part changed no entry or the asker may not know of that.
-pub(crate) fn entry(
-    schema: &Schema,
-    record: &Record,
-    part: usize,
-    target: &Target,
-) -> Option<Entry> {
+/// By what changes are called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Naming<'n> {
+    /// By their numbers.
+    Numbers,
+    /// By their CSNs, below the naming context that they were made in: of these.
+    Csns(&'n [Dn]),
+}
+
+/// A part of a record as it is to be shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'s> {
+    /// Counted from 1.
+    pub(crate) part: usize,
+    /// What may be seen of the entry that it changed.
+    pub(crate) target: &'s Target,
+    pub(crate) naming: Naming<'s>,
+    /// Where to go on behind it.
+    pub(crate) cookie: &'s str,
+}
+
+/// The entry of a part of a record; none when the part changed no entry.
+pub(crate) fn entry(schema: &Schema, record: &Record, shown: &Shown<'_>) -> Option<Entry> {
+    let &Shown { part, target, naming, cookie } = shown;
     let change = record.changes.get(part.checked_sub(1)?)?;
-    let (lsn, csn) = (record.lsn.0.to_string(), record.csn);
-    let maker = Maker::new(schema, &place::name(record.lsn, part))
+    let csn = record.csn;
+    let (name, number) = match naming {
+        Naming::Numbers => (place::name(record.lsn, part), record.lsn.0.to_string()),
+        // As OpenDJ has it, without a number.
+        Naming::Csns(contexts) => {
+            let context = context(schema, change, contexts);
+            (place::name_by_csn(&csn.to_string(), part, &context), String::new())
+        }
+    };
+    let maker = Maker::new(schema, &name)
         .text("objectClass", &["top", "changeLogEntry"])
         .text("structuralObjectClass", &["changeLogEntry"])
-        .text("changeNumber", &[&lsn])
+        .text("changeNumber", &[&number])
+        .text("changeLogCookie", &[cookie])
         .text("changeTime", &[&csn.time.generalized_time()])
         .text("targetEntryUUID", &[target.uuid.as_deref().unwrap_or_default()])
         .text("replicationCSN", &[&csn.to_string()])
@@ -50,15 +78,47 @@ pub(crate) fn entry(
             .text("changeType", &["delete"])
             .octets("deletedEntryAttrs", vec![told.attributes(&delete.attributes)]),
         Change::Rename(rename) => renamed(maker, rename, &told),
-        Change::Schema(_)
-        | Change::Index(_)
-        | Change::Setting(_)
-        | Change::Level(_)
-        | Change::Gather(_) => {
-            return None;
+        Change::Schema(change) => maker
+            .text("targetDN", &[SUBSCHEMA_DN])
+            .text("changeType", &["modify"])
+            .octets("changes", vec![told.definitions(schema, change)]),
+        Change::Setting(change) => {
+            let (dn, attribute) = target.setting.as_ref()?;
+            maker
+                .text("targetDN", &[dn])
+                .text("changeType", &["modify"])
+                .octets("changes", vec![setting(attribute, &change.values)])
         }
+        Change::Index(_) | Change::Level(_) | Change::Gather(_) => return None,
     };
     Some(made.entry)
+}
+
+/// The values of a setting from then on; those of before are not in the record.
+fn setting(attribute: &str, values: &[String]) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_ldif_line(&mut out, "replace", attribute.as_bytes(), 0);
+    for value in values.iter().filter(|value| *value != NONE_AT_ALL) {
+        push_ldif_line(&mut out, attribute, value.as_bytes(), 0);
+    }
+    out.extend_from_slice(b"-\n");
+    out
+}
+
+/// The naming context that a change was made in.
+fn context(schema: &Schema, change: &Change, contexts: &[Dn]) -> String {
+    let dn = match change {
+        Change::Add(add) => add.entry.name(),
+        Change::Modify(modify) => &modify.dn,
+        Change::Rename(rename) => &rename.old_dn,
+        Change::Delete(delete) => &delete.dn,
+        Change::Gather(gather) => &gather.dn,
+        Change::Schema(_) => return SUBSCHEMA_DN.to_owned(),
+        Change::Index(_) | Change::Setting(_) | Change::Level(_) => return "cn=config".to_owned(),
+    };
+    let key = DnKey::from_dn(schema, dn).unwrap_or_default();
+    let within = |one: &&Dn| DnKey::from_dn(schema, one).is_ok_and(|one| key.is_within(&one));
+    contexts.iter().find(within).map(ToString::to_string).unwrap_or_default()
 }
 
 fn renamed<'s>(maker: Maker<'s>, rename: &RenameChange, told: &Told<'_>) -> Maker<'s> {
@@ -84,6 +144,21 @@ impl Told<'_> {
         let mut out = Vec::new();
         for attribute in attributes.iter().filter(|one| self.target.shows(&one.description)) {
             push_values(&mut out, &attribute.description, &attribute.values);
+        }
+        out
+    }
+
+    /// Definitions that went and came, each a line such as `attributeTypes: ( 1.2.3 … )`.
+    fn definitions(&self, schema: &Schema, change: &SchemaChange) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (what, lines) in [("delete", &change.removed), ("add", &change.added)] {
+            for (name, value) in lines.iter().filter_map(|line| line.split_once(": ")) {
+                if schema.describe(name).is_ok_and(|one| self.target.shows(&one)) {
+                    push_ldif_line(&mut out, what, name.as_bytes(), 0);
+                    push_ldif_line(&mut out, name, value.as_bytes(), 0);
+                    out.extend_from_slice(b"-\n");
+                }
+            }
         }
         out
     }

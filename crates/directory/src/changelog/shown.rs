@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use environment::Timestamp;
 use ldap::dn::Dn;
 use ldap::message::Values;
-use schema::{AttributeDescription, Change, DnKey, Entry, EntryRead, Schema, ValueKey};
+use schema::{
+    AttributeDescription, Change, DnKey, Entry, EntryRead, Schema, SchemaChange, ValueKey,
+};
 use store::{Resolved, StoreError, View};
 
 use crate::access::guard::Guard;
@@ -25,6 +27,8 @@ pub(crate) struct Target {
     shown: Option<BTreeMap<String, bool>>,
     /// Whether it may be told who made the change.
     pub(super) shows_initiator: bool,
+    /// Of a setting, the entry and the attribute that show it.
+    pub(super) setting: Option<(String, String)>,
 }
 
 /// Who asks about a change, and when that was made.
@@ -35,6 +39,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) guard: &'a Guard<'a>,
     pub(crate) view: &'a View<'a>,
     pub(crate) schema: &'a Schema,
+    /// The entry that the server makes of what was changed.
+    pub(crate) made: Option<&'a Entry>,
+    /// The attribute of that entry with a setting.
+    pub(crate) attribute: &'a str,
 }
 
 impl Target {
@@ -60,13 +68,9 @@ impl Target {
                 }
                 return Self::as_seen(&entry, &[&delete.dn], change, asked);
             }
-            Change::Schema(_)
-            | Change::Index(_)
-            | Change::Setting(_)
-            | Change::Level(_)
-            | Change::Gather(_) => {
-                return Ok(None);
-            }
+            Change::Schema(change) => return Ok(Self::of_schema(change, asked)),
+            Change::Setting(_) => return Ok(Self::of_setting(asked)),
+            Change::Index(_) | Change::Level(_) | Change::Gather(_) => return Ok(None),
         };
         if let Some(stored) = view.entry(id)? {
             return Self::as_seen(&stored, &names, change, asked);
@@ -78,8 +82,35 @@ impl Target {
                 false => Ok(None),
             };
         }
-        let all = Self { uuid: None, shown: None, shows_initiator: true };
+        let all = Self { uuid: None, shown: None, shows_initiator: true, setting: None };
         Ok(guard.is_bypassed().then_some(all))
+    }
+
+    /// What may be seen of a change of the schema: definitions of the kinds that may be read.
+    fn of_schema(change: &SchemaChange, asked: &Asked<'_>) -> Option<Self> {
+        let &Asked { guard, schema, made, .. } = asked;
+        let rights = guard.on(made?);
+        let shows_initiator = schema.describe("modifiersName").is_ok_and(|by| rights.may_read(&by));
+        let names = change.added.iter().chain(&change.removed);
+        let names = names.filter_map(|line| line.split_once(": ")).map(|(name, _)| name);
+        let described = names.filter_map(|name| schema.describe(name).ok());
+        let shown: BTreeMap<String, bool> =
+            described.map(|one| (one.text().to_owned(), rights.may_read(&one))).collect();
+        let tells = rights.may_see() && shown.values().any(|may| *may);
+        let (uuid, shown, setting) = (None, Some(shown), None);
+        tells.then_some(Self { uuid, shown, shows_initiator, setting })
+    }
+
+    /// What may be seen of a change of a setting: all of it, or nothing.
+    fn of_setting(asked: &Asked<'_>) -> Option<Self> {
+        let &Asked { guard, schema, made, attribute, .. } = asked;
+        let entry = made?;
+        let rights = guard.on(entry);
+        let may_read = |name: &str| schema.describe(name).is_ok_and(|one| rights.may_read(&one));
+        let (shows_initiator, shown) = (may_read("modifiersName"), None);
+        let setting = Some((entry.name().to_string(), attribute.to_owned()));
+        let tells = rights.may_see() && may_read(attribute);
+        tells.then_some(Self { uuid: None, shown, shows_initiator, setting })
     }
 
     fn as_seen(
@@ -88,7 +119,7 @@ impl Target {
         change: &Change,
         asked: &Asked<'_>,
     ) -> Result<Option<Self>, StoreError> {
-        let &Asked { time, guard, view, schema } = asked;
+        let &Asked { time, guard, view, schema, .. } = asked;
         let description = schema.describe("entryUUID").ok();
         let mut uuid = None;
         if let Some(description) = &description {
@@ -98,7 +129,8 @@ impl Target {
             });
         }
         if guard.is_bypassed() {
-            return Ok(Some(Self { uuid, shown: None, shows_initiator: true }));
+            let (shown, setting) = (None, None);
+            return Ok(Some(Self { uuid, shown, shows_initiator: true, setting }));
         }
         let mut shown: BTreeMap<String, bool> = BTreeMap::new();
         let (mut sees_all, mut sees_uuid) = (guard.on(entry).may_see(), true);
@@ -136,7 +168,7 @@ impl Target {
                 return Ok(None);
             }
         }
-        Ok(Some(Self { uuid, shown, shows_initiator }))
+        Ok(Some(Self { uuid, shown, shows_initiator, setting: None }))
     }
 
     /// Whether values of an attribute may be told.

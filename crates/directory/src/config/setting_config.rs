@@ -165,6 +165,14 @@ static ENTRIES: [SettingEntry; 9] = [
     },
 ];
 
+/// By which entry and attribute a setting is shown, if readers of changes may learn of it: of
+/// tokens nobody learns there.
+pub(crate) fn told(name: &str) -> Option<(&'static str, &'static str)> {
+    let mut told = ENTRIES.iter().filter(|entry| entry.setting != Setting::JoinTokens);
+    let found = told.find(|entry| entry.name == name)?;
+    Some((found.dn, found.attribute))
+}
+
 /// The settings that the entry shows which a request names.
 pub(crate) fn named(named: &Named) -> Vec<&'static SettingEntry> {
     let is_named = |entry: &&SettingEntry| {

@@ -3,10 +3,10 @@
 use aci::Privilege;
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
-use store::Lsn;
+use store::{Lsn, Mark};
 
 use crate::bind::sasl;
-use crate::changelog::CHANGELOG_DN;
+use crate::changelog::{CHANGELOG_DN, ChangeCookie};
 use crate::directory::Directory;
 use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::session::Session;
@@ -40,10 +40,12 @@ pub(crate) fn entry(directory: &Directory, schema: &Schema, offer: Offer) -> Ent
     put("vendorName", text(&["roster"]));
     put("vendorVersion", vec![format!("roster {}", env!("CARGO_PKG_VERSION"))]);
     put("entryDN", vec![String::new()]);
-    if let Some((first, last)) = offer.changes {
+    if let Some(Kept { first, last, end }) = offer.changes {
         put("changelog", text(&[CHANGELOG_DN]));
         put("firstChangeNumber", vec![first.0.to_string()]);
         put("lastChangeNumber", vec![last.0.to_string()]);
+        let cookie = ChangeCookie { lsn: end.lsn, hash: end.hash, part: None };
+        put("lastExternalChangelogCookie", vec![directory.change_cookies.write(&cookie)]);
     }
     entry
 }
@@ -55,8 +57,17 @@ pub(crate) struct Offer {
     sasl: sasl::Offered,
     /// StartTLS can succeed.
     tls: bool,
-    /// The first and the last change, for who may read them.
-    changes: Option<(Lsn, Lsn)>,
+    /// The changes, for who may read them.
+    changes: Option<Kept>,
+}
+
+/// Which changes there are.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    first: Lsn,
+    last: Lsn,
+    /// The last one that readers find.
+    end: Mark,
 }
 
 impl Offer {
@@ -65,7 +76,11 @@ impl Offer {
         let may_read = session.access().has(Privilege::ChangelogRead);
         let changes = may_read.then(|| directory.changes());
         Self {
-            changes: changes.map(|changes| (changes.first(), changes.last())),
+            changes: changes.map(|changes| Kept {
+                first: changes.first(),
+                last: changes.last(),
+                end: directory.storage.store.published(),
+            }),
             sasl: sasl::Offered::to(session, directory),
             tls: extended::offers_tls(directory, session),
         }

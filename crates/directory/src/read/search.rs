@@ -326,6 +326,11 @@ impl Search<'_> {
     ) -> Result<SearchOutcome, Refusal> {
         let schema = &state.schema;
         let ResolvedRequest { key, filter, selection, matched_values, .. } = meant;
+        let reads_changes =
+            state.virtual_trees.hold_change(key) && self.access.has(Privilege::ChangelogRead);
+        if !reads_changes && self.controls.changelog_cookie.is_some_and(|asked| asked.critical) {
+            return Err(changes::no_cookies_here());
+        }
         let wanted = matched_values.as_ref().map(|items| WantedValues { schema, items });
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
@@ -344,7 +349,7 @@ impl Search<'_> {
             let answer = || Ok(self.special(special.entry(), guard, schema, visible, sink));
             return self.made(true, schema, guard, answer);
         }
-        if state.virtual_trees.hold_change(key) && self.access.has(Privilege::ChangelogRead) {
+        if reads_changes {
             return self.changes(search_view.view, guard, state, visible, sink);
         }
         let may_wait = self.candidates_max.is_none();

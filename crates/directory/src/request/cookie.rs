@@ -1,8 +1,9 @@
 //! Cookies: what a client keeps for the server and sends back, encrypted and authenticated.
 //!
 //! Invariants: a cookie tells nothing but its kind. Its octets are those of AES-256-GCM-SIV under a
-//! key of this process, or one of this directory, with a nonce drawn for it alone; its length is
-//! that of its kind, whatever it holds.
+//! key of this process, or one of this directory, with a nonce drawn for it alone (but for those of
+//! the external change log, which are to be equal for equal places); its length is that of its
+//! kind, whatever it holds.
 //! Invariant: a cookie opens only as the kind it was sealed as, and for what it was bound to.
 
 use aws_lc_rs::aead::{
@@ -87,9 +88,25 @@ impl CookieKey {
         binding: &[u8],
         chance: &mut dyn Chance,
     ) -> Vec<u8> {
-        assert!(content.len() <= kind.content_max_bytes, "the content of a cookie is bounded");
         let mut nonce = [0; NONCE_LEN];
         chance.fill(&mut nonce);
+        self.seal_with(nonce, kind, content, binding)
+    }
+
+    /// A cookie that holds `content`, and is the same for the same content: it tells who has
+    /// another one whether they are equal, and nothing else (RFC 8452 §9).
+    pub(crate) fn seal_equally(&self, kind: CookieKind, content: &[u8]) -> Vec<u8> {
+        self.seal_with([0; NONCE_LEN], kind, content, b"")
+    }
+
+    fn seal_with(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        kind: CookieKind,
+        content: &[u8],
+        binding: &[u8],
+    ) -> Vec<u8> {
+        assert!(content.len() <= kind.content_max_bytes, "the content of a cookie is bounded");
         let mut cookie = Vec::with_capacity(kind.cookie_bytes());
         cookie.extend_from_slice(&nonce);
         cookie.extend_from_slice(&(content.len() as u32).to_be_bytes());
@@ -155,6 +172,11 @@ pub(crate) const fn sorted_page(key_max_bytes: usize) -> CookieKind {
 pub(crate) const LIST_VIEW: CookieKind =
     CookieKind { name: "virtual list view", content_max_bytes: 32 };
 
+/// Behind which change a reader of the external change log goes on: its number, the running hash
+/// after it, and a part of it.
+pub(crate) const EXTERNAL_CHANGES: CookieKind =
+    CookieKind { name: "external change log", content_max_bytes: 20 };
+
 /// The number of a change.
 pub(crate) const POSITION: CookieKind = CookieKind { name: "position", content_max_bytes: 8 };
 
@@ -168,11 +190,13 @@ pub(crate) const SYNC: CookieKind = CookieKind { name: "synchronisation", conten
 #[cfg(any(test, feature = "test-support"))]
 pub fn opens_as_cookie(octets: &[u8]) -> bool {
     let key = CookieKey::new(&mut *environment::os_chance());
-    [PAGE, CHANGES, sorted_page(1_024), LIST_VIEW, POSITION, SYNC].into_iter().any(|kind| {
-        let mut sized = octets.to_vec();
-        sized.resize(kind.cookie_bytes(), 0);
-        key.open(kind, octets, octets).is_ok() || key.open(kind, &sized, octets).is_ok()
-    })
+    [PAGE, CHANGES, sorted_page(1_024), LIST_VIEW, POSITION, EXTERNAL_CHANGES, SYNC].into_iter().any(
+        |kind| {
+            let mut sized = octets.to_vec();
+            sized.resize(kind.cookie_bytes(), 0);
+            key.open(kind, octets, octets).is_ok() || key.open(kind, &sized, octets).is_ok()
+        },
+    )
 }
 
 const KEY_BYTES: usize = 32;

@@ -298,6 +298,8 @@ impl Attempt<'_, '_> {
         self.settled.extend(settled);
         self.broken.extend(broken);
         let first = self.changes.len();
+        let before = self.before(&changes)?;
+        self.apply(before)?;
         self.apply(changes)?;
         let own = first..self.changes.len();
         self.follow(own.clone(), access)?;
@@ -377,6 +379,15 @@ impl Attempt<'_, '_> {
             read.extend(controls);
             Ok((read, decision, is_over))
         })
+    }
+
+    /// What is to go before these changes.
+    fn before(&self, changes: &[Permitted<Change>]) -> Result<Vec<Permitted<Change>>, Failed> {
+        if !changes.iter().any(|change| matches!(change.get(), Change::Delete(_))) {
+            return Ok(Vec::new());
+        }
+        let (view, schema) = (&self.batch.view(), &self.state.schema);
+        references::go_before(view, schema, &self.stamp, changes).map_err(Failed::Store)
     }
 
     /// What names the entries that these changes rename or delete changes with them.

@@ -38,6 +38,9 @@ pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<
         Some(text) => {
             let dn = Dn::parse(text)?;
             let key = named::key(schema, &dn)?;
+            if state.virtual_trees.hold(&key) {
+                return Err(named::refuse_special());
+            }
             Some((dn, key))
         }
     };

@@ -50,6 +50,7 @@ pub(crate) fn stored(named: Named) -> Result<Named, Refusal> {
 pub(crate) fn refuse_special() -> Refusal {
     Refusal::new(
         ResultCode::UnwillingToPerform,
-        "the root DSE, cn=schema, cn=config and cn=monitor are maintained by the server",
+        "the root DSE, cn=schema, cn=config, cn=monitor and cn=changelog are maintained by the \
+         server",
     )
 }

@@ -8,6 +8,7 @@
 //! entries that go with it.
 
 mod gathering;
+mod listed;
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -28,6 +29,7 @@ use crate::request::refusal::Refusal;
 use crate::write::stamp::{self, Stamp};
 
 pub(crate) use self::gathering::Gathering;
+pub(crate) use self::listed::go_before;
 
 /// The setting with the attributes whose values follow.
 pub(crate) const REFERENCES: &str = "references";

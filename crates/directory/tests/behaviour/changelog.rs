@@ -6,7 +6,7 @@ use std::time::Duration;
 use directory::{ArchiveAt, DirectoryOptions};
 use history::archive::ArchiveOptions;
 use ldap::ber::{Tag, Writer};
-use ldap::message::{ModifyOperation, Scope};
+use ldap::message::{Control, ControlsBuf, DeleteRequest, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
 use crate::support::{Answer, Asked, Client, Found, SUFFIX, Served};
@@ -134,6 +134,7 @@ fn numbers_and_times_are_looked_up_and_not_searched_for() {
     let asked = Asked { base: CHANGELOG, scope: Scope::Base, attributes: &["*", "+"], ..asked };
     let found = root.search(&asked).entries;
     assert_eq!(one(&found[0], "lastChangeNumber"), (before + 40).to_string());
+    assert_eq!(one(&found[0], "createTimestamp"), "20260101000001Z");
     for name in
         ["changeNumber=0", "changeNumber=9999", "cn=x", "changeNumber=7+roster-change-part=9"]
     {
@@ -170,6 +171,69 @@ fn what_one_change_did_to_several_entries_has_one_number() {
     assert!(one(&found[1], "changes").starts_with("delete: member\nmember: uid=anna,"));
     let asked = Asked { base: second, scope: Scope::Base, ..Asked::default() };
     assert_eq!(root.search(&asked).names(), [second]);
+}
+
+#[test]
+fn a_deletion_tells_of_the_large_groups_that_it_ended_in() {
+    let served = with_anna();
+    let mut root = served.root();
+    let device = |number: usize| format!("cn=device-with-a-long-name-{number},ou=open,{SUFFIX}");
+    let names: Vec<String> = (0..300).map(device).collect();
+    for name in &names {
+        assert_eq!(root.add(name, &[("objectClass", &["device"])]), OK);
+    }
+    let members: Vec<&str> = names.iter().map(String::as_str).collect();
+    let add = |root: &mut Client, name: &str, members: &[&str]| {
+        let group: &[(&str, &[&str])] = &[("objectClass", &["groupOfNames"]), ("member", members)];
+        assert_eq!(root.add(name, group), OK);
+    };
+    let groups = ["open", "hidden"].map(|place| format!("cn=many,ou={place},{SUFFIX}"));
+    groups.iter().for_each(|group| add(&mut root, group, &members));
+    let inner = format!("cn=inner,ou=open,{SUFFIX}");
+    add(&mut root, &inner, &[members[0]]);
+    assert_eq!(root.modify(&inner, &[(ModifyOperation::Add, "member", &members[1..])]), OK);
+    assert_eq!(root.delete(&names[7]), OK);
+    let filter = format!("(changeNumber={})", last(&mut root));
+    let told = |client: &mut Client| -> Vec<(String, String)> {
+        let all = changes(client, &filter);
+        all.iter().map(|found| (one(found, "changeType"), one(found, "targetDN"))).collect()
+    };
+    let (modify, delete) = ("modify".to_owned(), "delete".to_owned());
+    let [open, hidden] = groups.clone();
+    let expected = [
+        (modify.clone(), open.clone()),
+        (modify.clone(), hidden),
+        (modify.clone(), inner.clone()),
+        (delete.clone(), names[7].clone()),
+    ];
+    assert_eq!(told(&mut root), expected);
+    for found in &changes(&mut root, &filter)[..3] {
+        let text = one(found, "changes");
+        let end = format!("delete: member\nmember: {}\n-\n", names[7]);
+        assert!(text.starts_with(&end), "{text}");
+        assert!(text.contains("\nadd: entryCSN\n"), "{text}");
+    }
+    // Of a group that one may not see one learns nothing.
+    let mut anna = anna(&served, &["changelog-read"]);
+    let expected = [(modify.clone(), open), (modify, inner), (delete, names[7].clone())];
+    assert_eq!(told(&mut anna), expected);
+    // In one step what goes with its groups is not told of twice.
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
+    let tree = format!("ou=open,{SUFFIX}");
+    let request = Request::Delete(DeleteRequest { name: &tree });
+    assert_eq!(root.request(request, controls.as_ref()).code(), OK);
+    let number = last(&mut root);
+    let all = changes(&mut root, &format!("(changeNumber={number})"));
+    assert!(all.len() > 100, "{}", all.len());
+    for group in &groups {
+        let asked = Asked { base: group, scope: Scope::Base, ..Asked::default() };
+        assert_eq!(root.search(&asked).entries.len(), usize::from(group.contains("hidden")));
+    }
+    let filter = "(&(cn=many)(member=*))";
+    let attributes = &["member"][..];
+    let left = root.search(&Asked { filter, attributes, ..Asked::default() });
+    assert_eq!(left.entries.len(), 0, "{left:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod canceling;
 mod chains;
 mod change_members;
 mod changelog;
+mod changelog_cookies;
 mod constraints;
 mod counting;
 mod dereference;

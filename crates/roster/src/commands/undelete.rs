@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use client::{Connection, SearchFor};
+use client::Connection;
+use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
-use ldap::message::{
-    AddRequest, AttributesBuf, Control, ControlsBuf, Modification, ModificationsBuf,
-    ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope, ValuesBuf,
-};
-use ldap::result::ResultCode;
+use ldap::message::ModifyOperation;
 
 use crate::account::moment;
+use crate::changes::back::{self, Deleted, Reference, is_there};
+use crate::changes::names::{NameKey, Names, Then, parsed};
 use crate::changes::{self, Delta, Start, ToldChange};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
@@ -22,7 +21,8 @@ use crate::output;
 /// groups it was in.
 ///
 /// Works on a running server, as its administrator, as far as changes are kept. Superiors that were
-/// deleted come back first.
+/// deleted come back first. If what is above it was renamed since, it comes back there, and is
+/// found by both names.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -47,32 +47,8 @@ Examples:
   roster undelete uid=anna,ou=people,dc=example,dc=com -W
   roster undelete -r -n ou=people,dc=example,dc=com -W";
 
-/// Lets the administrator set what only the server sets (draft-zeilenga-ldap-relax).
-const RELAX: &str = "1.3.6.1.4.1.4203.666.5.12";
-
-/// Attributes that the server makes, also under the relax rules.
-const MADE: [&str; 2] = ["entryCSN", "structuralObjectClass"];
-
 /// What was below an entry and was deleted earlier than so long before it did not go with it.
 const WITH_IT_WITHIN: Duration = Duration::from_secs(3600);
-
-/// A value of another entry that named it.
-#[derive(Debug)]
-struct Reference {
-    /// The other entry: its name then, and what it is found by now.
-    holder: String,
-    uuid: Option<String>,
-    attribute: String,
-    value: Vec<u8>,
-}
-
-/// An entry to bring back.
-#[derive(Debug)]
-struct Deleted {
-    dn: String,
-    change: ToldChange,
-    references: Vec<Reference>,
-}
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -88,20 +64,20 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.dry_run {
         return tell(&all);
     }
-    let (mut back, mut failed) = (Vec::new(), None);
+    let (mut added, mut failed) = (Vec::new(), None);
     for one in &all {
-        match add(&mut connection, one) {
+        match back::add(&mut connection, one) {
             Ok(()) => {
                 output::line(format_args!("{}", told(one)))?;
-                back.push(one);
+                added.push(one);
             }
             // What does not depend on it may come back, with the groups it was in.
             Err(failure) if failed.is_none() => failed = Some(failure),
             Err(_) => {}
         }
     }
-    let referred = refer_all(&mut connection, &back);
-    output::line(format_args!("{} entries are back", back.len()))?;
+    let referred = back::refer_all(&mut connection, &added);
+    output::line(format_args!("{} entries are back", added.len()))?;
     match failed {
         Some(failure) => Err(failure),
         None => referred.map(|all| if all { Exit::Done } else { Exit::Refused }),
@@ -125,34 +101,6 @@ fn tell(all: &[Deleted]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Has entries be named where they were; whether all are. Not before all are there: they may name
-/// each other.
-fn refer_all(connection: &mut Connection, back: &[&Deleted]) -> Result<bool, Failure> {
-    let mut are_all = true;
-    for one in back.iter().flat_map(|one| &one.references) {
-        let why = match now(connection, one)? {
-            Some(holder) => refer(connection, &holder, &one.attribute, &one.value)?,
-            None => Some("is not there any more".to_owned()),
-        };
-        if let Some(why) = why {
-            are_all = false;
-            output::note(format_args!("roster: {} of {}: {why}", one.attribute, one.holder));
-        }
-    }
-    Ok(are_all)
-}
-
-/// How the other entry is called now: another one may have its name.
-fn now(connection: &mut Connection, reference: &Reference) -> Result<Option<String>, Failure> {
-    let Some(uuid) = &reference.uuid else { return Ok(None) };
-    let value = uuid.as_bytes().into();
-    let asked = SearchFor {
-        attributes: &["1.1"],
-        ..SearchFor::below("", Filter::Equality(AvaFilter { description: "entryUUID", value }))
-    };
-    Ok(connection.search(&asked)?.entries.into_iter().next().map(|entry| entry.dn))
-}
-
 /// What was deleted last at this name, and below it with it, and is not there again; superiors
 /// first.
 fn deleted(
@@ -160,10 +108,12 @@ fn deleted(
     dn: &str,
     recursive: bool,
 ) -> Result<Vec<Deleted>, Failure> {
-    let mut found = Found::of(key(dn)?, recursive);
+    let names = Names::of(connection)?;
+    let Some(top) = top(connection, &names, dn)? else { return Ok(Vec::new()) };
+    let mut found = Found::of(&names, top, recursive);
     changes::read(connection, Start::Number(0), None, &mut |change| found.heed(change))?;
     let mut all = Vec::new();
-    for one in found.with_the_top() {
+    for one in found.with_the_top()? {
         if !is_there(connection, &one.dn)? {
             all.push(one);
         }
@@ -171,54 +121,99 @@ fn deleted(
     Ok(all)
 }
 
-/// What the changes say that were read so far.
-struct Found {
-    top: Vec<String>,
-    recursive: bool,
-    last: BTreeMap<Vec<String>, Deleted>,
-    /// The number of the last change that deleted such entries.
-    number: u64,
-    /// Which it deleted.
-    gone: Vec<Vec<String>>,
+/// What the entry is to be called that was deleted last at this name: as it was called then, or as
+/// it is called since what is above it was renamed.
+fn top(connection: &mut Connection, names: &Names, dn: &str) -> Result<Option<NameKey>, Failure> {
+    let asked = names.key_of(dn)?;
+    let value = b"delete".as_slice().into();
+    let deletions = Filter::Equality(AvaFilter { description: "changeType", value });
+    let mut top = None;
+    changes::read(connection, Start::Number(0), Some(&deletions), &mut |change| {
+        let then = parsed(&change.dn)?;
+        let now = names.key(&names.now(&then, change.number, Then::Deleted));
+        if names.key(&then) == asked || now == asked {
+            top = Some(now);
+        }
+        Ok(())
+    })?;
+    Ok(top)
 }
 
-impl Found {
-    const fn of(top: Vec<String>, recursive: bool) -> Self {
-        Self { top, recursive, last: BTreeMap::new(), number: 0, gone: Vec::new() }
+/// What the changes say that were read so far.
+struct Found<'n> {
+    names: &'n Names,
+    top: NameKey,
+    recursive: bool,
+    /// By their names of now.
+    last: BTreeMap<NameKey, Deleted>,
+    by_uuid: BTreeMap<String, NameKey>,
+    /// The changes of the last number: they may say in any order what was deleted, and in which
+    /// others it is not named any more.
+    together: Vec<ToldChange>,
+}
+
+impl<'n> Found<'n> {
+    fn of(names: &'n Names, top: NameKey, recursive: bool) -> Self {
+        let (last, by_uuid) = (BTreeMap::new(), BTreeMap::new());
+        Self { names, top, recursive, last, by_uuid, together: Vec::new() }
     }
 
     fn heed(&mut self, change: ToldChange) -> Result<(), Failure> {
-        if change.number != self.number {
-            self.number = change.number;
-            self.gone.clear();
+        if self.together.first().is_some_and(|first| first.number != change.number) {
+            self.heed_together()?;
         }
-        let own = key(&change.dn)?;
-        let is_meant = own == self.top || (self.recursive && own.starts_with(&self.top));
-        match &*change.kind {
-            "delete" if is_meant => {
-                self.gone.push(own.clone());
-                let dn = change.dn.clone();
-                self.last.insert(own, Deleted { dn, change, references: Vec::new() });
+        self.together.push(change);
+        Ok(())
+    }
+
+    /// Takes what changes of one number say.
+    fn heed_together(&mut self) -> Result<(), Failure> {
+        let all = std::mem::take(&mut self.together);
+        // By the names that they had.
+        let mut gone = BTreeMap::new();
+        for change in &all {
+            let then = match &*change.kind {
+                "delete" => Then::Deleted,
+                "add" => Then::There,
+                _ => continue,
+            };
+            let was = parsed(&change.dn)?;
+            let now = self.names.now(&was, change.number, then);
+            let key = self.names.key(&now);
+            // It was brought back, perhaps by another name, or another took its place.
+            if then == Then::There {
+                if let Some(other) = change.uuid.as_ref().and_then(|uuid| self.by_uuid.get(uuid)) {
+                    self.last.remove(other);
+                }
+                self.last.remove(&key);
+            } else if key == self.top || (self.recursive && key.starts_with(&self.top)) {
+                gone.insert(self.names.key(&was), (key.clone(), now.clone()));
+                if let Some(uuid) = &change.uuid {
+                    self.by_uuid.insert(uuid.clone(), key.clone());
+                }
+                let (dn, change) = (now.to_string(), change.clone());
+                self.last.insert(key, Deleted { dn, change, references: Vec::new() });
             }
-            // It was brought back, or another took its place.
-            "add" if is_meant => {
-                self.last.remove(&own);
-            }
-            // What the same change did to others: their references to it ended.
-            "modify" if !self.gone.is_empty() => self.heed_references(&change),
-            _ => {}
+        }
+        if !gone.is_empty() {
+            let modified = all.iter().filter(|change| change.kind == "modify");
+            modified.for_each(|change| self.heed_references(change, &gone));
         }
         Ok(())
     }
 
     /// Takes values that named what the same change deleted: others went for other reasons.
-    fn heed_references(&mut self, change: &ToldChange) {
+    fn heed_references(&mut self, change: &ToldChange, gone: &BTreeMap<NameKey, (NameKey, Dn)>) {
         let is_removal = |one: &Delta| one.operation == ModifyOperation::Delete;
         for delta in change.deltas().into_iter().filter(is_removal) {
             for value in delta.values {
-                let name = std::str::from_utf8(&value).ok().and_then(|text| key(text).ok());
-                let Some(name) = name.filter(|name| self.gone.contains(name)) else { continue };
-                let Some(one) = self.last.get_mut(&name) else { continue };
+                let text = std::str::from_utf8(&value).ok();
+                let was = text.and_then(|text| self.names.key_of(text).ok());
+                let Some((was, (now, dn))) = was.and_then(|was| gone.get_key_value(&was)) else {
+                    continue;
+                };
+                let value = if was == now { value } else { dn.to_string().into_bytes() };
+                let Some(one) = self.last.get_mut(now) else { continue };
                 one.references.push(Reference {
                     holder: change.dn.clone(),
                     uuid: change.uuid.clone(),
@@ -230,12 +225,15 @@ impl Found {
     }
 
     /// In the order of their keys, superiors come before what is below them.
-    fn with_the_top(self) -> Vec<Deleted> {
+    fn with_the_top(mut self) -> Result<Vec<Deleted>, Failure> {
+        self.heed_together()?;
         let Self { top, last, .. } = self;
-        let Some(of_top) = last.get(&top).map(|one| one.change.clone()) else { return Vec::new() };
+        let Some(of_top) = last.get(&top).map(|one| one.change.clone()) else {
+            return Ok(Vec::new());
+        };
         let all = last.into_iter();
         let with_it = all.filter(|(key, one)| *key == top || is_with(&one.change, &of_top));
-        with_it.map(|(_, one)| one).collect()
+        Ok(with_it.map(|(_, one)| one).collect())
     }
 }
 
@@ -246,80 +244,6 @@ fn is_with(change: &ToldChange, of_top: &ToldChange) -> bool {
     };
     let before = top.0.checked_sub(own.0).map(Duration::from_micros);
     change.by == of_top.by && before.is_some_and(|before| before <= WITH_IT_WITHIN)
-}
-
-/// The RDNs of a name, the topmost first, so that what is below begins with what is above.
-fn key(dn: &str) -> Result<Vec<String>, Failure> {
-    let dn = ldap::dn::Dn::parse(dn)
-        .map_err(|error| Failure::local(format!("'{dn}' is no name: {error}")))?;
-    Ok(dn.rdns().iter().rev().map(|rdn| rdn.to_string().to_lowercase()).collect())
-}
-
-fn is_there(connection: &mut Connection, dn: &str) -> Result<bool, Failure> {
-    let asked = SearchFor {
-        scope: Scope::Base,
-        attributes: &["1.1"],
-        ..SearchFor::below(dn, Filter::Present("objectClass"))
-    };
-    Ok(!connection.search(&asked)?.entries.is_empty())
-}
-
-/// Adds an entry as it was.
-fn add(connection: &mut Connection, deleted: &Deleted) -> Result<(), Failure> {
-    let mut values: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
-    for (name, value) in deleted.change.values() {
-        if MADE.iter().any(|made| name.eq_ignore_ascii_case(made)) {
-            continue;
-        }
-        match values.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(value),
-            None => values.push((name, vec![value])),
-        }
-    }
-    let bufs: Vec<(String, ValuesBuf)> = values
-        .into_iter()
-        .map(|(name, values)| {
-            let mut buf = ValuesBuf::new();
-            values.iter().for_each(|value| buf.push(value));
-            (name, buf)
-        })
-        .collect();
-    let mut attributes = AttributesBuf::new();
-    for (description, values) in &bufs {
-        attributes.push(PartialAttribute { description, values: values.as_ref() });
-    }
-    let request = Request::Add(AddRequest { name: &deleted.dn, attributes: attributes.as_ref() });
-    let mut controls = ControlsBuf::new();
-    controls.push(Control { oid: RELAX, critical: true, value: None });
-    let outcome = connection.request_with(request, controls.as_ref())?;
-    let is_without_superior = outcome.code == ResultCode::NoSuchObject;
-    outcome.into_result("add").map_err(|error| {
-        let failure = Failure::refused(format!("{}: {error}", deleted.dn));
-        match is_without_superior {
-            true => failure.hint("what is above it must be there first: undelete that, or add it"),
-            false => failure,
-        }
-    })
-}
-
-/// Has an entry name what is back; why not, if it does not.
-fn refer(
-    connection: &mut Connection,
-    holder: &str,
-    attribute: &str,
-    value: &[u8],
-) -> Result<Option<String>, Failure> {
-    let mut buf = ValuesBuf::new();
-    buf.push(value);
-    let mut list = ModificationsBuf::new();
-    let attribute = PartialAttribute { description: attribute, values: buf.as_ref() };
-    list.push(Modification { operation: ModifyOperation::Add, attribute });
-    let request = Request::Modify(ModifyRequest { name: holder, changes: list.as_ref() });
-    let outcome = connection.request_with(request, ldap::message::Controls::EMPTY)?;
-    Ok(match outcome.code {
-        ResultCode::Success | ResultCode::AttributeOrValueExists => None,
-        _ => outcome.into_result("modify").err().map(|error| error.to_string()),
-    })
 }
 
 #[cfg(test)]
@@ -340,9 +264,13 @@ mod tests {
     }
 
     fn found(changes: Vec<ToldChange>) -> Vec<Deleted> {
-        let mut found = Found::of(key("ou=a,dc=x").unwrap(), true);
+        let mut names = Names::unchanged();
+        for one in changes.iter().filter(|one| one.kind == "modrdn") {
+            names.note(one).unwrap();
+        }
+        let mut found = Found::of(&names, names.key_of("ou=a,dc=x").unwrap(), true);
         changes.into_iter().for_each(|change| found.heed(change).unwrap());
-        found.with_the_top()
+        found.with_the_top().unwrap()
     }
 
     #[test]
@@ -368,12 +296,33 @@ mod tests {
             ToldChange { lines: lines.to_vec(), ..change }
         };
         let gone = change(2, "delete", "ou=a,dc=x", "cn=b", 0);
-        let all = found(vec![group(1), gone, group(2), group(3)]);
+        let all = found(vec![group(1), group(2), gone, group(2), group(3)]);
         let told = |one: &Reference| {
             (one.holder.clone(), one.attribute.clone(), String::from_utf8(one.value.clone()))
         };
         let references = &all.first().unwrap().references;
         let member = ("cn=g,dc=x".to_owned(), "member".to_owned(), Ok("OU=A,dc=x".to_owned()));
-        assert_eq!(references.iter().map(told).collect::<Vec<_>>(), [member]);
+        // Whether it is told before the deletion or after it.
+        let twice = vec![member.clone(), member];
+        assert_eq!(references.iter().map(told).collect::<Vec<_>>(), twice);
+    }
+
+    #[test]
+    fn what_was_below_it_under_another_name_comes_back_too() {
+        let below = change(1, "delete", "cn=b,ou=before,dc=x", "cn=b", 0);
+        let mut rename = change(2, "modrdn", "OU=Before,dc=x", "cn=b", 0);
+        rename.new_rdn = Some("ou=a".to_owned());
+        let top = change(3, "delete", "ou=A,dc=x", "cn=b", 0);
+        let mut all = vec![below, rename, top];
+        let names = |all: &[ToldChange]| -> Vec<String> {
+            found(all.to_vec()).into_iter().map(|one| one.dn).collect()
+        };
+        assert_eq!(names(&all), ["ou=A,dc=x", "cn=b,ou=a,dc=x"]);
+        // Not what was brought back by another name.
+        all[0].uuid = Some("1".to_owned());
+        let mut back = change(4, "add", "cn=other,dc=x", "cn=b", 1);
+        back.uuid = Some("1".to_owned());
+        all.push(back);
+        assert_eq!(names(&all), ["ou=A,dc=x"]);
     }
 }

@@ -3,8 +3,9 @@
 
 pub(crate) mod assertion;
 pub(crate) mod authorization_identity;
+pub(crate) mod changelog_cookie;
 pub(crate) mod dereference;
-mod effective_rights;
+pub(crate) mod effective_rights;
 pub(crate) mod entry_count;
 pub(crate) mod join;
 pub(crate) mod matched_values;
@@ -208,6 +209,10 @@ const CONTROLS: &[ControlRow] = &[
     ControlRow::value(join::OID, SEARCHES, |controls, control| {
         once(&mut controls.join, join::NAME, || join::read(control))
     }),
+    ControlRow::value(changelog_cookie::OID, SEARCHES, |controls, control| {
+        let field = &mut controls.changelog_cookie;
+        once(field, changelog_cookie::NAME, || changelog_cookie::read(control))
+    }),
     ControlRow::value(entry_count::OID, SEARCHES, |controls, control| {
         once(&mut controls.entry_count, entry_count::NAME, || entry_count::read(control))
     }),
@@ -327,6 +332,9 @@ pub(crate) fn take<'a>(
                         *field(taken) = true;
                     }
                     Put::Value(put) => put(taken, &control)?,
+                }
+                if control.critical {
+                    taken.critical.push(row.oid);
                 }
                 if row.recorded && !taken.recorded.contains(&row.oid) {
                     taken.recorded.push(row.oid);

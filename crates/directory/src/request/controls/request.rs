@@ -13,6 +13,7 @@ use ldap::filter::Filter;
 use ldap::message::Strings;
 use ldap::search_control::EntryCountRequest;
 
+use super::changelog_cookie::ChangelogCookieRequest;
 use super::dereference::DereferenceRequest;
 use super::position::PositionRequest;
 
@@ -35,6 +36,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) dereference: Option<DereferenceRequest<'a>>,
     /// Entries that have to do with each are wanted beside it.
     pub(crate) join: Option<Box<EntryJoin<'a>>>,
+    /// Changes are wanted, behind one.
+    pub(crate) changelog_cookie: Option<ChangelogCookieRequest<'a>>,
     /// Only the number of entries is wanted.
     pub(crate) entry_count: Option<EntryCountRequest>,
     /// Only attributes that are stored are wanted.
@@ -85,6 +88,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) sync: Option<Box<SyncRequest<'a>>>,
     /// OIDs of those that the asker may not use and that were left out.
     pub(crate) denied: Vec<&'static str>,
+    /// OIDs of those without which the request is not to be carried out.
+    pub(crate) critical: Vec<&'static str>,
     /// OIDs of those that the change records note.
     pub(crate) recorded: Vec<&'static str>,
 }

@@ -295,6 +295,33 @@ impl View<'_> {
         Ok(count)
     }
 
+    /// The entries whose lists name an entry, each with the attribute by which it does; `most` of
+    /// them, if there are more.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn listed_sources(
+        &self,
+        target: EntryId,
+        most: usize,
+    ) -> Result<Vec<(Arc<AttributeDescription>, EntryId)>, StoreError> {
+        let mut found = Vec::new();
+        for attribute in self.dictionary().listed() {
+            let Some(list) = self.sources(*attribute, target)? else { continue };
+            let Some(description) = self.dictionary().description(*attribute) else { continue };
+            let mut last = 0;
+            while found.len() < most {
+                let some = self.ids_after(&list, last, most - found.len())?;
+                let Some(end) = some.last() else { break };
+                last = *end;
+                let room = most - found.len();
+                let some = some.into_iter().take(room);
+                found.extend(some.map(|id| (Arc::clone(description), EntryId(id))));
+            }
+        }
+        Ok(found)
+    }
+
     /// The list of those that name `target` by `attribute`, an attribute id.
     pub(crate) fn sources(
         &self,

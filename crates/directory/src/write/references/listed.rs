@@ -1,0 +1,119 @@
+//! Before an entry is deleted, the reference lists that name it let it go: a change of the entry
+//! that has the list, in the same record and before the deletion, so that readers of changes learn
+//! of it as they do of small groups, and can undo it.
+//!
+//! Invariant: it leaves the lists as the deletion would: what is not told, because it is too much,
+//! goes with the deletion all the same.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::sync::Arc;
+
+use aci::Permitted;
+use ldap::dn::Dn;
+use rustc_hash::FxHashSet;
+use schema::{
+    AttributeDelta, AttributeDescription, Change, DeleteChange, EntryId, EntryRead as _,
+    ModifyChange, Schema,
+};
+use store::{StoreError, View};
+
+use crate::write::stamp::{self, Stamp};
+
+/// What goes before these changes, on the state that they find.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(crate) fn go_before(
+    view: &View<'_>,
+    schema: &Schema,
+    stamp: &Stamp,
+    changes: &[Permitted<Change>],
+) -> Result<Vec<Permitted<Change>>, StoreError> {
+    let doomed: FxHashSet<EntryId> = deletions(changes).map(|one| one.id).collect();
+    let mut ends = Ends { view, schema, stamp, told: BTreeMap::new(), values: 0, octets: 0 };
+    for deletion in deletions(changes) {
+        let name = deletion.dn.to_string();
+        let most = TOLD_MAX_VALUES.saturating_sub(ends.values);
+        for (attribute, holder) in view.listed_sources(deletion.id, most)? {
+            // With a holder that goes, too, its lists go.
+            if !doomed.contains(&holder) && !ends.put(holder, &attribute, &name)? {
+                return Ok(ends.permitted());
+            }
+        }
+    }
+    Ok(ends.permitted())
+}
+
+fn deletions(changes: &[Permitted<Change>]) -> impl Iterator<Item = &DeleteChange> {
+    changes.iter().filter_map(|change| match change.get() {
+        Change::Delete(change) => Some(change),
+        Change::Add(_)
+        | Change::Modify(_)
+        | Change::Rename(_)
+        | Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Gather(_)
+        | Change::Level(_) => None,
+    })
+}
+
+/// What ends in entries that have lists.
+struct Ends<'a> {
+    view: &'a View<'a>,
+    schema: &'a Schema,
+    stamp: &'a Stamp,
+    told: BTreeMap<EntryId, ModifyChange>,
+    values: usize,
+    octets: usize,
+}
+
+impl Ends<'_> {
+    /// Has an entry lose a value; false when no more fits.
+    fn put(
+        &mut self,
+        holder: EntryId,
+        attribute: &Arc<AttributeDescription>,
+        name: &str,
+    ) -> Result<bool, StoreError> {
+        let change = match self.told.entry(holder) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => {
+                let Some(entry) = self.view.entry(holder)? else { return Ok(true) };
+                let Ok(dn) = Dn::parse_stored(entry.dn()) else { return Ok(true) };
+                let deltas = stamp::of_what_follows(&entry, self.schema, self.stamp);
+                self.octets += entry.dn().len() + HOLDER_OCTETS;
+                slot.insert(ModifyChange { id: holder, dn, deltas })
+            }
+        };
+        remove(change, attribute, name.as_bytes());
+        self.octets += name.len();
+        self.values += 1;
+        Ok(self.octets < TOLD_MAX_OCTETS && self.values < TOLD_MAX_VALUES)
+    }
+
+    fn permitted(self) -> Vec<Permitted<Change>> {
+        let all = self.told.into_values();
+        all.map(|change| Permitted::internal(Change::Modify(change))).collect()
+    }
+}
+
+/// Has an entry lose a value.
+fn remove(change: &mut ModifyChange, attribute: &Arc<AttributeDescription>, name: &[u8]) {
+    match change.deltas.iter_mut().find(|delta| delta.description == *attribute) {
+        Some(delta) => delta.removed.push(name.to_vec()),
+        None => {
+            let (removed, added) = (vec![name.to_vec()], Vec::new());
+            let description = Arc::clone(attribute);
+            change.deltas.insert(0, AttributeDelta { description, removed, added });
+        }
+    }
+}
+
+/// So many values that go from lists a record tells of; others go untold.
+const TOLD_MAX_VALUES: usize = 10_000;
+/// So many octets these may take in a record, about.
+const TOLD_MAX_OCTETS: usize = 4 << 20;
+/// What a change of an entry takes beside its name, about: stamps, old and new.
+const HOLDER_OCTETS: usize = 300;

@@ -1,0 +1,246 @@
+//! What undoes a change: planned from what the server tells of it, and compared with what there is
+//! now.
+//!
+//! Invariant: what others changed since is not overwritten, unless that is asked for.
+
+use client::{Connection, SearchFor};
+use ldap::dn::Dn;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::message::{ModifyOperation, Scope};
+
+use super::back::{Deleted, is_there, name_of};
+use super::names::{Names, Then, parsed};
+use super::step::{Modification, Step};
+use super::values::{Net, Values};
+use super::{Start, ToldChange, read};
+use crate::failure::Failure;
+
+/// What is known when a change is undone.
+pub(crate) struct Undoing<'a> {
+    pub(crate) connection: &'a mut Connection,
+    pub(crate) names: &'a Names,
+    /// Also where something has changed since.
+    pub(crate) is_forced: bool,
+}
+
+impl Undoing<'_> {
+    /// The steps that undo what changes of one number did, in their order.
+    ///
+    /// # Errors
+    /// When something has changed since, or the server does not tell what was before.
+    pub(crate) fn steps(&mut self, all: &[ToldChange]) -> Result<Vec<Step>, Failure> {
+        for change in all {
+            if self.names.is_of_server(&change.dn)? {
+                return Err(Failure::refused(format!(
+                    "change {} is one of {}, which is not undone",
+                    change.number, change.dn
+                ))
+                .hint("change that yourself: 'roster changes' tells what the change did"));
+            }
+        }
+        let mut steps = Vec::new();
+        let backwards = || all.iter().rev();
+        // What was deleted is there again before others name it, superiors before what is below.
+        let deleted = backwards().filter(|change| change.kind == "delete");
+        for change in deleted {
+            steps.push(self.of_delete(change)?);
+        }
+        for change in backwards().filter(|change| change.kind == "modrdn") {
+            steps.extend(self.of_rename(change)?);
+        }
+        for change in backwards().filter(|change| change.kind == "modify") {
+            steps.extend(self.of_modify(change, all)?);
+        }
+        for change in backwards().filter(|change| change.kind == "add") {
+            steps.push(self.of_add(change)?);
+        }
+        Ok(steps)
+    }
+
+    fn of_delete(&mut self, change: &ToldChange) -> Result<Step, Failure> {
+        if change.lines.is_empty() {
+            return Err(Failure::refused(format!(
+                "the change log does not tell what {} held",
+                change.dn
+            ))
+            .hint("it was too much for a record: a backup may have it"));
+        }
+        let dn = self.names.now(&parsed(&change.dn)?, change.number, Then::Deleted).to_string();
+        let by_uuid = name_of(self.connection, change.uuid.as_deref())?;
+        let is_taken = is_there(self.connection, &dn)?;
+        if let Some(other) = by_uuid.or_else(|| is_taken.then(|| dn.clone())) {
+            return Err(Failure::refused(format!("{other} is there again")));
+        }
+        Ok(Step::Back(Deleted { dn, change: change.clone(), references: Vec::new() }))
+    }
+
+    fn of_add(&mut self, change: &ToldChange) -> Result<Step, Failure> {
+        let dn = self.current(change, &parsed(&change.dn)?)?;
+        if !self.is_forced
+            && let Some(later) = self.later(change)?
+        {
+            return Err(changed_since(&dn, &later));
+        }
+        Ok(Step::Delete { dn })
+    }
+
+    fn of_rename(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
+        let Some(new) = change.new_dn() else { return Ok(None) };
+        let (old, new) = (parsed(&change.dn)?, parsed(&new)?);
+        let dn = self.current(change, &new)?;
+        let expected = self.names.now(&new, change.number, Then::Deleted);
+        if self.names.key_of(&dn)? != self.names.key(&expected) && !self.is_forced {
+            return Err(Failure::refused(format!(
+                "{new} was renamed again since change {}: it is {dn} now",
+                change.number
+            ))
+            .hint("undo the later change first, or use --force"));
+        }
+        let above = |dn: &Dn| Dn::new(dn.rdns().iter().skip(1).cloned().collect());
+        let superior = self.names.now(&above(&old), change.number, Then::There);
+        let is_moved = self.names.key(&superior) != self.names.key(&above(&parsed(&dn)?));
+        let Some(rdn) = old.rdns().first() else { return Ok(None) };
+        Ok(Some(Step::Rename {
+            deletes_old_rdn: brought_its_name(change, &new),
+            dn,
+            new_rdn: rdn.to_string(),
+            new_superior: is_moved.then(|| superior.to_string()),
+        }))
+    }
+
+    fn of_modify(
+        &mut self,
+        change: &ToldChange,
+        all: &[ToldChange],
+    ) -> Result<Option<Step>, Failure> {
+        let net = Net::of(change)?;
+        if net.attributes.is_empty() {
+            return Ok(None);
+        }
+        let dn = self.current(change, &parsed(&change.dn)?)?;
+        let mut changes = Vec::new();
+        for (attribute, Values { removed, added }) in net.attributes {
+            let removed = self.named_now(removed, all)?;
+            let there = self.values(&dn, &attribute)?;
+            let has = |value: &Vec<u8>| {
+                there.iter().any(|one| net.rules.are_same(&attribute, one, value))
+            };
+            let (goes, stays): (Vec<_>, Vec<_>) = added.into_iter().partition(has);
+            let (back, comes): (Vec<_>, Vec<_>) = removed.into_iter().partition(has);
+            let is_undone = goes.is_empty() && comes.is_empty();
+            if !is_undone && !self.is_forced && (!stays.is_empty() || !back.is_empty()) {
+                let later = self.later(change)?;
+                return Err(match later {
+                    Some(later) => changed_since(&format!("'{attribute}' of {dn}"), &later),
+                    None => Failure::refused(format!(
+                        "'{attribute}' of {dn} has other values than change {} left",
+                        change.number
+                    ))
+                    .hint("look at the entry, and use --force to undo it all the same"),
+                });
+            }
+            let is_single = net.rules.is_single(&attribute);
+            let mut push = |operation, values: Vec<Vec<u8>>| {
+                let attribute = attribute.clone();
+                changes.push(Modification { operation, attribute, values });
+            };
+            if is_single && !comes.is_empty() {
+                push(ModifyOperation::Replace, comes);
+                continue;
+            }
+            if !goes.is_empty() {
+                push(ModifyOperation::Delete, goes);
+            }
+            if !comes.is_empty() {
+                push(ModifyOperation::Add, comes);
+            }
+        }
+        Ok((!changes.is_empty()).then_some(Step::Modify { dn, changes }))
+    }
+
+    /// Values that named what the same change deleted name it as it is called when it is back.
+    fn named_now(&self, values: Vec<Vec<u8>>, all: &[ToldChange]) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut named = Vec::with_capacity(values.len());
+        for value in values {
+            let text = std::str::from_utf8(&value).ok();
+            let key = text.and_then(|text| self.names.key_of(text).ok());
+            let mut now = None;
+            for change in all.iter().filter(|change| change.kind == "delete") {
+                let was = parsed(&change.dn)?;
+                let name = self.names.now(&was, change.number, Then::Deleted);
+                if key.as_ref() == Some(&self.names.key(&was)) && name != was {
+                    now = Some(name.to_string().into_bytes());
+                }
+            }
+            named.push(now.unwrap_or(value));
+        }
+        Ok(named)
+    }
+
+    /// How the entry of a change is called now; `then` is what the change left it called.
+    fn current(&mut self, change: &ToldChange, then: &Dn) -> Result<String, Failure> {
+        let gone = || {
+            Failure::refused(format!("{then} is not there any more"))
+                .hint("'roster undelete' brings back what was deleted")
+        };
+        if change.uuid.is_some() {
+            return name_of(self.connection, change.uuid.as_deref())?.ok_or_else(gone);
+        }
+        let dn = self.names.now(then, change.number, Then::There).to_string();
+        if is_there(self.connection, &dn)? { Ok(dn) } else { Err(gone()) }
+    }
+
+    /// The first later change of the entry that changed more than stamps.
+    fn later(&mut self, change: &ToldChange) -> Result<Option<ToldChange>, Failure> {
+        let Some(uuid) = &change.uuid else { return Ok(None) };
+        let value = uuid.as_bytes().into();
+        let filter = Filter::Equality(AvaFilter { description: "targetEntryUUID", value });
+        let (mut found, start) = (None, Start::Number(change.number + 1));
+        read(self.connection, start, Some(&filter), &mut |later| {
+            let tells = later.kind != "modify"
+                || Net::of(&later).is_ok_and(|net| !net.attributes.is_empty());
+            if found.is_none() && tells {
+                found = Some(later);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The values that an entry has.
+    fn values(&mut self, dn: &str, attribute: &str) -> Result<Vec<Vec<u8>>, Failure> {
+        let attributes = &[attribute][..];
+        let asked = SearchFor {
+            scope: Scope::Base,
+            attributes,
+            ..SearchFor::below(dn, Filter::Present("objectClass"))
+        };
+        let found = self.connection.search(&asked)?.entries.into_iter().next();
+        let all = found.map(|entry| entry.attributes).unwrap_or_default();
+        let own = all.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case(attribute));
+        Ok(own.flat_map(|(_, values)| values).collect())
+    }
+}
+
+fn changed_since(what: &str, later: &ToldChange) -> Failure {
+    let by = later.by.as_deref().unwrap_or("the server");
+    Failure::refused(format!(
+        "{what} has changed since: change {} ({}) by {by} at {}",
+        later.number, later.kind, later.time
+    ))
+    .hint("undo that first, or use --force")
+}
+
+/// Whether a rename gave an entry the values of its new name.
+fn brought_its_name(change: &ToldChange, new: &Dn) -> bool {
+    let deltas = change.deltas();
+    if deltas.is_empty() {
+        return change.deletes_old_rdn;
+    }
+    let avas = new.rdns().first().map(|rdn| rdn.avas()).unwrap_or_default();
+    avas.iter().any(|ava| {
+        let own = deltas.iter().filter(|one| one.operation == ModifyOperation::Add);
+        let mut values = own.flat_map(|one| &one.values);
+        values.any(|value| *value == ava.value)
+    })
+}
