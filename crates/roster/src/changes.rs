@@ -244,7 +244,7 @@ fn is_server_set(attribute: &str) -> bool {
 }
 
 /// An operation as LDIF has it.
-const fn verb(operation: ModifyOperation) -> &'static str {
+pub(crate) const fn verb(operation: ModifyOperation) -> &'static str {
     match operation {
         ModifyOperation::Add => "add",
         ModifyOperation::Delete => "delete",

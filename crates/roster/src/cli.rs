@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, assignment, backup, bench, changes, check, cluster, constraint, demo, explain, export,
-    generate, history, import, index, init, restore, schema, serve, session, top, undelete,
+    account, assignment, backup, bench, changes, check, cluster, constraint, demo, diff, explain,
+    export, generate, history, import, index, init, restore, schema, serve, session, top, undelete,
     virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
@@ -49,6 +49,7 @@ enum Command {
     Assignment(assignment::Options),
     VirtualAttribute(virtual_attribute::Options),
     Changes(changes::Options),
+    Diff(diff::Options),
     History(history::Options),
     Undelete(undelete::Options),
     Check(check::Options),
@@ -78,6 +79,7 @@ impl Command {
             Self::Assignment(options) => assignment::run(&options),
             Self::VirtualAttribute(options) => virtual_attribute::run(&options),
             Self::Changes(options) => changes::run(&options),
+            Self::Diff(options) => diff::run(&options),
             Self::History(options) => history::run(&options),
             Self::Undelete(options) => undelete::run(&options),
             Self::Check(options) => check::run(&options),
@@ -120,7 +122,7 @@ fn wrong_use(error: &clap::Error) -> Result<Exit, Failure> {
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
-    1  refused by the server, or a wrong response from it
+    1  refused by the server, or a wrong response from it; of diff: something differs
     2  wrong usage, or a local failure (the message says which)
   130  ended by Ctrl-C, a benchmark also by SIGTERM
 

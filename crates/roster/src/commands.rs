@@ -14,6 +14,7 @@ pub(crate) mod cluster_recover;
 pub(crate) mod cluster_verify;
 pub(crate) mod constraint;
 pub(crate) mod demo;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod generate;
