@@ -435,14 +435,6 @@ fn applied_to_a_server_nothing_is_left() {
         let run = roster(&[&["diff", &wanted, &url], &server[..]].concat());
         assert_eq!(run.code, 0, "{run:?}");
     }
-    // Referrals and subentries of a server are entries as others.
-    let special = "dn: ou=far,dc=example,dc=com\nobjectClass: referral\nobjectClass: extensibleObject\n\
-                   ref: ldap://far.example/ou=far\n\n\
-                   dn: cn=hidden,dc=example,dc=com\nobjectClass: subentry\n\
-                   objectClass: extensibleObject\nsubtreeSpecification: {}\n\n";
-    let special = special.replace("\nobjectClass: re", "\nchangetype: add\nobjectClass: re");
-    let special = special.replace("\nobjectClass: su", "\nchangetype: add\nobjectClass: su");
-    applied(&demo, Path::new(&files.put("special.ldif", &special)));
     // Two servers.
     let url = format!("{}/ou=people,dc=example,dc=com", demo.url("ldap"));
     let run = roster(&["diff", &url, &url, "-D", &demo.admin_dn, "-y", &password]);
@@ -454,6 +446,14 @@ fn applied_to_a_server_nothing_is_left() {
     let whole = demo.url("ldaps");
     let run = roster(&["diff", export, &whole, "-y", &password, "--reqcert", "never"]);
     check_all(&run, 0, &["0 to delete"]);
+    // Referrals and subentries of a server are entries as others.
+    let special = "dn: ou=far,dc=example,dc=com\nobjectClass: referral\nobjectClass: extensibleObject\n\
+                   ref: ldap://far.example/ou=far\n\n\
+                   dn: cn=hidden,dc=example,dc=com\nobjectClass: subentry\n\
+                   objectClass: extensibleObject\nsubtreeSpecification: {}\n\n";
+    let special = special.replace("\nobjectClass: re", "\nchangetype: add\nobjectClass: re");
+    let special = special.replace("\nobjectClass: su", "\nchangetype: add\nobjectClass: su");
+    applied(&demo, Path::new(&files.put("special.ldif", &special)));
     let bare = files.put("bare.ldif", "dn: dc=example,dc=com\nobjectClass: domain\n");
     let context = format!("{}/dc=example,dc=com", demo.url("ldap"));
     let run = roster(&["diff", &context, &bare, "-y", &password]);

@@ -1,5 +1,6 @@
 //! `roster diff`: what differs between two servers or files.
 
+use std::io::BufWriter;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,6 +10,7 @@ use indicatif::HumanBytes;
 use crate::connect::LoginOptions;
 use crate::diff::{Comparing, Counts, Form, Place, Report, compare};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::{self, Until};
 use crate::online::export::ENTRY_MAX_BYTES;
 use crate::output;
 use crate::table::number;
@@ -122,11 +124,7 @@ fn sides(options: &Sides) -> Result<Exit, Failure> {
         return Err(Failure::local("standard input can be only one of the two"));
     }
     let other = options.b_bind_dn.as_deref().zip(options.b_password_file.as_deref());
-    let url = |place| match place {
-        &Place::Server(ref url) => Some(&**url),
-        Place::File(_) | Place::StandardInput => None,
-    };
-    let asked = [(url(a), None), (url(b), other)];
+    let asked = [(a.url(), None), (b.url(), other)];
     let urls: Vec<_> = asked.into_iter().filter_map(|(url, other)| Some((url?, other))).collect();
     let mut logins = options.login.on_urls(&urls)?.into_iter();
     let mut connections = [None, None];
@@ -159,8 +157,10 @@ fn sides(options: &Sides) -> Result<Exit, Failure> {
         Some(path) => {
             let failed = |error| Failure::path("write", path, &error);
             let mut file = WholeFile::create_private(path).map_err(failed)?;
-            let mut out = std::io::BufWriter::with_capacity(BUFFER_BYTES, &mut file);
-            let report = compare(comparing, &mut out)?;
+            let interrupted = interrupt::flag()?;
+            let until = Until { out: &mut file, interrupted: &interrupted };
+            let mut out = BufWriter::with_capacity(BUFFER_BYTES, until);
+            let report = interrupt::told(&interrupted, compare(comparing, &mut out))?;
             drop(out);
             file.finish().map_err(failed)?;
             report

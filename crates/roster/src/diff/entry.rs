@@ -100,8 +100,11 @@ fn modification(operation: ModifyOperation, known: &Known, values: &[&[u8]]) -> 
     LdifModification { operation, description: known.text.clone(), values }
 }
 
+/// What a value is compared by, and the value.
+type Keyed<'a> = (Vec<u8>, &'a [u8]);
+
 /// Values with what they are compared by, each once; and whether a rule could be applied to all.
-fn keyed<'a>(values: &Values<'a>, attributes: &Attributes) -> (Vec<(Vec<u8>, &'a [u8])>, bool) {
+fn keyed<'a>(values: &Values<'a>, attributes: &Attributes) -> (Vec<Keyed<'a>>, bool) {
     let (mut key, mut are_prepared) = (Vec::new(), true);
     let mut all = Vec::with_capacity(values.all.len());
     for value in &values.all {

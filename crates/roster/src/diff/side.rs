@@ -51,6 +51,14 @@ impl Place {
         }
     }
 
+    /// That of a server.
+    pub(crate) fn url(&self) -> Option<&LdapUrl> {
+        match self {
+            Self::Server(url) => Some(url),
+            Self::File(_) | Self::StandardInput => None,
+        }
+    }
+
     /// What messages call it.
     pub(super) fn name(&self) -> String {
         match self {
@@ -330,7 +338,7 @@ impl Ordered for Side {
 }
 
 /// The attributes that a search asks for.
-pub(super) fn asked<'a>(has_operational: bool, identity: Option<&'a str>) -> Vec<&'a str> {
+pub(super) fn asked(has_operational: bool, identity: Option<&str>) -> Vec<&str> {
     let mut all = vec!["*", REFERRAL];
     all.extend(has_operational.then_some("+"));
     all.extend(identity.filter(|name| !name.eq_ignore_ascii_case(REFERRAL)));
