@@ -122,7 +122,8 @@ fn superiors_come_first_and_go_last() {
         &format!("{}{}{}", unit("ou=new,ou=kept"), unit("ou=kept"), unit("ou=in,ou=new,ou=kept")),
         &format!("{}{}{}", unit("ou=kept"), unit("ou=b,ou=old"), unit("ou=old")),
         "dn: ou=new,ou=kept,dc=x\nchangetype: add\nobjectClass: organizationalUnit\nou: new\n\n\
-         dn: ou=in,ou=new,ou=kept,dc=x\nchangetype: add\nobjectClass: organizationalUnit\nou: in\n\n\
+         dn: ou=in,ou=new,ou=kept,dc=x\nchangetype: add\n\
+         objectClass: organizationalUnit\nou: in\n\n\
          dn: ou=b,ou=old,dc=x\nchangetype: delete\n\n\
          dn: ou=old,dc=x\nchangetype: delete\n\n",
     );
@@ -447,7 +448,8 @@ fn applied_to_a_server_nothing_is_left() {
     let run = roster(&["diff", export, &whole, "-y", &password, "--reqcert", "never"]);
     check_all(&run, 0, &["0 to delete"]);
     // Referrals and subentries of a server are entries as others.
-    let special = "dn: ou=far,dc=example,dc=com\nobjectClass: referral\nobjectClass: extensibleObject\n\
+    let special = "dn: ou=far,dc=example,dc=com\nobjectClass: referral\n\
+                   objectClass: extensibleObject\n\
                    ref: ldap://far.example/ou=far\n\n\
                    dn: cn=hidden,dc=example,dc=com\nobjectClass: subentry\n\
                    objectClass: extensibleObject\nsubtreeSpecification: {}\n\n";
