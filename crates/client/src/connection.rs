@@ -257,13 +257,28 @@ impl Connection {
         cookie: &[u8],
         each: &mut dyn FnMut(SearchAnswer<'_>) -> Result<(), E>,
     ) -> Result<Page, E> {
+        self.search_page_with(asked, page_entries, cookie, Controls::EMPTY, each)
+    }
+
+    /// Searches for one page, as [`Self::search_page`] does, with more controls.
+    ///
+    /// # Errors
+    /// What `each` fails with ends the search in its middle: the connection is of no use then.
+    pub fn search_page_with<E: From<ClientError>>(
+        &mut self,
+        asked: &SearchFor<'_>,
+        page_entries: u32,
+        cookie: &[u8],
+        more: Controls<'_>,
+        each: &mut dyn FnMut(SearchAnswer<'_>) -> Result<(), E>,
+    ) -> Result<Page, E> {
         let mut value = Vec::new();
         let mut writer = Writer::new(&mut value);
         let sequence = writer.begin(Tag::SEQUENCE);
         writer.integer(Tag::INTEGER, i64::from(page_entries));
         writer.octets(Tag::OCTET_STRING, cookie);
         writer.end(sequence);
-        let mut controls = ControlsBuf::new();
+        let mut controls: ControlsBuf = more.iter().collect();
         controls.push(Control { oid: PAGED_RESULTS, critical: false, value: Some(&value) });
         if asked.stored_only {
             controls.push(Control { oid: REAL_ATTRIBUTES_ONLY, critical: false, value: None });

@@ -6,6 +6,7 @@
 pub(crate) mod back;
 pub(crate) mod difference;
 pub(crate) mod inverse;
+pub(crate) mod moments;
 pub(crate) mod names;
 pub(crate) mod step;
 pub(crate) mod values;
@@ -251,7 +252,7 @@ fn is_server_set(attribute: &str) -> bool {
 }
 
 /// An operation as LDIF has it.
-const fn verb(operation: ModifyOperation) -> &'static str {
+pub(crate) const fn verb(operation: ModifyOperation) -> &'static str {
     match operation {
         ModifyOperation::Add => "add",
         ModifyOperation::Delete => "delete",

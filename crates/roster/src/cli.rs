@@ -49,8 +49,8 @@ enum Command {
     Assignment(assignment::Options),
     VirtualAttribute(virtual_attribute::Options),
     Changes(changes::Options),
-    History(history::Options),
     Diff(diff::Options),
+    History(history::Options),
     Undelete(undelete::Options),
     Revert(revert::Options),
     Check(check::Options),
@@ -80,8 +80,8 @@ impl Command {
             Self::Assignment(options) => assignment::run(&options),
             Self::VirtualAttribute(options) => virtual_attribute::run(&options),
             Self::Changes(options) => changes::run(&options),
-            Self::History(options) => history::run(&options),
             Self::Diff(options) => diff::run(&options),
+            Self::History(options) => history::run(&options),
             Self::Undelete(options) => undelete::run(&options),
             Self::Revert(options) => revert::run(&options),
             Self::Check(options) => check::run(&options),
@@ -124,7 +124,7 @@ fn wrong_use(error: &clap::Error) -> Result<Exit, Failure> {
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
-    1  refused by the server, or a wrong response from it
+    1  refused by the server, or a wrong response from it; of diff: something differs
     2  wrong usage, or a local failure (the message says which)
   130  ended by Ctrl-C, a benchmark also by SIGTERM
 

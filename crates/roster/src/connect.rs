@@ -9,11 +9,13 @@ mod srv;
 mod uris;
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use client::{CertificateCheck, ClientError, Connection, TlsOptions};
+use ldap::dn::Dn;
 use ldap::result::ResultCode;
+use ldap::url::{LdapUrl, UrlScheme};
 
 use self::login::Bind;
 pub(crate) use self::login::{Login, LoginText, PATIENCE, note_passed_over};
@@ -59,6 +61,16 @@ impl ServerOptions {
         Ok(self.login()?.each())
     }
 
+    /// How the servers of LDAP URLs are connected to: each is its host, or the first that answers
+    /// of those that the DNS names for its entry; where it has one, as somebody else. The password
+    /// is asked for once.
+    pub(crate) fn on_urls(
+        &self,
+        urls: &[(&LdapUrl, Option<(&str, &Path)>)],
+    ) -> Result<Vec<Login>, Failure> {
+        self.login.on_urls(urls)
+    }
+
     /// Connects for requests that the server works on as long as it takes, as when it compares an
     /// index with millions of entries.
     pub(crate) fn connect_patiently(&self) -> Result<Connection, Failure> {
@@ -91,7 +103,8 @@ impl OnlineOptions {
 
 /// As whom.
 #[derive(Args, Debug)]
-struct LoginOptions {
+#[command(next_help_heading = "Server")]
+pub(crate) struct LoginOptions {
     /// Bind as this entry; by default 'cn=Directory Manager' if a password is given, and the owner
     /// of the process if the URI is ldapi://
     #[arg(short = 'D', long, value_name = "DN", env = "LDAPBINDDN", hide_env_values = true)]
@@ -128,12 +141,44 @@ struct LoginOptions {
 }
 
 impl LoginOptions {
+    /// See [`ServerOptions::on_urls`].
+    fn on_urls(
+        &self,
+        urls: &[(&LdapUrl, Option<(&str, &Path)>)],
+    ) -> Result<Vec<Login>, Failure> {
+        let mut own = None;
+        let mut logins = Vec::with_capacity(urls.len());
+        for (url, other) in urls {
+            let uris = srv::located(vec![server_of(url)])?;
+            let login = match (other, &own) {
+                (Some((dn, path)), _) => self.with(&uris, Some(dn), read_password(path).map(Some)?),
+                (None, Some(password)) => {
+                    self.with(&uris, self.bind_dn.as_deref(), Option::clone(password))
+                }
+                (None, None) => {
+                    let password = own.insert(self.password()?).clone();
+                    self.with(&uris, self.bind_dn.as_deref(), password)
+                }
+            };
+            logins.push(login?);
+        }
+        Ok(logins)
+    }
+
     /// How these servers are connected to. The password is asked for once.
     fn on(&self, uris: &[String]) -> Result<Login, Failure> {
-        let password = self.password()?;
-        let bind = match (&password, &self.bind_dn) {
+        self.with(uris, self.bind_dn.as_deref(), self.password()?)
+    }
+
+    fn with(
+        &self,
+        uris: &[String],
+        bind_dn: Option<&str>,
+        password: Option<Vec<u8>>,
+    ) -> Result<Login, Failure> {
+        let bind = match (&password, bind_dn) {
             (Some(password), dn) => {
-                let dn = dn.as_deref().unwrap_or(ADMINISTRATOR);
+                let dn = dn.unwrap_or(ADMINISTRATOR);
                 Some(Bind::Simple(dn.to_owned(), password.clone()))
             }
             (None, Some(dn)) => {
@@ -157,21 +202,34 @@ impl LoginOptions {
             })?;
             return Ok(Some(password.into_bytes()));
         }
-        let Some(path) = &self.bind_password_file else { return Ok(None) };
-        let mut password = Vec::new();
-        let read = if path.as_os_str() == "-" {
-            std::io::stdin().read_to_end(&mut password).map(|_| ())
-        } else {
-            std::fs::read(path).map(|octets| password = octets)
-        };
-        read.map_err(|error| Failure::path("read", path, &error))?;
-        for end in [b'\n', b'\r'] {
-            if password.last() == Some(&end) {
-                password.pop();
-            }
-        }
-        Ok(Some(password))
+        self.bind_password_file.as_deref().map(read_password).transpose()
     }
+}
+
+/// A URL with nothing but its server: its host, this machine, or those of the domain that the entry
+/// names.
+fn server_of(url: &LdapUrl) -> String {
+    let is_domain = url.host.is_none() && url.scheme != UrlScheme::Ldapi;
+    let dn = if is_domain { url.dn.clone() } else { Dn::root() };
+    let (attributes, extensions) = (Vec::new(), Vec::new());
+    LdapUrl { dn, attributes, scope: None, filter: None, extensions, ..url.clone() }.to_string()
+}
+
+/// The password in a file.
+fn read_password(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut password = Vec::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut password).map(|_| ())
+    } else {
+        std::fs::read(path).map(|octets| password = octets)
+    };
+    read.map_err(|error| Failure::path("read", path, &error))?;
+    for end in [b'\n', b'\r'] {
+        if password.last() == Some(&end) {
+            password.pop();
+        }
+    }
+    Ok(password)
 }
 
 fn certificate_check(text: &str) -> Result<CertificateCheck, String> {

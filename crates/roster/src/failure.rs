@@ -28,7 +28,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Exit {
     Done = 0,
-    /// The server said no, or gave a wrong answer.
+    /// The server said no, or gave a wrong answer; of a comparison, that something differs.
     Refused = 1,
     /// Wrong use, or a failure on this side.
     Local = 2,

@@ -20,6 +20,7 @@ mod cluster_status;
 mod commands;
 mod connect;
 mod diagnostics;
+mod diff;
 mod explain;
 mod failure;
 mod import_watch;

@@ -6,11 +6,11 @@
 //!
 //! Invariant: what is outstanding and what waits in memory is bounded.
 
-mod addition;
+pub(crate) mod addition;
 pub(crate) mod export;
 pub(crate) mod import;
 mod probe;
-mod server;
+pub(crate) mod server;
 mod throttle;
 mod waiting;
 

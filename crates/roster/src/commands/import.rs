@@ -435,8 +435,17 @@ fn parse_mode(text: &str) -> Result<ModeLine, String> {
     ModeLine::parse(text).map_err(|error| error.to_string())
 }
 
-/// Octets, or with a letter behind: 512M, 4G, 4GiB.
+/// An amount of memory that is enough.
 fn parse_size(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes < MEMORY_MIN_BYTES {
+        return Err(format!("at least {}M are needed", MEMORY_MIN_BYTES >> 20));
+    }
+    Ok(bytes)
+}
+
+/// Octets, or with a letter behind: 512M, 4G, 4GiB.
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase();
     let shift = match unit.strip_suffix("IB").or(unit.strip_suffix('B')).unwrap_or(&unit) {
@@ -448,11 +457,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err("write it as 512M or 4G".to_owned()),
     };
     let number: u64 = digits.parse().map_err(|_| "write it as 512M or 4G".to_owned())?;
-    let bytes = number.checked_mul(1 << shift).ok_or("that is too much")?;
-    if bytes < MEMORY_MIN_BYTES {
-        return Err(format!("at least {}M are needed", MEMORY_MIN_BYTES >> 20));
-    }
-    Ok(bytes)
+    Ok(number.checked_mul(1 << shift).ok_or("that is too much")?)
 }
 
 /// So many reasons are printed unless the import only checks.

@@ -29,11 +29,17 @@ impl Server {
         Ok(server)
     }
 
+    /// Whether it says that it knows a control.
+    pub(crate) fn knows(&self, oid: &str) -> bool {
+        self.controls.iter().any(|known| known == oid)
+    }
+
     /// Whether this user may set what only the server sets: asked by a modify without effect.
     pub(crate) fn may_relax(&self, connection: &mut Connection) -> Result<bool, ClientError> {
-        let knows = |oid: &str| self.controls.iter().any(|known| known == oid);
-        let Some(name) = self.contexts.first().filter(|_| knows(RELAX)) else { return Ok(false) };
-        if !knows(NO_OP) {
+        let Some(name) = self.contexts.first().filter(|_| self.knows(RELAX)) else {
+            return Ok(false);
+        };
+        if !self.knows(NO_OP) {
             return Ok(true);
         }
         let mut controls = relax_rules();
