@@ -142,10 +142,7 @@ pub(crate) struct LoginOptions {
 
 impl LoginOptions {
     /// See [`ServerOptions::on_urls`].
-    fn on_urls(
-        &self,
-        urls: &[(&LdapUrl, Option<(&str, &Path)>)],
-    ) -> Result<Vec<Login>, Failure> {
+    fn on_urls(&self, urls: &[(&LdapUrl, Option<(&str, &Path)>)]) -> Result<Vec<Login>, Failure> {
         let mut own = None;
         let mut logins = Vec::with_capacity(urls.len());
         for (url, other) in urls {

@@ -190,13 +190,13 @@ pub(crate) const SYNC: CookieKind = CookieKind { name: "synchronisation", conten
 #[cfg(any(test, feature = "test-support"))]
 pub fn opens_as_cookie(octets: &[u8]) -> bool {
     let key = CookieKey::new(&mut *environment::os_chance());
-    [PAGE, CHANGES, sorted_page(1_024), LIST_VIEW, POSITION, EXTERNAL_CHANGES, SYNC].into_iter().any(
-        |kind| {
+    [PAGE, CHANGES, sorted_page(1_024), LIST_VIEW, POSITION, EXTERNAL_CHANGES, SYNC]
+        .into_iter()
+        .any(|kind| {
             let mut sized = octets.to_vec();
             sized.resize(kind.cookie_bytes(), 0);
             key.open(kind, octets, octets).is_ok() || key.open(kind, &sized, octets).is_ok()
-        },
-    )
+        })
 }
 
 const KEY_BYTES: usize = 32;

@@ -7,7 +7,6 @@ use clap::Args;
 use environment::{Clock as _, SystemClock, Timestamp};
 use indicatif::HumanBytes;
 
-use crate::account::moment;
 use crate::changes::moments;
 use crate::connect::ServerOptions;
 use crate::diff::{Comparing, Counts, Form, Place, Report, compare};
