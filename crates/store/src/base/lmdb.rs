@@ -655,3 +655,32 @@ impl std::fmt::Debug for Snapshot {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(unsafe_code, reason = "makes a file as an older release did")]
+    fn a_file_of_an_older_release_has_no_values_until_it_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = StoreOptions::default();
+        // SAFETY: nobody else knows the file.
+        let env = unsafe { open_options(&options).open(directory.path()) }.unwrap();
+        let txn = env.write_txn().unwrap();
+        let made = env.create_databases_and_commit(txn, |opener, txn| {
+            for name in TABLE_NAMES.into_iter().filter(|name| *name != VALUES) {
+                opener.create_database::<Bytes, Bytes>(txn, Some(name))?;
+            }
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
+        });
+        made.unwrap();
+        env.prepare_for_closing().wait();
+        let read = Environment::open_read_only(directory.path(), &options).unwrap();
+        assert!(read.tables.values.is_none());
+        assert_eq!(read.tables.all().count(), TABLE_NAMES.len() - 1);
+        read.close();
+        let written = Environment::open(directory.path(), &options).unwrap();
+        assert!(written.tables.values.is_some());
+    }
+}
