@@ -6,6 +6,7 @@ use testing::chance::{Chance, attack_turns};
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
 
+use super::ACCESS_CONFIG;
 use crate::streams::{ALL, Consumer, Heard, follow, go_on};
 use crate::support::{Asked, Client, Served};
 
@@ -15,7 +16,7 @@ const UNIT: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
 /// Who may see an entry hangs on what it holds; one attribute nobody may read, and one nobody may
 /// search for. What is never to be seen says so.
 const ACIS: [&str; 4] = [
-    "(targetscope=\"base\")(targetattr=\"*\")(version 3.0; acl \"base\"; allow (read,search) \
+    "(targetscope=\"base\")(targetattr=\"* || entryUUID\")(version 3.0; acl \"base\"; allow (read,search) \
      userdn=\"ldap:///anyone\";)",
     "(targetfilter=\"(title=open)\")(targetattr!=\"mail || description\")(version 3.0; acl \"a\"; \
      allow (read,search) userdn=\"ldap:///anyone\";)",
@@ -24,6 +25,17 @@ const ACIS: [&str; 4] = [
     "(targetfilter=\"(title=open)\")(targetattr=\"description\")(version 3.0; acl \"c\"; \
      allow (search) userdn=\"ldap:///anyone\";)",
 ];
+
+/// The branch, with no other rules than these.
+fn ruled(root: &mut Client) {
+    let controls = "(targetcontrol=\"*\")(version 3.0; acl \"controls\"; allow (read) \
+                    userdn=\"ldap:///anyone\";)";
+    let global = (ModifyOperation::Replace, "ds-cfg-global-aci", &[controls][..]);
+    assert_eq!(root.modify(ACCESS_CONFIG, &[global]), ResultCode::Success);
+    assert_eq!(root.add(BRANCH, UNIT), ResultCode::Success);
+    let rules = (ModifyOperation::Add, "aci", &ACIS[..]);
+    assert_eq!(root.modify(BRANCH, &[rules]), ResultCode::Success);
+}
 
 struct Entries {
     chance: Chance,
@@ -97,9 +109,7 @@ fn tells_nothing(heard: &[Heard]) {
 fn a_change_of_what_is_hidden_is_not_told() {
     let served = Served::new();
     let mut root = served.root();
-    assert_eq!(root.add(BRANCH, UNIT), ResultCode::Success);
-    let rules = (ModifyOperation::Add, "aci", &ACIS[..]);
-    assert_eq!(root.modify(BRANCH, &[rules]), ResultCode::Success);
+    ruled(&mut root);
     let name = "uid=anna,ou=b,dc=example,dc=org";
     let list: [(&str, &[&str]); 4] =
         [("objectClass", &["inetOrgPerson"]), ("cn", &["c"]), ("sn", &["s"]), ("title", &["open"])];
@@ -125,9 +135,7 @@ fn streams_tell_what_their_reader_may_see() {
     for seed in 0..u64::from(attack_turns()) * SEEDS {
         let served = Served::new();
         let mut root = served.root();
-        assert_eq!(root.add(BRANCH, UNIT), ResultCode::Success);
-        let rules = (ModifyOperation::Add, "aci", &ACIS[..]);
-        assert_eq!(root.modify(BRANCH, &[rules]), ResultCode::Success);
+        ruled(&mut root);
         let filters = ["(l=zug)", "(objectClass=*)", "(description=SECRET)", "(mail=*)"];
         for filter in filters {
             let asked = Asked {

@@ -6,10 +6,11 @@ use environment::Timestamp;
 use history::record::Decoder;
 use ldap::control_value::persistent_search::ChangeType;
 use ldap::control_value::sync::{INFO_OID, SyncInfo, SyncState};
+use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, EntryRead,
-    ModifyChange, RenameChange, ResolvedFilter, Selection,
+    ModifyChange, RenameChange, ResolvedFilter, Schema, Selection,
 };
 use store::{Ask, Lsn, View};
 
@@ -302,7 +303,9 @@ impl Following<'_, '_> {
         if !self.wants(ChangeType::Modify) {
             return Ok(After::Next);
         }
-        let Some(stored) = self.view.entry(modify.id)? else { return Ok(After::Next) };
+        let Some(stored) = self.view.entry(modify.id)? else {
+            return self.left_before_it_was_deleted(modify.id, &modify.dn, at, sink);
+        };
         let before = Undone::new(&stored, modify.dn.to_string(), &deltas_of(modify.id, at));
         let was_found = self.was_in_scope(&before) && self.run.is_found_so(&before);
         if was_found && !self.tells(&modify.deltas, &stored) && self.run.matches(&stored)? {
@@ -339,7 +342,9 @@ impl Following<'_, '_> {
         if self.is_sync() && self.view.child_count(rename.id)? > 0 {
             return Ok(After::Refresh);
         }
-        let Some(stored) = self.view.entry(rename.id)? else { return Ok(After::Next) };
+        let Some(stored) = self.view.entry(rename.id)? else {
+            return self.left_before_it_was_deleted(rename.id, &rename.old_dn, at, sink);
+        };
         let before = Undone::new(&stored, rename.old_dn.to_string(), &deltas_of(rename.id, at));
         // By the name of before it is judged only where that means what it meant.
         let is_judged = self.run.resolved.guard.is_bypassed()
@@ -406,6 +411,42 @@ impl Following<'_, '_> {
         }
     }
 
+    /// An entry that was called `name` before this change, and is gone by now: it may not have been
+    /// to be found any more when it was deleted.
+    fn left_before_it_was_deleted(
+        &mut self,
+        id: EntryId,
+        name: &Dn,
+        at: At<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<After, Refusal> {
+        let schema = Arc::clone(&self.state.schema);
+        let Ok(key) = DnKey::from_dn(&schema, name) else { return Ok(After::Refresh) };
+        if !self.is_sync() || !self.run.is_in_scope(&key, &self.base) {
+            return Ok(After::Next);
+        }
+        let Some((delete, deleted_at)) = deletion_of(id, at) else { return Ok(After::Refresh) };
+        let entry = entry_of(delete, &schema);
+        if entry.attributes().is_empty() {
+            return Ok(After::Refresh);
+        }
+        let state = self.state;
+        let gone = |above: &DnKey| {
+            deleted_at.told().is_some_and(|told| went_without_rules(told, above, state))
+        };
+        if !self.run.resolved.guard.is_bypassed() {
+            let moment = self.moment(at, &gone);
+            if !is_judged(&entry, &moment)? || !are_above_unchanged(&key, &moment)? {
+                return Ok(After::Refresh);
+            }
+        }
+        let before = Undone::new(&entry, name.to_string(), &deltas_of(id, at));
+        Ok(match self.run.found_so(&before) {
+            Some(uuid) => self.gone(&before, uuid, sink),
+            None => After::Next,
+        })
+    }
+
     /// Whether an entry is in scope by the name that it is given.
     fn was_in_scope(&self, before: &dyn EntryRead) -> bool {
         let key = DnKey::from_text(&self.state.schema, before.dn());
@@ -435,11 +476,7 @@ impl Following<'_, '_> {
             return Ok(After::Next);
         }
         let unknown = if self.is_sync() { After::Refresh } else { After::Next };
-        let mut before = Entry::new(delete.dn.clone());
-        for one in &delete.attributes {
-            // They were values of an entry.
-            let _ = before.replace_values(&schema, &one.description, one.values.clone());
-        }
+        let before = entry_of(delete, &schema);
         if before.attributes().is_empty() {
             return Ok(unknown);
         }
@@ -554,6 +591,37 @@ fn after(flow: Flow, run: &Run<'_>) -> After {
 fn happened(at: At<'_>, change: ChangeType, state: SyncState) -> Option<Happened> {
     let number = at.told()?.record.lsn.0;
     Some(Happened { change, state, previous_dn: None, number })
+}
+
+/// A deleted entry, as it was.
+fn entry_of(delete: &DeleteChange, schema: &Schema) -> Entry {
+    let mut entry = Entry::new(delete.dn.clone());
+    for one in &delete.attributes {
+        // They were values of an entry.
+        let _ = entry.replace_values(schema, &one.description, one.values.clone());
+    }
+    entry
+}
+
+/// The deletion of an entry, behind this change.
+fn deletion_of<'b>(id: EntryId, at: At<'b>) -> Option<(&'b DeleteChange, At<'b>)> {
+    let At { batch, .. } = at;
+    batch.all.iter().enumerate().skip(at.record).find_map(|(record, told)| {
+        told.record.changes.iter().enumerate().find_map(|(change, one)| match one {
+            Change::Delete(delete) if delete.id == id => {
+                Some((delete, At { batch, record, change }))
+            }
+            Change::Delete(_)
+            | Change::Add(_)
+            | Change::Modify(_)
+            | Change::Rename(_)
+            | Change::Schema(_)
+            | Change::Index(_)
+            | Change::Setting(_)
+            | Change::Level(_)
+            | Change::Gather(_) => None,
+        })
+    })
 }
 
 /// What this change and those behind it did to an entry.
