@@ -131,6 +131,11 @@ pub(crate) struct LoginOptions {
 }
 
 impl LoginOptions {
+    /// Whether the password comes from standard input.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.bind_password_file.as_deref().is_some_and(|path| path.as_os_str() == "-")
+    }
+
     /// How the servers of LDAP URLs are connected to: each is its host, or the first that answers
     /// of those that the DNS names for its entry; where it has one, as somebody else. The password
     /// is asked for once.

@@ -120,8 +120,10 @@ fn sides(options: &Sides) -> Result<Exit, Failure> {
     let (Some(a), Some(b)) = (&options.a, &options.b) else {
         return Err(Failure::local("name what is compared: two servers or files"));
     };
-    if (a, b) == (&Place::StandardInput, &Place::StandardInput) {
-        return Err(Failure::local("standard input can be only one of the two"));
+    let is_read = |place: &Place| usize::from(*place == Place::StandardInput);
+    if is_read(a) + is_read(b) + usize::from(options.login.reads_standard_input()) > 1 {
+        let reason = "standard input can be only one of the two, or the password";
+        return Err(Failure::local(reason));
     }
     let other = options.b_bind_dn.as_deref().zip(options.b_password_file.as_deref());
     let asked = [(a.url(), None), (b.url(), other)];
