@@ -61,14 +61,9 @@ impl ServerOptions {
         Ok(self.login()?.each())
     }
 
-    /// How the servers of LDAP URLs are connected to: each is its host, or the first that answers
-    /// of those that the DNS names for its entry; where it has one, as somebody else. The password
-    /// is asked for once.
-    pub(crate) fn on_urls(
-        &self,
-        urls: &[(&LdapUrl, Option<(&str, &Path)>)],
-    ) -> Result<Vec<Login>, Failure> {
-        self.login.on_urls(urls)
+    /// As whom, for servers that are named elsewhere.
+    pub(crate) const fn as_whom(&self) -> &LoginOptions {
+        &self.login
     }
 
     /// Connects for requests that the server works on as long as it takes, as when it compares an
@@ -141,8 +136,18 @@ pub(crate) struct LoginOptions {
 }
 
 impl LoginOptions {
-    /// See [`ServerOptions::on_urls`].
-    fn on_urls(&self, urls: &[(&LdapUrl, Option<(&str, &Path)>)]) -> Result<Vec<Login>, Failure> {
+    /// Whether the password comes from standard input.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.bind_password_file.as_deref().is_some_and(|path| path.as_os_str() == "-")
+    }
+
+    /// How the servers of LDAP URLs are connected to: each is its host, or the first that answers
+    /// of those that the DNS names for its entry; where it has one, as somebody else. The password
+    /// is asked for once.
+    pub(crate) fn on_urls(
+        &self,
+        urls: &[(&LdapUrl, Option<(&str, &Path)>)],
+    ) -> Result<Vec<Login>, Failure> {
         let mut own = None;
         let mut logins = Vec::with_capacity(urls.len());
         for (url, other) in urls {

@@ -231,6 +231,7 @@ fn trouble_is_told_apart_from_a_difference() {
         assert_eq!(run.output, "", "{run:?}");
     }
     check_all(&roster(&["diff", &good]), 2, &["<B>"]);
+    check_all(&roster(&["diff", "-", &good, "-y", "-"]), 2, &["or the password"]);
 }
 
 /// Random trees, with and without a look for renames: what is told of them is applied here by the

@@ -144,13 +144,15 @@ fn sides(options: &Sides, server: &ServerOptions) -> Result<Exit, Failure> {
     let (Some(a), Some(b)) = (&options.a, &options.b) else {
         return Err(Failure::local("name what is compared: two servers or files"));
     };
-    if (a, b) == (&Place::StandardInput, &Place::StandardInput) {
-        return Err(Failure::local("standard input can be only one of the two"));
+    let is_read = |place: &Place| usize::from(*place == Place::StandardInput);
+    if is_read(a) + is_read(b) + usize::from(server.as_whom().reads_standard_input()) > 1 {
+        let reason = "standard input can be only one of the two, or the password";
+        return Err(Failure::local(reason));
     }
     let other = options.b_bind_dn.as_deref().zip(options.b_password_file.as_deref());
     let asked = [(a.url(), None), (b.url(), other)];
     let urls: Vec<_> = asked.into_iter().filter_map(|(url, other)| Some((url?, other))).collect();
-    let mut logins = server.on_urls(&urls)?.into_iter();
+    let mut logins = server.as_whom().on_urls(&urls)?.into_iter();
     let mut connections = [None, None];
     for ((url, _), connection) in asked.iter().zip(&mut connections) {
         if url.is_some()

@@ -172,7 +172,7 @@ mod tests {
                 "( 1.9.3 NAME 'lost' SUP nowhere )",
                 // As roster has it, and as it has it not.
                 "( 2.5.4.4 NAME ( 'sn' 'surname' ) SUP name )",
-                "( 0.9.2342.19200300.100.1.1 NAME ( 'uid' 'userid' ) EQUALITY caseExactMatch \
+                "( 2.5.4.15 NAME 'businessCategory' EQUALITY caseExactMatch \
                  SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )",
             ],
             &["( 1.9.4 NAME 'thing' SUP top STRUCTURAL MUST ( cn $ lost ) )"],
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(rule("odd"), Some(None));
         assert_eq!(rule("lost"), None);
         assert_eq!(rule("sn"), Some(Some("caseIgnoreMatch")));
-        assert_eq!(rule("uid"), Some(Some("caseExactMatch")));
+        assert_eq!(rule("businessCategory"), Some(Some("caseExactMatch")));
         assert!(schema.object_class("thing").is_some());
     }
 }
