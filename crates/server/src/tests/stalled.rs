@@ -187,7 +187,12 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
                     None
                 }
                 Ok(Delivery::Released) => Some(one),
-                Ok(Delivery::Hashed(_) | Delivery::Displaced(_) | Delivery::Fresh(_)) => {
+                Ok(
+                    Delivery::Hashed(_)
+                    | Delivery::Displaced(_)
+                    | Delivery::Changed
+                    | Delivery::Fresh(_),
+                ) => {
                     panic!("nothing is hashed, or waits")
                 }
                 Ok(Delivery::Broken) => panic!("nothing is sent in parts"),
