@@ -45,9 +45,9 @@ impl DirectoryCheck {
 }
 
 /// Verifies the journal and the tables of the data directory `data`, and that the records which are
-/// in the journal alone can be applied; looks for values that name nothing; and verifies the archive
-/// of changes, which is in `archive` or in the data directory. `progress` hears what is being done,
-/// how much of it is done and how much there is.
+/// in the journal alone can be applied; looks for values that name nothing; and verifies the
+/// archive of changes, which is in `archive` or in the data directory. `progress` hears what is
+/// being done, how much of it is done and how much there is.
 ///
 /// # Errors
 /// When the data directory or the archive cannot be opened or read, for example because a server

@@ -29,6 +29,8 @@ const WAYS: &[Way] = &[
         doors: &[
             // Fills the archive of changes.
             "crates/directory/src/archiving.rs",
+            // Wakes searches that wait for changes.
+            "crates/directory/src/read/streams/waiting.rs",
             // Sends updates again that another node is to decide.
             "crates/directory/src/forward/outgoing.rs",
             // Sweeps out passwords that are too old.

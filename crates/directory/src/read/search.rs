@@ -47,7 +47,7 @@ use self::parked::{Parked, Phase};
 use self::request::{Resolved, Search};
 use self::resolved::ResolvedRequest;
 use self::run::Run;
-use self::stream::Streaming;
+use self::stream::state::Streaming;
 use self::usable::Usable;
 use self::work::Work;
 use crate::access::guard::{self, Guard, Viewer, guarded};

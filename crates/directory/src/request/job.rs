@@ -139,8 +139,8 @@ impl Job {
         self.parked.as_ref().is_some_and(|parked| parked.deferred.is_some())
     }
 
-    /// The change behind which it waits for the next: it has nothing to do before, and holds nothing
-    /// for it; see [`Directory::wait_for_change`].
+    /// The change behind which it waits for the next: it has nothing to do before, and holds
+    /// nothing for it; see [`Directory::wait_for_change`].
     ///
     /// [`Directory::wait_for_change`]: crate::Directory::wait_for_change
     pub fn waits_for_change(&self) -> Option<Lsn> {

@@ -27,8 +27,8 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-/// Tells what differs between two moments, or between one and now: of `base` and what is below it, or
-/// of all. Whether something does is the exit code.
+/// Tells what differs between two moments, or between one and now: of `base` and what is below it,
+/// or of all. Whether something does is the exit code.
 ///
 /// # Errors
 /// When the changes of then are not kept any more, or cannot be read.

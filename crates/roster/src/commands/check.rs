@@ -16,10 +16,10 @@ use crate::progress;
 
 /// Verify the journal, and every table and index against the entries of a data directory.
 ///
-/// The archive of changes is verified, too. Values that name entries which are not there (member, manager and so on) are listed, and are no
-/// fault: they may have been loaded before what they name. No server may use the data directory
-/// meanwhile. Changes nothing, unless --accept-loss is given and the journal has lost something.
-/// Exits with code 2 if something is wrong.
+/// The archive of changes is verified, too. Values that name entries which are not there (member,
+/// manager and so on) are listed, and are no fault: they may have been loaded before what they
+/// name. No server may use the data directory meanwhile. Changes nothing, unless --accept-loss is
+/// given and the journal has lost something. Exits with code 2 if something is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -27,8 +27,8 @@ use crate::whole_file::WholeFile;
 /// rules say so. Operational attributes are not compared unless they are asked for.
 ///
 /// With --at it shows what became of the entries of one server between two moments instead, as LDIF
-/// that turns the first into the second, as far as changes are kept. What came and went again is not
-/// shown, nor is what only servers set.
+/// that turns the first into the second, as far as changes are kept. What came and went again is
+/// not shown, nor is what only servers set.
 ///
 /// Exits with 0 if nothing differs, 1 if something does, and 2 if it could not be compared.
 #[derive(Args, Debug)]
@@ -119,7 +119,7 @@ Examples:
   roster diff --by entryUUID ldap://a/ ldap://b/ -y password
   roster diff --quiet a.ldif b.ldif && echo equal
   roster diff --at 2h -W
-  roster diff --at 2027-01-31T18:00:00Z --at 2027-01-31T19:00:00Z -b ou=people,dc=example,dc=com -W";
+  roster diff --at 2027-01-31T18:00:00Z --at 2027-01-31T19:00:00Z -b ou=people,dc=com -W";
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {

@@ -23,7 +23,7 @@ use store::Lsn;
 
 use super::budget::{Budget, Held};
 use super::sorted::position::ListPosition;
-use super::stream::StreamPosition;
+use super::stream::state::StreamPosition;
 use crate::request::completion::Completion;
 use crate::request::controls::response::ResponseControl;
 

@@ -10,7 +10,7 @@ use super::dereference::Dereference;
 use super::join::Join;
 use super::parked::Parked;
 use super::regions::Regions;
-use super::stream::Streaming;
+use super::stream::state::Streaming;
 use super::work::Work;
 use crate::access::guard::Guard;
 use crate::directory::{Directory, State};

@@ -15,12 +15,13 @@ mod before;
 mod cookie;
 mod follow;
 mod happened;
+pub(super) mod state;
 
 use ldap::control_value::sync::{DONE_OID, INFO_OID, SyncDone, SyncInfo};
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
 use schema::DnKey;
-use store::{Lsn, View};
+use store::View;
 
 use aci::Privilege;
 
@@ -35,47 +36,7 @@ use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
 
-pub(super) use self::happened::Streaming;
-
-/// Where such a search is.
-#[derive(Clone, Debug)]
-pub(super) struct StreamPosition {
-    stage: Stage,
-    /// The last record that was read, and the running hash after it.
-    lsn: Lsn,
-    hash: u64,
-    /// So many changes of the next record are done with.
-    parts: usize,
-    /// What the rules asked of the world: see `Guard::standing`.
-    standing: u64,
-    /// Something was told since the consumer has a cookie.
-    has_told: bool,
-    /// It waits for a change.
-    waits: bool,
-}
-
-/// What it is at.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stage {
-    /// The entries that there are.
-    Entries,
-    /// What has changed since the consumer was here.
-    Missed,
-    /// What changes.
-    Live,
-}
-
-impl StreamPosition {
-    /// Whether it tells what changes.
-    pub(super) fn is_live(&self) -> bool {
-        self.stage == Stage::Live
-    }
-
-    /// The change behind which it waits.
-    pub(super) fn waits_behind(&self) -> Option<Lsn> {
-        self.waits.then_some(self.lsn)
-    }
-}
+use self::state::{Stage, StreamPosition};
 
 impl Search<'_> {
     /// Counts such a search among those of its asker.

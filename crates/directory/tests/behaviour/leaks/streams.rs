@@ -16,8 +16,8 @@ const UNIT: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
 /// Who may see an entry hangs on what it holds; one attribute nobody may read, and one nobody may
 /// search for. What is never to be seen says so.
 const ACIS: [&str; 4] = [
-    "(targetscope=\"base\")(targetattr=\"* || entryUUID\")(version 3.0; acl \"base\"; allow (read,search) \
-     userdn=\"ldap:///anyone\";)",
+    "(targetscope=\"base\")(targetattr=\"* || entryUUID\")(version 3.0; acl \"base\"; allow \
+     (read,search) userdn=\"ldap:///anyone\";)",
     "(targetfilter=\"(title=open)\")(targetattr!=\"mail || description\")(version 3.0; acl \"a\"; \
      allow (read,search) userdn=\"ldap:///anyone\";)",
     "(targetfilter=\"(title=open)\")(targetattr=\"entryUUID\")(version 3.0; acl \"b\"; \

@@ -1,9 +1,9 @@
 //! Cookies of content synchronisation: where a consumer is.
 //!
-//! They are text as OpenLDAP's are, `rid=001,csn=20261127150405.000000Z#000000#001#000000,at=…`: its
-//! consumers keep the `csn` and send that alone after a restart. `at` is ours, sealed: the number of
-//! the last change and the running hash after it, so that a history that was restored is told from
-//! the one the consumer knows, and what the rules asked of the world.
+//! They are text as OpenLDAP's are, `rid=1,csn=20261127150405.000000Z#000000#001#000000,at=…`: its
+//! consumers keep the `csn` and send that alone after a restart. `at` is ours, sealed: the number
+//! of the last change and the running hash after it, so that a history that was restored is told
+//! from the one the consumer knows, and what the rules asked of the world.
 //!
 //! Invariant: a cookie names a position and gives no right. One with a `csn` alone does not say
 //! what its reader could see then: it is taken from those whom no rules concern, and only they are
@@ -17,7 +17,7 @@ use history::log::Tail as _;
 use history::record::RecordHead;
 use store::Lsn;
 
-use super::StreamPosition;
+use super::state::StreamPosition;
 use crate::access::guard::Guard;
 use crate::config::join_tokens::{hex, octets};
 use crate::password_policy::attributes::time;

@@ -15,8 +15,9 @@ use schema::{
 use store::{Ask, Lsn, View};
 
 use super::before::Undone;
-use super::happened::{Happened, state_control};
-use super::{Stage, StreamPosition, refresh_required};
+use super::happened::state_control;
+use super::refresh_required;
+use super::state::{Happened, Stage, StreamPosition};
 use crate::changelog::{Moment, are_above_unchanged, is_judged};
 use crate::directory::State;
 use crate::read::search::bounds::Bounds;
@@ -393,8 +394,8 @@ impl Following<'_, '_> {
         let uuid = match at.batch.is_whole {
             true => self.was_found(before),
             false if !self.was_in_scope(before) => None,
-            // What it was when this change was made is not known: more may follow. Whoever may see it
-            // may as well hear that it is not among what was asked for.
+            // What it was when this change was made is not known: more may follow. Whoever may see
+            // it may as well hear that it is not among what was asked for.
             false if self.run.resolved.guard.is_bypassed() => self.run.seen_at_all(before),
             false => {
                 let is_here = self.was_in_scope(now);

@@ -1,36 +1,16 @@
 //! What is said with an entry: what has happened to it, and what it is to a consumer.
 
-use std::cell::RefCell;
-
-use ldap::control_value::persistent_search::{ChangeType, ENTRY_CHANGE_OID, EntryChange};
+use ldap::control_value::persistent_search::{ENTRY_CHANGE_OID, EntryChange};
 use ldap::control_value::sync::{EntryState, STATE_OID, SyncState, uuid_of_text};
 use schema::{EntryRead, WellKnown};
 use store::StoredEntry;
 
 use aci::{Privilege, Rights};
 
+use super::state::Happened;
 use crate::read::search::request::Search;
 use crate::read::search::run::Run;
 use crate::request::controls::response::ResponseControl;
-
-/// What is said of the entry that is sent next.
-#[derive(Default)]
-pub(crate) struct Streaming {
-    pub(super) happened: RefCell<Option<Happened>>,
-    /// Entries that are gone, which are told together.
-    pub(super) gone: RefCell<Vec<[u8; 16]>>,
-}
-
-/// What has happened to an entry.
-#[derive(Clone, Debug)]
-pub(super) struct Happened {
-    pub(super) change: ChangeType,
-    pub(super) state: SyncState,
-    /// The name that it had, where that may be told.
-    pub(super) previous_dn: Option<String>,
-    /// The number of the record.
-    pub(super) number: u64,
-}
 
 impl Search<'_> {
     /// The control that says what has happened, if that is wanted.
