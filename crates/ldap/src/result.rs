@@ -145,7 +145,7 @@ result_codes! {
     AssertionFailed = 122, "assertionFailed";
     /// The subject may not act as that identity (RFC 4370 §4).
     AuthorizationDenied = 123, "authorizationDenied";
-    /// The consumer has to begin with all entries again (RFC 4533 §3.7).
+    /// The consumer has to begin with all entries again (RFC 4533 §2.6).
     SyncRefreshRequired = 4096, "syncRefreshRequired";
     /// The request would have been carried out, had it not asked for no effect
     /// (draft-zeilenga-ldap-noop; the number is the one OpenLDAP took).

@@ -388,7 +388,7 @@ fn results() -> Responses {
             message(17, Response::ModifyDn(code(ResultCode::AffectsMultipleDsas))),
         ),
         ("response-compare", message(18, Response::Compare(code(ResultCode::CompareTrue)))),
-        ("response-unknown-code", message(18, Response::Compare(code(ResultCode::Unknown(4096))))),
+        ("response-unknown-code", message(18, Response::Compare(code(ResultCode::Unknown(4097))))),
     ]
 }
 

@@ -215,7 +215,11 @@ fn a_second_import_adds_to_the_first() {
 fn a_check_verifies_the_archive_of_changes() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data").to_str().unwrap().to_owned();
-    drop(demo::Demo::start_with(20, &["--data", &data]));
+    let running = demo::Demo::start_with(20, &["--data", &data]);
+    let (url, dn, password) =
+        (running.url("ldap"), running.admin_dn.as_str(), running.admin_password.as_str());
+    succeed(&["index", "add", "presence title", "-H", &url, "-D", dn, "-w", password]);
+    drop(running);
     let told = succeed(&["check", "--data", &data]);
     assert!(told.ends_with(" files of the archive, no fault\n"), "{told}");
     let archive = folder.path().join("data/archive");

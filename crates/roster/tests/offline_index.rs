@@ -76,7 +76,7 @@ fn indexes_are_added_rebuilt_verified_and_dropped_without_a_server() {
     assert_eq!(files(&data), before, "nothing is left behind");
     assert_eq!(
         roster(&["check", "--data", &data]).output,
-        "3002 entries, 7 records in the journal, no fault\n"
+        "3002 entries, 7 records in the journal, 7 in 1 files of the archive, no fault\n"
     );
 
     let missing = ["index", "status", "description.substring", "--data", &data];

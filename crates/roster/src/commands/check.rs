@@ -101,7 +101,7 @@ fn summary(check: &DirectoryCheck) -> String {
     if check.journal.records > 0 {
         let _ = write!(text, ", {} records in the journal", check.journal.records);
     }
-    if let Some(archive) = &check.archive {
+    if let Some(archive) = check.archive.as_ref().filter(|archive| archive.files > 0) {
         let _ = write!(text, ", {} in {} files of the archive", archive.records, archive.files);
     }
     text

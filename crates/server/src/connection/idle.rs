@@ -80,6 +80,13 @@ impl Connection {
         let timeout = self.worker.shared.limits.half_closed_timeout;
         let is_in_line = self.bind_throttle.is_waiting();
         let has_nothing = self.jobs.is_empty() && !is_in_line;
+        // What goes on with what changes has no end of its own that could be waited for.
+        let goes_on = |job: &Running| job.follows.is_some();
+        let has_no_end = !has_nothing && !is_in_line && self.jobs.iter().all(goes_on);
+        if self.state.is_half_closed() && has_no_end && self.output.is_done() {
+            self.log.ends("closed by the client");
+            return Poll::Ready(());
+        }
         if !self.state.is_half_closed() || has_nothing || timeout.is_zero() {
             return Poll::Pending;
         }

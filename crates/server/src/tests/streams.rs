@@ -50,11 +50,13 @@ const LENGTH: &str = "roster_queue_length{queue=\"stream\"}";
 #[test]
 fn a_change_reaches_all_who_wait() {
     let running = Running::with(|settings| settings.limits.idle_timeout = Duration::from_secs(1));
-    let mut readers: Vec<_> = (0..8).map(|_| running.connect_root()).collect();
-    for (number, reader) in readers.iter_mut().enumerate() {
+    let begin = |number| {
+        let mut reader = running.connect_root();
         reader.send(&persistent(2));
-        begun(reader, &running, number + 1);
-    }
+        begun(&mut reader, &running, number);
+        reader
+    };
+    let mut readers: Vec<_> = (1..=8).map(begin).collect();
     // A connection with one is not idle.
     std::thread::sleep(Duration::from_millis(1_500));
     let mut writer = running.connect_root();

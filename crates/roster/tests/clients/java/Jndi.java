@@ -348,11 +348,6 @@ public class Jndi {
         check("an unknown critical control", code(() -> context.getAttributes(ANNA)), 12);
         context.setRequestControls(new Control[] {new BasicControl("1.2.3.4.5", false, null)});
         check("an unknown control", code(() -> context.getAttributes(ANNA)), 0);
-        // A persistent search, for which the library has an interface, is not offered.
-        context.setRequestControls(new Control[] {
-            new BasicControl("2.16.840.1.113730.3.4.3", true, new byte[] {
-                0x30, 9, 2, 1, 15, 1, 1, -1, 1, 1, -1})});
-        check("a persistent search", code(() -> context.getAttributes(ANNA)), 12);
     }
 
     /** A page after the other, as an identity broker does that keeps users in step. */
