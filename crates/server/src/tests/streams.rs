@@ -73,6 +73,33 @@ fn a_change_reaches_all_who_wait() {
 }
 
 #[test]
+fn none_is_missing_while_others_write() {
+    const ADDED: usize = 600;
+    let running = Running::start();
+    let mut readers: Vec<_> = (0..3).map(|_| running.connect_root()).collect();
+    for (number, reader) in readers.iter_mut().enumerate() {
+        reader.send(&persistent(2));
+        begun(reader, &running, number + 1);
+    }
+    let writers: Vec<_> = ["a", "b", "c"]
+        .map(|lane| {
+            let mut writer = running.connect_root();
+            std::thread::spawn(move || {
+                for number in 0..ADDED / 3 {
+                    writer.send(&add(7, &format!("{lane}{number}"), 0));
+                    assert_eq!(writer.receive(), "7 add success");
+                }
+            })
+        })
+        .into();
+    for reader in &mut readers {
+        let told: Vec<_> = (0..ADDED).map(|_| reader.receive()).collect();
+        assert!(told.iter().all(|one| one.starts_with("2 entry ou=")), "{:?}", told.last());
+    }
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+}
+
+#[test]
 fn one_that_nobody_waits_for_ends() {
     let running = Running::start();
     let mut client = running.connect_root();

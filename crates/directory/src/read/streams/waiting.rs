@@ -150,7 +150,7 @@ fn serve(waiting: &Weak<Waiting>) {
         drop(this);
         // What comes together is told together.
         if is_any {
-            thread::sleep(TOGETHER);
+            thread::park_timeout(TOGETHER);
         }
     }
 }

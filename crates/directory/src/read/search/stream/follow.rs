@@ -127,6 +127,9 @@ impl Following<'_, '_> {
         let search = self.run.search;
         while self.at.lsn < self.view.lsn() {
             let Some(batch) = self.batch()? else { return self.refresh(sink) };
+            if batch.all.is_empty() {
+                break;
+            }
             for (record, told) in batch.all.iter().enumerate() {
                 search.spend(RECORD_STEPS);
                 for change in self.at.parts..told.record.changes.len() {
@@ -200,7 +203,7 @@ impl Following<'_, '_> {
         }
     }
 
-    /// The next records; none when they cannot be had any more.
+    /// The next records that the log tells; none when they cannot be had any more.
     fn batch(&self) -> Result<Option<Batch>, Refusal> {
         let directory = self.run.search.directory;
         let (changes, schema) = (directory.changes(), &self.state.schema);
@@ -228,10 +231,11 @@ impl Following<'_, '_> {
                 }
                 Err(_) => return Ok(None),
             };
-            // What is visible was applied, and what was applied can be read.
-            let Some(told) = told.filter(|told| told.record.prev_hash == hash) else {
+            // What is visible already is about to be told by the log.
+            let Some(told) = told else { break };
+            if told.record.prev_hash != hash {
                 return Ok(None);
-            };
+            }
             hash = told.hash;
             bytes += told.bytes;
             all.push(told);
