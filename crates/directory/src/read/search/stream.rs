@@ -26,6 +26,7 @@ use store::View;
 use aci::Privilege;
 
 use super::outcome::{Done, SearchOutcome};
+use super::parked::{Parked, Phase};
 use super::request::{Resolved, Search};
 use crate::access::guard::Guard;
 use crate::directory::State;
@@ -34,7 +35,7 @@ use crate::request::asker_queues::Asker;
 use crate::request::budgets::STREAM_BYTES;
 use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
-use crate::request::sink::ResponseSink;
+use crate::request::sink::{Flow, ResponseSink};
 
 use self::state::{Stage, StreamPosition};
 
@@ -169,6 +170,7 @@ impl Search<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Option<SearchOutcome> {
         let refresh_deletes = at.stage == Stage::Missed;
+        let mut flow = Flow::Continue;
         if let Some(asked) = &self.controls.sync {
             let cookie = self.cookie(at);
             let cookie = Some(cookie.as_slice());
@@ -182,12 +184,38 @@ impl Search<'_> {
                 true => SyncInfo::RefreshDelete { cookie, is_done },
                 false => SyncInfo::RefreshPresent { cookie, is_done },
             };
-            // A receiver without room is met again when it parks.
-            let _ = sink.intermediate(INFO_OID, &info.encode());
+            flow = sink.intermediate(INFO_OID, &info.encode());
         }
         at.stage = Stage::Live;
         at.has_told = false;
-        None
+        // It takes as long as its client stays.
+        if let Some(stop) = self.stop {
+            stop.set_deadline(None);
+        }
+        match flow {
+            Flow::Continue => None,
+            // The changes come when there is room for them.
+            Flow::Park => Some(self.park_at(at)),
+            Flow::Stop => Some(self.stopped()),
+        }
+    }
+
+    /// It parks where it is, before it looks at changes.
+    fn park_at(&self, at: &StreamPosition) -> SearchOutcome {
+        let (sent, seen) = self.resumed.map_or_else(Default::default, Parked::counts);
+        let mut outcome = SearchOutcome::parked(Phase::Stream, sent, seen);
+        if let SearchOutcome::Parked(parked) = &mut outcome {
+            parked.stream = Some(Box::new(at.clone()));
+        }
+        outcome
+    }
+
+    fn stopped(&self) -> SearchOutcome {
+        match self.stop {
+            // It goes on where there is room for its answer.
+            None => SearchOutcome::TooMuch,
+            Some(_) => SearchOutcome::Abandoned,
+        }
     }
 }
 
