@@ -149,6 +149,15 @@ impl Search<'_> {
         }
     }
 
+    /// What the rules ask of the world, for a consumer: all rules are asked for it, and nobody else
+    /// needs it.
+    fn standing(&self, guard: &Guard<'_>) -> u64 {
+        match self.controls.sync {
+            Some(_) => guard.standing(&|| self.spend(RULE_STEPS)),
+            None => 0,
+        }
+    }
+
     /// All before the view is done with.
     fn at_view(&self, view: &View<'_>, guard: &Guard<'_>, stage: Stage) -> StreamPosition {
         let mark = view.mark();
@@ -157,7 +166,7 @@ impl Search<'_> {
             lsn: mark.lsn,
             hash: mark.hash,
             parts: 0,
-            standing: guard.standing(),
+            standing: self.standing(guard),
             has_told: false,
             waits: false,
         }
@@ -228,6 +237,8 @@ fn refresh_required() -> Refusal {
     Refusal::new(ResultCode::SyncRefreshRequired, REFRESH_REQUIRED)
 }
 
+/// Steps that it takes to ask a rule what it asks of the world.
+const RULE_STEPS: u64 = 50;
 const REFRESH_REQUIRED: &str = "what changed since cannot be told: begin again without a cookie, \
                                 or with the reload hint";
 const NOT_BESIDE: &str = "persistent search and content synchronisation stand alone: ask without \

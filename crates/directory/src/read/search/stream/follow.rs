@@ -114,10 +114,11 @@ impl Search<'_> {
             None => Some(DnKey::root()),
         };
         let Some(base) = base else { return Ok(None) };
-        let is_other_standing = resolved.guard.standing() != at.standing;
-        at.standing = resolved.guard.standing();
+        let standing = self.standing(resolved.guard);
+        let is_other_standing = standing != at.standing;
+        at.standing = standing;
         let mut following = Following { run, view, state, base, at };
-        if is_other_standing && self.controls.sync.is_some() {
+        if is_other_standing {
             return following.refresh();
         }
         following.all(sink)
