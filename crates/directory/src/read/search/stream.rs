@@ -56,6 +56,11 @@ impl Search<'_> {
         if controls.sync.is_some() && follows {
             return Err(Refusal::new(ResultCode::UnwillingToPerform, NO_ALIASES));
         }
+        // They would leave no room for what ends them.
+        let outstanding = self.session.map_or(0, |session| session.outstanding());
+        if (outstanding + 1).saturating_mul(2) > self.directory.limits.outstanding_max {
+            return Err(Refusal::new(ResultCode::Busy, TOO_MANY_HERE));
+        }
         let mut held = AskerHeld::new(&self.directory.budgets.streams, asker);
         match held.grow(STREAM_BYTES) {
             true => Ok(held),
@@ -249,5 +254,7 @@ const MADE_HERE: &str = "the server makes this entry itself, and does not tell o
                          for entries of a naming context";
 const COMPUTED: &str = "the filter asks for attributes that the server computes: ask for stored \
                         ones, such as member of the group instead of memberOf";
+const TOO_MANY_HERE: &str = "half of what a connection may ask at once is under way: end a search, \
+                             or use another connection";
 const TOO_MANY: &str = "too many persistent searches and synchronisations are open; end one of \
                         yours, or raise streams_max";
