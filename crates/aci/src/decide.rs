@@ -25,7 +25,7 @@ mod tests;
 use std::cell::Cell;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use schema::{AttributeDescription, AttributeType, DnKey, EntryRead, Truth};
 
@@ -122,6 +122,7 @@ pub struct Rules {
     store_stamp: u64,
     applied: Growing<Applied>,
     everywhere: Growing<(About, Everywhere)>,
+    standing: OnceLock<u64>,
 }
 
 /// What was asked about a spot and all that is below it.
@@ -155,7 +156,8 @@ impl Rules {
     /// The rules of a set. `store_stamp` changes when an entry does.
     pub fn new(set: &Arc<AciSet>, store_stamp: u64) -> Self {
         let set = Arc::clone(set);
-        Self { set, store_stamp, applied: Growing::default(), everywhere: Growing::default() }
+        let (applied, everywhere) = (Growing::default(), Growing::default());
+        Self { set, store_stamp, applied, everywhere, standing: OnceLock::new() }
     }
 
     /// Whether they are still the rules of the same asker.
@@ -167,11 +169,15 @@ impl Rules {
 
     /// A number that stays the same as long as what the rules ask of the world beside the entries
     /// (groups, the time, the entry of the asker) is answered the same for an asker. It says
-    /// nothing of the rules themselves.
-    pub fn standing(&self, asker: &AccessSubject<'_>) -> u64 {
+    /// nothing of the rules themselves. It is found once, with a call of `each` for each rule.
+    pub fn standing(&self, asker: &AccessSubject<'_>, each: &dyn Fn()) -> u64 {
+        *self.standing.get_or_init(|| self.find_standing(asker, each))
+    }
+
+    fn find_standing(&self, asker: &AccessSubject<'_>, each: &dyn Fn()) -> u64 {
         let mut hasher = DefaultHasher::new();
         if self.set.depends_on_store() || self.set.depends_on_time() {
-            for rule in self.set.bind_rules() {
+            for rule in self.set.bind_rules().inspect(|_| each()) {
                 let left = bind::reduce(rule, asker, self.set.schema());
                 hasher.write(format!("{left:?}").as_bytes());
             }

@@ -105,8 +105,8 @@ impl<'a> Guard<'a> {
 
     /// A number that is another one when what rules ask of the world beside the entries is
     /// answered otherwise: see [`Rules::standing`].
-    pub(crate) fn standing(&self) -> u64 {
-        self.rules().map_or(0, |rules| rules.rules.standing(rules.asker))
+    pub(crate) fn standing(&self, each: &dyn Fn()) -> u64 {
+        self.rules().map_or(0, |rules| rules.rules.standing(rules.asker, each))
     }
 
     /// Whether access control does not apply to the asker.

@@ -103,6 +103,9 @@ pub struct Limits {
     /// same time; of one who asks, and of strangers, no more than a quarter. One more is answered
     /// `busy`.
     pub streams_max: usize,
+    /// Requests of one connection that are not answered yet, at which no more of it are read: a
+    /// search that goes on is begun only while less than half of them are.
+    pub outstanding_max: usize,
     /// Values of a reference list, such as members of a group, from which on an entry is sent in
     /// parts: its values are never held together.
     pub large_entry_values_min: u64,
@@ -160,6 +163,7 @@ impl Default for Limits {
             shutdown_flush_max: Duration::from_secs(60),
             chunk_bytes: 64 * 1024,
             streams_max: 10_000,
+            outstanding_max: 64,
             large_entry_values_min: 40_000,
             large_entries_max: 64,
         }

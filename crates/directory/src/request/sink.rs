@@ -269,7 +269,8 @@ impl<'b> ResponseSink<'b> {
         }
     }
 
-    fn should_yield(&mut self) -> bool {
+    /// Whether the search is to give its thread to others.
+    pub(crate) fn should_yield(&mut self) -> bool {
         match &mut self.capacity {
             Capacity::Flushed { receiver, .. } => receiver.should_yield(),
             Capacity::Bounded { .. } => false,

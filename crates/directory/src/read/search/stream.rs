@@ -26,6 +26,7 @@ use store::View;
 use aci::Privilege;
 
 use super::outcome::{Done, SearchOutcome};
+use super::parked::{Parked, Phase};
 use super::request::{Resolved, Search};
 use crate::access::guard::Guard;
 use crate::directory::State;
@@ -34,7 +35,7 @@ use crate::request::asker_queues::Asker;
 use crate::request::budgets::STREAM_BYTES;
 use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
-use crate::request::sink::ResponseSink;
+use crate::request::sink::{Flow, ResponseSink};
 
 use self::state::{Stage, StreamPosition};
 
@@ -54,6 +55,11 @@ impl Search<'_> {
             matches!(self.request.deref, DerefAliases::InSearching | DerefAliases::Always);
         if controls.sync.is_some() && follows {
             return Err(Refusal::new(ResultCode::UnwillingToPerform, NO_ALIASES));
+        }
+        // They would leave no room for what ends them.
+        let outstanding = self.session.map_or(0, |session| session.outstanding());
+        if (outstanding + 1).saturating_mul(2) > self.directory.limits.outstanding_max {
+            return Err(Refusal::new(ResultCode::Busy, TOO_MANY_HERE));
         }
         let mut held = AskerHeld::new(&self.directory.budgets.streams, asker);
         match held.grow(STREAM_BYTES) {
@@ -148,6 +154,15 @@ impl Search<'_> {
         }
     }
 
+    /// What the rules ask of the world, for a consumer: all rules are asked for it, and nobody else
+    /// needs it.
+    fn standing(&self, guard: &Guard<'_>) -> u64 {
+        match self.controls.sync {
+            Some(_) => guard.standing(&|| self.spend(RULE_STEPS)),
+            None => 0,
+        }
+    }
+
     /// All before the view is done with.
     fn at_view(&self, view: &View<'_>, guard: &Guard<'_>, stage: Stage) -> StreamPosition {
         let mark = view.mark();
@@ -156,7 +171,7 @@ impl Search<'_> {
             lsn: mark.lsn,
             hash: mark.hash,
             parts: 0,
-            standing: guard.standing(),
+            standing: self.standing(guard),
             has_told: false,
             waits: false,
         }
@@ -169,6 +184,7 @@ impl Search<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Option<SearchOutcome> {
         let refresh_deletes = at.stage == Stage::Missed;
+        let mut flow = Flow::Continue;
         if let Some(asked) = &self.controls.sync {
             let cookie = self.cookie(at);
             let cookie = Some(cookie.as_slice());
@@ -182,12 +198,38 @@ impl Search<'_> {
                 true => SyncInfo::RefreshDelete { cookie, is_done },
                 false => SyncInfo::RefreshPresent { cookie, is_done },
             };
-            // A receiver without room is met again when it parks.
-            let _ = sink.intermediate(INFO_OID, &info.encode());
+            flow = sink.intermediate(INFO_OID, &info.encode());
         }
         at.stage = Stage::Live;
         at.has_told = false;
-        None
+        // It takes as long as its client stays.
+        if let Some(stop) = self.stop {
+            stop.set_deadline(None);
+        }
+        match flow {
+            Flow::Continue => None,
+            // The changes come when there is room for them.
+            Flow::Park => Some(self.park_at(at)),
+            Flow::Stop => Some(self.stopped()),
+        }
+    }
+
+    /// It parks where it is, before it looks at changes.
+    fn park_at(&self, at: &StreamPosition) -> SearchOutcome {
+        let (sent, seen) = self.resumed.map_or_else(Default::default, Parked::counts);
+        let mut outcome = SearchOutcome::parked(Phase::Stream, sent, seen);
+        if let SearchOutcome::Parked(parked) = &mut outcome {
+            parked.stream = Some(Box::new(at.clone()));
+        }
+        outcome
+    }
+
+    fn stopped(&self) -> SearchOutcome {
+        match self.stop {
+            // It goes on where there is room for its answer.
+            None => SearchOutcome::TooMuch,
+            Some(_) => SearchOutcome::Abandoned,
+        }
     }
 }
 
@@ -200,6 +242,8 @@ fn refresh_required() -> Refusal {
     Refusal::new(ResultCode::SyncRefreshRequired, REFRESH_REQUIRED)
 }
 
+/// Steps that it takes to ask a rule what it asks of the world.
+const RULE_STEPS: u64 = 50;
 const REFRESH_REQUIRED: &str = "what changed since cannot be told: begin again without a cookie, \
                                 or with the reload hint";
 const NOT_BESIDE: &str = "persistent search and content synchronisation stand alone: ask without \
@@ -210,5 +254,7 @@ const MADE_HERE: &str = "the server makes this entry itself, and does not tell o
                          for entries of a naming context";
 const COMPUTED: &str = "the filter asks for attributes that the server computes: ask for stored \
                         ones, such as member of the group instead of memberOf";
+const TOO_MANY_HERE: &str = "half of what a connection may ask at once is under way: end a search, \
+                             or use another connection";
 const TOO_MANY: &str = "too many persistent searches and synchronisations are open; end one of \
                         yours, or raise streams_max";

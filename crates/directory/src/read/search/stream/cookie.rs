@@ -99,7 +99,7 @@ impl Search<'_> {
         let sealed: [u8; SYNC.cookie_bytes()] = octets(at).ok()?;
         let content = self.directory.sync_key.open(SYNC, &sealed, &self.sync_binding()).ok()?;
         let [lsn, hash, standing] = *content.as_chunks::<8>().0 else { return None };
-        let is_same = u64::from_be_bytes(standing) == guard.standing();
+        let is_same = u64::from_be_bytes(standing) == self.standing(guard);
         is_same.then(|| (Lsn(u64::from_be_bytes(lsn)), u64::from_be_bytes(hash)))
     }
 

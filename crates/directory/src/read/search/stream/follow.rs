@@ -37,6 +37,8 @@ enum After {
     Next,
     /// The receiver has no room for more, or others wait for the thread.
     Park,
+    /// The same, and the change is still to be told.
+    ParkBefore,
     /// What was told does not lead to what there is: a consumer needs all entries.
     Refresh,
     End(SearchOutcome),
@@ -112,11 +114,12 @@ impl Search<'_> {
             None => Some(DnKey::root()),
         };
         let Some(base) = base else { return Ok(None) };
-        let is_other_standing = resolved.guard.standing() != at.standing;
-        at.standing = resolved.guard.standing();
+        let standing = self.standing(resolved.guard);
+        let is_other_standing = standing != at.standing;
+        at.standing = standing;
         let mut following = Following { run, view, state, base, at };
-        if is_other_standing && self.controls.sync.is_some() {
-            return following.refresh(sink);
+        if is_other_standing {
+            return following.refresh();
         }
         following.all(sink)
     }
@@ -126,7 +129,7 @@ impl Following<'_, '_> {
     fn all(&mut self, sink: &mut ResponseSink<'_>) -> Result<Option<SearchOutcome>, Refusal> {
         let search = self.run.search;
         while self.at.lsn < self.view.lsn() {
-            let Some(batch) = self.batch()? else { return self.refresh(sink) };
+            let Some(batch) = self.batch()? else { return self.refresh() };
             if batch.all.is_empty() {
                 break;
             }
@@ -142,42 +145,60 @@ impl Following<'_, '_> {
                     match after {
                         After::Next => {}
                         After::Park => return Ok(Some(self.park())),
-                        After::Refresh => return self.refresh(sink),
+                        After::ParkBefore => {
+                            self.at.parts = change;
+                            return Ok(Some(self.park()));
+                        }
+                        After::Refresh => return self.refresh(),
                         After::End(end) => return Ok(Some(end)),
                     }
                 }
                 self.at.parts = 0;
                 (self.at.lsn, self.at.hash) = (told.record.lsn, told.hash);
-                if sink.turn() == Flow::Park {
-                    self.flush(sink);
-                    let _ = sink.hand_on_all();
-                    return Ok(Some(self.park()));
+                if sink.should_yield() {
+                    return Ok(Some(self.hand_over(sink)));
                 }
             }
         }
-        self.flush(sink);
-        self.wait(sink)
+        match self.flush(sink) {
+            Flow::Continue => self.wait(sink).map(Some),
+            Flow::Park => Ok(Some(self.park())),
+            Flow::Stop => Ok(Some(self.run.stopped())),
+        }
+    }
+
+    /// Others are to have the thread.
+    fn hand_over(&self, sink: &mut ResponseSink<'_>) -> SearchOutcome {
+        let flow = match self.flush(sink) {
+            Flow::Continue => sink.hand_on_all(),
+            // A receiver that has no room is given nothing more.
+            full @ (Flow::Park | Flow::Stop) => full,
+        };
+        match flow {
+            Flow::Continue | Flow::Park => self.park(),
+            Flow::Stop => self.run.stopped(),
+        }
     }
 
     /// All was told that there is.
-    fn wait(&mut self, sink: &mut ResponseSink<'_>) -> Result<Option<SearchOutcome>, Refusal> {
+    fn wait(&mut self, sink: &mut ResponseSink<'_>) -> Result<SearchOutcome, Refusal> {
         let search = self.run.search;
         if self.at.stage == Stage::Missed {
             if let Some(end) = search.end_stage(self.at, sink) {
-                return Ok(Some(end));
-            }
-            if let Some(stop) = search.stop {
-                stop.set_deadline(None);
+                return Ok(end);
             }
         } else if search.controls.sync.is_some() && std::mem::take(&mut self.at.has_told) {
             let cookie = search.cookie(self.at);
-            let _ = sink.intermediate(INFO_OID, &SyncInfo::NewCookie(&cookie).encode());
+            // Without room there is nothing left to hand on below.
+            if sink.intermediate(INFO_OID, &SyncInfo::NewCookie(&cookie).encode()) == Flow::Stop {
+                return Ok(self.run.stopped());
+            }
         }
         if sink.hand_on_all() == Flow::Stop {
-            return Ok(Some(self.run.stopped()));
+            return Ok(self.run.stopped());
         }
         self.at.waits = true;
-        Ok(Some(self.park()))
+        Ok(self.park())
     }
 
     fn park(&self) -> SearchOutcome {
@@ -189,9 +210,9 @@ impl Following<'_, '_> {
     }
 
     /// A consumer needs all entries: in the midst of changes it has to ask again, and before them
-    /// it gets all. What was said to be gone may be told all the same.
-    fn refresh(&mut self, sink: &mut ResponseSink<'_>) -> Result<Option<SearchOutcome>, Refusal> {
-        self.flush(sink);
+    /// it gets all: that tells what is gone, too.
+    fn refresh(&mut self) -> Result<Option<SearchOutcome>, Refusal> {
+        self.run.search.streaming.gone.borrow_mut().clear();
         if !self.is_sync() {
             return Err(Refusal::new(ResultCode::UnwillingToPerform, MISSING));
         }
@@ -530,10 +551,11 @@ impl Following<'_, '_> {
                 gone.push(uuid);
                 gone.len()
             };
-            if count >= IDS_MAX {
-                self.flush(sink);
+            if count < IDS_MAX {
+                return After::Next;
             }
-            return After::Next;
+            let flow = self.flush(sink);
+            return after(flow, &self.run);
         }
         let nothing = Selection::resolve(["1.1"].into_iter(), &self.state.schema);
         let rights = self.run.resolved.guard.on(before);
@@ -544,14 +566,15 @@ impl Following<'_, '_> {
         after(flow, &self.run)
     }
 
-    /// Sends what is gone and was to be told together.
-    fn flush(&self, sink: &mut ResponseSink<'_>) {
+    /// Sends what is gone and was to be told together. Who has no room for more is given nothing
+    /// in this run any more: it would hold the thread.
+    fn flush(&self, sink: &mut ResponseSink<'_>) -> Flow {
         let uuids = std::mem::take(&mut *self.run.search.streaming.gone.borrow_mut());
-        if !uuids.is_empty() {
-            let info = SyncInfo::IdSet { cookie: None, is_gone: true, uuids };
-            // A receiver without room is met again with the next entry, or when it parks.
-            let _ = sink.intermediate(INFO_OID, &info.encode());
+        if uuids.is_empty() {
+            return Flow::Continue;
         }
+        let info = SyncInfo::IdSet { cookie: None, is_gone: true, uuids };
+        sink.intermediate(INFO_OID, &info.encode())
     }
 
     /// Sends an entry if it is to be found now; none if it is not.
@@ -566,7 +589,11 @@ impl Following<'_, '_> {
             return Ok(None);
         }
         // It may be one of those that are told to be gone.
-        self.flush(sink);
+        match self.flush(sink) {
+            Flow::Continue => {}
+            Flow::Park => return Ok(Some(After::ParkBefore)),
+            Flow::Stop => return Ok(Some(After::End(self.run.stopped()))),
+        }
         *self.run.search.streaming.happened.borrow_mut() = happened;
         let before = self.run.sent;
         let sent = self.run.send(&stored, sink)?;
