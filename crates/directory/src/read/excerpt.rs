@@ -209,6 +209,9 @@ impl Excerpt<'_> {
             if values.count() > LISTED_GONE_MAX {
                 return Err(too_many_at_once(self.description, LISTED_GONE_MAX));
             }
+            if values.octets() > APART_GONE_MAX_BYTES {
+                return Err(too_large_at_once(self.description));
+            }
             values.values(&mut |value| {
                 kept.push(value.to_vec());
                 true
@@ -272,6 +275,21 @@ pub(crate) fn too_many_at_once(description: &AttributeDescription, most: u64) ->
     )
 }
 
+/// Refuses a change that goes through values which take more octets than a change record holds.
+fn too_large_at_once(description: &AttributeDescription) -> Refusal {
+    Refusal::new(
+        ResultCode::AdminLimitExceeded,
+        format!(
+            "the values of '{}' take more than {APART_GONE_MAX_BYTES} bytes, which is too much for \
+             them to go at once: delete them by name first, some at a time",
+            description.text()
+        ),
+    )
+}
+
+/// So many octets values in rows of their own may take that are deleted or replaced without being
+/// named.
+const APART_GONE_MAX_BYTES: u64 = 8 << 20;
 /// So many values outside of the record may be deleted or replaced without being named: the change
 /// record has all of them.
 const LISTED_GONE_MAX: u64 = 100_000;

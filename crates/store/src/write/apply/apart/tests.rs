@@ -401,6 +401,27 @@ fn what_goes_from_the_record_leaves_the_presence_of_what_is_apart() {
 }
 
 #[test]
+fn values_that_make_an_entry_too_large_are_refused() {
+    let mut world = World::new();
+    let id = world.add_group(numbered(0..40));
+    assert_eq!(world.apart(), 40);
+    let long = vec![b'x'; APART_MAX_BYTES];
+    let (description, removed, added) = (describe("memberUid"), Vec::new(), vec![long]);
+    let deltas = vec![AttributeDelta { description, removed, added }];
+    let dn = Dn::parse(&world.groups[&id].0).unwrap();
+    let change = Change::Modify(ModifyChange { id: EntryId(id), dn, deltas });
+    {
+        let mut batch = world.store.begin_on_published().unwrap();
+        let refused = batch.change(&change);
+        assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
+    }
+    assert_eq!(world.apart(), 40);
+    world.check();
+    world.delete(id);
+    world.check();
+}
+
+#[test]
 fn values_that_name_the_entry_and_few_values_stay() {
     let mut world = World::new();
     let values: String =
