@@ -75,6 +75,43 @@ pub(crate) fn load(
     Ok(Entry::from_stored(name, attributes))
 }
 
+/// Reads an entry for what the server changes itself: all that its record has, and few of the
+/// values outside of it, which are none of those.
+pub(crate) fn load_for_server(
+    view: &View<'_>,
+    id: EntryId,
+    schema: &Schema,
+) -> Result<Entry, Refusal> {
+    let stored = guard::stored(view, id)?;
+    if !stored.has_lists() {
+        return Ok(stored.to_entry()?);
+    }
+    let Ok(name) = Dn::parse_stored(stored.dn()) else { return Ok(stored.to_entry()?) };
+    let mut attributes = Vec::new();
+    for (description, values) in stored.record_attributes() {
+        let values = values.iter().map(<[u8]>::to_vec).collect();
+        attributes.push(Attribute { description: Arc::clone(description), values });
+    }
+    let is_there = |all: &[Attribute], one: &AttributeDescription| {
+        all.iter().any(|attribute| *attribute.description == *one)
+    };
+    for (description, list) in stored.lists() {
+        if !is_there(&attributes, description) {
+            let wanted = wanted(&name, schema, description, &[]);
+            let excerpt = Excerpt { view, id, schema, description };
+            let values = excerpt.of_list(&list, wanted.as_ref(), &HashSet::new())?;
+            attributes.push(Attribute { description: Arc::clone(description), values });
+        }
+    }
+    for (description, values) in stored.apart_values()? {
+        let wanted = wanted(&name, schema, description, &[]);
+        let excerpt = Excerpt { view, id, schema, description };
+        let values = excerpt.of_apart(&values, wanted.as_ref())?;
+        attributes.push(Attribute { description: Arc::clone(description), values });
+    }
+    Ok(Entry::from_stored(name, attributes))
+}
+
 /// The values of a large attribute that matter; none when all of them do.
 fn wanted<'m>(
     name: &'m Dn,
