@@ -34,10 +34,15 @@ impl Run<'_> {
     /// Whether so many names have to be found, for all entries by now, that a thread of its own
     /// does it. Refuses an entry that has more than are held.
     pub(super) fn has_many_names(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
-        let Resolved { selection, .. } = *self.resolved;
+        let Resolved { selection, guard, .. } = *self.resolved;
+        let rights = guard.on(stored);
         let ranges = selection.ranges();
         let mut is_long = false;
         for (description, list) in stored.outside()? {
+            // A refusal would tell how many there are.
+            if !rights.may_read(description) {
+                continue;
+            }
             if selection.selects(description) {
                 let count = list.count()?;
                 if self.goes_in_parts(description, count, list.octets_known()) {
