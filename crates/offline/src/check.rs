@@ -1,6 +1,7 @@
 //! Verifying a data directory while no server runs: `roster check`.
 //!
-//! Invariant: nothing is changed, not even what the next start would mend.
+//! Invariant: nothing is changed, not even what the next start would mend. Only the file by which
+//! a server locks the archive is made where there is none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -60,8 +61,9 @@ pub fn check(
     let mut journal = check_journal(data, progress)?;
     let options = StoreOptions::default();
     let store = Arc::new(Store::open(data, &options, schema_of(data)?)?);
-    let base = store.check(progress)?;
+    // First: what stands against it is told before the long work, whose findings would be lost.
     let archive = archived(data, archive, store.id(), progress)?;
+    let base = store.check(progress)?;
     let is_whole = journal.findings.is_empty() && base.findings.is_empty();
     if journal.unflushed == 0 || !is_whole {
         let entries = (journal.unflushed == 0).then_some(base.entries);

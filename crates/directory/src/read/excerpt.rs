@@ -75,6 +75,43 @@ pub(crate) fn load(
     Ok(Entry::from_stored(name, attributes))
 }
 
+/// Reads an entry for what the server changes itself: all that its record has, and few of the
+/// values outside of it, which are none of those.
+pub(crate) fn load_for_server(
+    view: &View<'_>,
+    id: EntryId,
+    schema: &Schema,
+) -> Result<Entry, Refusal> {
+    let stored = guard::stored(view, id)?;
+    if !stored.has_lists() {
+        return Ok(stored.to_entry()?);
+    }
+    let Ok(name) = Dn::parse_stored(stored.dn()) else { return Ok(stored.to_entry()?) };
+    let mut attributes = Vec::new();
+    for (description, values) in stored.record_attributes() {
+        let values = values.iter().map(<[u8]>::to_vec).collect();
+        attributes.push(Attribute { description: Arc::clone(description), values });
+    }
+    let is_there = |all: &[Attribute], one: &AttributeDescription| {
+        all.iter().any(|attribute| *attribute.description == *one)
+    };
+    for (description, list) in stored.lists() {
+        if !is_there(&attributes, description) {
+            let wanted = wanted(&name, schema, description, &[]);
+            let excerpt = Excerpt { view, id, schema, description };
+            let values = excerpt.of_list(&list, wanted.as_ref(), &HashSet::new())?;
+            attributes.push(Attribute { description: Arc::clone(description), values });
+        }
+    }
+    for (description, values) in stored.apart_values()? {
+        let wanted = wanted(&name, schema, description, &[]);
+        let excerpt = Excerpt { view, id, schema, description };
+        let values = excerpt.of_apart(&values, wanted.as_ref())?;
+        attributes.push(Attribute { description: Arc::clone(description), values });
+    }
+    Ok(Entry::from_stored(name, attributes))
+}
+
 /// The values of a large attribute that matter; none when all of them do.
 fn wanted<'m>(
     name: &'m Dn,
@@ -209,6 +246,9 @@ impl Excerpt<'_> {
             if values.count() > LISTED_GONE_MAX {
                 return Err(too_many_at_once(self.description, LISTED_GONE_MAX));
             }
+            if values.octets() > APART_GONE_MAX_BYTES {
+                return Err(too_large_at_once(self.description));
+            }
             values.values(&mut |value| {
                 kept.push(value.to_vec());
                 true
@@ -272,6 +312,21 @@ pub(crate) fn too_many_at_once(description: &AttributeDescription, most: u64) ->
     )
 }
 
+/// Refuses a change that goes through values which take more octets than a change record holds.
+fn too_large_at_once(description: &AttributeDescription) -> Refusal {
+    Refusal::new(
+        ResultCode::AdminLimitExceeded,
+        format!(
+            "the values of '{}' take more than {APART_GONE_MAX_BYTES} bytes, which is too much for \
+             them to go at once: delete them by name first, some at a time",
+            description.text()
+        ),
+    )
+}
+
+/// So many octets values in rows of their own may take that are deleted or replaced without being
+/// named.
+const APART_GONE_MAX_BYTES: u64 = 8 << 20;
 /// So many values outside of the record may be deleted or replaced without being named: the change
 /// record has all of them.
 const LISTED_GONE_MAX: u64 = 100_000;

@@ -11,6 +11,7 @@ use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::account_event::{AccountEvents, Event, What};
 use crate::password_policy::merge::merge;
 use crate::password_policy::{AccountState, PasswordPolicy};
+use crate::read::excerpt;
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
@@ -67,7 +68,7 @@ fn change(
     // Where no rule asks for it any more, only the last bind is of interest.
     let events = events.filter(|one| governing.is_some() || one.what == What::Success);
     let now = merge(state.clone(), events, policy, decide.stamp.moment.time);
-    let before = stored.to_entry()?;
+    let before = excerpt::load_for_server(decide.view, id, schema)?;
     let mut after = before.clone();
     for ((name, old), (_, new)) in state.attributes().into_iter().zip(now.attributes()) {
         if old != new {

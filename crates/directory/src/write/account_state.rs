@@ -29,7 +29,7 @@ use crate::forward::asking;
 use crate::password_policy::governed::GovernedAccount;
 use crate::password_policy::{Account, AccountState};
 use crate::read::lookup::Lookup;
-use crate::read::target;
+use crate::read::{excerpt, target};
 use crate::request::extended::call::Call;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
@@ -157,7 +157,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     }
     let rights = &decide.guard.on(&stored);
     check_failures(rights, schema, &found, &known.account.state)?;
-    let before = stored.to_entry()?;
+    let before = excerpt::load_for_server(decide.view, id, schema)?;
     let mut after = before.clone();
     write(&known.account, &mut after, schema)?;
     let value = known.report(now).value(&op.query);

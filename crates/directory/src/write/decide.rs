@@ -439,7 +439,11 @@ impl Attempt<'_, '_> {
     /// Puts changes into the batch, and into the record.
     fn apply(&mut self, changes: Vec<Permitted<Change>>) -> Result<(), Failed> {
         for change in changes {
-            self.batch.change(change.get()).map_err(Failed::Store)?;
+            self.batch.change(change.get()).map_err(|error| match error {
+                // Nothing of the change stays, and what the client sends decides on it.
+                StoreError::TooLarge { .. } => Failed::from(Refusal::from(error)),
+                error => Failed::Store(error),
+            })?;
             self.changes.push(change);
         }
         Ok(())

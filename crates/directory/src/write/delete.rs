@@ -49,19 +49,21 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
 /// The change that deletes an entry, and the octets of its values. What the entry held goes into
 /// the change, so that it can be told and undone, unless it is very large.
 pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), Refusal> {
-    let mut listed = 0;
+    let (mut listed, mut apart) = (0, 0_u64);
     for (description, list) in stored.outside()? {
         let count = list.count()?;
         if count > LISTED_DELETED_MAX {
             return Err(too_many_at_once(description, LISTED_DELETED_MAX));
         }
         listed += count;
+        apart = apart.saturating_add(list.octets_known());
     }
-    if listed > LISTED_KEPT_MAX {
+    if listed > LISTED_KEPT_MAX || apart > DELETED_ATTRIBUTES_MAX_BYTES as u64 {
         let dn = Dn::parse_stored(stored.dn()).map_err(|error| {
             Refusal::new(ResultCode::Other, format!("the entry has a damaged name: {error}"))
         })?;
-        let octets = usize::try_from(listed).unwrap_or(usize::MAX) * LISTED_VALUE_BYTES;
+        let octets = listed.saturating_mul(LISTED_VALUE_BYTES).saturating_add(apart);
+        let octets = usize::try_from(octets).unwrap_or(usize::MAX);
         return Ok((DeleteChange { id: stored.id(), dn, attributes: Vec::new() }, octets));
     }
     let entry = stored.to_entry()?;
@@ -83,4 +85,4 @@ const LISTED_DELETED_MAX: u64 = 1_000_000;
 /// nothing.
 const LISTED_KEPT_MAX: u64 = 100_000;
 /// What a name takes in memory, about.
-const LISTED_VALUE_BYTES: usize = 64;
+const LISTED_VALUE_BYTES: u64 = 64;

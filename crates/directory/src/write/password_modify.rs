@@ -15,7 +15,7 @@ use crate::forward::asking;
 use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::generator;
 use crate::password_policy::verdict::Verdict;
-use crate::read::target;
+use crate::read::{excerpt, target};
 use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -162,8 +162,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
     let stored = guard::stored(decide.view, id)?;
-    let before = stored.to_entry()?;
     let schema = &decide.state.schema;
+    let before = excerpt::load_for_server(decide.view, id, schema)?;
     let known = schema.well_known();
     let stored_now = before.values(&known.user_password);
     let proves_old = match &op.old {

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::access::guard;
 use crate::forward::request::{ForwardedRequest, ForwardedWork, RequestId};
-use crate::read::target;
+use crate::read::{excerpt, target};
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
@@ -42,8 +42,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
     let entry = guard::stored(decide.view, id)?;
-    let before = entry.to_entry()?;
     let schema = &decide.state.schema;
+    let before = excerpt::load_for_server(decide.view, id, schema)?;
     let known = schema.well_known();
     let stored = before.values(&known.user_password);
     if !stored.contains(&op.old) {

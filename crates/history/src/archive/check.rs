@@ -28,7 +28,7 @@ pub struct ArchiveCheck {
 /// `progress` hears how many octets are verified, and how many there are.
 ///
 /// # Errors
-/// When the directory cannot be read, or a server has the archive open.
+/// When the directory or a file cannot be read, or a server has the archive open.
 pub fn check_archive(
     disk: &dyn Disk,
     store: [u8; 16],
@@ -42,28 +42,31 @@ pub fn check_archive(
     let mut check = ArchiveCheck { files: sequences.len() as u64, ..ArchiveCheck::default() };
     let mut opened = Vec::with_capacity(sequences.len());
     for sequence in sequences {
-        let file = ArchiveFile::at(disk, FileId { store, sequence })
-            .map_err(|error| ArchiveError::io(&name(sequence), &error));
-        match file.and_then(|file| Ok((file.summary()?, file))) {
-            Ok((summary, file)) => opened.push((summary, file)),
+        match open(disk, FileId { store, sequence })?.summary() {
+            Ok(summary) => opened.push(summary),
+            Err(error @ ArchiveError::Io { .. }) => return Err(error),
             Err(error) => check.findings.push(error.to_string()),
         }
     }
-    let total: u64 = opened.iter().map(|(summary, _)| summary.end).sum();
+    let total: u64 = opened.iter().map(|summary| summary.end).sum();
     let mut done = 0;
-    for (summary, file) in &opened {
+    for summary in &opened {
         progress(done, total);
-        check.verify(summary, file, newest);
+        // Again: there may be more files than one may have open.
+        check.verify(summary, &open(disk, summary.header.id)?, newest)?;
         done += summary.end;
     }
     progress(total, total);
-    let summaries = || opened.iter().map(|(summary, _)| summary);
-    for (before, after) in summaries().zip(summaries().skip(1)) {
+    for (before, after) in opened.iter().zip(opened.iter().skip(1)) {
         if !after.follows(before) {
             check.gaps.push(gap(before, after));
         }
     }
     Ok(check)
+}
+
+fn open(disk: &dyn Disk, id: FileId) -> Result<ArchiveFile, ArchiveError> {
+    ArchiveFile::at(disk, id).map_err(|error| ArchiveError::io(&name(id.sequence), &error))
 }
 
 /// Sees to it that no server writes.
@@ -83,7 +86,12 @@ fn gap(before: &Summary, after: &Summary) -> String {
 
 impl ArchiveCheck {
     /// Verifies the blocks of a file.
-    fn verify(&mut self, summary: &Summary, file: &ArchiveFile, newest: Option<u64>) {
+    fn verify(
+        &mut self,
+        summary: &Summary,
+        file: &ArchiveFile,
+        newest: Option<u64>,
+    ) -> Result<(), ArchiveError> {
         let sequence = summary.header.id.sequence;
         let places = match &summary.places {
             // What a crash left at the end of the newest file is cut off by the next start.
@@ -96,12 +104,17 @@ impl ArchiveCheck {
         };
         let places = match places {
             Ok(places) => places,
-            Err(error) => return self.findings.push(error.to_string()),
+            Err(error @ ArchiveError::Io { .. }) => return Err(error),
+            Err(error) => {
+                self.findings.push(error.to_string());
+                return Ok(());
+            }
         };
         let mut next = (summary.header.first, summary.header.hash_before);
         for place in places {
             let records = match file.records(place.offset) {
                 Ok((records, _)) => records,
+                Err(error @ ArchiveError::Io { .. }) => return Err(error),
                 Err(error) => {
                     self.findings.push(error.to_string());
                     continue;
@@ -121,5 +134,6 @@ impl ArchiveCheck {
         if next != (Lsn(summary.last.0 + 1), summary.hash_after) {
             self.findings.push(format!("{} does not end with what it says", name(sequence)));
         }
+        Ok(())
     }
 }

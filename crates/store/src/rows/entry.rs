@@ -332,6 +332,9 @@ impl<'v> StoredEntry<'v> {
             Some(StoreError::TooManyValues { attribute, limit }) => {
                 Err(StoreError::TooManyValues { attribute: attribute.clone(), limit: *limit })
             }
+            Some(&StoreError::TooLarge { what, bytes, limit_bytes }) => {
+                Err(StoreError::TooLarge { what, bytes, limit_bytes })
+            }
             Some(other) => Err(StoreError::Lmdb(other.to_string())),
         }
     }

@@ -34,13 +34,18 @@ impl Run<'_> {
     /// Whether so many names have to be found, for all entries by now, that a thread of its own
     /// does it. Refuses an entry that has more than are held.
     pub(super) fn has_many_names(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
-        let Resolved { selection, .. } = *self.resolved;
+        let Resolved { selection, guard, .. } = *self.resolved;
+        let rights = guard.on(stored);
         let ranges = selection.ranges();
         let mut is_long = false;
         for (description, list) in stored.outside()? {
+            // A refusal would tell how many there are.
+            if !rights.may_read(description) {
+                continue;
+            }
             if selection.selects(description) {
                 let count = list.count()?;
-                if self.goes_in_parts(description, count) {
+                if self.goes_in_parts(description, count, list.octets_known()) {
                     is_long = true;
                     continue;
                 }
@@ -55,10 +60,11 @@ impl Run<'_> {
         Ok(is_long || self.names > NAMES_HERE_MAX)
     }
 
-    /// Whether values of an attribute that has so many in a list are sent in parts.
-    fn goes_in_parts(&self, description: &AttributeDescription, count: u64) -> bool {
+    /// Whether values of an attribute that has so many in a list, or that take so many octets, are
+    /// sent in parts.
+    fn goes_in_parts(&self, description: &AttributeDescription, count: u64, octets: u64) -> bool {
         let search = self.search;
-        count >= search.directory.limits.large_entry_values_min
+        (count >= search.directory.limits.large_entry_values_min || octets >= IN_PARTS_BYTES)
             && !search.request.types_only
             // A list view goes on without parking.
             && search.controls.vlv.is_none()
@@ -135,7 +141,7 @@ impl Run<'_> {
         for (description, list) in stored.outside()? {
             if self.resolved.selection.selects(description)
                 && rights.may_read(description)
-                && self.goes_in_parts(description, list.count()?)
+                && self.goes_in_parts(description, list.count()?, list.octets_known())
             {
                 lists.push((description, list));
             }
@@ -175,6 +181,9 @@ impl Run<'_> {
         }
     }
 }
+
+/// Values that take so many octets are sent in parts, be they ever so few.
+const IN_PARTS_BYTES: u64 = 8 << 20;
 
 const TOO_MANY: &str = "too many entries with very many values are being sent; try again, or ask \
                         for a part of the values: 'member;range=0-1499'";

@@ -13,7 +13,7 @@ use crate::overlay::stack::Stack;
 use crate::read::interrupt::Interrupt;
 use crate::rows::apart;
 use crate::rows::key::display;
-use crate::rows::record::ApartOf;
+use crate::rows::record::{ApartOf, RECORD_LENGTH_MAX_BYTES};
 
 /// The values of one attribute of an entry that are rows of their own, in the order in which its
 /// equality rule has them.
@@ -47,18 +47,26 @@ impl<'v> ApartValues<'v> {
         self.of.octets
     }
 
-    /// Refuses to read all values where there are very many; `description` is their attribute.
+    /// Refuses to read all values where there are very many, or very long ones; `description` is
+    /// their attribute.
     ///
     /// # Errors
-    /// [`StoreError::TooManyValues`].
+    /// [`StoreError::TooManyValues`] or [`StoreError::TooLarge`].
     pub fn check_read(&self, description: &AttributeDescription) -> Result<(), StoreError> {
-        match self.count() > LISTED_READ_MAX {
-            true => Err(StoreError::TooManyValues {
+        if self.count() > LISTED_READ_MAX {
+            return Err(StoreError::TooManyValues {
                 attribute: description.text().to_owned(),
                 limit: LISTED_READ_MAX,
-            }),
-            false => Ok(()),
+            });
         }
+        if self.octets() > RECORD_LENGTH_MAX_BYTES as u64 {
+            return Err(StoreError::TooLarge {
+                what: "an attribute",
+                bytes: usize::try_from(self.octets()).unwrap_or(usize::MAX),
+                limit_bytes: RECORD_LENGTH_MAX_BYTES,
+            });
+        }
+        Ok(())
     }
 
     /// The value that is equal to this one.
@@ -223,11 +231,20 @@ impl OutsideValues<'_> {
     /// Refuses to read all of very many; `description` is their attribute.
     ///
     /// # Errors
-    /// [`StoreError::TooManyValues`], or when the store cannot be read.
+    /// [`StoreError::TooManyValues`] or [`StoreError::TooLarge`], or when the store cannot be read.
     pub fn check_read(&self, description: &AttributeDescription) -> Result<(), StoreError> {
         match self {
             Self::References(list) => list.check_read(description),
             Self::Apart(values) => values.check_read(description),
+        }
+    }
+
+    /// What they take as they are sent, where that is known without going through them.
+    #[must_use]
+    pub const fn octets_known(&self) -> u64 {
+        match self {
+            Self::References(_) => 0,
+            Self::Apart(values) => values.octets(),
         }
     }
 

@@ -19,11 +19,14 @@ use crate::error::StoreError;
 use crate::index::Index;
 use crate::rows::apart;
 use crate::rows::key::display;
-use crate::rows::record::{Apart, ApartOf, Record};
+use crate::rows::record::{Apart, ApartOf, RECORD_LENGTH_MAX_BYTES, Record};
 use crate::write::batch::Batch;
 
 /// So many values of an attribute, of [`LISTED_MIN_BYTES`] together, become rows of their own.
 const APART_MIN_COUNT: usize = if cfg!(test) { 8 } else { 128 };
+
+/// So many octets the values of an entry may take that are rows of their own: it can be read whole.
+const APART_MAX_BYTES: usize = if cfg!(test) { 64 << 10 } else { RECORD_LENGTH_MAX_BYTES };
 
 /// Members of a cluster may have such rows when its change records are of this level: each must
 /// make the same of a change.
@@ -65,6 +68,23 @@ impl ApartEdit {
 
     pub(super) const fn is_empty(&self) -> bool {
         self.taken.is_empty()
+    }
+
+    /// Refuses values that make an entry larger than may be read. One that is larger all the same
+    /// may lose values.
+    fn check_size(&self, before: Apart<'_>) -> Result<(), StoreError> {
+        let octets = |all: &mut dyn Iterator<Item = ApartOf>| {
+            all.fold(0_u64, |sum, of| sum.saturating_add(of.octets))
+        };
+        let after = octets(&mut self.apart.iter().copied());
+        if after <= APART_MAX_BYTES as u64 || after <= octets(&mut before.iter()) {
+            return Ok(());
+        }
+        Err(StoreError::TooLarge {
+            what: "an entry",
+            bytes: usize::try_from(after).unwrap_or(usize::MAX),
+            limit_bytes: APART_MAX_BYTES,
+        })
     }
 }
 
@@ -162,6 +182,7 @@ impl Batch<'_> {
         let Called { id, rdn } = entry;
         let apart = record.apart.iter().collect();
         let mut edit = ApartEdit { id, apart, ..ApartEdit::default() };
+        let mut adds = false;
         for (delta, &attribute) in deltas.iter().zip(ids) {
             let there = record.apart.of(attribute);
             if there.is_none() {
@@ -195,7 +216,11 @@ impl Batch<'_> {
             for value in &delta.added {
                 editor.add(value)?;
             }
+            adds |= !delta.added.is_empty();
             editor.finish();
+        }
+        if adds {
+            edit.check_size(record.apart)?;
         }
         Ok(edit)
     }
@@ -223,6 +248,7 @@ impl Batch<'_> {
             editor.edit.new.push((attribute, rule));
             editor.finish();
         }
+        edit.check_size(Apart::default())?;
         Ok(edit)
     }
 
@@ -275,12 +301,17 @@ impl Batch<'_> {
             let mut from = prefix.to_vec();
             loop {
                 let mut some: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+                let (mut octets, mut is_last) = (0, true);
                 {
                     let view = self.view();
-                    let rows = view.rows(PlainTable::Values, &from, &prefix)?;
-                    for row in rows.take(ROWS_AT_ONCE) {
+                    for row in view.rows(PlainTable::Values, &from, &prefix)? {
                         let (key, row) = row?;
+                        octets += key.len() + row.len();
                         some.push((key.to_vec(), row.to_vec()));
+                        if some.len() >= ROWS_AT_ONCE || octets >= ROWS_AT_ONCE_BYTES {
+                            is_last = false;
+                            break;
+                        }
                     }
                 }
                 for (key, row) in &some {
@@ -295,7 +326,6 @@ impl Batch<'_> {
                     self.index_values(attribute, values.into_iter(), id, false);
                     self.put(PlainTable::Values, key, None);
                 }
-                let is_last = some.len() < ROWS_AT_ONCE;
                 match some.pop() {
                     Some((last, _)) if !is_last => {
                         from = last;
@@ -379,7 +409,9 @@ fn octets_of<'v>(values: impl Iterator<Item = &'v [u8]>) -> usize {
 }
 
 /// So many rows are held to take values apart.
-const ROWS_AT_ONCE: usize = 65_536;
+const ROWS_AT_ONCE: usize = if cfg!(test) { 16 } else { 65_536 };
+/// So many octets of them, or a row more.
+const ROWS_AT_ONCE_BYTES: usize = if cfg!(test) { 600 } else { 8 << 20 };
 
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,8 @@ impl Batch<'_> {
         writer.finish()?;
         let mut changes = self.index_changes(&row, &deltas, &ids, &edit)?;
         self.entry_changes(&record, &row, &deltas, &mut changes)?;
-        if !references.is_empty() || !record.listed.is_empty() || !edit.is_empty() {
+        let has_apart = !edit.is_empty() || !edit.apart.is_empty();
+        if !references.is_empty() || !record.listed.is_empty() || has_apart {
             let new = Record::parse(&row, self.dictionary.len());
             let new = new.map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
             self.settle_presence(&ids, &new, &mut changes);

@@ -371,6 +371,57 @@ fn the_digest_is_that_of_the_rows() {
 }
 
 #[test]
+fn what_goes_from_the_record_leaves_the_presence_of_what_is_apart() {
+    let mut world = World::new();
+    let mut values = numbered(0..40);
+    values.insert("memberUid;x-other", BTreeMap::from([(0, "z".to_owned())]));
+    let id = world.add_group(values);
+    assert_eq!(world.apart(), 40);
+    let change = |name: &str, removed: Vec<Vec<u8>>, added: Vec<Vec<u8>>| {
+        let deltas = vec![AttributeDelta { description: describe(name), removed, added }];
+        let dn = Dn::parse(&world.groups[&id].0).unwrap();
+        world.apply(&Change::Modify(ModifyChange { id: EntryId(id), dn, deltas }));
+        let filter = ResolvedFilter::Present(describe("memberUid"));
+        let mut reader = world.store.reader();
+        let view = reader.view().unwrap();
+        let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree)).unwrap();
+        assert!(plan.indexed);
+        let found: Vec<u64> =
+            plan.candidates(view, EntryId::ROOT).map(|id| id.unwrap().0).collect();
+        assert_eq!(found, [id]);
+    };
+    change("memberUid;x-other", vec![b"z".to_vec()], Vec::new());
+    world.check();
+    // The other way round: what is apart goes, and the record has one.
+    change("memberUid;x-other", Vec::new(), vec![b"z".to_vec()]);
+    let all: Vec<Vec<u8>> =
+        world.groups[&id].1["memberUid"].values().map(|one| one.clone().into_bytes()).collect();
+    change("memberUid", all, Vec::new());
+    world.check();
+}
+
+#[test]
+fn values_that_make_an_entry_too_large_are_refused() {
+    let mut world = World::new();
+    let id = world.add_group(numbered(0..40));
+    assert_eq!(world.apart(), 40);
+    let long = vec![b'x'; APART_MAX_BYTES];
+    let (description, removed, added) = (describe("memberUid"), Vec::new(), vec![long]);
+    let deltas = vec![AttributeDelta { description, removed, added }];
+    let dn = Dn::parse(&world.groups[&id].0).unwrap();
+    let change = Change::Modify(ModifyChange { id: EntryId(id), dn, deltas });
+    {
+        let mut batch = world.store.begin_on_published().unwrap();
+        let refused = batch.change(&change);
+        assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
+    }
+    assert_eq!(world.apart(), 40);
+    world.check();
+    world.delete(id);
+    world.check();
+}
+
+#[test]
 fn values_that_name_the_entry_and_few_values_stay() {
     let mut world = World::new();
     let values: String =
