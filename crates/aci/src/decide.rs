@@ -176,11 +176,10 @@ impl Rules {
 
     fn find_standing(&self, asker: &AccessSubject<'_>, each: &dyn Fn()) -> u64 {
         let mut hasher = DefaultHasher::new();
-        if self.set.depends_on_store() || self.set.depends_on_time() {
-            for rule in self.set.bind_rules().inspect(|_| each()) {
-                let left = bind::reduce(rule, asker, self.set.schema());
-                hasher.write(format!("{left:?}").as_bytes());
-            }
+        // Also by address, strength and method: a cookie may come back over another connection.
+        for rule in self.set.bind_rules().inspect(|_| each()) {
+            let left = bind::reduce(rule, asker, self.set.schema());
+            hasher.write(format!("{left:?}").as_bytes());
         }
         hasher.finish()
     }

@@ -413,6 +413,7 @@ impl Search<'_> {
             dereference,
             join,
         };
+        self.refuse_chains(meant.has_chains)?;
         let outcome = self.expanded(view, state, &mut resolved, aliases, meant.has_chains, sink);
         if hidden && reveals(&outcome) && !sink.has_sent() {
             return Err(guard.hidden(view, base)?);

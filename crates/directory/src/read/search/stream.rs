@@ -135,6 +135,17 @@ impl Search<'_> {
         }
     }
 
+    /// What entries are led to changes without a change of theirs.
+    ///
+    /// # Errors
+    /// When a search that goes on with what changes follows chains.
+    pub(super) fn refuse_chains(&self, has_chains: bool) -> Result<(), Refusal> {
+        match has_chains && self.controls.is_stream() {
+            true => Err(Refusal::new(ResultCode::UnwillingToPerform, COMPUTED)),
+            false => Ok(()),
+        }
+    }
+
     /// Where it begins.
     fn begin(&self, view: &View<'_>, guard: &Guard<'_>) -> Result<StreamPosition, Refusal> {
         if let Some(asked) = &self.controls.persistent {

@@ -334,7 +334,12 @@ impl Following<'_, '_> {
         };
         let before = Undone::new(&stored, modify.dn.to_string(), &deltas_of(modify.id, at));
         let was_found = self.was_in_scope(&before) && self.run.is_found_so(&before);
-        if was_found && !self.tells(&modify.deltas, &stored) && self.run.matches(&stored)? {
+        let tells = self.tells(&modify.deltas, &stored);
+        if was_found && !tells && self.run.matches(&stored)? {
+            return Ok(After::Next);
+        }
+        // What is computed of an entry, and asked for, was not found before: nothing says that.
+        if !self.is_sync() && !tells && !self.are_asked_for(&modify.deltas) {
             return Ok(After::Next);
         }
         let state = if was_found { SyncState::Modify } else { SyncState::Add };
@@ -342,7 +347,24 @@ impl Following<'_, '_> {
         if let Some(after) = self.send(modify.id, happened, sink)? {
             return Ok(after);
         }
+        // It, or what is above it, was renamed since.
+        let schema = &self.state.schema;
+        let then = DnKey::from_dn(schema, &modify.dn).ok();
+        let has_name = then.is_some() && then == DnKey::from_text(schema, stored.dn()).ok();
+        let is_judged = |name: &DnKey| self.is_judged_by_name(name, &before, &stored, at);
+        if self.is_sync() && !has_name && !then.as_ref().map_or(Ok(false), is_judged)? {
+            return Ok(After::Refresh);
+        }
         self.left(&before, &stored, at, sink)
+    }
+
+    /// Whether any of these attributes is in the filter.
+    fn are_asked_for(&self, deltas: &[AttributeDelta]) -> bool {
+        let mut is_any = false;
+        self.run.resolved.filter.visit_descriptions(&mut |asked| {
+            is_any |= deltas.iter().any(|delta| asked.covers(&delta.description));
+        });
+        is_any
     }
 
     fn renamed(
@@ -365,16 +387,15 @@ impl Following<'_, '_> {
             return Ok(After::Next);
         }
         // Whatever is below has other names, too, and other rules may hold for it.
-        if self.is_sync() && self.view.child_count(rename.id)? > 0 {
+        let has_below = self.view.child_count(rename.id)? > 0 || !at.batch.is_whole;
+        if self.is_sync() && (has_below || goes_below(&new, at, schema)) {
             return Ok(After::Refresh);
         }
         let Some(stored) = self.view.entry(rename.id)? else {
             return self.left_before_it_was_deleted(rename.id, &rename.old_dn, at, sink);
         };
         let before = Undone::new(&stored, rename.old_dn.to_string(), &deltas_of(rename.id, at));
-        // By the name of before it is judged only where that means what it meant.
-        let is_judged = self.run.resolved.guard.is_bypassed()
-            || are_above_unchanged(&old, &self.moment(at, &|_| false))?;
+        let is_judged = self.is_judged_by_name(&old, &before, &stored, at)?;
         let was_in_scope = self.run.is_in_scope(&old, &self.base);
         if self.is_sync() && was_in_scope && !is_judged {
             return Ok(After::Refresh);
@@ -393,6 +414,34 @@ impl Following<'_, '_> {
             true => self.left(&before, &stored, at, sink),
             false => Ok(After::Next),
         }
+    }
+
+    /// Whether the rules of now judge an entry by a name of before: where that means what it meant,
+    /// and the entry holds no rules itself, which hold for the name of now alone.
+    fn is_judged_by_name(
+        &self,
+        name: &DnKey,
+        before: &dyn EntryRead,
+        now: &dyn EntryRead,
+        at: At<'_>,
+    ) -> Result<bool, Refusal> {
+        if self.run.resolved.guard.is_bypassed() {
+            return Ok(true);
+        }
+        let holds_rules = |entry: &dyn EntryRead| {
+            let mut found = false;
+            if let Ok(aci) = self.state.schema.describe("aci") {
+                entry.visit_values(&aci, &mut |_, _| {
+                    found = true;
+                    false
+                });
+            }
+            found
+        };
+        if holds_rules(before) || holds_rules(now) {
+            return Ok(false);
+        }
+        Ok(are_above_unchanged(name, &self.moment(at, &|_| false))?)
     }
 
     /// Whether a reader may know that these attributes have changed, of an entry in scope: to send
@@ -654,6 +703,24 @@ fn deletion_of<'b>(id: EntryId, at: At<'b>) -> Option<(&'b DeleteChange, At<'b>)
             | Change::Gather(_) => None,
         })
     })
+}
+
+/// Whether a change behind this one, or beside it, took an entry away from below a name.
+fn goes_below(name: &DnKey, at: At<'_>, schema: &Schema) -> bool {
+    let changes = at.batch.all.iter().skip(at.record).flat_map(|told| &told.record.changes);
+    let gone = changes.filter_map(|change| match change {
+        Change::Delete(delete) => Some(&delete.dn),
+        Change::Rename(rename) => Some(&rename.old_dn),
+        Change::Add(_)
+        | Change::Modify(_)
+        | Change::Schema(_)
+        | Change::Index(_)
+        | Change::Setting(_)
+        | Change::Level(_)
+        | Change::Gather(_) => None,
+    });
+    let mut keys = gone.filter_map(|dn| DnKey::from_dn(schema, dn).ok());
+    keys.any(|key| key != *name && key.is_within(name))
 }
 
 /// What this change and those behind it did to an entry.
