@@ -413,8 +413,10 @@ impl Search<'_> {
             dereference,
             join,
         };
-        self.refuse_chains(meant.has_chains)?;
-        let outcome = self.expanded(view, state, &mut resolved, aliases, meant.has_chains, sink);
+        let (has_chains, refused) = (meant.has_chains, self.refuse_chains(meant.has_chains));
+        // A refusal tells no more of what is hidden than an answer does.
+        let outcome = refused
+            .and_then(|()| self.expanded(view, state, &mut resolved, aliases, has_chains, sink));
         if hidden && reveals(&outcome) && !sink.has_sent() {
             return Err(guard.hidden(view, base)?);
         }
