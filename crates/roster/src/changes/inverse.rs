@@ -9,7 +9,7 @@ use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope};
 
 use super::back::{Deleted, is_there, name_of};
-use super::names::{Names, Then, parsed};
+use super::names::{NameKey, Names, Then, parsed};
 use super::step::{Modification, Step};
 use super::values::{Net, Values};
 use super::{Start, ToldChange, read};
@@ -17,13 +17,42 @@ use crate::failure::Failure;
 
 /// What is known when a change is undone.
 pub(crate) struct Undoing<'a> {
-    pub(crate) connection: &'a mut Connection,
-    pub(crate) names: &'a Names,
+    connection: &'a mut Connection,
+    names: &'a Names,
     /// Also where something has changed since.
-    pub(crate) is_forced: bool,
+    is_forced: bool,
+    planned: Planned,
 }
 
-impl Undoing<'_> {
+/// The renames among the steps so far: by the name before, the name after; in order.
+#[derive(Default)]
+struct Planned(Vec<(NameKey, Dn)>);
+
+impl Planned {
+    /// What an entry is called when these renames are done.
+    fn after(&self, names: &Names, dn: Dn) -> Dn {
+        self.0.iter().fold(dn, |dn, (old, new)| {
+            let key = names.key(&dn);
+            if !key.starts_with(old) {
+                return dn;
+            }
+            let below = dn.rdns().iter().take(key.len() - old.len());
+            Dn::new(below.chain(new.rdns()).cloned().collect())
+        })
+    }
+}
+
+impl<'a> Undoing<'a> {
+    /// Nothing is planned yet.
+    pub(crate) fn new(connection: &'a mut Connection, names: &'a Names, is_forced: bool) -> Self {
+        Self { connection, names, is_forced, planned: Planned::default() }
+    }
+
+    /// What an entry that is called `dn` now is called when its step comes.
+    fn at_its_step(&self, dn: &str) -> Result<Dn, Failure> {
+        Ok(self.planned.after(self.names, parsed(dn)?))
+    }
+
     /// The steps that undo what changes of one number did, in their order.
     ///
     /// # Errors
@@ -81,7 +110,7 @@ impl Undoing<'_> {
         {
             return Err(changed_since(&dn, &later));
         }
-        Ok(Step::Delete { dn })
+        Ok(Step::Delete { dn: self.at_its_step(&dn)?.to_string() })
     }
 
     fn of_rename(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
@@ -98,11 +127,15 @@ impl Undoing<'_> {
         }
         let above = |dn: &Dn| Dn::new(dn.rdns().iter().skip(1).cloned().collect());
         let superior = self.names.now(&above(&old), change.number, Then::There);
-        let is_moved = self.names.key(&superior) != self.names.key(&above(&parsed(&dn)?));
+        let superior = self.planned.after(self.names, superior);
+        let dn = self.at_its_step(&dn)?;
+        let is_moved = self.names.key(&superior) != self.names.key(&above(&dn));
         let Some(rdn) = old.rdns().first() else { return Ok(None) };
+        let undone = std::iter::once(rdn).chain(superior.rdns()).cloned().collect();
+        self.planned.0.push((self.names.key(&dn), Dn::new(undone)));
         Ok(Some(Step::Rename {
             deletes_old_rdn: brought_its_name(change, &new),
-            dn,
+            dn: dn.to_string(),
             new_rdn: rdn.to_string(),
             new_superior: is_moved.then(|| superior.to_string()),
         }))
@@ -155,6 +188,7 @@ impl Undoing<'_> {
                 push(ModifyOperation::Add, comes);
             }
         }
+        let dn = self.at_its_step(&dn)?.to_string();
         Ok((!changes.is_empty()).then_some(Step::Modify { dn, changes }))
     }
 
@@ -243,4 +277,25 @@ fn brought_its_name(change: &ToldChange, new: &Dn) -> bool {
         let mut values = own.flat_map(|one| &one.values);
         values.any(|value| *value == ava.value)
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_calls_entries_as_the_renames_before_it_leave_them() {
+        let names = Names::unchanged();
+        let renames = [("ou=b,dc=x", "ou=a,dc=x"), ("cn=g,ou=A,dc=x", "cn=h,dc=x")];
+        let planned = renames.map(|(old, new)| (names.key_of(old).unwrap(), parsed(new).unwrap()));
+        let planned = Planned(planned.to_vec());
+        for (now, then) in [
+            ("cn=m,ou=B,dc=x", "cn=m,ou=a,dc=x"),
+            ("cn=g,ou=b,dc=x", "cn=h,dc=x"),
+            ("cn=other,dc=x", "cn=other,dc=x"),
+        ] {
+            assert_eq!(planned.after(&names, parsed(now).unwrap()).to_string(), then, "{now}");
+        }
+    }
 }
