@@ -221,7 +221,19 @@ impl<'a> Undoing<'a> {
             return name_of(self.connection, change.uuid.as_deref())?.ok_or_else(gone);
         }
         let dn = self.names.now(then, change.number, Then::There).to_string();
-        if is_there(self.connection, &dn)? { Ok(dn) } else { Err(gone()) }
+        if !is_there(self.connection, &dn)? {
+            return Err(gone());
+        }
+        // Without an entryUUID it may be another entry that took the name.
+        match self.is_forced {
+            true => Ok(dn),
+            false => Err(Failure::refused(format!(
+                "change {} does not tell the entryUUID of its entry, which may be gone: {dn} may \
+                 be another one",
+                change.number
+            ))
+            .hint("'roster history DN' shows what became of it; --force takes it by its name")),
+        }
     }
 
     /// The first later change of the entry that changed more than stamps.
