@@ -77,8 +77,8 @@ impl<'a> Undoing<'a> {
         for change in backwards().filter(|change| change.kind == "modrdn") {
             steps.extend(self.of_rename(change)?);
         }
-        for change in backwards().filter(|change| change.kind == "modify") {
-            steps.extend(self.of_modify(change, all)?);
+        for (change, net) in modified(self.names, all)?.into_iter().rev() {
+            steps.extend(self.of_modify(change, net, all)?);
         }
         for change in backwards().filter(|change| change.kind == "add") {
             steps.push(self.of_add(change)?);
@@ -144,9 +144,9 @@ impl<'a> Undoing<'a> {
     fn of_modify(
         &mut self,
         change: &ToldChange,
+        net: Net,
         all: &[ToldChange],
     ) -> Result<Option<Step>, Failure> {
-        let net = Net::of(change)?;
         if net.attributes.is_empty() {
             return Ok(None);
         }
@@ -268,6 +268,34 @@ impl<'a> Undoing<'a> {
     }
 }
 
+/// The last change of values of each entry, and what all of them did together: one that came and
+/// went again in a transaction is neither there now nor was it before.
+fn modified<'c>(
+    names: &Names,
+    all: &'c [ToldChange],
+) -> Result<Vec<(&'c ToldChange, Net)>, Failure> {
+    let mut entries: Vec<(&ToldChange, Net)> = Vec::new();
+    for change in all.iter().filter(|change| change.kind == "modify") {
+        let key = names.key_of(&change.dn)?;
+        let mut own = None;
+        for (at, (last, _)) in entries.iter().enumerate() {
+            let is_same = match (&last.uuid, &change.uuid) {
+                (Some(one), Some(other)) => one == other,
+                (Some(_) | None, None) | (None, Some(_)) => names.key_of(&last.dn)? == key,
+            };
+            own = own.or(is_same.then_some(at));
+        }
+        match own.and_then(|at| entries.get_mut(at)) {
+            Some((last, net)) => {
+                net.put(change)?;
+                *last = change;
+            }
+            None => entries.push((change, Net::of(change)?)),
+        }
+    }
+    Ok(entries)
+}
+
 fn changed_since(what: &str, later: &ToldChange) -> Failure {
     let by = later.by.as_deref().unwrap_or("the server");
     Failure::refused(format!(
@@ -295,6 +323,31 @@ fn brought_its_name(change: &ToldChange, new: &Dn) -> bool {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_of_one_entry_are_taken_together() {
+        let change = |dn: &str, uuid: Option<&str>, lines: &str| ToldChange {
+            kind: "modify".to_owned(),
+            dn: dn.to_owned(),
+            uuid: uuid.map(str::to_owned),
+            lines: lines.as_bytes().to_vec(),
+            ..ToldChange::default()
+        };
+        let (first, second) =
+            ("add: l\nl: Bern\n-\n", "delete: l\nl: Bern\n-\nadd: l\nl: Chur\n-\n");
+        for (uuid, dn) in [(None, "CN=a,dc=x"), (Some("1"), "cn=b,dc=x")] {
+            let all = [
+                change("cn=a,dc=x", uuid, first),
+                change("cn=other,dc=x", None, first),
+                change(dn, uuid, second),
+            ];
+            let found = modified(&Names::unchanged(), &all).unwrap();
+            let (last, net) = found.first().unwrap();
+            let values = Values { removed: Vec::new(), added: vec![b"Chur".to_vec()] };
+            assert_eq!((found.len(), &*last.dn), (2, dn));
+            assert_eq!(net.attributes.get("l"), Some(&values), "{dn}");
+        }
+    }
 
     #[test]
     fn a_step_calls_entries_as_the_renames_before_it_leave_them() {
