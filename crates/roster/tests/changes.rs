@@ -274,6 +274,8 @@ fn a_change_is_undone_by_its_number() {
     check(&revert(&[&added]), 1, &["has changed since"]);
     check(&revert(&["--force", &added]), 0, &[&format!("{group} deleted")]);
     check(&revert(&[&added]), 1, &["is not there any more"]);
+    let told = revert(&["--force", &added]);
+    check(&told, 0, &["is not there any more", "nothing is left of change"]);
     // A rename with the reference that followed it.
     modify(&demo, &file, &add);
     let rename = format!("dn: {name}\nchangetype: modrdn\nnewrdn: uid=three\ndeleteoldrdn: 1\n\n");

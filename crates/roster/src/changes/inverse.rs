@@ -14,6 +14,7 @@ use super::step::{Modification, Step};
 use super::values::{Net, Values};
 use super::{Start, ToldChange, read};
 use crate::failure::Failure;
+use crate::output;
 
 /// What is known when a change is undone.
 pub(crate) struct Undoing<'a> {
@@ -72,7 +73,7 @@ impl<'a> Undoing<'a> {
         // What was deleted is there again before others name it, superiors before what is below.
         let deleted = backwards().filter(|change| change.kind == "delete");
         for change in deleted {
-            steps.push(self.of_delete(change)?);
+            steps.extend(self.of_delete(change)?);
         }
         for change in backwards().filter(|change| change.kind == "modrdn") {
             steps.extend(self.of_rename(change)?);
@@ -81,12 +82,12 @@ impl<'a> Undoing<'a> {
             steps.extend(self.of_modify(change, net, all)?);
         }
         for change in backwards().filter(|change| change.kind == "add") {
-            steps.push(self.of_add(change)?);
+            steps.extend(self.of_add(change)?);
         }
         Ok(steps)
     }
 
-    fn of_delete(&mut self, change: &ToldChange) -> Result<Step, Failure> {
+    fn of_delete(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
         if change.lines.is_empty() {
             return Err(Failure::refused(format!(
                 "the change log does not tell what {} held",
@@ -98,25 +99,26 @@ impl<'a> Undoing<'a> {
         let by_uuid = name_of(self.connection, change.uuid.as_deref())?;
         let is_taken = is_there(self.connection, &dn)?;
         if let Some(other) = by_uuid.or_else(|| is_taken.then(|| dn.clone())) {
-            return Err(Failure::refused(format!("{other} is there again")));
+            return self.left_out(Failure::refused(format!("{other} is there again")));
         }
-        Ok(Step::Back(Deleted { dn, change: change.clone(), references: Vec::new() }))
+        let (change, references) = (change.clone(), Vec::new());
+        Ok(Some(Step::Back(Deleted { dn, change, references })))
     }
 
-    fn of_add(&mut self, change: &ToldChange) -> Result<Step, Failure> {
-        let dn = self.current(change, &parsed(&change.dn)?)?;
+    fn of_add(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
+        let Some(dn) = self.current(change, &parsed(&change.dn)?)? else { return Ok(None) };
         if !self.is_forced
             && let Some(later) = self.later(change)?
         {
             return Err(changed_since(&dn, &later));
         }
-        Ok(Step::Delete { dn: self.at_its_step(&dn)?.to_string() })
+        Ok(Some(Step::Delete { dn: self.at_its_step(&dn)?.to_string() }))
     }
 
     fn of_rename(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
         let Some(new) = change.new_dn() else { return Ok(None) };
         let (old, new) = (parsed(&change.dn)?, parsed(&new)?);
-        let dn = self.current(change, &new)?;
+        let Some(dn) = self.current(change, &new)? else { return Ok(None) };
         let expected = self.names.now(&new, change.number, Then::Deleted);
         if self.names.key_of(&dn)? != self.names.key(&expected) && !self.is_forced {
             return Err(Failure::refused(format!(
@@ -150,7 +152,7 @@ impl<'a> Undoing<'a> {
         if net.attributes.is_empty() {
             return Ok(None);
         }
-        let dn = self.current(change, &parsed(&change.dn)?)?;
+        let Some(dn) = self.current(change, &parsed(&change.dn)?)? else { return Ok(None) };
         let mut changes = Vec::new();
         for (attribute, Values { removed, added }) in net.attributes {
             let removed = self.named_now(removed, all)?;
@@ -211,22 +213,33 @@ impl<'a> Undoing<'a> {
         Ok(named)
     }
 
-    /// How the entry of a change is called now; `then` is what the change left it called.
-    fn current(&mut self, change: &ToldChange, then: &Dn) -> Result<String, Failure> {
+    /// What cannot be undone ends it; by force the rest is undone without.
+    fn left_out<T>(&self, why: Failure) -> Result<Option<T>, Failure> {
+        if !self.is_forced {
+            return Err(why);
+        }
+        output::note(format_args!("roster: {}", why.message));
+        Ok(None)
+    }
+
+    /// How the entry of a change is called now; `then` is what the change left it called. None if
+    /// it is gone and that is no reason to end.
+    fn current(&mut self, change: &ToldChange, then: &Dn) -> Result<Option<String>, Failure> {
         let gone = || {
             Failure::refused(format!("{then} is not there any more"))
                 .hint("'roster undelete' brings back what was deleted")
         };
         if change.uuid.is_some() {
-            return name_of(self.connection, change.uuid.as_deref())?.ok_or_else(gone);
+            let now = name_of(self.connection, change.uuid.as_deref())?;
+            return now.map_or_else(|| self.left_out(gone()), |now| Ok(Some(now)));
         }
         let dn = self.names.now(then, change.number, Then::There).to_string();
         if !is_there(self.connection, &dn)? {
-            return Err(gone());
+            return self.left_out(gone());
         }
         // Without an entryUUID it may be another entry that took the name.
         match self.is_forced {
-            true => Ok(dn),
+            true => Ok(Some(dn)),
             false => Err(Failure::refused(format!(
                 "change {} does not tell the entryUUID of its entry, which may be gone: {dn} may \
                  be another one",
