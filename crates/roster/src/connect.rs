@@ -138,7 +138,7 @@ pub(crate) struct LoginOptions {
 impl LoginOptions {
     /// Whether the password comes from standard input.
     pub(crate) fn reads_standard_input(&self) -> bool {
-        self.bind_password_file.as_deref().is_some_and(|path| path.as_os_str() == "-")
+        self.bind_password_file.as_deref().is_some_and(is_standard_input)
     }
 
     /// How the servers of LDAP URLs are connected to: each is its host, or the first that answers
@@ -220,7 +220,7 @@ fn server_of(url: &LdapUrl) -> String {
 /// The password in a file.
 fn read_password(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut password = Vec::new();
-    let read = if path.as_os_str() == "-" {
+    let read = if is_standard_input(path) {
         std::io::stdin().read_to_end(&mut password).map(|_| ())
     } else {
         std::fs::read(path).map(|octets| password = octets)
@@ -231,7 +231,16 @@ fn read_password(path: &Path) -> Result<Vec<u8>, Failure> {
             password.pop();
         }
     }
+    // A bind without a password is one of nobody, and servers may let it pass.
+    if password.is_empty() {
+        return Err(Failure::local(format!("there is no password in {}", path.display())));
+    }
     Ok(password)
+}
+
+/// Whether a file is standard input.
+pub(crate) fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 fn certificate_check(text: &str) -> Result<CertificateCheck, String> {
@@ -300,3 +309,19 @@ pub(crate) const ADMINISTRATOR_HINT: &str = "run it as the administrator: -D 'cn
 
 const CERTIFICATE_HINT: &str = "trust a self-signed certificate with --cacert DATA/tls/cert.pem, \
                                 or skip the verification with --reqcert never";
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_password_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, password) in [("secret\r\n", Some("secret")), ("\n", None), ("", None)] {
+            std::fs::write(file.path(), text).unwrap();
+            let read = read_password(file.path()).ok();
+            assert_eq!(read.as_deref(), password.map(str::as_bytes), "{text:?}");
+        }
+    }
+}

@@ -232,9 +232,16 @@ fn a_change_is_undone_by_its_number() {
         format!("'title' of {name} has changed since: change {cook} (modify) by cn=Directory");
     check(&revert(&[&pilot]), 1, &[&later, "--force"]);
     let told = revert(&["-n", &cook]);
-    let line =
-        format!("dn: {name}\nchangetype: modify\ndelete: description\ndescription: Cook\n-\n");
-    check(&told, 0, &[&line, "delete: title\ntitle: Cook\n-\nadd: title\ntitle: Pilot\n-\n"]);
+    let line = "\nchangetype: modify\ndelete: description\ndescription: Cook\n-\n";
+    check(
+        &told,
+        0,
+        &[
+            &format!("dn: {name}\n"),
+            line,
+            "delete: title\ntitle: Cook\n-\nadd: title\ntitle: Pilot\n-\n",
+        ],
+    );
     check(&revert(&[&cook]), 0, &[&format!("{name} has the values of before")]);
     check(&revert(&[&pilot]), 0, &[]);
     assert_eq!(search(&demo, &entry), was);
@@ -267,6 +274,17 @@ fn a_change_is_undone_by_its_number() {
     check(&revert(&[&added]), 1, &["has changed since"]);
     check(&revert(&["--force", &added]), 0, &[&format!("{group} deleted")]);
     check(&revert(&[&added]), 1, &["is not there any more"]);
+    let told = revert(&["--force", &added]);
+    check(&told, 0, &["is not there any more", "nothing is left of change"]);
+    // A rename with the reference that followed it.
+    modify(&demo, &file, &add);
+    let rename = format!("dn: {name}\nchangetype: modrdn\nnewrdn: uid=three\ndeleteoldrdn: 1\n\n");
+    modify(&demo, &file, &rename);
+    let number = last(&demo).to_string();
+    check(&revert(&[&number]), 0, &["has the name of before"]);
+    assert_eq!(search(&demo, &entry), was);
+    let told = search(&demo, &["-b", group, "-s", "base", "member"]);
+    assert!(told.contains(&format!("member: {name}\n")), "{told}");
     check(&revert(&["9999999"]), 1, &["changed no entry, or there is none yet"]);
 }
 

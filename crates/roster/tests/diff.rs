@@ -232,6 +232,9 @@ fn trouble_is_told_apart_from_a_difference() {
     }
     check_all(&roster(&["diff", &good]), 2, &["<B>"]);
     check_all(&roster(&["diff", "-", &good, "-y", "-"]), 2, &["or the password"]);
+    let other = ["--b-bind-dn", "cn=b", "--b-password-file", "-"];
+    let run = roster(&[&["diff", "-", "ldap://127.0.0.1:1/dc=x"][..], &other].concat());
+    check_all(&run, 2, &["or the password"]);
 }
 
 /// Random trees, with and without a look for renames: what is told of them is applied here by the

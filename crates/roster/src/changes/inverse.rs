@@ -9,21 +9,51 @@ use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope};
 
 use super::back::{Deleted, is_there, name_of};
-use super::names::{Names, Then, parsed};
+use super::names::{NameKey, Names, Then, parsed};
 use super::step::{Modification, Step};
 use super::values::{Net, Values};
 use super::{Start, ToldChange, read};
 use crate::failure::Failure;
+use crate::output;
 
 /// What is known when a change is undone.
 pub(crate) struct Undoing<'a> {
-    pub(crate) connection: &'a mut Connection,
-    pub(crate) names: &'a Names,
+    connection: &'a mut Connection,
+    names: &'a Names,
     /// Also where something has changed since.
-    pub(crate) is_forced: bool,
+    is_forced: bool,
+    planned: Planned,
 }
 
-impl Undoing<'_> {
+/// The renames among the steps so far: by the name before, the name after; in order.
+#[derive(Default)]
+struct Planned(Vec<(NameKey, Dn)>);
+
+impl Planned {
+    /// What an entry is called when these renames are done.
+    fn after(&self, names: &Names, dn: Dn) -> Dn {
+        self.0.iter().fold(dn, |dn, (old, new)| {
+            let key = names.key(&dn);
+            if !key.starts_with(old) {
+                return dn;
+            }
+            let below = dn.rdns().iter().take(key.len() - old.len());
+            Dn::new(below.chain(new.rdns()).cloned().collect())
+        })
+    }
+}
+
+impl<'a> Undoing<'a> {
+    /// Nothing is planned yet.
+    pub(crate) fn new(connection: &'a mut Connection, names: &'a Names, is_forced: bool) -> Self {
+        Self { connection, names, is_forced, planned: Planned::default() }
+    }
+
+    /// What an entry that is called `dn` now is called when its step comes.
+    fn at_its_step(&self, dn: &str) -> Result<Dn, Failure> {
+        Ok(self.planned.after(self.names, parsed(dn)?))
+    }
+
     /// The steps that undo what changes of one number did, in their order.
     ///
     /// # Errors
@@ -43,21 +73,21 @@ impl Undoing<'_> {
         // What was deleted is there again before others name it, superiors before what is below.
         let deleted = backwards().filter(|change| change.kind == "delete");
         for change in deleted {
-            steps.push(self.of_delete(change)?);
+            steps.extend(self.of_delete(change)?);
         }
         for change in backwards().filter(|change| change.kind == "modrdn") {
             steps.extend(self.of_rename(change)?);
         }
-        for change in backwards().filter(|change| change.kind == "modify") {
-            steps.extend(self.of_modify(change, all)?);
+        for (change, net) in modified(self.names, all)?.into_iter().rev() {
+            steps.extend(self.of_modify(change, net, all)?);
         }
         for change in backwards().filter(|change| change.kind == "add") {
-            steps.push(self.of_add(change)?);
+            steps.extend(self.of_add(change)?);
         }
         Ok(steps)
     }
 
-    fn of_delete(&mut self, change: &ToldChange) -> Result<Step, Failure> {
+    fn of_delete(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
         if change.lines.is_empty() {
             return Err(Failure::refused(format!(
                 "the change log does not tell what {} held",
@@ -69,25 +99,26 @@ impl Undoing<'_> {
         let by_uuid = name_of(self.connection, change.uuid.as_deref())?;
         let is_taken = is_there(self.connection, &dn)?;
         if let Some(other) = by_uuid.or_else(|| is_taken.then(|| dn.clone())) {
-            return Err(Failure::refused(format!("{other} is there again")));
+            return self.left_out(Failure::refused(format!("{other} is there again")));
         }
-        Ok(Step::Back(Deleted { dn, change: change.clone(), references: Vec::new() }))
+        let (change, references) = (change.clone(), Vec::new());
+        Ok(Some(Step::Back(Deleted { dn, change, references })))
     }
 
-    fn of_add(&mut self, change: &ToldChange) -> Result<Step, Failure> {
-        let dn = self.current(change, &parsed(&change.dn)?)?;
+    fn of_add(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
+        let Some(dn) = self.current(change, &parsed(&change.dn)?)? else { return Ok(None) };
         if !self.is_forced
             && let Some(later) = self.later(change)?
         {
             return Err(changed_since(&dn, &later));
         }
-        Ok(Step::Delete { dn })
+        Ok(Some(Step::Delete { dn: self.at_its_step(&dn)?.to_string() }))
     }
 
     fn of_rename(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
         let Some(new) = change.new_dn() else { return Ok(None) };
         let (old, new) = (parsed(&change.dn)?, parsed(&new)?);
-        let dn = self.current(change, &new)?;
+        let Some(dn) = self.current(change, &new)? else { return Ok(None) };
         let expected = self.names.now(&new, change.number, Then::Deleted);
         if self.names.key_of(&dn)? != self.names.key(&expected) && !self.is_forced {
             return Err(Failure::refused(format!(
@@ -98,11 +129,15 @@ impl Undoing<'_> {
         }
         let above = |dn: &Dn| Dn::new(dn.rdns().iter().skip(1).cloned().collect());
         let superior = self.names.now(&above(&old), change.number, Then::There);
-        let is_moved = self.names.key(&superior) != self.names.key(&above(&parsed(&dn)?));
+        let superior = self.planned.after(self.names, superior);
+        let dn = self.at_its_step(&dn)?;
+        let is_moved = self.names.key(&superior) != self.names.key(&above(&dn));
         let Some(rdn) = old.rdns().first() else { return Ok(None) };
+        let undone = std::iter::once(rdn).chain(superior.rdns()).cloned().collect();
+        self.planned.0.push((self.names.key(&dn), Dn::new(undone)));
         Ok(Some(Step::Rename {
             deletes_old_rdn: brought_its_name(change, &new),
-            dn,
+            dn: dn.to_string(),
             new_rdn: rdn.to_string(),
             new_superior: is_moved.then(|| superior.to_string()),
         }))
@@ -111,13 +146,13 @@ impl Undoing<'_> {
     fn of_modify(
         &mut self,
         change: &ToldChange,
+        net: Net,
         all: &[ToldChange],
     ) -> Result<Option<Step>, Failure> {
-        let net = Net::of(change)?;
         if net.attributes.is_empty() {
             return Ok(None);
         }
-        let dn = self.current(change, &parsed(&change.dn)?)?;
+        let Some(dn) = self.current(change, &parsed(&change.dn)?)? else { return Ok(None) };
         let mut changes = Vec::new();
         for (attribute, Values { removed, added }) in net.attributes {
             let removed = self.named_now(removed, all)?;
@@ -155,6 +190,7 @@ impl Undoing<'_> {
                 push(ModifyOperation::Add, comes);
             }
         }
+        let dn = self.at_its_step(&dn)?.to_string();
         Ok((!changes.is_empty()).then_some(Step::Modify { dn, changes }))
     }
 
@@ -177,17 +213,40 @@ impl Undoing<'_> {
         Ok(named)
     }
 
-    /// How the entry of a change is called now; `then` is what the change left it called.
-    fn current(&mut self, change: &ToldChange, then: &Dn) -> Result<String, Failure> {
+    /// What cannot be undone ends it; by force the rest is undone without.
+    fn left_out<T>(&self, why: Failure) -> Result<Option<T>, Failure> {
+        if !self.is_forced {
+            return Err(why);
+        }
+        output::note(format_args!("roster: {}", why.message));
+        Ok(None)
+    }
+
+    /// How the entry of a change is called now; `then` is what the change left it called. None if
+    /// it is gone and that is no reason to end.
+    fn current(&mut self, change: &ToldChange, then: &Dn) -> Result<Option<String>, Failure> {
         let gone = || {
             Failure::refused(format!("{then} is not there any more"))
                 .hint("'roster undelete' brings back what was deleted")
         };
         if change.uuid.is_some() {
-            return name_of(self.connection, change.uuid.as_deref())?.ok_or_else(gone);
+            let now = name_of(self.connection, change.uuid.as_deref())?;
+            return now.map_or_else(|| self.left_out(gone()), |now| Ok(Some(now)));
         }
         let dn = self.names.now(then, change.number, Then::There).to_string();
-        if is_there(self.connection, &dn)? { Ok(dn) } else { Err(gone()) }
+        if !is_there(self.connection, &dn)? {
+            return self.left_out(gone());
+        }
+        // Without an entryUUID it may be another entry that took the name.
+        match self.is_forced {
+            true => Ok(Some(dn)),
+            false => Err(Failure::refused(format!(
+                "change {} does not tell the entryUUID of its entry, which may be gone: {dn} may \
+                 be another one",
+                change.number
+            ))
+            .hint("'roster history DN' shows what became of it; --force takes it by its name")),
+        }
     }
 
     /// The first later change of the entry that changed more than stamps.
@@ -222,6 +281,34 @@ impl Undoing<'_> {
     }
 }
 
+/// The last change of values of each entry, and what all of them did together: one that came and
+/// went again in a transaction is neither there now nor was it before.
+fn modified<'c>(
+    names: &Names,
+    all: &'c [ToldChange],
+) -> Result<Vec<(&'c ToldChange, Net)>, Failure> {
+    let mut entries: Vec<(&ToldChange, Net)> = Vec::new();
+    for change in all.iter().filter(|change| change.kind == "modify") {
+        let key = names.key_of(&change.dn)?;
+        let mut own = None;
+        for (at, (last, _)) in entries.iter().enumerate() {
+            let is_same = match (&last.uuid, &change.uuid) {
+                (Some(one), Some(other)) => one == other,
+                (Some(_) | None, None) | (None, Some(_)) => names.key_of(&last.dn)? == key,
+            };
+            own = own.or(is_same.then_some(at));
+        }
+        match own.and_then(|at| entries.get_mut(at)) {
+            Some((last, net)) => {
+                net.put(change)?;
+                *last = change;
+            }
+            None => entries.push((change, Net::of(change)?)),
+        }
+    }
+    Ok(entries)
+}
+
 fn changed_since(what: &str, later: &ToldChange) -> Failure {
     let by = later.by.as_deref().unwrap_or("the server");
     Failure::refused(format!(
@@ -243,4 +330,50 @@ fn brought_its_name(change: &ToldChange, new: &Dn) -> bool {
         let mut values = own.flat_map(|one| &one.values);
         values.any(|value| *value == ava.value)
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_one_entry_are_taken_together() {
+        let change = |dn: &str, uuid: Option<&str>, lines: &str| ToldChange {
+            kind: "modify".to_owned(),
+            dn: dn.to_owned(),
+            uuid: uuid.map(str::to_owned),
+            lines: lines.as_bytes().to_vec(),
+            ..ToldChange::default()
+        };
+        let (first, second) =
+            ("add: l\nl: Bern\n-\n", "delete: l\nl: Bern\n-\nadd: l\nl: Chur\n-\n");
+        for (uuid, dn) in [(None, "CN=a,dc=x"), (Some("1"), "cn=b,dc=x")] {
+            let all = [
+                change("cn=a,dc=x", uuid, first),
+                change("cn=other,dc=x", None, first),
+                change(dn, uuid, second),
+            ];
+            let found = modified(&Names::unchanged(), &all).unwrap();
+            let (last, net) = found.first().unwrap();
+            let values = Values { removed: Vec::new(), added: vec![b"Chur".to_vec()] };
+            assert_eq!((found.len(), &*last.dn), (2, dn));
+            assert_eq!(net.attributes.get("l"), Some(&values), "{dn}");
+        }
+    }
+
+    #[test]
+    fn a_step_calls_entries_as_the_renames_before_it_leave_them() {
+        let names = Names::unchanged();
+        let renames = [("ou=b,dc=x", "ou=a,dc=x"), ("cn=g,ou=A,dc=x", "cn=h,dc=x")];
+        let planned = renames.map(|(old, new)| (names.key_of(old).unwrap(), parsed(new).unwrap()));
+        let planned = Planned(planned.to_vec());
+        for (now, then) in [
+            ("cn=m,ou=B,dc=x", "cn=m,ou=a,dc=x"),
+            ("cn=g,ou=b,dc=x", "cn=h,dc=x"),
+            ("cn=other,dc=x", "cn=other,dc=x"),
+        ] {
+            assert_eq!(planned.after(&names, parsed(now).unwrap()).to_string(), then, "{now}");
+        }
+    }
 }

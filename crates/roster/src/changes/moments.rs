@@ -38,8 +38,8 @@ pub(crate) fn tell(
     connection: &mut Connection,
 ) -> Result<Exit, Failure> {
     let (from, to) = match *at {
-        [from] => (from, moment::now()),
-        [from, to] if from <= to => (from, to),
+        [from] => (from, None),
+        [from, to] if from <= to => (from, Some(to)),
         [_, _] => return Err(Failure::local("the first --at is after the second")),
         _ => return Err(Failure::local("give --at once or twice")),
     };
@@ -56,11 +56,14 @@ pub(crate) fn tell(
         ))
         .hint("a backup of that time may be compared with one of today: 'roster export'"));
     }
-    let value = to.generalized_time().into_bytes().into();
-    let until = Filter::LessOrEqual(AvaFilter { description: "changeTime", value });
+    // Up to now is up to the last change: the server's clock may be ahead of the one here.
+    let until = to.map(|to| {
+        let value = to.generalized_time().into_bytes().into();
+        Filter::LessOrEqual(AvaFilter { description: "changeTime", value })
+    });
     let start = Start::Time(Timestamp(from.0.saturating_add(SECOND_US)));
     let mut difference = Difference::new();
-    read(connection, start, Some(&until), &mut |change| difference.put(&change))?;
+    read(connection, start, until.as_ref(), &mut |change| difference.put(&change))?;
     let mut out = output::out();
     let mut exit = Exit::Done;
     for step in difference.steps(base.as_ref()) {

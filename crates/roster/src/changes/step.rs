@@ -3,8 +3,8 @@
 use client::Connection;
 use ldap::ldif::push_ldif_line;
 use ldap::message::{
-    AddRequest, AttributesBuf, Controls, DeleteRequest, ModificationsBuf, ModifyDnRequest,
-    ModifyOperation, ModifyRequest, PartialAttribute, Request, ValuesBuf,
+    AddRequest, AttributesBuf, Control, Controls, ControlsBuf, DeleteRequest, ModificationsBuf,
+    ModifyDnRequest, ModifyOperation, ModifyRequest, PartialAttribute, Request, ValuesBuf,
 };
 
 use super::back::{self, Deleted, RELAX};
@@ -61,6 +61,7 @@ impl Step {
     }
 
     /// As a record of LDIF (RFC 2849).
+    #[cfg(test)]
     pub(crate) fn ldif(&self) -> Vec<u8> {
         self.ldif_with(None)
     }
@@ -139,7 +140,10 @@ impl Step {
                     list.push(ldap::message::Modification { operation: one.operation, attribute });
                 }
                 let request = Request::Modify(ModifyRequest { name: dn, changes: list.as_ref() });
-                connection.request_with(request, Controls::EMPTY)?
+                // A step before may have done a part of it: references follow a name.
+                let mut controls = ControlsBuf::new();
+                controls.push(Control { oid: PERMISSIVE, critical: false, value: None });
+                connection.request_with(request, controls.as_ref())?
             }
             Self::Rename { dn, new_rdn, deletes_old_rdn, new_superior } => {
                 let (name, delete_old_rdn) = (dn.as_str(), *deletes_old_rdn);

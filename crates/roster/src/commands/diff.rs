@@ -8,7 +8,7 @@ use environment::{Clock as _, SystemClock, Timestamp};
 use indicatif::HumanBytes;
 
 use crate::changes::moments;
-use crate::connect::ServerOptions;
+use crate::connect::{ServerOptions, is_standard_input};
 use crate::diff::{Comparing, Counts, Form, Place, Report, compare};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::{self, Until};
@@ -145,8 +145,12 @@ fn sides(options: &Sides, server: &ServerOptions) -> Result<Exit, Failure> {
         return Err(Failure::local("name what is compared: two servers or files"));
     };
     let is_read = |place: &Place| usize::from(*place == Place::StandardInput);
-    if is_read(a) + is_read(b) + usize::from(server.as_whom().reads_standard_input()) > 1 {
-        let reason = "standard input can be only one of the two, or the password";
+    let passwords = [
+        server.as_whom().reads_standard_input(),
+        options.b_password_file.as_deref().is_some_and(is_standard_input),
+    ];
+    if is_read(a) + is_read(b) + passwords.into_iter().filter(|is_read| *is_read).count() > 1 {
+        let reason = "standard input can be only one of the two, or the password of one";
         return Err(Failure::local(reason));
     }
     let other = options.b_bind_dn.as_deref().zip(options.b_password_file.as_deref());

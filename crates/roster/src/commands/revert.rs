@@ -61,11 +61,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let names = Names::of(&mut connection)?;
     let is_forced = options.force;
-    let mut undoing = Undoing { connection: &mut connection, names: &names, is_forced };
-    let steps = undoing.steps(&all)?;
+    let steps = Undoing::new(&mut connection, &names, is_forced).steps(&all)?;
     if options.dry_run {
         let mut out = output::out();
-        steps.iter().try_for_each(|step| out.write_all(&step.ldif()))?;
+        steps.iter().try_for_each(|step| out.write_all(&step.permissive_ldif()))?;
         out.flush()?;
         return Ok(Exit::Done);
     }

@@ -229,14 +229,16 @@ impl Reading<'_> {
     fn begin(&mut self, range: &Range) -> Result<Begin, Refusal> {
         let cookie = self.search.controls.changelog_cookie.map(|asked| asked.cookie);
         let first = self.changes.first();
-        let (from, after_part) = match (self.search.resumed.and_then(Parked::change), self.page()?)
-        {
-            (Some(place), _) => place,
-            (None, Some((lsn, part, sent))) => {
-                self.sent = sent;
-                (lsn, part)
-            }
-            (None, None) => match cookie.filter(|cookie| !cookie.is_empty()) {
+        let resumed = self.search.resumed.and_then(Parked::change);
+        let page = self.page()?.filter(|_| resumed.is_none());
+        if let Some((_, _, sent)) = page {
+            self.sent = sent;
+        }
+        let place = resumed.or_else(|| page.map(|(lsn, part, _)| (lsn, part)));
+        // Behind the base alone reading has not begun.
+        let (from, after_part) = match place.filter(|place| *place != BEFORE_ALL) {
+            Some(place) => place,
+            None => match cookie.filter(|cookie| !cookie.is_empty()) {
                 Some(cookie) => return self.behind(cookie),
                 None => BEFORE_ALL,
             },
