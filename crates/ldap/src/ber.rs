@@ -517,7 +517,8 @@ const fn length_octets(length: usize) -> ([u8; 5], usize) {
         0x1_0000..=0xFF_FFFF => ([0x83, b, c, d, 0], 4),
         _ => {
             // No client leads here. What a server writes holds an entry (its record has at most 256
-            // MiB, and so have its rows of values), the entries that an update reads (limited for a whole transaction together), or
+            // MiB, and so have its rows of values), the entries that an update reads (limited for
+            // a whole transaction together), or
             // what one request had in it, whose size is limited as well.
             assert!(length <= LENGTH_MAX, "an LDAP element holds less than 2 GiB");
             ([0x84, a, b, c, d], 5)

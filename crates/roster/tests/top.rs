@@ -35,7 +35,8 @@ fn one_interval_is_told_as_text_and_as_json() {
         "\noperations   ",
         " of 10,000 open",
         "\nsearch ",
-        "\nqueues       hash 0 of 4,000   scan 0 of 1,000   stream 0 of 10,000   write 0 of 10,000\n",
+        "\nqueues       hash 0 of 4,000   scan 0 of 1,000   stream 0 of 10,000   write 0 of \
+         10,000\n",
         "\nstore        102 entries   ",
         "\njournal      0 changes/s   ",
         // A day less, once it is a second old.
