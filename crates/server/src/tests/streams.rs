@@ -1,4 +1,5 @@
 //! Searches that go on with what changes: they wait without a thread, and end when they have to.
+#![allow(clippy::disallowed_methods, reason = "asking again is the only way")]
 
 use ldap::control_value::persistent_search::{OID, PersistentSearch};
 use ldap::message::{Control, ControlsBuf};
