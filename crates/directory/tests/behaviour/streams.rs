@@ -589,6 +589,28 @@ fn where_rules_change_a_consumer_begins_again() {
 }
 
 #[test]
+fn what_went_from_below_a_branch_that_was_renamed_before_is_gone() {
+    let served = Served::new();
+    let mut root = served.root();
+    people(&mut root);
+    let branch = format!("ou=x,{PEOPLE}");
+    assert_eq!(root.add(&branch, &[("objectClass", &["organizationalUnit"])]), OK);
+    let leaf: [(&str, &[&str]); 2] = [("objectClass", &["device"]), ("l", &["zug"])];
+    assert_eq!(root.add(&format!("cn=d,{branch}"), &leaf), OK);
+    let mut client = served.root();
+    let asked = Asked { base: PEOPLE, ..CITIES };
+    let mut consumer = Consumer::default();
+    assert_eq!(consumer.ask(&mut client, &asked, true), None);
+    assert_eq!(consumer.entries.len(), 1);
+    assert_eq!(root.rename(&branch, "ou=x", true, Some(SUFFIX)), OK);
+    assert_eq!(root.delete(&format!("cn=d,ou=x,{SUFFIX}")), OK);
+    let heard = go_on(&mut client);
+    assert_eq!(consumer.hear(heard), Some(ResultCode::SyncRefreshRequired));
+    assert_eq!(consumer.ask(&mut client, &asked, false), Some(OK));
+    assert_eq!(consumer.entries.len(), 0);
+}
+
+#[test]
 fn records_are_decoded_once_for_all_who_read_them() {
     let served = Served::new();
     let mut root = served.root();
