@@ -218,7 +218,7 @@ fn a_check_verifies_the_archive_of_changes() {
     let running = demo::Demo::start_with(20, &["--data", &data]);
     let (url, dn, password) =
         (running.url("ldap"), running.admin_dn.as_str(), running.admin_password.as_str());
-    succeed(&["index", "add", "presence title", "-H", &url, "-D", dn, "-w", password]);
+    succeed(&["index", "add", "ordering employeeNumber", "-H", &url, "-D", dn, "-w", password]);
     drop(running);
     let told = succeed(&["check", "--data", &data]);
     assert!(told.ends_with(" files of the archive, no fault\n"), "{told}");

@@ -302,10 +302,13 @@ fn so_many_may_be_open_and_each_wants_nothing_else() {
     assert_eq!(begin(&mut client, &nowhere), [Heard::Done(ResultCode::NoSuchObject, None)]);
 }
 
+/// Attributes and their values, as text.
+type Texts = BTreeMap<String, Vec<String>>;
+
 /// What a consumer has, kept up to date by what it hears.
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
-    entries: BTreeMap<[u8; 16], (String, BTreeMap<String, Vec<String>>)>,
+    entries: BTreeMap<[u8; 16], (String, Texts)>,
     cookie: Vec<u8>,
     /// Named since the refresh began.
     mentioned: Vec<[u8; 16]>,
