@@ -12,6 +12,7 @@
 //! passed over.
 
 mod before;
+mod below;
 mod cookie;
 mod follow;
 mod happened;

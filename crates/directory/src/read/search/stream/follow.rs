@@ -1,5 +1,6 @@
 //! The changes since a position, one after the other: what each is to a reader.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use environment::Timestamp;
@@ -15,6 +16,7 @@ use schema::{
 use store::{Ask, Lsn, View};
 
 use super::before::Undone;
+use super::below::{Removal, removals, touch_below};
 use super::happened::state_control;
 use super::refresh_required;
 use super::state::{Happened, Stage, StreamPosition};
@@ -47,6 +49,8 @@ enum After {
 /// Records that are looked at together.
 struct Batch {
     all: Vec<Arc<Told>>,
+    /// What takes away names, once that is asked for.
+    removals: OnceCell<Vec<Removal>>,
     /// There are no more by now: what the entries in them were can be told.
     is_whole: bool,
 }
@@ -265,7 +269,7 @@ impl Following<'_, '_> {
             }
         }
         let is_whole = all.last().is_some_and(|told| told.record.lsn == last);
-        Ok(Some(Batch { all, is_whole }))
+        Ok(Some(Batch { all, removals: OnceCell::new(), is_whole }))
     }
 
     fn is_sync(&self) -> bool {
@@ -387,8 +391,7 @@ impl Following<'_, '_> {
             return Ok(After::Next);
         }
         // Whatever is below has other names, too, and other rules may hold for it.
-        let has_below = self.view.child_count(rename.id)? > 0 || !at.batch.is_whole;
-        if self.is_sync() && (has_below || goes_below(&new, at, schema)) {
+        if self.is_sync() && self.may_have_had_below(rename.id, &new, at)? {
             return Ok(After::Refresh);
         }
         let Some(stored) = self.view.entry(rename.id)? else {
@@ -414,6 +417,18 @@ impl Following<'_, '_> {
             true => self.left(&before, &stored, at, sink),
             false => Ok(After::Next),
         }
+    }
+
+    /// Whether there was anything below an entry that has this name after a change: now there may
+    /// be nothing any more. It may say so where there was not.
+    fn may_have_had_below(&self, id: EntryId, name: &DnKey, at: At<'_>) -> Result<bool, Refusal> {
+        if !at.batch.is_whole || self.view.child_count(id)? > 0 {
+            return Ok(true);
+        }
+        let schema = &self.state.schema;
+        let removals = at.batch.removals.get_or_init(|| removals(&at.batch.all, schema));
+        self.run.search.spend(removals.len() as u64);
+        Ok(touch_below(removals, (at.record, at.change), id, name))
     }
 
     /// Whether the rules of now judge an entry by a name of before: where that means what it meant,
@@ -703,24 +718,6 @@ fn deletion_of<'b>(id: EntryId, at: At<'b>) -> Option<(&'b DeleteChange, At<'b>)
             | Change::Gather(_) => None,
         })
     })
-}
-
-/// Whether a change behind this one, or beside it, took an entry away from below a name.
-fn goes_below(name: &DnKey, at: At<'_>, schema: &Schema) -> bool {
-    let changes = at.batch.all.iter().skip(at.record).flat_map(|told| &told.record.changes);
-    let gone = changes.filter_map(|change| match change {
-        Change::Delete(delete) => Some(&delete.dn),
-        Change::Rename(rename) => Some(&rename.old_dn),
-        Change::Add(_)
-        | Change::Modify(_)
-        | Change::Schema(_)
-        | Change::Index(_)
-        | Change::Setting(_)
-        | Change::Level(_)
-        | Change::Gather(_) => None,
-    });
-    let mut keys = gone.filter_map(|dn| DnKey::from_dn(schema, dn).ok());
-    keys.any(|key| key != *name && key.is_within(name))
 }
 
 /// What this change and those behind it did to an entry.
