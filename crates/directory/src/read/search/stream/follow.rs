@@ -16,7 +16,7 @@ use schema::{
 use store::{Ask, Lsn, View};
 
 use super::before::Undone;
-use super::below::{Removal, removals, touch_below};
+use super::below::{Removal, changes_referral, removals, touch_below};
 use super::happened::state_control;
 use super::refresh_required;
 use super::state::{Happened, Stage, StreamPosition};
@@ -328,6 +328,14 @@ impl Following<'_, '_> {
         sink: &mut ResponseSink<'_>,
     ) -> Result<After, Refusal> {
         if self.changes_rules(&modify.deltas) {
+            return Ok(After::Refresh);
+        }
+        // It hides what is below, or does so no more.
+        if self.is_sync()
+            && changes_referral(&modify.deltas, self.state.schema.well_known())
+            && let Ok(name) = DnKey::from_dn(&self.state.schema, &modify.dn)
+            && self.may_have_had_below(modify.id, &name, at)?
+        {
             return Ok(After::Refresh);
         }
         if !self.wants(ChangeType::Modify) {
