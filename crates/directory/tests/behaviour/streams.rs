@@ -298,6 +298,10 @@ fn so_many_may_be_open_and_each_wants_nothing_else() {
     assert_eq!(begin(&mut client, &aliases), unwilling);
     let computed = Asked { filter: "(memberOf=cn=x)", controls, ..Asked::default() };
     assert_eq!(begin(&mut client, &computed), unwilling);
+    let filter = "(member:1.2.840.113556.1.4.1941:=cn=x)";
+    let chains = Asked { filter, controls, ..Asked::default() };
+    assert_eq!(begin(&mut client, &chains), unwilling);
+    assert_eq!(follow(&mut client, &chains, ALL), unwilling);
     let nowhere = Asked { base: "ou=nothing,dc=example,dc=org", controls, ..Asked::default() };
     assert_eq!(begin(&mut client, &nowhere), [Heard::Done(ResultCode::NoSuchObject, None)]);
 }

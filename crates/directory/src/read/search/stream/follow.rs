@@ -363,7 +363,12 @@ impl Following<'_, '_> {
         let schema = &self.state.schema;
         let then = DnKey::from_dn(schema, &modify.dn).ok();
         let has_name = then.is_some() && then == DnKey::from_text(schema, stored.dn()).ok();
-        let is_judged = |name: &DnKey| self.is_judged_by_name(name, &before, &stored, at);
+        // In the midst of records it is judged by what it is now, by the name of now.
+        let is_judged = |name: &DnKey| match self.run.resolved.guard.is_bypassed() {
+            true => Ok(true),
+            false if !at.batch.is_whole => Ok(false),
+            false => self.is_judged_by_name(name, &before, &stored, at),
+        };
         if self.is_sync() && !has_name && !then.as_ref().map_or(Ok(false), is_judged)? {
             return Ok(After::Refresh);
         }
