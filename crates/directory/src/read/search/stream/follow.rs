@@ -345,7 +345,8 @@ impl Following<'_, '_> {
             return self.left_before_it_was_deleted(modify.id, &modify.dn, at, sink);
         };
         let before = Undone::new(&stored, modify.dn.to_string(), &deltas_of(modify.id, at));
-        let was_found = self.was_in_scope(&before) && self.run.is_found_so(&before);
+        let was_in_scope = self.was_in_scope(&before);
+        let was_found = was_in_scope && self.run.is_found_so(&before);
         let tells = self.tells(&modify.deltas, &stored);
         if was_found && !tells && self.run.matches(&stored)? {
             return Ok(After::Next);
@@ -369,7 +370,8 @@ impl Following<'_, '_> {
             false if !at.batch.is_whole => Ok(false),
             false => self.is_judged_by_name(name, &before, &stored, at),
         };
-        if self.is_sync() && !has_name && !then.as_ref().map_or(Ok(false), is_judged)? {
+        let is_asked = self.is_sync() && was_in_scope && !has_name;
+        if is_asked && !then.as_ref().map_or(Ok(false), is_judged)? {
             return Ok(After::Refresh);
         }
         self.left(&before, &stored, at, sink)
