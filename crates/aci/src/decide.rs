@@ -33,7 +33,7 @@ use self::applied::{Applied, Held};
 pub use self::explain::{AccessExplanation, Considered, RuleOutcome};
 pub use self::reach::Reach;
 use self::target::{Target, target_truth};
-use crate::rule::{Aci, Right, ValueFilter};
+use crate::rule::{Aci, Right, Statement, ValueFilter};
 use crate::set::{AciSet, Chain, Growing, Link, Row, Spot, WORD_BITS, mix};
 
 /// Who asks, and all that bind rules want to know of the connection.
@@ -123,6 +123,7 @@ pub struct Rules {
     applied: Growing<Applied>,
     everywhere: Growing<(About, Everywhere)>,
     standing: OnceLock<u64>,
+    hangs_on_others: OnceLock<bool>,
 }
 
 /// What was asked about a spot and all that is below it.
@@ -157,7 +158,8 @@ impl Rules {
     pub fn new(set: &Arc<AciSet>, store_stamp: u64) -> Self {
         let set = Arc::clone(set);
         let (applied, everywhere) = (Growing::default(), Growing::default());
-        Self { set, store_stamp, applied, everywhere, standing: OnceLock::new() }
+        let (standing, hangs_on_others) = (OnceLock::new(), OnceLock::new());
+        Self { set, store_stamp, applied, everywhere, standing, hangs_on_others }
     }
 
     /// Whether they are still the rules of the same asker.
@@ -168,8 +170,9 @@ impl Rules {
     }
 
     /// A number that stays the same as long as what the rules ask of the world beside the entries
-    /// (groups, the time, the entry of the asker) is answered the same for an asker. It says
-    /// nothing of the rules themselves. It is found once, with a call of `each` for each rule.
+    /// (groups, the time, the entry of the asker, the connection) is answered the same for an
+    /// asker. What rules are about, it does not say. It is found once, with a call of `each` for
+    /// each rule.
     pub fn standing(&self, asker: &AccessSubject<'_>, each: &dyn Fn()) -> u64 {
         *self.standing.get_or_init(|| self.find_standing(asker, each))
     }
@@ -182,6 +185,21 @@ impl Rules {
             hasher.write(format!("{left:?}").as_bytes());
         }
         hasher.finish()
+    }
+
+    /// Whether what an asker may see of an entry can change with another entry, which
+    /// [`Self::standing`] does not tell: one above it, the asker's own, or a group that it names.
+    pub fn hangs_on_others(&self, asker: &AccessSubject<'_>) -> bool {
+        let is_to_see =
+            |one: &&Statement| one.rights.has(Right::Read) || one.rights.has(Right::Search);
+        *self.hangs_on_others.get_or_init(|| {
+            self.set.depends_on_others()
+                && self
+                    .set
+                    .statements()
+                    .filter(is_to_see)
+                    .any(|one| bind::reduce(&one.rule, asker, self.set.schema()).asks_others())
+        })
     }
 
     /// What is asked about an entry and those below it.

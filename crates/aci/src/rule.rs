@@ -421,6 +421,21 @@ pub(crate) enum Bind {
     Known(Truth),
 }
 
+impl Bind {
+    /// Whether a part of it asks for other entries, depending on the one that it is asked about:
+    /// its answer changes when those do.
+    pub(crate) fn asks_others(&self) -> bool {
+        match self {
+            Self::Is(condition) => condition.test.asks_others(),
+            Self::Not(rule) => rule.asks_others(),
+            Self::All(rules) | Self::Any(rules) | Self::Mixed(rules, _) => {
+                rules.iter().any(Self::asks_others)
+            }
+            Self::Known(_) => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Connective {
     And,
@@ -449,6 +464,25 @@ pub(crate) enum Test {
 }
 
 impl Test {
+    /// Whether it asks for other entries (above the one that it is asked about, the asker's own, a
+    /// group) that depend on that one.
+    fn asks_others(&self) -> bool {
+        match self {
+            Self::Attribute(asked) => {
+                asked.relation != Relation::User || asked.levels.iter().any(|level| *level != 0)
+            }
+            // One without macros is asked about without an entry.
+            Self::Group(groups) => groups.iter().any(|group| group.exact().is_none()),
+            Self::User(_)
+            | Self::Address(_)
+            | Self::Host(_)
+            | Self::Time(..)
+            | Self::Days(_)
+            | Self::Method(_)
+            | Self::Strength(..) => false,
+        }
+    }
+
     /// Whether it is about who asks, or how they proved it.
     pub(crate) fn is_of_identity(&self) -> bool {
         match self {

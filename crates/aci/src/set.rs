@@ -29,7 +29,7 @@ pub use self::global::GlobalAcis;
 pub(crate) use self::growing::{Found, Growing, mix};
 use self::superiors::Superiors;
 pub(crate) use self::superiors::{Above, Superior};
-use crate::rule::{Aci, Bind, Subject, TargetScope, Targets, Test};
+use crate::rule::{Aci, Bind, Statement, Subject, TargetScope, Targets, Test};
 
 /// Every ACI of the directory.
 pub struct AciSet {
@@ -45,6 +45,8 @@ pub struct AciSet {
 struct Needs {
     store: bool,
     time: bool,
+    /// Other entries than the one that is asked about, whichever that is.
+    others: bool,
 }
 
 /// An entry from which on ACIs apply.
@@ -176,8 +178,12 @@ impl AciSet {
 
     /// The bind rules of all of them.
     pub(crate) fn bind_rules(&self) -> impl Iterator<Item = &Bind> {
-        let acis = self.holders.values().flat_map(|acis| acis.iter());
-        acis.flat_map(|aci| aci.statements.iter().map(|statement| &statement.rule))
+        self.statements().map(|statement| &statement.rule)
+    }
+
+    /// The permissions of all of them.
+    pub(crate) fn statements(&self) -> impl Iterator<Item = &Statement> {
+        self.holders.values().flat_map(|acis| acis.iter()).flat_map(|aci| &aci.statements)
     }
 
     /// What an entry holds.
@@ -220,6 +226,11 @@ impl AciSet {
     /// Whether a rule asks for the time.
     pub fn depends_on_time(&self) -> bool {
         self.needs.time
+    }
+
+    /// Whether a rule asks for other entries, depending on the one that it is asked about.
+    pub(crate) fn depends_on_others(&self) -> bool {
+        self.needs.others
     }
 
     pub(crate) fn schema(&self) -> &Schema {
@@ -361,6 +372,7 @@ fn needs(holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>) -> Needs {
     for aci in holders.values().flat_map(|acis| acis.iter()) {
         for statement in &aci.statements {
             note_needs(&statement.rule, &mut needs);
+            needs.others |= statement.rule.asks_others();
         }
     }
     needs

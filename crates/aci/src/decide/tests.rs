@@ -4,6 +4,7 @@ mod cases;
 mod entry_rights;
 mod model;
 mod options;
+mod standing;
 mod strangers;
 
 use std::net::IpAddr;

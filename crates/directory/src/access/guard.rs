@@ -109,6 +109,12 @@ impl<'a> Guard<'a> {
         self.rules().map_or(0, |rules| rules.rules.standing(rules.asker, each))
     }
 
+    /// Whether what the asker may see of an entry can change with another one: see
+    /// [`Rules::hangs_on_others`].
+    pub(crate) fn hangs_on_others(&self) -> bool {
+        self.rules().is_some_and(|rules| rules.rules.hangs_on_others(rules.asker))
+    }
+
     /// Whether access control does not apply to the asker.
     pub(crate) fn is_bypassed(&self) -> bool {
         self.rules().is_none()

@@ -40,10 +40,15 @@ pub(crate) fn filter(known: &WellKnown) -> ResolvedFilter {
 pub(crate) fn is_referral(entry: &dyn EntryRead, known: &WellKnown) -> bool {
     let mut found = false;
     entry.visit_values(&known.object_class, &mut |_, value| {
-        found = value.eq_ignore_ascii_case(b"referral") || value == REFERRAL_OID;
+        found = is_class(value);
         !found
     });
     found
+}
+
+/// Whether a value of `objectClass` is the class of referral objects.
+pub(crate) fn is_class(value: &[u8]) -> bool {
+    value.eq_ignore_ascii_case(b"referral") || value == REFERRAL_OID
 }
 
 /// The refusal `referral` when `start` or a superior of it is a referral object; `noSuchObject`

@@ -298,6 +298,10 @@ fn so_many_may_be_open_and_each_wants_nothing_else() {
     assert_eq!(begin(&mut client, &aliases), unwilling);
     let computed = Asked { filter: "(memberOf=cn=x)", controls, ..Asked::default() };
     assert_eq!(begin(&mut client, &computed), unwilling);
+    let filter = "(member:1.2.840.113556.1.4.1941:=cn=x)";
+    let chains = Asked { filter, controls, ..Asked::default() };
+    assert_eq!(begin(&mut client, &chains), unwilling);
+    assert_eq!(follow(&mut client, &chains, ALL), unwilling);
     let nowhere = Asked { base: "ou=nothing,dc=example,dc=org", controls, ..Asked::default() };
     assert_eq!(begin(&mut client, &nowhere), [Heard::Done(ResultCode::NoSuchObject, None)]);
 }
@@ -589,6 +593,28 @@ fn where_rules_change_a_consumer_begins_again() {
     assert_eq!(consumer.hear(heard), Some(ResultCode::SyncRefreshRequired));
     assert_eq!(consumer.ask(&mut client, &asked, false), Some(OK));
     consumer.check(&mut client, &asked);
+}
+
+#[test]
+fn what_went_from_below_a_branch_that_was_renamed_before_is_gone() {
+    let served = Served::new();
+    let mut root = served.root();
+    people(&mut root);
+    let branch = format!("ou=x,{PEOPLE}");
+    assert_eq!(root.add(&branch, &[("objectClass", &["organizationalUnit"])]), OK);
+    let leaf: [(&str, &[&str]); 2] = [("objectClass", &["device"]), ("l", &["zug"])];
+    assert_eq!(root.add(&format!("cn=d,{branch}"), &leaf), OK);
+    let mut client = served.root();
+    let asked = Asked { base: PEOPLE, ..CITIES };
+    let mut consumer = Consumer::default();
+    assert_eq!(consumer.ask(&mut client, &asked, true), None);
+    assert_eq!(consumer.entries.len(), 1);
+    assert_eq!(root.rename(&branch, "ou=x", true, Some(SUFFIX)), OK);
+    assert_eq!(root.delete(&format!("cn=d,ou=x,{SUFFIX}")), OK);
+    let heard = go_on(&mut client);
+    assert_eq!(consumer.hear(heard), Some(ResultCode::SyncRefreshRequired));
+    assert_eq!(consumer.ask(&mut client, &asked, false), Some(OK));
+    assert_eq!(consumer.entries.len(), 0);
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! passed over.
 
 mod before;
+mod below;
 mod cookie;
 mod follow;
 mod happened;
@@ -117,12 +118,18 @@ impl Search<'_> {
             }
             // What was told of a consumer's past is no more than a beginning.
             at = self.at_view(view, resolved.guard, Stage::Entries);
+            // It was about a change, and is not about the entries that there are.
+            *self.streaming.happened.borrow_mut() = None;
         }
     }
 
-    /// Content that hangs on what the server computes changes without a change of the entry.
+    /// Content that hangs on what the server computes, or on other entries, changes without a
+    /// change of the entry.
     fn check_filter(&self, resolved: &Resolved<'_>, state: &State) -> Result<(), Refusal> {
         let Some(_) = self.controls.sync else { return Ok(()) };
+        if resolved.guard.hangs_on_others() {
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, OTHER_ENTRIES));
+        }
         let computed = crate::read::computed::descriptions(state.schema.well_known());
         let given = resolved.guard.given();
         let mut is_stored = true;
@@ -265,6 +272,9 @@ const MADE_HERE: &str = "the server makes this entry itself, and does not tell o
                          for entries of a naming context";
 const COMPUTED: &str = "the filter asks for attributes that the server computes: ask for stored \
                         ones, such as member of the group instead of memberOf";
+const OTHER_ENTRIES: &str = "access rules ask for other entries than the one they are of (userattr \
+                             beside USERDN of the entry itself, groupdn with macros): a copy \
+                             cannot follow that; search again instead";
 const TOO_MANY_HERE: &str = "half of what a connection may ask at once is under way: end a search, \
                              or use another connection";
 const TOO_MANY: &str = "too many persistent searches and synchronisations are open; end one of \

@@ -131,6 +131,37 @@ fn a_change_of_what_is_hidden_is_not_told() {
 }
 
 #[test]
+fn a_name_of_before_does_not_lift_what_an_entry_denies_itself() {
+    let served = Served::new();
+    let mut root = served.root();
+    ruled(&mut root);
+    let deny = "(targetattr=\"* || +\")(version 3.0; acl \"own\"; deny (all) \
+                userdn=\"ldap:///anyone\";)";
+    let list: [(&str, &[&str]); 5] = [
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["c"]),
+        ("sn", &["s"]),
+        ("title", &["open"]),
+        ("aci", &[deny]),
+    ];
+    assert_eq!(root.add(&format!("uid=SECRET,{BRANCH}"), &list), ResultCode::Success);
+    let asked = Asked { base: BRANCH, attributes: &["*"], ..Asked::default() };
+    let (mut stays, mut consumer) = (served.client(), Consumer::default());
+    for (changes_first, from, to) in [(false, "SECRET", "SECRET2"), (true, "SECRET2", "SECRET3")] {
+        assert_eq!(consumer.ask(&mut stays, &asked, true), None);
+        tells_nothing(&consumer.told);
+        let name = format!("uid={from},{BRANCH}");
+        if changes_first {
+            let change = (ModifyOperation::Replace, "l", &["zug"][..]);
+            assert_eq!(root.modify(&name, &[change]), ResultCode::Success);
+        }
+        assert_eq!(root.rename(&name, &format!("uid={to}"), true, None), ResultCode::Success);
+        let heard = go_on(&mut stays);
+        assert_eq!(heard, [Heard::Done(ResultCode::SyncRefreshRequired, None)]);
+    }
+}
+
+#[test]
 fn streams_tell_what_their_reader_may_see() {
     for seed in 0..u64::from(attack_turns()) * SEEDS {
         let served = Served::new();

@@ -1,5 +1,6 @@
 //! The changes since a position, one after the other: what each is to a reader.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use environment::Timestamp;
@@ -15,6 +16,7 @@ use schema::{
 use store::{Ask, Lsn, View};
 
 use super::before::Undone;
+use super::below::{Removal, changes_referral, removals, touch_below};
 use super::happened::state_control;
 use super::refresh_required;
 use super::state::{Happened, Stage, StreamPosition};
@@ -47,6 +49,8 @@ enum After {
 /// Records that are looked at together.
 struct Batch {
     all: Vec<Arc<Told>>,
+    /// What takes away names, once that is asked for.
+    removals: OnceCell<Vec<Removal>>,
     /// There are no more by now: what the entries in them were can be told.
     is_whole: bool,
 }
@@ -265,7 +269,7 @@ impl Following<'_, '_> {
             }
         }
         let is_whole = all.last().is_some_and(|told| told.record.lsn == last);
-        Ok(Some(Batch { all, is_whole }))
+        Ok(Some(Batch { all, removals: OnceCell::new(), is_whole }))
     }
 
     fn is_sync(&self) -> bool {
@@ -326,6 +330,14 @@ impl Following<'_, '_> {
         if self.changes_rules(&modify.deltas) {
             return Ok(After::Refresh);
         }
+        // It hides what is below, or does so no more.
+        if self.is_sync()
+            && changes_referral(&modify.deltas, self.state.schema.well_known())
+            && let Ok(name) = DnKey::from_dn(&self.state.schema, &modify.dn)
+            && self.may_have_had_below(modify.id, &name, at)?
+        {
+            return Ok(After::Refresh);
+        }
         if !self.wants(ChangeType::Modify) {
             return Ok(After::Next);
         }
@@ -333,7 +345,8 @@ impl Following<'_, '_> {
             return self.left_before_it_was_deleted(modify.id, &modify.dn, at, sink);
         };
         let before = Undone::new(&stored, modify.dn.to_string(), &deltas_of(modify.id, at));
-        let was_found = self.was_in_scope(&before) && self.run.is_found_so(&before);
+        let was_in_scope = self.was_in_scope(&before);
+        let was_found = was_in_scope && self.run.is_found_so(&before);
         let tells = self.tells(&modify.deltas, &stored);
         if was_found && !tells && self.run.matches(&stored)? {
             return Ok(After::Next);
@@ -351,8 +364,14 @@ impl Following<'_, '_> {
         let schema = &self.state.schema;
         let then = DnKey::from_dn(schema, &modify.dn).ok();
         let has_name = then.is_some() && then == DnKey::from_text(schema, stored.dn()).ok();
-        let is_judged = |name: &DnKey| self.is_judged_by_name(name, &before, &stored, at);
-        if self.is_sync() && !has_name && !then.as_ref().map_or(Ok(false), is_judged)? {
+        // In the midst of records it is judged by what it is now, by the name of now.
+        let is_judged = |name: &DnKey| match self.run.resolved.guard.is_bypassed() {
+            true => Ok(true),
+            false if !at.batch.is_whole => Ok(false),
+            false => self.is_judged_by_name(name, &before, &stored, at),
+        };
+        let is_asked = self.is_sync() && was_in_scope && !has_name;
+        if is_asked && !then.as_ref().map_or(Ok(false), is_judged)? {
             return Ok(After::Refresh);
         }
         self.left(&before, &stored, at, sink)
@@ -387,8 +406,7 @@ impl Following<'_, '_> {
             return Ok(After::Next);
         }
         // Whatever is below has other names, too, and other rules may hold for it.
-        let has_below = self.view.child_count(rename.id)? > 0 || !at.batch.is_whole;
-        if self.is_sync() && (has_below || goes_below(&new, at, schema)) {
+        if self.is_sync() && self.may_have_had_below(rename.id, &new, at)? {
             return Ok(After::Refresh);
         }
         let Some(stored) = self.view.entry(rename.id)? else {
@@ -414,6 +432,18 @@ impl Following<'_, '_> {
             true => self.left(&before, &stored, at, sink),
             false => Ok(After::Next),
         }
+    }
+
+    /// Whether there was anything below an entry that has this name after a change: now there may
+    /// be nothing any more. It may say so where there was not.
+    fn may_have_had_below(&self, id: EntryId, name: &DnKey, at: At<'_>) -> Result<bool, Refusal> {
+        if !at.batch.is_whole || self.view.child_count(id)? > 0 {
+            return Ok(true);
+        }
+        let schema = &self.state.schema;
+        let removals = at.batch.removals.get_or_init(|| removals(&at.batch.all, schema));
+        self.run.search.spend(removals.len() as u64);
+        Ok(touch_below(removals, (at.record, at.change), id, name))
     }
 
     /// Whether the rules of now judge an entry by a name of before: where that means what it meant,
@@ -703,24 +733,6 @@ fn deletion_of<'b>(id: EntryId, at: At<'b>) -> Option<(&'b DeleteChange, At<'b>)
             | Change::Gather(_) => None,
         })
     })
-}
-
-/// Whether a change behind this one, or beside it, took an entry away from below a name.
-fn goes_below(name: &DnKey, at: At<'_>, schema: &Schema) -> bool {
-    let changes = at.batch.all.iter().skip(at.record).flat_map(|told| &told.record.changes);
-    let gone = changes.filter_map(|change| match change {
-        Change::Delete(delete) => Some(&delete.dn),
-        Change::Rename(rename) => Some(&rename.old_dn),
-        Change::Add(_)
-        | Change::Modify(_)
-        | Change::Schema(_)
-        | Change::Index(_)
-        | Change::Setting(_)
-        | Change::Level(_)
-        | Change::Gather(_) => None,
-    });
-    let mut keys = gone.filter_map(|dn| DnKey::from_dn(schema, dn).ok());
-    keys.any(|key| key != *name && key.is_within(name))
 }
 
 /// What this change and those behind it did to an entry.
