@@ -23,6 +23,8 @@ pub(crate) struct Difference {
     /// The entries by the names that they have by now.
     by_name: BTreeMap<NameKey, usize>,
     moves: Vec<Move>,
+    /// The names before and after each rename, in order.
+    renamed: Vec<(NameKey, NameKey)>,
 }
 
 /// An entry that was changed.
@@ -61,6 +63,7 @@ impl Difference {
             entries: Vec::new(),
             by_name: BTreeMap::new(),
             moves: Vec::new(),
+            renamed: Vec::new(),
         }
     }
 
@@ -123,6 +126,7 @@ impl Difference {
             }
             self.by_name.insert(moved, at);
         }
+        self.renamed.push((key.clone(), new_key.clone()));
         let deletes_old_rdn = change.deletes_old_rdn;
         let is_elsewhere = change.new_superior.is_some();
         let what = Moved::Renamed { old: dn.clone(), new, deletes_old_rdn, is_elsewhere };
@@ -134,8 +138,27 @@ impl Difference {
     fn tracked(&mut self, key: &NameKey, dn: &Dn) -> usize {
         match self.by_name.get(key) {
             Some(at) => *at,
-            None => self.track(key.clone(), dn.clone(), Vec::new(), true),
+            None => {
+                let at = self.track(key.clone(), dn.clone(), Vec::new(), true);
+                let before = self.names_before(key);
+                if let Some(entry) = self.entries.get_mut(at) {
+                    entry.names.extend(before);
+                }
+                at
+            }
         }
+    }
+
+    /// What an entry was called that is new here, but moved with what is above it.
+    fn names_before(&self, key: &NameKey) -> Vec<NameKey> {
+        let (mut key, mut names) = (key.clone(), Vec::new());
+        for (old, new) in self.renamed.iter().rev() {
+            if let Some(below) = key.strip_prefix(new.as_slice()) {
+                key = old.iter().chain(below).cloned().collect();
+                names.push(key.clone());
+            }
+        }
+        names
     }
 
     fn track(
@@ -331,6 +354,18 @@ mod tests {
         assert_eq!(ldif(&changes, None), expected);
         let within = ldif(&changes, Some("cn=OLD,dc=x"));
         assert_eq!(within.matches("dn: ").count(), 1, "{within}");
+    }
+
+    #[test]
+    fn what_left_a_base_with_its_superior_is_told() {
+        let changes = [
+            rename("ou=a,ou=base,dc=x", "ou=b", Some("dc=x"), ""),
+            change("modify", "cn=leaf,ou=b,dc=x", "add: l\nl: Bern\n-\n"),
+            change("modify", "cn=other,dc=x", "add: l\nl: Chur\n-\n"),
+        ];
+        let told = ldif(&changes, Some("ou=base,dc=x"));
+        assert!(told.contains("dn: cn=leaf,ou=b,dc=x\n"), "{told}");
+        assert!(!told.contains("cn=other"), "{told}");
     }
 
     #[test]
