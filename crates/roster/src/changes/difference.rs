@@ -196,6 +196,11 @@ impl Difference {
                 }
                 Moved::Deleted(dn) => Step::Delete { dn: dn.to_string() },
                 Moved::Renamed { old, new, deletes_old_rdn, is_elsewhere } => {
+                    // What was added has the values of the end, and those of its first name.
+                    let deletes_old_rdn = match entry.was {
+                        true => deletes_old_rdn,
+                        false => !entry.keeps_name(&old, &rules),
+                    };
                     let superior = || Dn::new(new.rdns().iter().skip(1).cloned().collect());
                     Step::Rename {
                         dn: old.to_string(),
@@ -254,8 +259,8 @@ impl Difference {
 }
 
 impl Tracked {
-    /// What an entry that was added holds at the end, and the values of the name it is added by.
-    fn held(&self, dn: &Dn, rules: &ValueRules) -> Vec<(String, Vec<Vec<u8>>)> {
+    /// What an entry that was added holds at the end.
+    fn at_the_end(&self, rules: &ValueRules) -> Vec<(String, Vec<Vec<u8>>)> {
         let mut held = self.attributes.clone();
         held.retain(|(name, _)| !rules.is_server_set(name));
         for (attribute, values) in &self.net.attributes {
@@ -271,6 +276,23 @@ impl Tracked {
             own.retain(|value| !is_gone(value));
             own.extend(values.added.iter().cloned());
         }
+        held
+    }
+
+    /// Whether an entry that was added holds a value of the RDN of `dn` at the end.
+    fn keeps_name(&self, dn: &Dn, rules: &ValueRules) -> bool {
+        let held = self.at_the_end(rules);
+        let avas = dn.rdns().first().map(|rdn| rdn.avas()).unwrap_or_default();
+        avas.iter().any(|ava| {
+            let own = held.iter().filter(|(name, _)| name.eq_ignore_ascii_case(&ava.attribute));
+            let mut values = own.flat_map(|(_, values)| values);
+            values.any(|value| rules.are_same(&ava.attribute, value, &ava.value))
+        })
+    }
+
+    /// The same, and the values of the name it is added by.
+    fn held(&self, dn: &Dn, rules: &ValueRules) -> Vec<(String, Vec<Vec<u8>>)> {
+        let mut held = self.at_the_end(rules);
         let avas = dn.rdns().first().map(|rdn| rdn.avas()).unwrap_or_default();
         for ava in avas {
             let at = held.iter().position(|(name, _)| name.eq_ignore_ascii_case(&ava.attribute));
@@ -366,6 +388,23 @@ mod tests {
         let told = ldif(&changes, Some("ou=base,dc=x"));
         assert!(told.contains("dn: cn=leaf,ou=b,dc=x\n"), "{told}");
         assert!(!told.contains("cn=other"), "{told}");
+    }
+
+    #[test]
+    fn what_was_added_keeps_the_values_of_its_first_name_only_if_it_has_them() {
+        for (kept, deletes) in
+            [("", "deleteoldrdn: 0"), ("delete: cn\ncn: a\n-\n", "deleteoldrdn: 1")]
+        {
+            let mut renamed = rename("cn=a,dc=x", "cn=c", None, "add: cn\ncn: c\n-\n");
+            renamed.deletes_old_rdn = false;
+            let changes = [
+                change("add", "cn=a,dc=x", "objectClass: device\ncn: a\n"),
+                renamed,
+                change("modify", "cn=c,dc=x", kept),
+            ];
+            let told = ldif(&changes, None);
+            assert!(told.contains(deletes), "{told}");
+        }
     }
 
     #[test]
