@@ -27,7 +27,10 @@ impl Place {
         let Ok(dn) = Dn::parse(name) else { return Self::Nothing };
         match dn.rdns() {
             [_] => Self::Root,
-            [leaf, _] => Self::by_number(leaf, schema),
+            // Without the name of a naming context that is gone.
+            [leaf, _] if value(leaf, "replicationCSN", schema).is_none() => {
+                Self::by_number(leaf, schema)
+            }
             [leaf, ..] => Self::by_csn(leaf, &dn, schema),
             [] => Self::Nothing,
         }
@@ -136,6 +139,8 @@ mod tests {
             let found = Place::of(&name_by_csn(csn, part, "dc=x,dc=y"), &schema);
             let Place::ByCsn { time, csn: text, part: found, .. } = found else { panic!("{part}") };
             assert_eq!((time, &*text, found), (Timestamp(1_767_225_600_000_001), csn, part));
+            let gone = Place::of(&name_by_csn(csn, part, ""), &schema);
+            assert!(matches!(gone, Place::ByCsn { part: found, .. } if found == part), "{gone:?}");
             assert_eq!(Place::of(&name(Lsn(5), part), &schema), change(5, part));
         }
     }

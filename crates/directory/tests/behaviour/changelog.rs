@@ -213,7 +213,8 @@ fn a_deletion_tells_of_the_large_groups_that_it_ended_in() {
         assert!(text.starts_with(&end), "{text}");
         assert!(text.contains("\nadd: entryCSN\n"), "{text}");
     }
-    // Of a group that one may not see one learns nothing.
+    // Of a group that one may not see one learns no more than that there is one, by the numbers
+    // of the parts behind it.
     let mut anna = anna(&served, &["changelog-read"]);
     let expected = [(modify.clone(), open), (modify, inner), (delete, names[7].clone())];
     assert_eq!(told(&mut anna), expected);

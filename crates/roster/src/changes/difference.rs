@@ -23,6 +23,8 @@ pub(crate) struct Difference {
     /// The entries by the names that they have by now.
     by_name: BTreeMap<NameKey, usize>,
     moves: Vec<Move>,
+    /// The names before and after each rename, in order.
+    renamed: Vec<(NameKey, NameKey)>,
 }
 
 /// An entry that was changed.
@@ -61,6 +63,7 @@ impl Difference {
             entries: Vec::new(),
             by_name: BTreeMap::new(),
             moves: Vec::new(),
+            renamed: Vec::new(),
         }
     }
 
@@ -123,6 +126,7 @@ impl Difference {
             }
             self.by_name.insert(moved, at);
         }
+        self.renamed.push((key.clone(), new_key.clone()));
         let deletes_old_rdn = change.deletes_old_rdn;
         let is_elsewhere = change.new_superior.is_some();
         let what = Moved::Renamed { old: dn.clone(), new, deletes_old_rdn, is_elsewhere };
@@ -134,8 +138,27 @@ impl Difference {
     fn tracked(&mut self, key: &NameKey, dn: &Dn) -> usize {
         match self.by_name.get(key) {
             Some(at) => *at,
-            None => self.track(key.clone(), dn.clone(), Vec::new(), true),
+            None => {
+                let at = self.track(key.clone(), dn.clone(), Vec::new(), true);
+                let before = self.names_before(key);
+                if let Some(entry) = self.entries.get_mut(at) {
+                    entry.names.extend(before);
+                }
+                at
+            }
         }
+    }
+
+    /// What an entry was called that is new here, but moved with what is above it.
+    fn names_before(&self, key: &NameKey) -> Vec<NameKey> {
+        let (mut key, mut names) = (key.clone(), Vec::new());
+        for (old, new) in self.renamed.iter().rev() {
+            if let Some(below) = key.strip_prefix(new.as_slice()) {
+                key = old.iter().chain(below).cloned().collect();
+                names.push(key.clone());
+            }
+        }
+        names
     }
 
     fn track(
@@ -173,6 +196,11 @@ impl Difference {
                 }
                 Moved::Deleted(dn) => Step::Delete { dn: dn.to_string() },
                 Moved::Renamed { old, new, deletes_old_rdn, is_elsewhere } => {
+                    // What was added has the values of the end, and those of its first name.
+                    let deletes_old_rdn = match entry.was {
+                        true => deletes_old_rdn,
+                        false => !entry.keeps_name(&old, &rules),
+                    };
                     let superior = || Dn::new(new.rdns().iter().skip(1).cloned().collect());
                     Step::Rename {
                         dn: old.to_string(),
@@ -231,8 +259,8 @@ impl Difference {
 }
 
 impl Tracked {
-    /// What an entry that was added holds at the end, and the values of the name it is added by.
-    fn held(&self, dn: &Dn, rules: &ValueRules) -> Vec<(String, Vec<Vec<u8>>)> {
+    /// What an entry that was added holds at the end.
+    fn at_the_end(&self, rules: &ValueRules) -> Vec<(String, Vec<Vec<u8>>)> {
         let mut held = self.attributes.clone();
         held.retain(|(name, _)| !rules.is_server_set(name));
         for (attribute, values) in &self.net.attributes {
@@ -248,6 +276,23 @@ impl Tracked {
             own.retain(|value| !is_gone(value));
             own.extend(values.added.iter().cloned());
         }
+        held
+    }
+
+    /// Whether an entry that was added holds a value of the RDN of `dn` at the end.
+    fn keeps_name(&self, dn: &Dn, rules: &ValueRules) -> bool {
+        let held = self.at_the_end(rules);
+        let avas = dn.rdns().first().map(|rdn| rdn.avas()).unwrap_or_default();
+        avas.iter().any(|ava| {
+            let own = held.iter().filter(|(name, _)| name.eq_ignore_ascii_case(&ava.attribute));
+            let mut values = own.flat_map(|(_, values)| values);
+            values.any(|value| rules.are_same(&ava.attribute, value, &ava.value))
+        })
+    }
+
+    /// The same, and the values of the name it is added by.
+    fn held(&self, dn: &Dn, rules: &ValueRules) -> Vec<(String, Vec<Vec<u8>>)> {
+        let mut held = self.at_the_end(rules);
         let avas = dn.rdns().first().map(|rdn| rdn.avas()).unwrap_or_default();
         for ava in avas {
             let at = held.iter().position(|(name, _)| name.eq_ignore_ascii_case(&ava.attribute));
@@ -331,6 +376,35 @@ mod tests {
         assert_eq!(ldif(&changes, None), expected);
         let within = ldif(&changes, Some("cn=OLD,dc=x"));
         assert_eq!(within.matches("dn: ").count(), 1, "{within}");
+    }
+
+    #[test]
+    fn what_left_a_base_with_its_superior_is_told() {
+        let changes = [
+            rename("ou=a,ou=base,dc=x", "ou=b", Some("dc=x"), ""),
+            change("modify", "cn=leaf,ou=b,dc=x", "add: l\nl: Bern\n-\n"),
+            change("modify", "cn=other,dc=x", "add: l\nl: Chur\n-\n"),
+        ];
+        let told = ldif(&changes, Some("ou=base,dc=x"));
+        assert!(told.contains("dn: cn=leaf,ou=b,dc=x\n"), "{told}");
+        assert!(!told.contains("cn=other"), "{told}");
+    }
+
+    #[test]
+    fn what_was_added_keeps_the_values_of_its_first_name_only_if_it_has_them() {
+        for (kept, deletes) in
+            [("", "deleteoldrdn: 0"), ("delete: cn\ncn: a\n-\n", "deleteoldrdn: 1")]
+        {
+            let mut renamed = rename("cn=a,dc=x", "cn=c", None, "add: cn\ncn: c\n-\n");
+            renamed.deletes_old_rdn = false;
+            let changes = [
+                change("add", "cn=a,dc=x", "objectClass: device\ncn: a\n"),
+                renamed,
+                change("modify", "cn=c,dc=x", kept),
+            ];
+            let told = ldif(&changes, None);
+            assert!(told.contains(deletes), "{told}");
+        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl<'a> Undoing<'a> {
     fn of_add(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {
         let Some(dn) = self.current(change, &parsed(&change.dn)?)? else { return Ok(None) };
         if !self.is_forced
-            && let Some(later) = self.later(change)?
+            && let Some(later) = self.later(change, None)?
         {
             return Err(changed_since(&dn, &later));
         }
@@ -164,7 +164,7 @@ impl<'a> Undoing<'a> {
             let (back, comes): (Vec<_>, Vec<_>) = removed.into_iter().partition(has);
             let is_undone = goes.is_empty() && comes.is_empty();
             if !is_undone && !self.is_forced && (!stays.is_empty() || !back.is_empty()) {
-                let later = self.later(change)?;
+                let later = self.later(change, Some(&attribute))?;
                 return Err(match later {
                     Some(later) => changed_since(&format!("'{attribute}' of {dn}"), &later),
                     None => Failure::refused(format!(
@@ -249,16 +249,19 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    /// The first later change of the entry that changed more than stamps.
-    fn later(&mut self, change: &ToldChange) -> Result<Option<ToldChange>, Failure> {
+    /// The first later change of the entry that changed more than stamps; where an attribute is
+    /// asked for, that one.
+    fn later(
+        &mut self,
+        change: &ToldChange,
+        attribute: Option<&str>,
+    ) -> Result<Option<ToldChange>, Failure> {
         let Some(uuid) = &change.uuid else { return Ok(None) };
         let value = uuid.as_bytes().into();
         let filter = Filter::Equality(AvaFilter { description: "targetEntryUUID", value });
         let (mut found, start) = (None, Start::Number(change.number + 1));
         read(self.connection, start, Some(&filter), &mut |later| {
-            let tells = later.kind != "modify"
-                || Net::of(&later).is_ok_and(|net| !net.attributes.is_empty());
-            if found.is_none() && tells {
+            if found.is_none() && tells(&later, attribute) {
                 found = Some(later);
             }
             Ok(())
@@ -307,6 +310,17 @@ fn modified<'c>(
         }
     }
     Ok(entries)
+}
+
+/// Whether a change did something to an attribute, or, if none is asked for, to more than stamps.
+fn tells(later: &ToldChange, attribute: Option<&str>) -> bool {
+    let changed = || Net::of(later).map(|net| net.attributes).unwrap_or_default();
+    match attribute {
+        None => later.kind != "modify" || !changed().is_empty(),
+        // All of them went or came.
+        Some(_) if matches!(&*later.kind, "add" | "delete") => true,
+        Some(name) => changed().keys().any(|one| one.eq_ignore_ascii_case(name)),
+    }
 }
 
 fn changed_since(what: &str, later: &ToldChange) -> Failure {
@@ -359,6 +373,30 @@ mod tests {
             let values = Values { removed: Vec::new(), added: vec![b"Chur".to_vec()] };
             assert_eq!((found.len(), &*last.dn), (2, dn));
             assert_eq!(net.attributes.get("l"), Some(&values), "{dn}");
+        }
+    }
+
+    #[test]
+    fn the_change_of_an_attribute_is_told_from_those_of_others() {
+        let change = |kind: &str, lines: &str| ToldChange {
+            kind: kind.to_owned(),
+            dn: "cn=a,dc=x".to_owned(),
+            lines: lines.as_bytes().to_vec(),
+            ..ToldChange::default()
+        };
+        let stamps = "add: modifyTimestamp\nmodifyTimestamp: 20270131180000Z\n-\n";
+        for (later, of_l, of_all) in [
+            (change("modify", "add: L\nL: Bern\n-\n"), true, true),
+            (change("modify", "add: title\ntitle: Pilot\n-\n"), false, true),
+            (change("modify", stamps), false, false),
+            (change("modrdn", "add: cn\ncn: b\n-\n"), false, true),
+            (change("delete", "objectClass: device\n"), true, true),
+        ] {
+            assert_eq!(
+                (tells(&later, Some("l")), tells(&later, None)),
+                (of_l, of_all),
+                "{later:?}"
+            );
         }
     }
 

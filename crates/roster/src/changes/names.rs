@@ -26,38 +26,56 @@ pub(crate) enum Then {
     There,
 }
 
-/// The renames that a server tells.
+/// The renames that a server tells, and the deletions: who has a name later may be another.
 pub(crate) struct Names {
     schema: Arc<Schema>,
-    /// By the name before: in which change, and the name after; in order.
-    renames: HashMap<NameKey, Vec<(u64, Dn)>>,
+    /// By the name before, in order.
+    renames: HashMap<NameKey, Vec<Renamed>>,
+    /// In which changes a name went, and whose it was; in order.
+    deletions: HashMap<NameKey, Vec<(u64, Option<String>)>>,
+}
+
+/// What a change called an entry.
+struct Renamed {
+    number: u64,
+    uuid: Option<String>,
+    new: Dn,
 }
 
 impl Names {
     /// Without any rename.
     pub(crate) fn unchanged() -> Self {
-        Self { schema: Schema::builtin(), renames: HashMap::new() }
+        let (renames, deletions) = (HashMap::new(), HashMap::new());
+        Self { schema: Schema::builtin(), renames, deletions }
     }
 
-    /// All renames that a server has.
+    /// All renames and deletions that a server has.
     ///
     /// # Errors
     /// When the server refuses.
     pub(crate) fn of(connection: &mut Connection) -> Result<Self, Failure> {
         let mut names = Self::unchanged();
-        let value = b"modrdn".as_slice().into();
-        let filter = Filter::Equality(AvaFilter { description: "changeType", value });
+        let of_type = |value: &'static str| {
+            let value = value.as_bytes().into();
+            Filter::Equality(AvaFilter { description: "changeType", value })
+        };
+        let filter = Filter::Or(vec![of_type("modrdn"), of_type("delete")]);
         read(connection, Start::Number(0), Some(&filter), &mut |change| names.note(&change))?;
         Ok(names)
     }
 
-    /// Takes a rename to those that are known; they come in order.
+    /// Takes a rename or a deletion to those that are known; they come in order.
     pub(crate) fn note(&mut self, change: &ToldChange) -> Result<(), Failure> {
+        let (number, uuid) = (change.number, change.uuid.clone());
+        let old = self.key_of(&change.dn)?;
+        if change.kind == "delete" {
+            self.deletions.entry(old).or_default().push((number, uuid));
+            return Ok(());
+        }
         let Some(new) = change.new_dn() else { return Ok(()) };
-        let (old, new) = (parsed(&change.dn)?, parsed(&new)?);
-        let old = self.key(&old);
+        let new = parsed(&new)?;
         if old != self.key(&new) {
-            self.renames.entry(old).or_default().push((change.number, new));
+            self.renames.entry(old).or_default().push(Renamed { number, uuid, new });
         }
         Ok(())
     }
@@ -93,25 +111,39 @@ impl Names {
     /// What an entry that had this name after the change `number` is called now.
     pub(crate) fn now(&self, dn: &Dn, number: u64, then: Then) -> Dn {
         let (mut dn, mut number) = (dn.clone(), number);
+        // RDNs at the leaf that stay: what has the name with these later is another.
+        let mut staying = usize::from(then == Then::Deleted);
         loop {
             let key = self.key(&dn);
-            let most = match then {
-                Then::Deleted => key.len().saturating_sub(1),
-                Then::There => key.len(),
-            };
-            let next = (1..=most).filter_map(|depth| {
-                let all = self.renames.get(key.get(..depth)?)?;
-                let found = all.iter().find(|(at, _)| *at > number)?;
-                Some((found.0, depth, &found.1))
-            });
+            let most = key.len().saturating_sub(staying);
+            let all: Vec<(usize, &Renamed, Option<u64>)> = (1..=most)
+                .filter_map(|depth| {
+                    let above = key.get(..depth)?;
+                    let next = self.renames.get(above)?.iter().find(|one| one.number > number)?;
+                    Some((depth, next, self.gone_before(above, number, next)))
+                })
+                .collect();
             // Of several in one change the topmost.
-            let Some((at, depth, new)) = next.min_by_key(|(at, depth, _)| (*at, *depth)) else {
-                return dn;
-            };
+            let next = all.iter().min_by_key(|(depth, next, _)| (next.number, *depth));
+            let Some((depth, next, _)) = next else { return dn };
+            let is_gone = |gone: Option<u64>| gone.is_some_and(|gone| gone < next.number);
+            if let Some((gone, _, _)) = all.iter().find(|(_, _, gone)| is_gone(*gone)) {
+                staying = key.len() + 1 - gone;
+                continue;
+            }
             let below = dn.rdns().iter().take(key.len() - depth);
-            dn = Dn::new(below.chain(new.rdns()).cloned().collect());
-            number = at;
+            dn = Dn::new(below.chain(next.new.rdns()).cloned().collect());
+            number = next.number;
         }
+    }
+
+    /// In which change behind `number` the one who had a name went, if another was renamed.
+    fn gone_before(&self, name: &[Vec<u8>], number: u64, next: &Renamed) -> Option<u64> {
+        let between = |at: u64| at > number && at < next.number;
+        // Who was brought back is the same.
+        let is_other = |uuid: &Option<String>| uuid.is_none() || *uuid != next.uuid;
+        let mut all = self.deletions.get(name)?.iter();
+        all.find(|(at, uuid)| between(*at) && is_other(uuid)).map(|(at, _)| *at)
     }
 }
 
@@ -155,6 +187,33 @@ mod tests {
         ] {
             assert_eq!(now(dn, number, Then::Deleted).to_string(), deleted, "{dn} {number}");
             assert_eq!(now(dn, number, Then::There).to_string(), there, "{dn} {number}");
+        }
+    }
+
+    #[test]
+    fn names_do_not_follow_another_that_took_the_name() {
+        let delete = |number, uuid: &str| ToldChange {
+            kind: "delete".to_owned(),
+            uuid: Some(uuid.to_owned()),
+            ..rename(number, "ou=a,dc=x", "", None)
+        };
+        let by = |uuid: &str| ToldChange {
+            uuid: Some(uuid.to_owned()),
+            ..rename(7, "ou=a,dc=x", "ou=b", None)
+        };
+        for (gone, renamed, number, expected) in [
+            (delete(5, "1"), by("2"), 4, "cn=leaf,ou=a,dc=x"),
+            // It was brought back.
+            (delete(5, "1"), by("1"), 4, "cn=leaf,ou=b,dc=x"),
+            // Before it, and behind it.
+            (delete(3, "1"), by("2"), 4, "cn=leaf,ou=b,dc=x"),
+            (delete(8, "2"), by("2"), 4, "cn=leaf,ou=b,dc=x"),
+        ] {
+            let mut names = Names::unchanged();
+            names.note(&gone).unwrap();
+            names.note(&renamed).unwrap();
+            let leaf = parsed("cn=leaf,ou=a,dc=x").unwrap();
+            assert_eq!(names.now(&leaf, number, Then::Deleted).to_string(), expected);
         }
     }
 

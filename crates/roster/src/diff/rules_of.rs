@@ -13,6 +13,7 @@ use schema::{
 };
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Everything that roster ships.
 pub(super) fn shipped() -> Result<Arc<Schema>, Failure> {
@@ -140,6 +141,10 @@ fn with_definitions(shipped: &Arc<Schema>, definitions: &[Definition]) -> Arc<Sc
             }
         }
     }
+    output::note(format_args!(
+        "roster: note: the definitions of the server's schema do not go together: values are \
+         compared by what roster ships"
+    ));
     Arc::clone(shipped)
 }
 
