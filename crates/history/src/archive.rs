@@ -336,6 +336,8 @@ pub enum ArchiveError {
         /// What is wrong there.
         reason: String,
     },
+    /// A file is of another store.
+    Foreign(String),
     /// A record cannot be read.
     Record {
         /// Its number.
@@ -369,6 +371,7 @@ impl fmt::Display for ArchiveError {
             Self::Damaged { file, offset, reason } => {
                 write!(f, "{file} is damaged at octet {offset}: {reason}")
             }
+            Self::Foreign(file) => write!(f, "{file} is of another directory"),
             Self::Record { lsn, error } => {
                 write!(f, "change record {} cannot be read: {error}", lsn.0)
             }

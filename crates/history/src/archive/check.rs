@@ -19,9 +19,10 @@ pub struct ArchiveCheck {
     pub records: u64,
     /// What is damaged: the changes behind it, or of its file, cannot be read.
     pub findings: Vec<String>,
-    /// Where a run ends that no other follows: no damage, but what is before is not read. The
-    /// archive was switched off for a while, or the data were restored or loaded anew.
-    pub gaps: Vec<String>,
+    /// What is no damage: files of another directory, one that was about to be begun when the
+    /// server stopped, and where a run ends that no other follows, so that what is before is not
+    /// read: the archive was switched off for a while, or the data were restored or loaded anew.
+    pub notes: Vec<String>,
 }
 
 /// Verifies every block and every record of the archive of the store with the id `store`.
@@ -42,9 +43,14 @@ pub fn check_archive(
     let mut check = ArchiveCheck { files: sequences.len() as u64, ..ArchiveCheck::default() };
     let mut opened = Vec::with_capacity(sequences.len());
     for sequence in sequences {
-        match open(disk, FileId { store, sequence })?.summary() {
+        let file = open(disk, FileId { store, sequence })?;
+        match file.summary() {
             Ok(summary) => opened.push(summary),
             Err(error @ ArchiveError::Io { .. }) => return Err(error),
+            Err(error @ ArchiveError::Foreign(_)) => check.notes.push(error.to_string()),
+            Err(error) if newest == Some(sequence) && !file.has_blocks() => {
+                check.notes.push(format!("{error}; nothing was written to it"));
+            }
             Err(error) => check.findings.push(error.to_string()),
         }
     }
@@ -59,7 +65,7 @@ pub fn check_archive(
     progress(total, total);
     for (before, after) in opened.iter().zip(opened.iter().skip(1)) {
         if !after.follows(before) {
-            check.gaps.push(gap(before, after));
+            check.notes.push(gap(before, after));
         }
     }
     Ok(check)

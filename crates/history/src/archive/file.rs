@@ -229,8 +229,16 @@ impl ArchiveFile {
         ArchiveError::io(&name(self.id.sequence), error)
     }
 
+    /// Whether more was written to it than its beginning.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.file.len().is_ok_and(|bytes| bytes > aligned(FILE_HEADER_BYTES as u64))
+    }
+
     fn fault(&self, offset: u64, fault: &Fault) -> ArchiveError {
         let file = name(self.id.sequence);
+        if *fault == Fault::Foreign {
+            return ArchiveError::Foreign(file);
+        }
         ArchiveError::Damaged { file, offset, reason: fault.to_string() }
     }
 }

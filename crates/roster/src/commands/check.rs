@@ -112,8 +112,8 @@ fn tell_archive(archive: &ArchiveCheck) -> Result<(), Failure> {
     for finding in &archive.findings {
         output::line(format_args!("archive: {finding}"))?;
     }
-    for gap in &archive.gaps {
-        output::note(format_args!("roster: note: archive: {gap}"));
+    for note in &archive.notes {
+        output::note(format_args!("roster: note: archive: {note}"));
     }
     Ok(())
 }

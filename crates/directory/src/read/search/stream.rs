@@ -192,6 +192,7 @@ impl Search<'_> {
             standing: self.standing(guard),
             has_told: false,
             waits: false,
+            happened: None,
         }
     }
 

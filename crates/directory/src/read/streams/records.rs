@@ -2,15 +2,15 @@
 //!
 //! Invariant: they follow each other without a gap, and take no more room than is said here.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use history::changes::{ChangeReader, Changes};
 use history::log::{Gone, Tail as _};
 use history::record::{Decoder, Record};
-use schema::Schema;
+use schema::{Attribute, Change, DnKey, Schema};
 use store::Lsn;
 
 /// A record that was decoded.
@@ -21,6 +21,8 @@ pub(crate) struct Told {
     pub(crate) hash: u64,
     /// Octets that it has in the log.
     pub(crate) bytes: usize,
+    /// The entries that it deleted and that held no rules: found once, for all who read it.
+    plain: OnceLock<BTreeSet<DnKey>>,
 }
 
 impl Told {
@@ -38,7 +40,32 @@ impl Told {
             tracing::error!(lsn = encoded.lsn.0, %error, "a change record cannot be read");
             Gone { first, reason: format!("change {} cannot be read", encoded.lsn.0) }
         })?;
-        Ok(Some(Self { record, hash: encoded.hash, bytes: encoded.bytes.len() }))
+        let (hash, bytes) = (encoded.hash, encoded.bytes.len());
+        Ok(Some(Self { record, hash, bytes, plain: OnceLock::new() }))
+    }
+
+    /// Whether it deleted an entry, and no rules went with that.
+    pub(crate) fn took_plain(&self, key: &DnKey, schema: &Schema) -> bool {
+        let found = || {
+            let aci = schema.describe("aci").ok();
+            let is_aci =
+                |one: &Attribute| aci.as_ref().is_some_and(|aci| aci.covers(&one.description));
+            let deletions = self.record.changes.iter().filter_map(|change| match change {
+                Change::Delete(delete) => Some(delete),
+                Change::Add(_)
+                | Change::Modify(_)
+                | Change::Rename(_)
+                | Change::Schema(_)
+                | Change::Index(_)
+                | Change::Setting(_)
+                | Change::Level(_)
+                | Change::Gather(_) => None,
+            });
+            let plain = deletions
+                .filter(|one| !one.attributes.is_empty() && !one.attributes.iter().any(is_aci));
+            plain.filter_map(|one| DnKey::from_dn(schema, &one.dn).ok()).collect()
+        };
+        self.plain.get_or_init(found).contains(key)
     }
 }
 

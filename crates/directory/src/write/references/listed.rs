@@ -31,8 +31,11 @@ pub(crate) fn go_before(
     changes: &[Permitted<Change>],
 ) -> Result<Vec<Permitted<Change>>, StoreError> {
     let doomed: FxHashSet<EntryId> = deletions(changes).map(|one| one.id).collect();
-    let mut ends = Ends { view, schema, stamp, told: BTreeMap::new(), values: 0, octets: 0 };
-    for deletion in deletions(changes) {
+    // What names the entry elsewhere follows in the same record, which is not to become too long.
+    let octets = deletions(changes).flat_map(|one| &one.attributes);
+    let octets = octets.flat_map(|one| &one.values).map(Vec::len).sum();
+    let mut ends = Ends { view, schema, stamp, told: BTreeMap::new(), values: 0, octets };
+    for deletion in deletions(changes).take_while(|_| octets < TOLD_MAX_OCTETS) {
         let name = deletion.dn.to_string();
         let most = TOLD_MAX_VALUES.saturating_sub(ends.values);
         for (attribute, holder) in view.listed_sources(deletion.id, most)? {
@@ -83,7 +86,9 @@ impl Ends<'_> {
                 let Some(entry) = self.view.entry(holder)? else { return Ok(true) };
                 let Ok(dn) = Dn::parse_stored(entry.dn()) else { return Ok(true) };
                 let deltas = stamp::of_what_follows(&entry, self.schema, self.stamp);
-                self.octets += entry.dn().len() + HOLDER_OCTETS;
+                let values = deltas.iter().flat_map(|one| one.removed.iter().chain(&one.added));
+                let stamps: usize = values.map(Vec::len).sum();
+                self.octets += entry.dn().len() + stamps + HOLDER_OCTETS;
                 slot.insert(ModifyChange { id: holder, dn, deltas })
             }
         };
@@ -113,7 +118,8 @@ fn remove(change: &mut ModifyChange, attribute: &Arc<AttributeDescription>, name
 
 /// So many values that go from lists a record tells of; others go untold.
 const TOLD_MAX_VALUES: usize = 10_000;
-/// So many octets these may take in a record, about.
-const TOLD_MAX_OCTETS: usize = 4 << 20;
-/// What a change of an entry takes beside its name, about: stamps, old and new.
-const HOLDER_OCTETS: usize = 300;
+/// So many octets these may take in a record, about, together with what was deleted: with what
+/// follows, of which there are 12 MiB at the most, that fits into a record.
+const TOLD_MAX_OCTETS: usize = 3 << 20;
+/// What a change of an entry takes beside its name and its stamps, about.
+const HOLDER_OCTETS: usize = 200;

@@ -106,6 +106,7 @@ impl Search<'_> {
         if let Some(parked) = self.resumed {
             run.resume(parked);
             if let Some(id) = parked.deferred {
+                *self.streaming.happened.borrow_mut() = at.happened.clone();
                 let mut end = run.send_deferred(id, parked, sink)?;
                 if let SearchOutcome::Parked(parked) = &mut end {
                     parked.stream = Some(Box::new(at.clone()));
@@ -535,10 +536,9 @@ impl Following<'_, '_> {
         if entry.attributes().is_empty() {
             return Ok(After::Refresh);
         }
-        let state = self.state;
-        let gone = |above: &DnKey| {
-            deleted_at.told().is_some_and(|told| went_without_rules(told, above, state))
-        };
+        let schema = &self.state.schema;
+        let gone =
+            |above: &DnKey| deleted_at.told().is_some_and(|told| told.took_plain(above, schema));
         if !self.run.resolved.guard.is_bypassed() {
             let moment = self.moment(at, &gone);
             if !is_judged(&entry, &moment)? || !are_above_unchanged(&key, &moment)? {
@@ -585,9 +585,8 @@ impl Following<'_, '_> {
         if before.attributes().is_empty() {
             return Ok(unknown);
         }
-        let state = self.state;
-        let gone =
-            |above: &DnKey| at.told().is_some_and(|told| went_without_rules(told, above, state));
+        let schema = &self.state.schema;
+        let gone = |above: &DnKey| at.told().is_some_and(|told| told.took_plain(above, schema));
         if !self.run.resolved.guard.is_bypassed() && !is_judged(&before, &self.moment(at, &gone))? {
             return Ok(unknown);
         }
@@ -673,6 +672,7 @@ impl Following<'_, '_> {
             Flow::Park => return Ok(Some(After::ParkBefore)),
             Flow::Stop => return Ok(Some(After::End(self.run.stopped()))),
         }
+        self.at.happened.clone_from(&happened);
         *self.run.search.streaming.happened.borrow_mut() = happened;
         let before = self.run.sent;
         let sent = self.run.send(&stored, sink)?;
@@ -756,20 +756,6 @@ fn deltas_of(id: EntryId, at: At<'_>) -> Vec<&'_ [AttributeDelta]> {
         | Change::Gather(_) => None,
     });
     deltas.collect()
-}
-
-/// Whether an entry was deleted with this record, and no rules went with it.
-fn went_without_rules(told: &Told, key: &DnKey, state: &State) -> bool {
-    let schema = &state.schema;
-    let aci = schema.describe("aci").ok();
-    told.record.changes.iter().any(|change| {
-        let Change::Delete(delete) = change else { return false };
-        let is_aci =
-            |one: &schema::Attribute| aci.as_ref().is_some_and(|aci| aci.covers(&one.description));
-        !delete.attributes.is_empty()
-            && !delete.attributes.iter().any(is_aci)
-            && DnKey::from_dn(schema, &delete.dn).is_ok_and(|one| one == *key)
-    })
 }
 
 const MISSING: &str = "changes are missing here: begin the search again";

@@ -22,6 +22,8 @@ pub(in crate::read::search) struct StreamPosition {
     pub(super) has_told: bool,
     /// It waits for a change.
     pub(super) waits: bool,
+    /// What is said of the entry that waits to be sent in parts.
+    pub(super) happened: Option<Happened>,
 }
 
 /// What it is at.
