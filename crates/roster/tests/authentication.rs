@@ -5,30 +5,14 @@
 //! `cargo xtask test` installs them.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the helpers of a test are a test")]
 
+mod common;
 mod demo;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use common::have;
 use demo::Demo;
-
-/// Whether `program` is here. Where clients are required (`cargo xtask test` installs them) a
-/// missing one fails the test; a plain `cargo test` on a machine without them skips it.
-fn have(program: &str, arguments: &[&str]) -> bool {
-    let found = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    let required = std::env::var("ROSTER_TEST_CLIENTS").is_ok_and(|value| value == "required");
-    assert!(found || !required, "{program} is missing: run cargo xtask test, which installs it");
-    if !found {
-        eprintln!("skipped: {program} {arguments:?} does not work here; see cargo xtask test");
-    }
-    found
-}
 
 /// Cyrus SASL knows the mechanism.
 fn have_scram() -> bool {

@@ -7,13 +7,12 @@ mod demo;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{check_all as check, roster};
+use common::{check_all as check, have, roster};
 use demo::Demo;
 
-/// Whether the OpenLDAP tools are there, as they have to be in CI.
+/// Whether the OpenLDAP tools are there.
 fn has_tools() -> bool {
-    let required = std::env::var("ROSTER_TEST_CLIENTS").is_ok_and(|value| value == "required");
-    required || Command::new("ldapsearch").arg("-VV").output().is_ok()
+    have("ldapsearch", &["-VV"])
 }
 
 /// What a tool of OpenLDAP says as the administrator.

@@ -4,29 +4,14 @@
 //! them.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the helpers of a test are a test")]
 
+mod common;
 mod demo;
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
+use common::have;
 use demo::Demo;
-
-/// Whether `program` is here. Where clients are required (`cargo xtask test` installs them) a
-/// missing one fails the test; a plain `cargo test` on a machine without them skips it.
-fn have(program: &str, arguments: &[&str]) -> bool {
-    let found = Command::new(program)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    let required = std::env::var("ROSTER_TEST_CLIENTS").is_ok_and(|value| value == "required");
-    assert!(found || !required, "{program} is missing: run cargo xtask test, which installs it");
-    if !found {
-        eprintln!("skipped: {program} is not installed; cargo xtask test installs it");
-    }
-    found
-}
 
 /// Runs one of OpenLDAP's tools as the administrator.
 fn tool(demo: &Demo, name: &str, arguments: &[&str], input: &str) -> Output {

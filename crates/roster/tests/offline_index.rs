@@ -74,10 +74,9 @@ fn indexes_are_added_rebuilt_verified_and_dropped_without_a_server() {
         "dropping  equality description\ndropping  presence description\n"
     );
     assert_eq!(files(&data), before, "nothing is left behind");
-    assert_eq!(
-        roster(&["check", "--data", &data]).output,
-        "3002 entries, 7 records in the journal, 7 in 1 files of the archive, no fault\n"
-    );
+    let told = roster(&["check", "--data", &data]).output;
+    assert!(told.starts_with("3002 entries, 7 records in the journal"), "{told}");
+    assert!(told.ends_with(" no fault\n"), "{told}");
 
     let missing = ["index", "status", "description.substring", "--data", &data];
     check(&missing, 1, "there is no index 'description.substring'");

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the helpers of a test are a test")]
 #![allow(clippy::disallowed_methods, reason = "asking programs again is the only way")]
 
+mod common;
 mod demo;
 
 use std::fs::{self, File};
@@ -15,28 +16,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use common::have;
 use demo::Demo;
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";
 const PYTHON: &str = "/usr/bin/python3";
 const SLAPD: &str = "/usr/sbin/slapd";
-
-/// Whether `program` is here. Where clients are required (`cargo xtask test` installs them) a
-/// missing one fails the test; a plain `cargo test` on a machine without them skips it.
-fn have(program: &str, arguments: &[&str]) -> bool {
-    let found = Command::new(program)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    let required = std::env::var("ROSTER_TEST_CLIENTS").is_ok_and(|value| value == "required");
-    assert!(found || !required, "{program} is missing: run cargo xtask test, which installs it");
-    if !found {
-        eprintln!("skipped: {program} is not installed; cargo xtask test installs it");
-    }
-    found
-}
 
 /// One that is ended with the test.
 struct Running(Child);

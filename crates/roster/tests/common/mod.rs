@@ -51,3 +51,22 @@ pub(crate) fn check_all(run: &Run, code: i32, want: &[&str]) {
         assert!(all.contains(line), "{all}\nlacks\n{line}");
     }
 }
+
+/// Whether `program` is here. Where clients are required (`cargo xtask test` installs them) a
+/// missing one fails the test; a plain `cargo test` on a machine without them skips it.
+#[allow(clippy::print_stderr, reason = "tells a person which tests are not run")]
+pub(crate) fn have(program: &str, arguments: &[&str]) -> bool {
+    let found = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    let required = std::env::var("ROSTER_TEST_CLIENTS").is_ok_and(|value| value == "required");
+    assert!(found || !required, "{program} is missing: run cargo xtask test, which installs it");
+    if !found {
+        eprintln!("skipped: {program} is not installed; cargo xtask test installs it");
+    }
+    found
+}
