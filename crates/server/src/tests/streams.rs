@@ -121,6 +121,27 @@ fn one_that_nobody_waits_for_ends() {
 }
 
 #[test]
+fn they_leave_a_connection_room_for_other_requests() {
+    let running = Running::start();
+    let mut client = running.connect_root();
+    // Half of `limits.outstanding_max`.
+    for id in 1_000..1_032 {
+        client.send(&persistent(id));
+    }
+    await_that(|| running.streams() == 32);
+    client.send(&persistent(2));
+    assert_eq!(client.receive(), "2 done busy");
+    client.send(&extended(3, WHO_AM_I));
+    assert_eq!(client.receive(), "3 extended success dn:cn=Directory Manager");
+    // Those of a client that is gone end, whatever it has sent before and was not read.
+    for _ in 0..200 {
+        client.send(&persistent(9));
+    }
+    drop(client);
+    await_that(|| running.streams() == 0);
+}
+
+#[test]
 fn a_stop_ends_them() {
     let mut running = Running::start();
     let mut client = running.connect_root();

@@ -345,6 +345,10 @@ impl Following<'_, '_> {
         let Some(stored) = self.view.entry(modify.id)? else {
             return self.left_before_it_was_deleted(modify.id, &modify.dn, at, sink);
         };
+        // Who hears of changes alone hears of what is to be found, which most entries are not.
+        if !self.is_sync() && !self.run.matches(&stored)? {
+            return Ok(After::Next);
+        }
         let before = Undone::new(&stored, modify.dn.to_string(), &deltas_of(modify.id, at));
         let was_in_scope = self.was_in_scope(&before);
         let was_found = was_in_scope && self.run.is_found_so(&before);
@@ -361,6 +365,9 @@ impl Following<'_, '_> {
         if let Some(after) = self.send(modify.id, happened, sink)? {
             return Ok(after);
         }
+        if !self.is_sync() {
+            return Ok(After::Next);
+        }
         // It, or what is above it, was renamed since.
         let schema = &self.state.schema;
         let then = DnKey::from_dn(schema, &modify.dn).ok();
@@ -371,8 +378,7 @@ impl Following<'_, '_> {
             false if !at.batch.is_whole => Ok(false),
             false => self.is_judged_by_name(name, &before, &stored, at),
         };
-        let is_asked = self.is_sync() && was_in_scope && !has_name;
-        if is_asked && !then.as_ref().map_or(Ok(false), is_judged)? {
+        if was_in_scope && !has_name && !then.as_ref().map_or(Ok(false), is_judged)? {
             return Ok(After::Refresh);
         }
         self.left(&before, &stored, at, sink)
