@@ -31,6 +31,7 @@ mod unindexed;
 pub(crate) mod usable;
 mod work;
 
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -47,7 +48,6 @@ use self::parked::{Parked, Phase};
 use self::request::{Resolved, Search};
 use self::resolved::ResolvedRequest;
 use self::run::Run;
-use self::stream::state::Streaming;
 use self::usable::Usable;
 use self::work::Work;
 use crate::access::guard::{self, Guard, Viewer, guarded};
@@ -109,7 +109,7 @@ pub(crate) fn start(
         watch,
         note: &note,
         work: Work::default(),
-        streaming: Streaming::default(),
+        streaming: OnceCell::new(),
     };
     let slot = match controls.is_stream() {
         true => Some(search.admit(Asker::of(session))?),
@@ -254,7 +254,7 @@ fn answer(
         }),
         note,
         work: Work::after(resumed.map_or(0, |parked| parked.spent)),
-        streaming: Streaming::default(),
+        streaming: OnceCell::new(),
     };
     if job.keeps_order && resumed.is_none() {
         job.stop.set_deadline(search.bounds().deadline);
@@ -413,10 +413,11 @@ impl Search<'_> {
             dereference,
             join,
         };
-        let (has_chains, refused) = (meant.has_chains, self.refuse_chains(meant.has_chains));
         // A refusal tells no more of what is hidden than an answer does.
-        let outcome = refused
-            .and_then(|()| self.expanded(view, state, &mut resolved, aliases, has_chains, sink));
+        let outcome = match meant.has_chains {
+            true if self.controls.is_stream() => Err(stream::no_chains()),
+            has_chains => self.expanded(view, state, &mut resolved, aliases, has_chains, sink),
+        };
         if hidden && reveals(&outcome) && !sink.has_sent() {
             return Err(guard.hidden(view, base)?);
         }

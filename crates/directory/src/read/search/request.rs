@@ -1,5 +1,6 @@
 //! One search request: everything that it depends on, and what it means here and now.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use aci::{Access, WantedValues};
@@ -55,7 +56,7 @@ pub(crate) struct Search<'a> {
     /// What it has cost.
     pub(crate) work: Work,
     /// What is said of the entry that is sent, of one that goes on with what changes.
-    pub(super) streaming: Streaming,
+    pub(super) streaming: OnceCell<Box<Streaming>>,
 }
 
 /// What the request means here and now.

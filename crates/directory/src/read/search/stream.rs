@@ -38,7 +38,7 @@ use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
 
-use self::state::{Stage, StreamPosition};
+use self::state::{Stage, StreamPosition, Streaming};
 
 impl Search<'_> {
     /// Counts such a search among those of its asker.
@@ -119,7 +119,7 @@ impl Search<'_> {
             // What was told of a consumer's past is no more than a beginning.
             at = self.at_view(view, resolved.guard, Stage::Entries);
             // It was about a change, and is not about the entries that there are.
-            *self.streaming.happened.borrow_mut() = None;
+            *self.streaming().happened.borrow_mut() = None;
         }
     }
 
@@ -142,15 +142,9 @@ impl Search<'_> {
         }
     }
 
-    /// What entries are led to changes without a change of theirs.
-    ///
-    /// # Errors
-    /// When a search that goes on with what changes follows chains.
-    pub(super) fn refuse_chains(&self, has_chains: bool) -> Result<(), Refusal> {
-        match has_chains && self.controls.is_stream() {
-            true => Err(Refusal::new(ResultCode::UnwillingToPerform, COMPUTED)),
-            false => Ok(()),
-        }
+    /// What is said with entries: most searches say nothing, and pay nothing for it.
+    fn streaming(&self) -> &Streaming {
+        self.streaming.get_or_init(Box::default)
     }
 
     /// Where it begins.
@@ -262,6 +256,13 @@ fn refresh_required() -> Refusal {
 }
 
 /// Steps that it takes to ask a rule what it asks of the world.
+/// That a search which goes on with what changes follows chains: what entries are led to changes
+/// without a change of theirs.
+#[cold]
+pub(super) fn no_chains() -> Refusal {
+    Refusal::new(ResultCode::UnwillingToPerform, COMPUTED)
+}
+
 const RULE_STEPS: u64 = 50;
 const REFRESH_REQUIRED: &str = "what changed since cannot be told: begin again without a cookie, \
                                 or with the reload hint";

@@ -186,9 +186,14 @@ impl Batch<'_> {
         for (delta, &attribute) in deltas.iter().zip(ids) {
             let there = record.apart.of(attribute);
             if there.is_none() {
-                let values = record.values(attribute);
                 let added = delta.added.iter().map(Vec::as_slice);
-                let octets = values.as_ber().len() + octets_of(added.clone());
+                let octets = octets_of(added.clone());
+                // Most records are too small for that, whatever the attribute has of them.
+                if record.attribute_octets().len() + octets < LISTED_MIN_BYTES {
+                    continue;
+                }
+                let values = record.values(attribute);
+                let octets = values.as_ber().len() + octets;
                 let is_asked = when != Gathers::WhenItGrows || !delta.added.is_empty();
                 let is_large = is_asked && octets >= LISTED_MIN_BYTES;
                 if !is_large || !self.goes_apart(attribute, values.iter().chain(added), rdn)? {
@@ -277,6 +282,9 @@ impl Batch<'_> {
 
     /// Writes rows of values.
     pub(super) fn put_apart(&mut self, edit: ApartEdit) {
+        if edit.is_empty() {
+            return;
+        }
         let ApartEdit { rows, gone, come, new, .. } = edit;
         for (attribute, rule) in new {
             if Arc::make_mut(&mut self.dictionary).push_apart(attribute, rule) {

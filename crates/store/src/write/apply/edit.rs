@@ -45,6 +45,7 @@ impl Batch<'_> {
         let edit = self.edit_apart(Called { id, rdn }, &record, &deltas, &ids, gathers)?;
         let outside = Outside { listed: &listed, apart: &edit.apart };
         let mut writer = RecordWriter::begin_outside(parent, rdn, outside, &mut row);
+        let mut met = Vec::with_capacity(deltas.len());
         for (attribute, values) in record.attributes() {
             if edit.takes(attribute) {
                 continue;
@@ -54,6 +55,7 @@ impl Batch<'_> {
                 writer.copy(attribute, values);
                 continue;
             };
+            met.push(attribute);
             let mut gone = Gone::new(&delta.removed);
             let kept = values.iter().filter(|value| !gone.take(value));
             writer.attribute(attribute, kept.chain(delta.added.iter().map(Vec::as_slice)));
@@ -62,7 +64,7 @@ impl Batch<'_> {
             }
         }
         for (delta, &attribute) in deltas.iter().zip(&ids) {
-            if record.values(attribute).is_empty() && !edit.takes(attribute) {
+            if !met.contains(&attribute) && !edit.takes(attribute) {
                 if !delta.removed.is_empty() {
                     return Err(StoreError::corrupt(ENTRIES, id, missing_value(delta)));
                 }

@@ -106,7 +106,7 @@ impl Search<'_> {
         if let Some(parked) = self.resumed {
             run.resume(parked);
             if let Some(id) = parked.deferred {
-                *self.streaming.happened.borrow_mut() = at.happened.clone();
+                *self.streaming().happened.borrow_mut() = at.happened.clone();
                 let mut end = run.send_deferred(id, parked, sink)?;
                 if let SearchOutcome::Parked(parked) = &mut end {
                     parked.stream = Some(Box::new(at.clone()));
@@ -217,7 +217,7 @@ impl Following<'_, '_> {
     /// A consumer needs all entries: in the midst of changes it has to ask again, and before them
     /// it gets all: that tells what is gone, too.
     fn refresh(&mut self) -> Result<Option<SearchOutcome>, Refusal> {
-        self.run.search.streaming.gone.borrow_mut().clear();
+        self.run.search.streaming().gone.borrow_mut().clear();
         if !self.is_sync() {
             return Err(Refusal::new(ResultCode::UnwillingToPerform, MISSING));
         }
@@ -631,7 +631,7 @@ impl Following<'_, '_> {
         let search = self.run.search;
         if self.at.stage == Stage::Missed {
             let count = {
-                let mut gone = search.streaming.gone.borrow_mut();
+                let mut gone = search.streaming().gone.borrow_mut();
                 gone.push(uuid);
                 gone.len()
             };
@@ -653,7 +653,7 @@ impl Following<'_, '_> {
     /// Sends what is gone and was to be told together. Who has no room for more is given nothing
     /// in this run any more: it would hold the thread.
     fn flush(&self, sink: &mut ResponseSink<'_>) -> Flow {
-        let uuids = std::mem::take(&mut *self.run.search.streaming.gone.borrow_mut());
+        let uuids = std::mem::take(&mut *self.run.search.streaming().gone.borrow_mut());
         if uuids.is_empty() {
             return Flow::Continue;
         }
@@ -679,7 +679,7 @@ impl Following<'_, '_> {
             Flow::Stop => return Ok(Some(After::End(self.run.stopped()))),
         }
         self.at.happened.clone_from(&happened);
-        *self.run.search.streaming.happened.borrow_mut() = happened;
+        *self.run.search.streaming().happened.borrow_mut() = happened;
         let before = self.run.sent;
         let sent = self.run.send(&stored, sink)?;
         // What may not be told at all is not told by a new cookie either.

@@ -35,7 +35,7 @@ impl Run<'_> {
         controls: &mut Vec<ResponseControl>,
     ) -> bool {
         let search = self.search;
-        let happened = search.streaming.happened.borrow();
+        let happened = search.streaming().happened.borrow();
         if search.controls.sync.is_none() {
             controls.extend(happened.as_ref().and_then(|one| search.change_control(one)));
             return true;
