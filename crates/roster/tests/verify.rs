@@ -75,8 +75,11 @@ impl Machine {
             .stderr(log)
             .spawn()
             .unwrap();
-        self.server = Some(server);
-        wait_for("a server that serves", || ready.exists().then_some(()));
+        let server = self.server.insert(server);
+        let ended = wait_for("a server that serves", || {
+            if ready.exists() { Some(None) } else { server.try_wait().unwrap().map(Some) }
+        });
+        assert!(ended.is_none(), "{ended:?}: {}", self.log());
     }
 
     fn stop(&mut self) {

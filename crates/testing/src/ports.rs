@@ -3,6 +3,9 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as LocalAddr, UnixListener};
+use std::sync::{Mutex, PoisonError};
 
 use crate::chance::Chance;
 
@@ -37,8 +40,22 @@ fn free_among(ports: Range<u16>, chance: &mut Chance) -> Result<TcpListener, Str
     Err(format!("no port is free: {last}"))
 }
 
+/// The marks of all ports that this process has drawn, each a local socket with a name of the
+/// port: other tests, which are other processes, draw none of them while this one lives, however
+/// late its servers come to listen.
+static DRAWN: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+
+/// Marks a port as drawn by this process; false when some process has drawn it before.
+fn mark(port: u16) -> Result<bool, String> {
+    let name = format!("roster-test-port-{port}");
+    let name = LocalAddr::from_abstract_name(name).map_err(|error| error.to_string())?;
+    let Ok(drawn) = UnixListener::bind_addr(&name) else { return Ok(false) };
+    DRAWN.lock().unwrap_or_else(PoisonError::into_inner).push(drawn);
+    Ok(true)
+}
+
 /// Addresses of this machine's own network, `127.0.0.1:PORT`, no two alike, at which nobody
-/// listens.
+/// listens; no other process gets one of them here while this one lives.
 ///
 /// # Errors
 ///
@@ -46,9 +63,18 @@ fn free_among(ports: Range<u16>, chance: &mut Chance) -> Result<TcpListener, Str
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], String> {
     let mut chance = Chance::new(RandomState::new().build_hasher().finish(), 0);
     let mut taken = Vec::with_capacity(N);
-    for _ in 0..N {
-        // Taken until all are known: none is drawn twice.
-        taken.push(free_among(OTHERS, &mut chance)?);
+    let mut tries = 0;
+    while taken.len() < N {
+        let listener = free_among(OTHERS, &mut chance)?;
+        let port = listener.local_addr().map_err(|error| error.to_string())?.port();
+        if mark(port)? {
+            // Taken until all are known: none is drawn twice.
+            taken.push(listener);
+        }
+        tries += 1;
+        if tries > TRIES {
+            return Err("no port is free that nobody has drawn".to_owned());
+        }
     }
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
     for (address, listener) in addresses.iter_mut().zip(&taken) {
@@ -60,6 +86,12 @@ pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_drawn_is_drawn_once() {
+        let [address] = free_addresses::<1>().unwrap();
+        assert!(!mark(address.port()).unwrap());
+    }
 
     #[test]
     fn addresses_differ_and_are_free() {

@@ -40,8 +40,11 @@ enum Slot {
 pub(crate) enum Catch {
     /// The state after the change that was waited for.
     Caught(Box<Caught>),
-    /// A later one is published, and that one never was by itself.
-    Passed,
+    /// A later one is published, or about to be, and that one never was by itself.
+    Passed {
+        /// The later one.
+        at: Lsn,
+    },
     /// The base cannot be read.
     Failed(StoreError),
 }
@@ -112,14 +115,15 @@ impl Awaited {
 impl Catch {
     /// The state after `lsn`, of a version that has it. Nobody publishes meanwhile.
     pub(crate) fn of(version: &Version, lsn: Lsn) -> Self {
-        let Some(version) = version.as_of(lsn) else { return Self::Passed };
+        let passed = Self::Passed { at: Lsn(version.counters.lsn) };
+        let Some(version) = version.as_of(lsn) else { return passed };
         // What is flushed was published before, so the base has nothing that is later.
         match Ground::take(&version) {
             Ok(ground) if version.fits(&ground) => {
                 Self::Caught(Box::new(Caught { ground, version }))
             }
             // An index became valid in the base just now.
-            Ok(_) => Self::Passed,
+            Ok(_) => passed,
             Err(error) => Self::Failed(error),
         }
     }

@@ -103,11 +103,10 @@ impl Store {
         }
         let Ok(_holding) = self.holding.try_lock() else { return Err(NotHeld::Busy) };
         let catch = self.versions.catch(lsn, limit);
-        let at = self.published().lsn;
         let failed = |error: StoreError| NotHeld::Refused(error.to_string());
         match catch {
-            None => Err(NotHeld::NotReached { at }),
-            Some(Catch::Passed) => Err(NotHeld::Passed { at }),
+            None => Err(NotHeld::NotReached { at: self.published().lsn }),
+            Some(Catch::Passed { at }) => Err(NotHeld::Passed { at }),
             Some(Catch::Failed(error)) => Err(failed(error)),
             Some(Catch::Caught(caught)) => {
                 let key = caught.version.environment.digest_key().map_err(failed)?;
