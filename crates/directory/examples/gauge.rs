@@ -45,6 +45,9 @@ const WARM_UP: usize = 50;
 const OUT_BYTES: usize = 1 << 16;
 /// Valgrind has no room for the default.
 const MAP_SIZE_BYTES: u64 = 1 << 30;
+/// Groups that are there where the kind asks for them, and how many everybody is in.
+const GROUPS: usize = 100;
+const IN_GROUPS: usize = 30;
 const UNIT: &str = "ou=people,dc=example,dc=org";
 const CITIES: [&str; 5] = ["Berlin", "Hamburg", "Munich", "Bremen", "Cologne"];
 
@@ -57,7 +60,7 @@ struct Kind {
     request: fn(&mut Client, usize) -> Vec<u8>,
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind { name: "decode", as_user: false, answer_bytes: 0, request: any_request },
     Kind {
         name: "search",
@@ -77,6 +80,15 @@ const KINDS: [Kind; 7] = [
             let phone = phone(spread(number)) / 10 % 100_000;
             let filter = format!("(&(telephoneNumber=*{phone:05}*)(|(uid=user1*)(title=*neer)))");
             search(client, &filter, &["cn"])
+        },
+    },
+    Kind {
+        name: "groups",
+        as_user: true,
+        answer_bytes: IN_GROUPS * 40,
+        request: |client, number| {
+            let filter = format!("(uid=user{})", spread(number));
+            search(client, &filter, &["isMemberOf"])
         },
     },
     Kind {
@@ -181,7 +193,11 @@ fn open(folder: &Path) -> Served {
 }
 
 fn measure(folder: &Path, kind: &Kind) {
-    let served = open(folder);
+    let mut served = open(folder);
+    if kind.name == "groups" {
+        add_groups(&mut served.root());
+        served = served.reopen();
+    }
     let mut client = served.root();
     if kind.as_user {
         client = served.client();
@@ -198,6 +214,19 @@ fn measure(folder: &Path, kind: &Kind) {
     measured(&mut asking, counted);
     let least = OPERATIONS * kind.answer_bytes;
     assert!(asking.answered_bytes >= least, "{}: {} octets", kind.name, asking.answered_bytes);
+}
+
+/// Groups, so that everybody is in as many.
+fn add_groups(root: &mut Client) {
+    for group in 0..GROUPS {
+        let is_in = |person: &usize| (person + GROUPS - group) % GROUPS < IN_GROUPS;
+        let members: Vec<String> = (0..PEOPLE).filter(is_in).map(name).collect();
+        let members: Vec<&str> = members.iter().map(String::as_str).collect();
+        let name = format!("cn=group number {group},{UNIT}");
+        let class: &[&str] = &["groupOfNames"];
+        let code = root.add(&name, &[("objectClass", class), ("member", &members)]);
+        assert_eq!(code, ResultCode::Success);
+    }
 }
 
 /// What is counted, from its entry to its return.

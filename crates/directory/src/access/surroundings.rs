@@ -132,7 +132,7 @@ impl<'a> ViewSurroundings<'a> {
         target: &StoredEntry<'_>,
         found: &mut Vec<Arc<Group>>,
     ) -> Result<bool, StoreError> {
-        match self.groups.naming(member, found)? {
+        match self.groups.naming(member, None, found)? {
             Naming::Found { is_cut } => Ok(is_cut),
             Naming::Unindexed => {
                 let filter = ResolvedFilter::Or(self.groups.names_it(member).collect());

@@ -253,32 +253,44 @@ impl<'a> Groups<'a> {
         Ok(group)
     }
 
-    /// The assertions that an entry has a name as a member, but for those that are true of none.
-    pub(crate) fn names_it(&self, member: &DnKey) -> impl Iterator<Item = ResolvedFilter> {
+    /// The attributes that name members, but for those that no entry has.
+    fn naming_attributes(&self) -> impl Iterator<Item = &'a Arc<AttributeDescription>> {
         let known = self.schema.well_known();
         let all = [&known.member, &known.unique_member].into_iter().enumerate();
         let dictionary = self.view.dictionary();
-        let may_be = all.filter(|(number, description)| {
+        let may_be = all.filter(move |(number, description)| {
             self.memo().may_name(*number, || dictionary.may_be_stored(description))
         });
-        may_be.map(|(_, description)| {
-            let rule = description.kind.equality.or_else(|| MatchingRule::find(DN_MATCH));
-            rule.map_or(ResolvedFilter::Undefined, |rule| {
-                let (description, key) = (description.clone(), member.as_bytes().to_vec());
-                ResolvedFilter::Equality(Assertion { description, rule, key })
-            })
-        })
+        may_be.map(|(_, description)| description)
     }
 
-    /// The groups that name `member`, one that names it twice perhaps twice; what is no group
+    /// The assertions that an entry has a name as a member, but for those that are true of none.
+    pub(crate) fn names_it(&self, member: &DnKey) -> impl Iterator<Item = ResolvedFilter> {
+        self.naming_attributes().map(|description| names(description, member))
+    }
+
+    /// The groups that name `member`, which has this number if it is known, one that names it twice perhaps twice; what is no group
     /// counts, the work has an end.
     pub(crate) fn naming(
         &self,
         member: &DnKey,
+        id: Option<EntryId>,
         found: &mut Vec<Arc<Group>>,
     ) -> Result<Naming, StoreError> {
         let mut is_cut = false;
-        for filter in self.names_it(member) {
+        for description in self.naming_attributes() {
+            if let Some(ids) = self.view.few_naming(description, member, id)? {
+                found.reserve(ids.len());
+                for id in ids {
+                    is_cut |= !self.takes_one();
+                    if is_cut {
+                        break;
+                    }
+                    found.extend(self.known(id)?);
+                }
+                continue;
+            }
+            let filter = names(description, member);
             let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
             if !plan.indexed {
                 return Ok(Naming::Unindexed);
@@ -405,7 +417,7 @@ impl<'a> Groups<'a> {
     /// The groups that an entry is in: those that name it first, then those that describe it, and
     /// those that these are in, and so on.
     pub(crate) fn of(&self, entry: &StoredEntry<'_>) -> Result<InGroups, StoreError> {
-        self.of_named(entry, &self.key(entry))
+        self.of_known(entry, &self.key(entry), Some(entry.id()))
     }
 
     /// As [`Self::of`], of an entry that is perhaps not there yet, or not as it is now.
@@ -414,9 +426,18 @@ impl<'a> Groups<'a> {
         entry: &dyn EntryRead,
         key: &DnKey,
     ) -> Result<InGroups, StoreError> {
+        self.of_known(entry, key, None)
+    }
+
+    fn of_known(
+        &self,
+        entry: &dyn EntryRead,
+        key: &DnKey,
+        id: Option<EntryId>,
+    ) -> Result<InGroups, StoreError> {
         self.begin();
         let mut level = Vec::new();
-        let mut is_cut = self.naming_all(key, &mut level)?;
+        let mut is_cut = self.naming_all(key, id, &mut level)?;
         let mut doubtful = Vec::new();
         // That user names cannot be told is no reason to look for no others.
         let users_are_cut = self.naming_user(entry, key, &mut level, &mut doubtful)?;
@@ -481,7 +502,7 @@ impl<'a> Groups<'a> {
             return Ok(false);
         }
         let mut above = Vec::new();
-        let is_cut = self.naming_all(&group.key, &mut above)?;
+        let is_cut = self.naming_all(&group.key, Some(group.id), &mut above)?;
         // What is left out depends on the question.
         if !is_cut && above.is_empty() {
             group.is_top.store(true, Ordering::Relaxed);
@@ -493,12 +514,26 @@ impl<'a> Groups<'a> {
     }
 
     /// As [`Self::naming`]; whether some were left out.
-    fn naming_all(&self, member: &DnKey, found: &mut Vec<Arc<Group>>) -> Result<bool, StoreError> {
-        Ok(match self.naming(member, found)? {
+    fn naming_all(
+        &self,
+        member: &DnKey,
+        id: Option<EntryId>,
+        found: &mut Vec<Arc<Group>>,
+    ) -> Result<bool, StoreError> {
+        Ok(match self.naming(member, id, found)? {
             Naming::Unindexed => true,
             Naming::Found { is_cut } => is_cut,
         })
     }
+}
+
+/// The assertion that an entry has a name as a value.
+fn names(description: &Arc<AttributeDescription>, member: &DnKey) -> ResolvedFilter {
+    let rule = description.kind.equality.or_else(|| MatchingRule::find(DN_MATCH));
+    rule.map_or(ResolvedFilter::Undefined, |rule| {
+        let (description, key) = (Arc::clone(description), member.as_bytes().to_vec());
+        ResolvedFilter::Equality(Assertion { description, rule, key })
+    })
 }
 
 const DN_MATCH: &str = "2.5.13.1";

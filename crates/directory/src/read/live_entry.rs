@@ -430,10 +430,10 @@ impl LiveEntry<'_> {
             return;
         }
         for description in computed::of_entry(self.known) {
-            // That of its superiors is looked up for nobody else.
-            let is_wanted =
-                *description != *self.known.governing_structure_rule || wants(description);
-            if is_wanted && let Some(value) = self.compute(description) {
+            // They cost look-ups and a hash: nobody else pays for them.
+            if wants(description)
+                && let Some(value) = self.compute(description)
+            {
                 let mut values = ValuesBuf::new();
                 values.push(value.as_bytes());
                 visit(description, Some(values.as_ref()));

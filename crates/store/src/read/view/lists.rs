@@ -51,6 +51,11 @@ impl List<'_> {
         }
     }
 
+    /// At most so many ids there are.
+    pub(super) fn count_at_most(&self) -> u64 {
+        self.head.as_ref().map_or(0, Head::count) + self.changes.added
+    }
+
     /// The ids in the head.
     fn inline(&self) -> Vec<u64> {
         match self.head {

@@ -2,13 +2,15 @@
 //! attribute whose values are names.
 
 use rustc_hash::FxHashSet;
-use schema::{AttributeType, DnKey, EntryId};
+use schema::{AttributeDescription, AttributeType, DnKey, EntryId};
 
-use super::View;
+use super::{Resolved, View, source_key};
 use crate::error::StoreError;
-use crate::index::IndexKind;
+use crate::index::ids::IdSet;
+use crate::index::{IndexKind, SOURCE_LISTS};
 use crate::read::interrupt::NEVER;
 use crate::read::plan::after_all_with;
+use crate::rows::dictionary::compares_names;
 use crate::rows::key::{INDEX_VALUE_KEPT_BYTES, RowKey, shorten};
 
 /// Entries that name others.
@@ -103,6 +105,58 @@ impl View<'_> {
         Ok(References::Found(ids))
     }
 
+    /// The entries that name `name` by a value of exactly this attribute, in a reference list or
+    /// not, in the order of their ids: what a plan finds, for whoever has no other question. `id`
+    /// is that of the entry with this name, if it is known. None where no complete index tells, or
+    /// where there are more than some hundred.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn few_naming(
+        &self,
+        attribute: &AttributeDescription,
+        name: &DnKey,
+        id: Option<EntryId>,
+    ) -> Result<Option<Vec<EntryId>>, StoreError> {
+        let kind = &attribute.kind;
+        let key = name.as_bytes();
+        let index = self.dictionary().index(kind, IndexKind::Equality);
+        let rule = kind.equality.filter(|rule| compares_names(rule));
+        let Some(index) = index.filter(|index| rule.is_some() && index.rule == rule) else {
+            return Ok(None);
+        };
+        if !attribute.options().is_empty() || key.len() >= INDEX_VALUE_KEPT_BYTES {
+            return Ok(None);
+        }
+        self.note_index(index.id);
+        let Some(mut found) = self.few(index.id, key)? else { return Ok(None) };
+        let mut lists = self.dictionary().listed_of(attribute).peekable();
+        if lists.peek().is_some() {
+            let target = match id {
+                Some(id) => id,
+                None => match self.resolve(name)? {
+                    Resolved::Found(id) => id,
+                    Resolved::Missing { .. } | Resolved::NoContext => EntryId::ROOT,
+                },
+            };
+            for listed in lists.filter(|_| target != EntryId::ROOT) {
+                let few = self.few(SOURCE_LISTS, &source_key(listed, target.0))?;
+                let Some(more) = few else { return Ok(None) };
+                found = if found.is_empty() { more } else { found.union(more) };
+            }
+        }
+        Ok(Some(found.iter_after(0).map(EntryId).collect()))
+    }
+
+    /// The ids of a list, if they are few.
+    fn few(&self, index: u16, key: &[u8]) -> Result<Option<IdSet>, StoreError> {
+        let Some(list) = self.list(index, key)? else { return Ok(Some(IdSet::empty())) };
+        if list.count_at_most() > FEW_IDS_MAX {
+            return Ok(None);
+        }
+        self.load(&list, NEVER).map(Some)
+    }
+
     /// As [`Self::references`], those of about `names_max` names from `from` on, which is what the
     /// part before has told; none where no complete index tells.
     ///
@@ -160,6 +214,8 @@ impl View<'_> {
     }
 }
 
+/// More ids than this are not few.
+const FEW_IDS_MAX: u64 = 512;
 /// So many names are looked at in a row.
 const NAMES_AT_ONCE: usize = 1000;
 /// So many ids are read in a row, at most.
