@@ -287,6 +287,14 @@ impl World {
         assert_eq!(self.found(&filter), want, "{name} {:?}", self.groups);
         let mut reader = self.store.reader();
         let view = reader.view().unwrap();
+        let target = match view.resolve(&key(name)).unwrap() {
+            Resolved::Found(id) => Some(id),
+            Resolved::Missing { .. } | Resolved::NoContext => None,
+        };
+        for id in [None, target] {
+            let few = view.few_naming(&member(), &key(name), id).unwrap().unwrap();
+            assert_eq!(few.iter().map(|id| id.0).collect::<Vec<u64>>(), want, "{name}");
+        }
         for id in self.groups.keys() {
             let stored = view.entry(EntryId(*id)).unwrap().unwrap();
             let truth = filter.matches(&schema, &stored);
