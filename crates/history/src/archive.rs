@@ -22,6 +22,7 @@ mod reader;
 mod tests;
 mod writer;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -145,10 +146,9 @@ impl Archive {
         let mut state = State { next_sequence: 1, ..State::default() };
         for sequence in sequences {
             state.next_sequence = sequence.saturating_add(1);
-            let opened = ArchiveFile::at(&*disk, FileId { store, sequence })
-                .map_err(|error| ArchiveError::io(&name(sequence), &error));
-            match opened.and_then(|file| file.summary()) {
-                Ok(summary) => state.files.push(summary),
+            match summary(&*disk, FileId { store, sequence }) {
+                Ok(Some(summary)) => state.files.push(summary),
+                Ok(None) => remove_blank(&*disk, sequence),
                 Err(error) => tracing::warn!(%error, "a file of the archive is passed over"),
             }
         }
@@ -207,6 +207,41 @@ impl Archive {
     pub fn durable(&self) -> Option<Lsn> {
         let state = self.state();
         (!state.is_full).then_some(state.durable)
+    }
+
+    /// Whether a file is one of it still.
+    fn has(&self, sequence: u64) -> bool {
+        self.state().files.iter().any(|file| file.header.id.sequence == sequence)
+    }
+
+    /// Forgets files that somebody else has removed: their changes are not kept any more.
+    ///
+    /// # Errors
+    /// When the newest was among them: it is not written to any more.
+    fn forget_removed(&self) -> Result<(), ArchiveError> {
+        let names = self.disk.list().map_err(|error| ArchiveError::io("listing", &error))?;
+        let names: HashSet<String> = names.into_iter().collect();
+        let mut state = self.state();
+        let newest = state.files.last().map(|file| file.header.id.sequence);
+        state.files.retain(|file| {
+            let (first, last) = (file.header.first.0, file.last.0);
+            let file = name(file.header.id.sequence);
+            let is_there = names.contains(&file);
+            if !is_there {
+                tracing::error!(
+                    file,
+                    "somebody removed a file of the archive: changes {first} to {last} are not in \
+                     it any more"
+                );
+            }
+            is_there
+        });
+        let left = state.files.last().map(|file| (file.header.id.sequence, file.last));
+        if left.map(|(sequence, _)| sequence) == newest {
+            return Ok(());
+        }
+        state.durable = left.map_or(Lsn(0), |(_, last)| last);
+        Err(ArchiveError::Removed(newest.map(name).unwrap_or_default()))
     }
 
     fn newest(&self) -> Option<Summary> {
@@ -303,6 +338,23 @@ impl Archive {
     }
 }
 
+/// What a file holds; none if nothing was ever written to it: the server ended as it began it.
+fn summary(disk: &dyn Disk, id: FileId) -> Result<Option<Summary>, ArchiveError> {
+    let file =
+        ArchiveFile::at(disk, id).map_err(|error| ArchiveError::io(&name(id.sequence), &error))?;
+    match file.summary() {
+        Err(_) if file.is_blank() => Ok(None),
+        told => told.map(Some),
+    }
+}
+
+fn remove_blank(disk: &dyn Disk, sequence: u64) {
+    let name = name(sequence);
+    if let Err(error) = disk.remove(&name) {
+        tracing::warn!(name, %error, "an empty file of the archive cannot be removed");
+    }
+}
+
 /// Where the newest run begins: the files that follow each other without a gap, up to the newest.
 fn run_start(files: &[Summary]) -> Option<usize> {
     let mut start = files.len().checked_sub(1)?;
@@ -347,6 +399,8 @@ pub enum ArchiveError {
     },
     /// A file is not open for writing.
     Closed(String),
+    /// Somebody else removed the file that was written.
+    Removed(String),
     /// Another process has the archive open.
     InUse,
 }
@@ -371,11 +425,22 @@ impl fmt::Display for ArchiveError {
             Self::Damaged { file, offset, reason } => {
                 write!(f, "{file} is damaged at octet {offset}: {reason}")
             }
-            Self::Foreign(file) => write!(f, "{file} is of another directory"),
+            Self::Foreign(file) => {
+                write!(
+                    f,
+                    "{file} is of another directory, and is not read: remove it, or put it \
+                           back where it belongs"
+                )
+            }
             Self::Record { lsn, error } => {
                 write!(f, "change record {} cannot be read: {error}", lsn.0)
             }
             Self::Closed(file) => write!(f, "{file} is not open for writing"),
+            Self::Removed(file) => write!(
+                f,
+                "{file} was removed by somebody else: its changes are read from the journal \
+                 again, as far as that has them"
+            ),
             Self::InUse => f.write_str(
                 "another server has the archive open: give each a directory of its own \
                  (archive.directory)",

@@ -122,7 +122,7 @@ impl Disk for FileDisk {
         let opened = options.create(create).open(&path);
         match opened {
             // A copy to be read only (a backup) may well be write-protected.
-            Err(error) if !create && error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(error) if !create && is_protected(&error) => {
                 Ok(Box::new(RealFile(File::open(path)?)))
             }
             opened => Ok(Box::new(RealFile(opened?))),
@@ -143,7 +143,11 @@ impl Disk for FileDisk {
 
     fn lock(&self, name: &str, kind: LockKind) -> io::Result<Option<Lock>> {
         let path = self.directory.join(name);
-        let file = own_file().create(true).open(path)?;
+        let file = match own_file().create(true).open(&path) {
+            // One that is there can be locked all the same.
+            Err(error) if is_protected(&error) => File::open(path).map_err(|_| error)?,
+            opened => opened?,
+        };
         let locked = match kind {
             LockKind::Shared => file.try_lock_shared(),
             LockKind::Exclusive => file.try_lock(),
@@ -154,6 +158,10 @@ impl Disk for FileDisk {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+fn is_protected(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Records hold passwords, if hashed: nobody but the owner reads what is made here.

@@ -50,9 +50,30 @@ fn write_line(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints a line to standard error, or several; a failure to do so has nowhere to go.
+/// Prints a line to standard error, or several; a failure to do so has nowhere to go. Of a line
+/// that is longer than anybody reads, as with a name of thousands of RDNs, the middle is left out.
 pub(crate) fn note(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{}", shown(&text.to_string()));
+    let _ = writeln!(io::stderr().lock(), "{}", shown(&readable(&text.to_string())));
+}
+
+/// Lines without the middle of those that are too long: what is wrong is said at their ends.
+fn readable(text: &str) -> Cow<'_, str> {
+    if text.len() <= LINE_MAX_LETTERS {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<Cow<'_, str>> = text.split('\n').map(shortened).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
+fn shortened(line: &str) -> Cow<'_, str> {
+    let count = line.chars().count();
+    let Some(left_out) = count.checked_sub(LINE_MAX_LETTERS).filter(|more| *more > 0) else {
+        return Cow::Borrowed(line);
+    };
+    let half = LINE_MAX_LETTERS / 2;
+    let begin: String = line.chars().take(half).collect();
+    let end: String = line.chars().skip(half + left_out).collect();
+    Cow::Owned(format!("{begin}… ({left_out} letters are left out) …{end}"))
 }
 
 /// Prints an object to standard error.
@@ -82,6 +103,9 @@ pub(crate) fn json_shown(text: &str) -> Cow<'_, str> {
         },
     )
 }
+
+/// Letters of a line on standard error.
+const LINE_MAX_LETTERS: usize = 2_000;
 
 fn push_code(letter: char, out: &mut String) {
     let _ = write!(out, "\\u{{{:x}}}", u32::from(letter));
@@ -182,6 +206,20 @@ mod tests {
         }
         assert_eq!(shown("a\nb"), "a\nb");
         assert_eq!(within_line("a\nb"), r"a\u{a}b");
+    }
+
+    #[test]
+    fn of_a_line_that_nobody_reads_both_ends_are_left() {
+        for text in ["", "short", &"ü".repeat(2_000), &format!("{}\n", "x".repeat(2_000))] {
+            assert_eq!(readable(text), text);
+        }
+        let long = format!("first\n'{}' is no name\nlast", "cn=ä,".repeat(20_000));
+        let cut = readable(&long);
+        let lines: Vec<&str> = cut.split('\n').collect();
+        assert_eq!((lines.len(), lines[0], lines[2]), (3, "first", "last"));
+        let want = "… (98013 letters are left out) …";
+        assert!(lines[1].starts_with("'cn=ä,cn=ä,") && lines[1].contains(want), "{}", lines[1]);
+        assert!(lines[1].ends_with("cn=ä,' is no name"), "{}", lines[1]);
     }
 
     #[test]

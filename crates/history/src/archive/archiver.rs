@@ -156,6 +156,7 @@ impl Archiver {
             round.wrote(&*self.clock);
         }
         writer.sync()?;
+        self.archive.forget_removed()?;
         writer.retire(self.clock.now())?;
         if (self.room)() && writer.make_room() {
             tracing::warn!("the disk is nearly full: the oldest file of the archive was removed");

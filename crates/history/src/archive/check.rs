@@ -2,6 +2,8 @@
 //!
 //! Invariant: nothing is changed, and one block is held at a time.
 
+use std::io;
+
 use journal::{Disk, Lock, LockKind};
 use store::Lsn;
 
@@ -48,9 +50,11 @@ pub fn check_archive(
             Ok(summary) => opened.push(summary),
             Err(error @ ArchiveError::Io { .. }) => return Err(error),
             Err(error @ ArchiveError::Foreign(_)) => check.notes.push(error.to_string()),
-            Err(error) if newest == Some(sequence) && !file.has_blocks() => {
-                check.notes.push(format!("{error}; nothing was written to it"));
-            }
+            Err(_) if file.is_blank() => check.notes.push(format!(
+                "nothing was written to {}: the server ended as it began it, and removes it when \
+                 it starts",
+                name(sequence)
+            )),
             Err(error) => check.findings.push(error.to_string()),
         }
     }
@@ -75,10 +79,14 @@ fn open(disk: &dyn Disk, id: FileId) -> Result<ArchiveFile, ArchiveError> {
     ArchiveFile::at(disk, id).map_err(|error| ArchiveError::io(&name(id.sequence), &error))
 }
 
-/// Sees to it that no server writes.
-fn lock(disk: &dyn Disk) -> Result<Lock, ArchiveError> {
-    let lock = disk.lock(LOCK_FILE, LockKind::Exclusive);
-    lock.map_err(|error| ArchiveError::io(LOCK_FILE, &error))?.ok_or(ArchiveError::InUse)
+/// Sees to it that no server writes. Where nobody can, there is no lock either.
+fn lock(disk: &dyn Disk) -> Result<Option<Lock>, ArchiveError> {
+    match disk.lock(LOCK_FILE, LockKind::Exclusive) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => Err(ArchiveError::InUse),
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(None),
+        Err(error) => Err(ArchiveError::io(LOCK_FILE, &error)),
+    }
 }
 
 fn gap(before: &Summary, after: &Summary) -> String {

@@ -229,9 +229,14 @@ impl ArchiveFile {
         ArchiveError::io(&name(self.id.sequence), error)
     }
 
-    /// Whether more was written to it than its beginning.
-    pub(super) fn has_blocks(&self) -> bool {
-        self.file.len().is_ok_and(|bytes| bytes > aligned(FILE_HEADER_BYTES as u64))
+    /// Whether nothing was ever written to it.
+    pub(super) fn is_blank(&self) -> bool {
+        let begin = aligned(FILE_HEADER_BYTES as u64);
+        let Ok(bytes) = self.file.len() else { return false };
+        let mut octets = vec![0; usize::try_from(bytes.min(begin)).unwrap_or(0)];
+        bytes <= begin
+            && self.read(&mut octets, 0).is_ok()
+            && octets.iter().all(|octet| *octet == 0)
     }
 
     fn fault(&self, offset: u64, fault: &Fault) -> ArchiveError {

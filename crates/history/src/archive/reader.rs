@@ -99,7 +99,11 @@ impl ArchiveReader {
         let (file, offset) = match self.open.take() {
             Some((file, of, offset)) if of == sequence => (file, offset),
             _ => {
-                let file = self.archive.file(&summary)?;
+                let file = match self.archive.file(&summary) {
+                    // It went a moment ago, to make room.
+                    Err(_) if !self.archive.has(sequence) => return Ok(false),
+                    opened => opened?,
+                };
                 let places = places(&file, &summary)?;
                 let at = places.partition_point(|place| place.first <= self.next);
                 let Some(place) = at.checked_sub(1).and_then(|at| places.get(at)) else {

@@ -220,8 +220,15 @@ fn a_check_finds_all_that_hides_a_change() {
     let files = told.files as usize;
     assert!(told.findings.is_empty() && told.notes.len() == files && files > 0, "{told:?}");
     // What a crash leaves of a file that was about to be begun.
-    foreign.put("0000009999.changes", b"");
-    assert_eq!(check(&foreign).findings, Vec::<String>::new());
+    for (name, octets) in [("0000000999.changes", &[][..]), ("0000009999.changes", &[0; 64])] {
+        foreign.put(name, octets);
+        let told = check(&foreign);
+        assert_eq!(told.findings, Vec::<String>::new());
+        let note = format!("nothing was written to {name}: the server ended");
+        assert!(told.notes.iter().any(|one| one.starts_with(&note)), "{told:?}");
+    }
+    drop(Archive::open(Arc::new(foreign.clone()), [9; 16], small()).unwrap());
+    assert_eq!(check(&foreign).files as usize, files, "a start removes them");
     let gone = check(&disk);
     assert_eq!(
         (gone.records, gone.findings.len(), gone.notes.len()),
@@ -391,6 +398,54 @@ fn what_the_log_gave_up_is_said_to_be_missing() {
     let status = archive.status();
     assert_eq!((status.missing, status.first), (kept - 51, Lsn(kept)));
     assert_eq!(read(&archive, Lsn(kept)).unwrap(), all[kept as usize - 1..]);
+}
+
+#[test]
+fn files_that_somebody_removes_are_not_written_to() {
+    let all = records(12, 300);
+    for which in ["oldest", "middle", "newest", "all"] {
+        let logged = Logged::new(u64::MAX);
+        logged.commit(&all[..200]);
+        let disk = SimDisk::new(5);
+        let archive = open(&disk, small());
+        archive_until(&archive, &logged.log, Lsn(200));
+        let mut names = Disk::list(&disk).unwrap();
+        names.retain(|name| sequence(name).is_some());
+        names.sort_unstable();
+        assert!(names.len() > 3, "{names:?}");
+        let gone = match which {
+            "oldest" => &names[..1],
+            "middle" => &names[1..2],
+            "newest" => &names[names.len() - 1..],
+            _ => &names[..],
+        };
+        let clock = Arc::new(environment::SystemClock::new()) as Arc<dyn Clock>;
+        let archiver = Archiver::new(&archive, &logged.log, &clock, Box::new(|| false));
+        let stop = archiver.stopper();
+        let old_first = archive.first();
+        thread::scope(|scope| {
+            scope.spawn(|| archiver.work());
+            gone.iter().for_each(|name| Disk::remove(&disk, name).unwrap());
+            logged.commit(&all[200..]);
+            let is_done = |archive: &Archive| {
+                let status = archive.status();
+                let knows = which == "newest" || which == "all" || archive.first() != old_first;
+                status.last == Lsn(300) && status.error.is_none() && knows
+            };
+            let start = Instant::now();
+            while !is_done(&archive) && start.elapsed() < Duration::from_secs(60) {
+                thread::sleep(Duration::from_millis(5));
+            }
+            stop.stop();
+        });
+        // The log had all of it: what was in the newest file is there again.
+        let first = archive.first().unwrap();
+        assert_eq!(first == Lsn(1), which == "newest" || which == "all", "{which}");
+        let want = &all[first.0 as usize - 1..];
+        assert_eq!(read(&archive, first).unwrap(), want, "{which}");
+        drop(archive);
+        assert_eq!(read(&open(&disk.crash(), small()), first).unwrap(), want, "{which}");
+    }
 }
 
 #[test]

@@ -111,6 +111,8 @@ impl Names {
     /// What an entry that had this name after the change `number` is called now.
     pub(crate) fn now(&self, dn: &Dn, number: u64, then: Then) -> Dn {
         let (mut dn, mut number) = (dn.clone(), number);
+        // What is above a deleted entry may have gone with it, in the same change.
+        let mut since = number.saturating_add(u64::from(then == Then::There));
         // RDNs at the leaf that stay: what has the name with these later is another.
         let mut staying = usize::from(then == Then::Deleted);
         loop {
@@ -120,7 +122,7 @@ impl Names {
                 .filter_map(|depth| {
                     let above = key.get(..depth)?;
                     let next = self.renames.get(above)?.iter().find(|one| one.number > number)?;
-                    Some((depth, next, self.gone_before(above, number, next)))
+                    Some((depth, next, self.gone_before(above, since, next)))
                 })
                 .collect();
             // Of several in one change the topmost.
@@ -134,12 +136,13 @@ impl Names {
             let below = dn.rdns().iter().take(key.len() - depth);
             dn = Dn::new(below.chain(next.new.rdns()).cloned().collect());
             number = next.number;
+            since = number.saturating_add(1);
         }
     }
 
-    /// In which change behind `number` the one who had a name went, if another was renamed.
-    fn gone_before(&self, name: &[Vec<u8>], number: u64, next: &Renamed) -> Option<u64> {
-        let between = |at: u64| at > number && at < next.number;
+    /// In which change, from `since` on, the one who had a name went, if another was renamed.
+    fn gone_before(&self, name: &[Vec<u8>], since: u64, next: &Renamed) -> Option<u64> {
+        let between = |at: u64| at >= since && at < next.number;
         // Who was brought back is the same.
         let is_other = |uuid: &Option<String>| uuid.is_none() || *uuid != next.uuid;
         let mut all = self.deletions.get(name)?.iter();
@@ -203,6 +206,8 @@ mod tests {
         };
         for (gone, renamed, number, expected) in [
             (delete(5, "1"), by("2"), 4, "cn=leaf,ou=a,dc=x"),
+            // It went with what was below it.
+            (delete(4, "1"), by("2"), 4, "cn=leaf,ou=a,dc=x"),
             // It was brought back.
             (delete(5, "1"), by("1"), 4, "cn=leaf,ou=b,dc=x"),
             // Before it, and behind it.

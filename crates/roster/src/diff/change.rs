@@ -18,6 +18,7 @@ use super::body::{Body, damaged};
 use super::scratch::{Scratch, Written, failed};
 use crate::changes::{shown, verb};
 use crate::failure::Failure;
+use crate::online::server::MANAGE_DSA_IT;
 use crate::output;
 
 /// How differences are told.
@@ -244,8 +245,6 @@ fn json_of(edit: &Edit<'_>) -> Value {
     Value::Object(told)
 }
 
-/// RFC 3296 §3.
-pub(super) const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 const BUFFER_BYTES: usize = 256 << 10;
 
 #[cfg(test)]

@@ -11,13 +11,12 @@ use indicatif::ProgressBar;
 use ldap::dn::{DnLimits, parse_dn};
 use ldap::filter::Filter;
 use ldap::ldif::{LdifLimits, LdifReader, LdifReason};
-use ldap::message::{Control, Controls, ControlsBuf, Scope};
+use ldap::message::{Controls, Scope};
 use ldap::url::LdapUrl;
 use offline::Source;
 use schema::DnKey;
 
 use super::body::BodyWriter;
-use super::change::MANAGE_DSA_IT;
 use super::known::{Attributes, REFERRAL};
 use super::sort::{Record, Sorted, Sorter};
 use crate::failure::Failure;
@@ -154,15 +153,8 @@ impl Reading<'_> {
             url.filter.as_deref().map_or(Ok(Filter::Present("objectClass")), Filter::parse);
         let filter = filter.map_err(|error| Failure::local(format!("the filter: {error}")))?;
         let scope = url.scope.unwrap_or(Scope::Subtree);
-        let mut plain = ControlsBuf::new();
-        plain.push(Control { oid: MANAGE_DSA_IT, critical: false, value: None });
         for base in &bases {
-            self.pages(&mut connection, base, scope, &filter, plain.as_ref())?;
-            // Those of RFC 3672 are seen by who asks for them, and for them alone.
-            if server.knows(SUBENTRIES) && scope != Scope::Base {
-                let mut controls: ControlsBuf = plain.as_ref().iter().collect();
-                let value = Some(VISIBLE);
-                controls.push(Control { oid: SUBENTRIES, critical: true, value });
+            for controls in server.controls_for_all(scope) {
                 self.pages(&mut connection, base, scope, &filter, controls.as_ref())?;
             }
         }
@@ -347,10 +339,6 @@ pub(super) fn asked(has_operational: bool, identity: Option<&str>) -> Vec<&str> 
 
 /// Entries that are asked for at a time.
 const PAGE_ENTRIES: u32 = 1_000;
-/// RFC 3672 §3.
-const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
-/// The BOOLEAN TRUE.
-const VISIBLE: &[u8] = b"\x01\x01\xFF";
 /// The bar moves by so many.
 const BAR_ENTRIES: u64 = 1_000;
 const BUFFER_BYTES: usize = 256 << 10;

@@ -1,4 +1,5 @@
-//! Entries of a serving directory as LDIF: a search, page after page, written as it comes.
+//! Entries of a serving directory as LDIF: a search, page after page, written as it comes, and one
+//! more for subentries (RFC 3672). Referral objects (RFC 3296) are entries as others.
 //!
 //! The server sends entries in the order in which they were added, superiors mostly first. Those
 //! whose superior was not written yet are held back until the others are.
@@ -12,7 +13,7 @@ use std::io::{self, Write};
 use client::{ClientError, Connection, SearchAnswer, SearchFor};
 use ldap::filter::Filter;
 use ldap::ldif::{LDIF_FOLD_COLUMNS, LdifWriter};
-use ldap::message::{Attributes, Scope};
+use ldap::message::{Attributes, Controls, Scope};
 
 use super::addition::is_computed;
 use super::server::Server;
@@ -69,7 +70,10 @@ pub(crate) fn export(
             held: Waiting::default(),
             entries: 0,
         };
-        export.run(&mut connection, base, asked.scope, &filter)?;
+        for controls in server.controls_for_all(asked.scope) {
+            export.run(&mut connection, base, asked.scope, &filter, controls.as_ref())?;
+        }
+        export.write_held()?;
         entries += export.entries;
     }
     Ok(entries)
@@ -93,12 +97,13 @@ impl Export<'_> {
         base: &str,
         scope: Scope,
         filter: &Filter<'_>,
+        controls: Controls<'_>,
     ) -> Result<(), Ended> {
         let mut attributes: Vec<&str> = self.asked.iter().map(String::as_str).collect();
         // What is computed of an entry is not part of it.
         let stored_only = attributes.is_empty();
         if stored_only {
-            attributes.extend(["*", "+"]);
+            attributes.extend(["*", "+", REFERRAL]);
         }
         attributes.push(HAS_SUBORDINATES);
         let asked = SearchFor {
@@ -114,20 +119,16 @@ impl Export<'_> {
         }
         let mut cookie = Vec::new();
         loop {
+            let mut each = |found: SearchAnswer<'_>| match found {
+                SearchAnswer::Entry { dn, attributes } => self.take(dn, attributes),
+                SearchAnswer::Reference(_) => Ok(()),
+            };
             let page =
-                connection.search_page(
-                    &asked,
-                    PAGE_ENTRIES,
-                    &cookie,
-                    &mut |found| match found {
-                        SearchAnswer::Entry { dn, attributes } => self.take(dn, attributes),
-                        SearchAnswer::Reference(_) => Ok(()),
-                    },
-                )?;
+                connection.search_page_with(&asked, PAGE_ENTRIES, &cookie, controls, &mut each)?;
             page.outcome.into_result("search")?;
             cookie = page.cookie;
             if cookie.is_empty() {
-                return self.write_held();
+                return Ok(());
             }
         }
     }
@@ -253,6 +254,8 @@ impl Ended {
 
 /// RFC 4512's X.501 attribute.
 const HAS_SUBORDINATES: &str = "hasSubordinates";
+/// Some servers give it only by its name.
+const REFERRAL: &str = "ref";
 /// Entries of one page.
 const PAGE_ENTRIES: u32 = 1_000;
 /// The largest entry: a group of millions.

@@ -34,6 +34,19 @@ impl Server {
         self.controls.iter().any(|known| known == oid)
     }
 
+    /// The controls of the searches that find all entries together: referral objects as entries,
+    /// and subentries, which are seen by who asks for them, and for them alone.
+    pub(crate) fn controls_for_all(&self, scope: Scope) -> Vec<ControlsBuf> {
+        let mut plain = ControlsBuf::new();
+        plain.push(Control { oid: MANAGE_DSA_IT, critical: false, value: None });
+        let mut subentries: ControlsBuf = plain.as_ref().iter().collect();
+        subentries.push(Control { oid: SUBENTRIES, critical: true, value: Some(VISIBLE) });
+        match self.knows(SUBENTRIES) && scope != Scope::Base {
+            true => vec![plain, subentries],
+            false => vec![plain],
+        }
+    }
+
     /// Whether this user may set what only the server sets: asked by a modify without effect.
     pub(crate) fn may_relax(&self, connection: &mut Connection) -> Result<bool, ClientError> {
         let Some(name) = self.contexts.first().filter(|_| self.knows(RELAX)) else {
@@ -92,5 +105,11 @@ fn read(
 const RELAX: &str = "1.3.6.1.4.1.4203.666.5.12";
 /// No-op (draft-zeilenga-ldap-noop), as OpenLDAP has it.
 const NO_OP: &str = "1.3.6.1.4.1.4203.666.5.2";
+/// RFC 3296 §3.
+pub(crate) const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
+/// RFC 3672 §3.
+const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
+/// The BOOLEAN TRUE.
+const VISIBLE: &[u8] = b"\x01\x01\xFF";
 /// As Active Directory has it.
 const PERMISSIVE_MODIFY: &str = "1.2.840.113556.1.4.1413";

@@ -103,7 +103,9 @@ impl Search<'_> {
         let base = match place {
             Place::Root => {
                 let begun = is_dated.then(|| made_first(&changes)).flatten();
-                changelog::root(schema, (changes.first().0, view.lsn().0), begun)
+                // What is visible a moment before the log tells it is not there yet.
+                let last = view.lsn().min(changes.last());
+                changelog::root(schema, (changes.first().0, last.0), begun)
             }
             Place::Change { lsn, part } => reading.one(lsn, part, Naming::Numbers)?,
             Place::ByCsn { .. } => reading.one_by_csn(&place)?,
@@ -358,8 +360,10 @@ impl Reading<'_> {
         };
         let since = changes.first_since(*time, &mut is_over).map_err(|gone| unreadable(&gone))?;
         let from = since.ok_or_else(no_change)?;
-        let mut reader = changes.read(from).map_err(|_| no_change())?;
-        while let Some(record) = reader.next_within(Duration::ZERO).map_err(|_| no_change())? {
+        let mut reader = changes.read(from).map_err(|gone| unreadable(&gone))?;
+        while let Some(record) =
+            reader.next_within(Duration::ZERO).map_err(|gone| unreadable(&gone))?
+        {
             self.search.spend(RECORD_STEPS);
             let head = RecordHead::read(&record.bytes).map_err(|_| no_change())?;
             if head.csn.time != *time {
