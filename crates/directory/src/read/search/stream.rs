@@ -17,6 +17,7 @@ mod cookie;
 mod follow;
 mod happened;
 pub(super) mod state;
+mod tell;
 
 use ldap::control_value::sync::{DONE_OID, INFO_OID, SyncDone, SyncInfo};
 use ldap::message::{DerefAliases, Scope};
@@ -255,7 +256,6 @@ fn refresh_required() -> Refusal {
     Refusal::new(ResultCode::SyncRefreshRequired, REFRESH_REQUIRED)
 }
 
-/// Steps that it takes to ask a rule what it asks of the world.
 /// That a search which goes on with what changes follows chains: what entries are led to changes
 /// without a change of theirs.
 #[cold]
@@ -263,6 +263,7 @@ pub(super) fn no_chains() -> Refusal {
     Refusal::new(ResultCode::UnwillingToPerform, COMPUTED)
 }
 
+/// Steps that it takes to ask a rule what it asks of the world.
 const RULE_STEPS: u64 = 50;
 const REFRESH_REQUIRED: &str = "what changed since cannot be told: begin again without a cookie, \
                                 or with the reload hint";
