@@ -70,7 +70,7 @@ pub(super) struct Following<'r, 'a> {
     pub(super) state: &'a State,
     /// The name of the base.
     pub(super) base: DnKey,
-    at: &'r mut StreamPosition,
+    pub(super) at: &'r mut StreamPosition,
 }
 
 impl Search<'_> {
@@ -197,6 +197,7 @@ impl Following<'_, '_> {
             return Ok(self.run.stopped());
         }
         self.at.waits = true;
+        self.at.interest = self.interest();
         Ok(self.park())
     }
 

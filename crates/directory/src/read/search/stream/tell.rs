@@ -13,10 +13,11 @@ use schema::{
 };
 
 use super::before::Undone;
-use super::below::{changes_referral, removals, touch_below};
+use super::below::{removals, touch_below};
 use super::follow::{After, At, Following};
 use super::state::Happened;
 use crate::changelog::{Moment, are_above_unchanged, is_judged};
+use crate::read::streams::changes_referral;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
 
