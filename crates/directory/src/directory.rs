@@ -28,10 +28,11 @@ use crate::password_policy::pending::Accounts;
 use crate::quarantine::Quarantine;
 use crate::read::fresh::reads::FreshReads;
 use crate::read::search_counters::SearchCounts;
-use crate::read::streams::{ChangeWait, Streams};
+use crate::read::streams::Streams;
 use crate::read::subentry::Subentries;
 use crate::read::subschema;
 use crate::read::virtual_tree::names::VirtualTrees;
+use crate::request::asker_bytes::AskerHeld;
 use crate::request::budgets::Budgets;
 use crate::request::controls::position::PositionKey;
 use crate::request::controls::response::ResponseControl;
@@ -154,12 +155,6 @@ impl Directory {
     /// How many change records were decoded for those searches since the start.
     pub fn stream_records_decoded(&self) -> u64 {
         self.streams.decoded()
-    }
-
-    /// Calls `wake` once, when there is a change behind this one, or none will come; not while the
-    /// returned value is gone.
-    pub fn wait_for_change(&self, after: Lsn, wake: Box<dyn FnOnce() + Send>) -> ChangeWait {
-        self.streams.wait(after, wake)
     }
 
     /// The store, for export and check while the directory is open.
@@ -296,6 +291,7 @@ impl Directory {
 
     fn close_reads(&self) {
         self.streams.close();
+        AskerHeld::close(&self.budgets.large_entries);
         if let Some(fresh) = &self.fresh_reads {
             fresh.close();
         }

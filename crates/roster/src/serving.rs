@@ -164,6 +164,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     options.limits.search_work_anonymous_max = limits.search_work_anonymous_max;
     options.limits.unindexed_entries = limits.unindexed_entries;
     options.limits.streams_max = limits.streams_max;
+    options.limits.streams_each_max = limits.streams_each_max;
     options.limits.outstanding_max = limits.outstanding_max;
     options.limits.sort_entries_max = limits.sort_entries_max;
     options.limits.sort_bytes_max = limits.sort_bytes_max;

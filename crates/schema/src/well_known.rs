@@ -61,6 +61,7 @@ well_known! {
         collective_exclusions = "collectiveExclusions",
         collective_attribute_subentries = "collectiveAttributeSubentries",
         entry_csn = "entryCSN",
+        context_csn = "contextCSN",
         etag = "etag",
         has_subordinates = "hasSubordinates",
         num_subordinates = "numSubordinates",

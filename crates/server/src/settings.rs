@@ -196,6 +196,8 @@ pub struct LimitSettings {
     pub unindexed_entries: u32,
     /// Searches that go on with what changes, at the same time.
     pub streams_max: usize,
+    /// The same of one user, or of one address that has not authenticated.
+    pub streams_each_max: usize,
     /// Entries that one search sorts in memory.
     pub sort_entries_max: u64,
     /// Memory that one search takes for sorting, in bytes.

@@ -1,18 +1,20 @@
 //! Which attributes are computed when an entry is read.
 
-use schema::{AttributeDescription, WellKnown};
+use environment::Timestamp;
+use history::Csn;
+use schema::{AttributeDescription, EntryId, WellKnown};
 use sha2::{Digest as _, Sha256};
-use store::StoredEntry;
+use store::{StoredEntry, View};
 
 /// All of them.
-pub fn descriptions(known: &WellKnown) -> [&AttributeDescription; 10] {
-    let [one, two, three, four, five, six] = of_entry(known);
-    let [seven, eight, nine, ten] = of_groups(known);
-    [one, two, three, four, five, six, seven, eight, nine, ten]
+pub fn descriptions(known: &WellKnown) -> [&AttributeDescription; 11] {
+    let [one, two, three, four, five, six, seven] = of_entry(known);
+    let [eight, nine, ten, eleven] = of_groups(known);
+    [one, two, three, four, five, six, seven, eight, nine, ten, eleven]
 }
 
 /// Those that tell of the entry, its superiors and its subordinates.
-pub(super) fn of_entry(known: &WellKnown) -> [&AttributeDescription; 6] {
+pub(super) fn of_entry(known: &WellKnown) -> [&AttributeDescription; 7] {
     [
         &known.entry_dn,
         &known.subschema_subentry,
@@ -20,7 +22,17 @@ pub(super) fn of_entry(known: &WellKnown) -> [&AttributeDescription; 6] {
         &known.num_subordinates,
         &known.etag,
         &known.governing_structure_rule,
+        &known.context_csn,
     ]
+}
+
+/// The number of the last change, for the entry of a naming context: the same on all servers of a
+/// cluster after the same change, and what is in the cookies of content synchronisation. None where
+/// nothing was changed since the import.
+pub(super) fn context_csn(view: &View<'_>, stored: &StoredEntry<'_>) -> Option<String> {
+    let time = Timestamp(view.mark().time_us);
+    let is_context = stored.parent() == EntryId::ROOT;
+    (is_context && time.0 > 0).then(|| Csn::at(time).to_string())
 }
 
 /// The state of an entry, the same on all servers of a cluster: another one after each change that

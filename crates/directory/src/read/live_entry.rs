@@ -204,6 +204,8 @@ impl<'v> LiveEntry<'v> {
             Some(SUBSCHEMA_DN.to_owned())
         } else if *description == *known.etag {
             Some(computed::etag(self.stored, known))
+        } else if *description == *known.context_csn {
+            computed::context_csn(self.view, self.stored)
         } else if *description == *known.governing_structure_rule {
             let found = placement::governing(self.view, self.stored).ok()?;
             self.relatives_read.set(self.relatives_read.get() + found.read);

@@ -31,7 +31,9 @@ mod unindexed;
 pub(crate) mod usable;
 mod work;
 
-use std::cell::OnceCell;
+pub use self::stream::waits::ChangeWait;
+
+use std::cell::{Cell, OnceCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -171,6 +173,7 @@ pub(crate) fn start(
                 large_turns: session.large_turns(),
                 turn: None,
                 asker: Asker::of(session),
+                room: Cell::default(),
                 _stream: slot,
             }))
         }
@@ -256,6 +259,7 @@ fn answer(
         work: Work::after(resumed.map_or(0, |parked| parked.spent)),
         streaming: OnceCell::new(),
     };
+    search.has_room(job);
     if job.keeps_order && resumed.is_none() {
         job.stop.set_deadline(search.bounds().deadline);
     }
@@ -264,6 +268,7 @@ fn answer(
         parked.begun = resumed.map_or(begun, |before| before.begun);
         parked.planned = search.watch.as_ref().and_then(Watch::plan);
         // What comes with each change is work of its own.
+        parked.waits_for_room = search.waits_for_room();
         parked.spent = if parked.is_live() { 0 } else { search.work.spent() };
     }
     let outcome = match resumed {

@@ -4,6 +4,7 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,7 +12,6 @@ use aci::Access;
 use environment::Clock;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
-use store::Lsn;
 
 use crate::read::search::budget::Budget;
 use crate::read::search::parked::Parked;
@@ -57,6 +57,8 @@ pub struct Job {
     pub(crate) turn: Option<LargeTurn>,
     /// Whose connection it is of.
     pub(crate) asker: Asker,
+    /// Room for an entry that is sent in parts, if it has waited for that.
+    pub(crate) room: Cell<Option<AskerHeld>>,
     /// Its place among those that go on with what changes, if it is one.
     pub(crate) _stream: Option<AskerHeld>,
 }
@@ -85,6 +87,7 @@ impl Job {
             large_turns: session.large_turns(),
             turn: None,
             asker: Asker::of(session),
+            room: Cell::default(),
             _stream: None,
         }
     }
@@ -139,12 +142,12 @@ impl Job {
         self.parked.as_ref().is_some_and(|parked| parked.deferred.is_some())
     }
 
-    /// The change behind which it waits for the next: it has nothing to do before, and holds
-    /// nothing for it; see [`Directory::wait_for_change`].
+    /// Whether it waits for a change: it has nothing to do before, and holds nothing for it; see
+    /// [`Directory::wait_for_change`].
     ///
     /// [`Directory::wait_for_change`]: crate::Directory::wait_for_change
-    pub fn waits_for_change(&self) -> Option<Lsn> {
-        self.parked.as_ref().and_then(|parked| parked.waits_behind())
+    pub fn waits_for_change(&self) -> bool {
+        self.parked.as_ref().is_some_and(|parked| parked.waits_for_change())
     }
 
     /// Octets of the message that it keeps.

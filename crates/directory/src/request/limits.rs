@@ -103,6 +103,9 @@ pub struct Limits {
     /// same time; of one who asks, and of strangers, no more than a quarter. One more is answered
     /// `busy`.
     pub streams_max: usize,
+    /// The same of one identity, or of one address that has not signed in; the administrator may
+    /// have all.
+    pub streams_each_max: usize,
     /// Requests of one connection that are not answered yet, at which no more of it are read: a
     /// search that goes on is begun only while less than half of them are.
     pub outstanding_max: usize,
@@ -163,6 +166,7 @@ impl Default for Limits {
             shutdown_flush_max: Duration::from_secs(60),
             chunk_bytes: 64 * 1024,
             streams_max: 10_000,
+            streams_each_max: 500,
             outstanding_max: 64,
             large_entry_values_min: 40_000,
             large_entries_max: 64,

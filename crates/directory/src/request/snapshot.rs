@@ -121,7 +121,7 @@ impl Snapshot {
 }
 
 /// Whether the directory holds any alias: one index look-up.
-fn any_alias(view: &View<'_>) -> Result<bool, Refusal> {
+pub(crate) fn any_alias(view: &View<'_>) -> Result<bool, Refusal> {
     let plan = view.plan(&Ask::new(&alias_filter(view.schema()), EntryId::ROOT, Scope::Subtree))?;
     Ok(plan.estimate > 0)
 }

@@ -1,9 +1,13 @@
 //! Entries with very many values, which are sent in parts: the answer is the one they give whole,
 //! octet for octet, whatever becomes of the entry meanwhile.
 
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use directory::{Flow, Job, Next, Part, Ran};
+use ldap::control_value::persistent_search::{
+    ENTRY_CHANGE_OID, OID as PERSISTENT, PersistentSearch,
+};
 use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::message::ModifyOperation::{Add, Delete};
 use ldap::result::ResultCode;
@@ -365,4 +369,49 @@ fn what_waits_is_looked_at_again() {
     let told = answer(&mut client, &taken);
     assert_eq!(told.code(), ResultCode::Success);
     assert_eq!(told.entries.len(), 1, "it is gone, the other one is not");
+}
+
+#[test]
+fn a_search_that_goes_on_waits_for_room() {
+    let served = filled(20, 300);
+    let (mut first, mut reader) = (served.client(), served.client());
+    let what = PersistentSearch { change_types: 15, changes_only: true, return_changes: true };
+    let value = what.encode();
+    let controls = &[(PERSISTENT, true, Some(&value[..]))][..];
+    let asked = Asked { filter: "(cn=all)", attributes: &["member"], controls, ..Asked::default() };
+    let mut taken = Vec::new();
+    let job = begin_search(&mut reader, &asked);
+    let job = go_on(&mut reader, job, &mut taken).unwrap();
+    assert!(job.waits_for_change() && taken.is_empty());
+    // All strangers together have room for one.
+    let holding = begin(&mut first, "all");
+    let holding = go_on(&mut first, holding, &mut Vec::new()).unwrap();
+    assert_eq!(served.root().modify(&group("all"), &[(Add, "cn", &["x"])]), ResultCode::Success);
+    let mut job = job;
+    for _ in 0..3 {
+        job = go_on(&mut reader, job, &mut taken).unwrap();
+        assert!(job.waits_for_change() && taken.is_empty(), "it is not over, and holds nothing");
+    }
+    let (sender, receiver) = channel();
+    let wake = move |passed| sender.send(passed).unwrap();
+    let wait = served.directory.wait_for_change(&job, Box::new(wake)).unwrap();
+    assert!(receiver.try_recv().is_err(), "it is not woken while there is none");
+    drop(holding);
+    job.pass(receiver.try_recv().expect("it is when there is"));
+    drop(wait);
+    let busy = begin(&mut first, "all");
+    let mut refused = Vec::new();
+    assert!(go_on(&mut first, busy, &mut refused).is_none(), "the room is its own");
+    loop {
+        job = go_on(&mut reader, job, &mut taken).unwrap();
+        if job.waits_for_change() {
+            break;
+        }
+    }
+    let told = answer(&mut reader, &taken);
+    assert_eq!(told.entries[0].texts("member").len(), MANY + 1);
+    let said = String::from_utf8_lossy(&taken);
+    assert!(said.contains(ENTRY_CHANGE_OID), "with what has happened");
+    // Nothing is held by then, and the server does not wait for who waits.
+    assert_eq!(first.search(&Asked { controls: &[], ..asked }).code(), ResultCode::Success);
 }

@@ -639,3 +639,126 @@ fn records_are_decoded_once_for_all_who_read_them() {
     }
     assert_eq!(decoded(&served.directory) - before, 10);
 }
+
+#[test]
+fn one_who_asks_has_so_many() {
+    let served = Served::with(|options| options.limits.streams_each_max = 2);
+    let mut root = served.root();
+    people(&mut root);
+    everybody_reads(&mut root, SUFFIX);
+    person(&mut root, "anna", &[("userPassword", &["secret"])]);
+    let sign_in = |name| {
+        let mut client = served.client();
+        assert_eq!(client.bind(name, "secret"), OK);
+        client
+    };
+    let anna = ANNA.to_owned();
+    let mut all: Vec<_> = (0..2).map(|_| sign_in(&anna)).collect();
+    all.extend((0..2).map(|_| served.client()));
+    all.extend((0..4).map(|_| served.root()));
+    for client in &mut all {
+        assert_eq!(follow(client, &CITIES, ALL), []);
+    }
+    let busy = [Heard::Done(ResultCode::Busy, None)];
+    for mut client in [sign_in(&anna), served.client()] {
+        assert_eq!(follow(&mut client, &CITIES, ALL), busy);
+    }
+    all.clear();
+    assert_eq!(follow(&mut sign_in(&anna), &CITIES, ALL), []);
+}
+
+#[test]
+fn who_may_not_use_the_control_any_more_hears_no_more() {
+    let served = Served::new();
+    let mut root = served.root();
+    people(&mut root);
+    everybody_reads(&mut root, SUFFIX);
+    let mut reader = served.client();
+    assert_eq!(follow(&mut reader, &CITIES, ALL), []);
+    let name = person(&mut root, "a", &[("l", &["zug"])]);
+    assert_eq!(changes(&go_on(&mut reader)), [(name.as_str(), ChangeType::Add)]);
+    let denied = format!(
+        "(targetcontrol=\"{PERSISTENT}\")(version 3.0; acl \"no\"; deny (read) \
+         userdn=\"ldap:///anyone\";)"
+    );
+    let global = (ModifyOperation::Add, "ds-cfg-global-aci", &[denied.as_str()][..]);
+    assert_eq!(root.modify("cn=Access Control Handler,cn=config", &[global]), OK);
+    replace(&mut root, &name, "description", &["x"]);
+    let over = [Heard::Done(ResultCode::InsufficientAccessRights, None)];
+    assert_eq!(go_on(&mut reader), over);
+}
+
+#[test]
+fn a_naming_context_tells_the_number_of_the_last_change() {
+    let served = Served::new();
+    let mut root = served.root();
+    people(&mut root);
+    let name = person(&mut root, "a", &[("l", &["zug"])]);
+    let mut told = Vec::new();
+    for attributes in [&["contextCSN"][..], &["+"], &["*", "contextCSN"]] {
+        replace(&mut root, &name, "description", &["x"]);
+        let asked = Asked { base: SUFFIX, scope: Scope::Base, attributes, ..Asked::default() };
+        let found = root.search(&asked).entries[0].texts("contextCSN");
+        let mut consumer = Consumer::default();
+        assert_eq!(consumer.ask(&mut root, &CITIES, false), Some(OK));
+        let cookie = String::from_utf8(consumer.cookie.clone()).unwrap();
+        assert!(cookie.contains(&format!("csn={},", found[0])), "{found:?} {cookie}");
+        let entry = Asked { base: &name, scope: Scope::Base, attributes, ..Asked::default() };
+        let entry = &root.search(&entry).entries[0];
+        assert_eq!(entry.texts("contextCSN"), [""; 0]);
+        let stamp = Asked { base: &name, scope: Scope::Base, attributes: &["+"], ..CITIES };
+        assert_eq!(root.search(&stamp).entries[0].texts("entryCSN"), found, "it was the last");
+        told.extend(found);
+    }
+    assert!(told.is_sorted() && told[0] < told[2], "{told:?}");
+    let plain = Asked { base: SUFFIX, scope: Scope::Base, ..Asked::default() };
+    assert_eq!(root.search(&plain).entries[0].texts("contextCSN"), [""; 0], "not unasked");
+    // It is for those whom the rules let read it.
+    let asked = Asked { attributes: &["contextCSN"], ..plain };
+    let aci = "(targetattr=\"contextCSN\")(version 3.0; acl \"no\"; deny (all) \
+               userdn=\"ldap:///anyone\";)";
+    everybody_reads(&mut root, SUFFIX);
+    assert_eq!(served.client().search(&asked).entries[0].texts("contextCSN").len(), 1);
+    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
+    assert!(served.client().search(&asked).entries[0].attributes.is_empty());
+    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "contextCSN", &["x"])]), {
+        ResultCode::ConstraintViolation
+    });
+}
+
+#[test]
+fn changes_that_concern_nobody_wake_nobody() {
+    let served = Served::new();
+    let mut root = served.root();
+    people(&mut root);
+    let name = person(&mut root, "a", &[("l", &["zug"])]);
+    let mut readers = [served.root(), served.root()];
+    assert_eq!(follow(&mut readers[0], &Asked { filter: "(l=chur)", ..CITIES }, ALL), []);
+    assert_eq!(follow(&mut readers[1], &Asked { filter: "(!(l=chur))", ..CITIES }, ALL), []);
+    let wait = |reader: &Client| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let wake = move |passed| sender.send(passed).unwrap();
+        let job = &reader.connection.streams[0].0;
+        (served.directory.wait_for_change(job, Box::new(wake)).unwrap(), receiver)
+    };
+    let (quiet, woken) = (wait(&readers[0]), wait(&readers[1]));
+    let limit = std::time::Duration::from_secs(20);
+    for number in 1..=600 {
+        replace(&mut root, &name, "description", &["x"]);
+        // They are looked at before there are too many to be shared.
+        let millisecond = std::time::Duration::from_millis(1);
+        let is_read = || served.directory.stream_records_decoded() >= number;
+        while number.is_multiple_of(50) && !is_read() {
+            assert!(quiet.1.recv_timeout(millisecond).is_err());
+        }
+    }
+    woken.1.recv_timeout(limit).expect("it hears of them");
+    assert!(quiet.1.try_recv().is_err());
+    // What concerns it wakes it, and it looks at that alone: the others are not read again.
+    replace(&mut root, &name, "l", &["chur"]);
+    let passed = quiet.1.recv_timeout(limit).expect("it hears of this one");
+    let (mut job, sent) = readers[0].connection.streams.remove(0);
+    job.pass(passed);
+    readers[0].connection.streams.push((job, sent));
+    assert_eq!(changes(&go_on(&mut readers[0])), [(name.as_str(), ChangeType::Modify)]);
+}

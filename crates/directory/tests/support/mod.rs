@@ -303,7 +303,7 @@ impl Connection {
             let ran = self.pool.run(job, &mut taker);
             match ran {
                 Ran::Done(done) => break done,
-                Ran::Parked(parked) if parked.waits_for_change().is_some() => {
+                Ran::Parked(parked) if parked.waits_for_change() => {
                     let octets = chunks.concat();
                     self.send(&octets);
                     return self.streams.push((parked, [sent, octets].concat()));
@@ -327,7 +327,11 @@ impl Connection {
     pub fn go_on(&mut self) {
         for (mut job, sent) in std::mem::take(&mut self.streams) {
             self.session.renew(&mut job);
+            let passes = self.pool.pass_changes(&mut job);
+            let before = self.received.len();
             self.run(job, sent);
+            let tells = self.received.iter().skip(before).any(|octets| tells(octets));
+            assert!(!passes || !tells, "what is told was to be passed over");
         }
     }
 
@@ -631,6 +635,12 @@ fn texts(values: &[&str]) -> ValuesBuf {
 
 /// An outcome is what the messages of its response say.
 #[track_caller]
+/// Whether a message of a search is more than its end.
+fn tells(octets: &[u8]) -> bool {
+    let message = Message::<Response<'_>>::decode(octets, &DecodeLimits::default()).unwrap();
+    !matches!(message.op, Response::SearchDone(_))
+}
+
 pub fn assert_outcome(mut out: &[u8], completion: &Completion) {
     assert_eq!(completion.bytes, out.len() as u64, "{completion:?}");
     let (mut entries, mut references, mut end) = (0, 0, None);

@@ -278,13 +278,14 @@ pub(crate) fn is_computed(description: &str) -> bool {
 
 /// What `+` returns beside what is stored: RFC 5020, RFC 4512 §4.2, X.501; see `LiveEntry` of
 /// `directory`.
-const COMPUTED: [&str; 10] = [
+const COMPUTED: [&str; 11] = [
     "entryDN",
     "subschemaSubentry",
     "hasSubordinates",
     "numSubordinates",
     "etag",
     "governingStructureRule",
+    "contextCSN",
     "isMemberOf",
     "isDirectMemberOf",
     "memberOf",

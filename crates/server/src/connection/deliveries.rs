@@ -51,7 +51,7 @@ impl Connection {
             }
             if job.follows.as_ref().is_some_and(Follows::is_over) {
                 // It has an end to make, if no more than that it makes none.
-                self.go_on(index);
+                self.go_on(index, None);
                 continue;
             }
             match job.deliveries.poll_recv(cx) {
@@ -85,7 +85,7 @@ impl Connection {
                     self.state.has_delivered();
                     self.has_parked(index, parked);
                 }
-                Poll::Ready(Some(Delivery::Changed)) => self.go_on(index),
+                Poll::Ready(Some(Delivery::Changed(passed))) => self.go_on(index, Some(passed)),
                 Poll::Ready(Some(Delivery::Broken)) => {
                     self.jobs.swap_remove(index);
                     self.dismiss(ResultCode::Other, "the rest of an entry cannot be sent");
@@ -123,9 +123,9 @@ impl Connection {
     fn has_parked(&mut self, index: usize, mut parked: Box<ParkedJob>) {
         // If it has sent an entry in parts, others may.
         parked.renew(&self.session);
-        if let Some(after) = parked.waits_for_change() {
+        if parked.waits_for_change() {
             self.resume_waiting();
-            return self.wait_for_change(index, parked, after);
+            return self.wait_for_change(index, parked);
         }
         if parked.waits_for_turn() && !self.session.may_send_in_parts() {
             self.jobs.get_mut(index).into_iter().for_each(|job| job.waits = true);

@@ -1,8 +1,7 @@
 //! Searches of a connection that go on with what changes. While nothing changes they are here: they
 //! hold no thread, and nothing wakes the connection for them.
 
-use directory::ChangeWait;
-use store::Lsn;
+use directory::{ChangeWait, Passed};
 use tokio::sync::mpsc;
 
 use super::Connection;
@@ -12,7 +11,7 @@ use crate::pools::scan_pool::{Delivery, ParkedJob};
 pub(super) struct Follows {
     parked: Box<ParkedJob>,
     /// Has the connection woken.
-    _wait: ChangeWait,
+    _wait: Option<ChangeWait>,
 }
 
 impl Follows {
@@ -23,23 +22,24 @@ impl Follows {
 }
 
 impl Connection {
-    /// A search has parked until there is a change behind this one.
-    pub(super) fn wait_for_change(&mut self, index: usize, parked: Box<ParkedJob>, after: Lsn) {
+    /// A search has parked until there is a change that may concern it.
+    pub(super) fn wait_for_change(&mut self, index: usize, parked: Box<ParkedJob>) {
         let Some(job) = self.jobs.get_mut(index) else { return };
         let (deliver, deliveries) = mpsc::channel(1);
         job.deliveries = deliveries;
         // The connection may be gone.
-        let wake = move || drop(deliver.try_send(Delivery::Changed));
-        let directory = &self.worker.shared.directory;
-        let wait = directory.wait_for_change(after, Box::new(wake));
+        let wake = move |passed| drop(deliver.try_send(Delivery::Changed(passed)));
+        let wait = parked.wait_for_change(&self.worker.shared.directory, Box::new(wake));
         job.follows = Some(Follows { parked, _wait: wait });
     }
 
     /// It goes on: there is a change, or it has to end.
-    pub(super) fn go_on(&mut self, index: usize) {
+    pub(super) fn go_on(&mut self, index: usize, passed: Option<Passed>) {
         let follows = self.jobs.get_mut(index).and_then(|job| job.follows.take());
-        if let Some(Follows { parked, .. }) = follows {
-            self.hand_in(index, *parked);
+        let Some(Follows { mut parked, .. }) = follows else { return };
+        if let Some(passed) = passed {
+            parked.pass(passed);
         }
+        self.hand_in(index, *parked);
     }
 }

@@ -156,7 +156,7 @@ impl Parts {
             | Delivery::Released
             | Delivery::Parked(_)
             | Delivery::Broken
-            | Delivery::Changed
+            | Delivery::Changed(_)
             | Delivery::Fresh(_) => {}
         };
         // A request that is dropped is refused, since nothing of it has happened.

@@ -24,11 +24,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use directory::{
-    Directory, Flow, HashDone, HashJob, Job, JobDone, Part, Ran, ReadReady, Receiver, Session,
-    Stop, Worker,
+    ChangeWait, Directory, Flow, HashDone, HashJob, Job, JobDone, Part, Passed, Ran, ReadReady,
+    Receiver, Session, Stop, Worker,
 };
 use ldap::message::MessageId;
-use store::Lsn;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -57,8 +56,8 @@ pub(crate) enum Delivery {
     Hashed(HashDone),
     /// They are not: the request has made room for another one.
     Displaced(Box<HashJob>),
-    /// The search that has parked here may go on: there is a change.
-    Changed,
+    /// The search that has parked here may go on: there is a change behind those it need not see.
+    Changed(Passed),
     /// A read has waited until the data are fresh enough, or in vain.
     Fresh(ReadReady),
 }
@@ -82,9 +81,23 @@ impl ParkedJob {
         session.renew(&mut self.job);
     }
 
-    /// The change behind which it waits for the next, if it does.
-    pub(crate) fn waits_for_change(&self) -> Option<Lsn> {
+    /// Whether it waits for a change.
+    pub(crate) fn waits_for_change(&self) -> bool {
         self.job.waits_for_change()
+    }
+
+    /// Has `wake` called when there is a change that may concern it.
+    pub(crate) fn wait_for_change(
+        &self,
+        directory: &Arc<Directory>,
+        wake: Box<dyn FnOnce(Passed) + Send>,
+    ) -> Option<ChangeWait> {
+        directory.wait_for_change(&self.job, wake)
+    }
+
+    /// It goes on with what it has waited for.
+    pub(crate) fn pass(&mut self, passed: Passed) {
+        self.job.pass(passed);
     }
 
     /// Whether nobody waits for it any more.

@@ -186,7 +186,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
                     done += 1;
                     None
                 }
-                Ok(Delivery::Released | Delivery::Changed) => Some(one),
+                Ok(Delivery::Released | Delivery::Changed(_)) => Some(one),
                 Ok(Delivery::Hashed(_) | Delivery::Displaced(_) | Delivery::Fresh(_)) => {
                     panic!("nothing is hashed, or waits")
                 }

@@ -167,8 +167,15 @@ impl Run<'_> {
         };
         // Before anything is held for it: the connection takes one after another.
         let Some(turn) = turns.take() else { return Ok(Ok(sink.defer(stored.id()))) };
-        let mut held = AskerHeld::new(&search.directory.budgets.large_entries, asker);
-        if !held.grow(LARGE_ENTRY_BYTES) {
+        let given = search.take_room();
+        let is_given = given.is_some();
+        let new = || AskerHeld::new(&search.directory.budgets.large_entries, asker);
+        let mut held = given.unwrap_or_else(new);
+        if !is_given && !held.grow(LARGE_ENTRY_BYTES) {
+            if search.controls.is_stream() {
+                search.wait_for_room();
+                return Ok(Ok(sink.defer(stored.id())));
+            }
             return Err(Refusal::new(ResultCode::Busy, TOO_MANY));
         }
         let lsn = self.view.lsn();

@@ -86,6 +86,7 @@ impl SearchOutcome {
             planned: None,
             spent: 0,
             deferred: None,
+            waits_for_room: false,
             stream: None,
             so_far: Completion::of(MessageId::UNSOLICITED, None),
         }))

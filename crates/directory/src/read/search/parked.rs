@@ -42,6 +42,8 @@ pub(crate) struct Parked {
     pub(super) spent: u64,
     /// The entry before which it has parked, which is to be sent in parts when it is its turn.
     pub(crate) deferred: Option<EntryId>,
+    /// It waits until there is room for that.
+    pub(super) waits_for_room: bool,
     /// Where it is among the changes, of one that goes on with them.
     pub(super) stream: Option<Box<StreamPosition>>,
     /// What its response says so far.
@@ -140,9 +142,10 @@ impl Parked {
         }
     }
 
-    /// The change that was read last, of a search that waits for the next.
-    pub(crate) fn waits_behind(&self) -> Option<Lsn> {
-        self.stream.as_ref().and_then(|stream| stream.waits_behind())
+    /// Whether it has read all changes that there are, and waits for the next; or for room for an
+    /// entry that one of them is about.
+    pub(crate) fn waits_for_change(&self) -> bool {
+        self.waits_for_room || self.stream.as_ref().is_some_and(|stream| stream.waits_for_change())
     }
 
     /// Whether it tells what changes, which takes as long as its client stays.

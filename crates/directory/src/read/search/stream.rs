@@ -17,8 +17,11 @@ mod cookie;
 mod follow;
 mod happened;
 pub(super) mod state;
+mod tell;
+pub(super) mod waits;
 
-use ldap::control_value::sync::{DONE_OID, INFO_OID, SyncDone, SyncInfo};
+use ldap::control_value::persistent_search;
+use ldap::control_value::sync::{self, DONE_OID, INFO_OID, SyncDone, SyncInfo};
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
 use schema::DnKey;
@@ -63,7 +66,13 @@ impl Search<'_> {
             return Err(Refusal::new(ResultCode::Busy, TOO_MANY_HERE));
         }
         let mut held = AskerHeld::new(&self.directory.budgets.streams, asker);
-        match held.grow(STREAM_BYTES) {
+        let each_max = match asker {
+            Asker::Root => usize::MAX,
+            Asker::Entry(_) | Asker::Address(_) | Asker::Local => {
+                self.directory.limits.streams_each_max.saturating_mul(STREAM_BYTES)
+            }
+        };
+        match held.grow_within(STREAM_BYTES, each_max) {
             true => Ok(held),
             false => Err(Refusal::new(ResultCode::Busy, TOO_MANY)),
         }
@@ -93,6 +102,7 @@ impl Search<'_> {
         if self.directory.streams.is_closed() {
             return Err(Refusal::shutting_down());
         }
+        self.check_control(resolved.guard)?;
         self.check_filter(resolved, state)?;
         let mut at = match self.resumed.and_then(|parked| parked.stream.as_deref()) {
             Some(at) => at.clone(),
@@ -120,6 +130,19 @@ impl Search<'_> {
             at = self.at_view(view, resolved.guard, Stage::Entries);
             // It was about a change, and is not about the entries that there are.
             *self.streaming().happened.borrow_mut() = None;
+        }
+    }
+
+    /// Its reader may have lost the right to ask for it since it began.
+    fn check_control(&self, guard: &Guard<'_>) -> Result<(), Refusal> {
+        let oid = match self.controls.sync {
+            Some(_) => sync::REQUEST_OID,
+            None => persistent_search::OID,
+        };
+        let may_use = self.resumed.is_none() || guard.anywhere(|guard| guard.may_use_control(oid));
+        match may_use {
+            true => Ok(()),
+            false => Err(Refusal::new(ResultCode::InsufficientAccessRights, NO_MORE)),
         }
     }
 
@@ -186,6 +209,7 @@ impl Search<'_> {
             standing: self.standing(guard),
             has_told: false,
             waits: false,
+            interest: None,
             happened: None,
         }
     }
@@ -255,7 +279,6 @@ fn refresh_required() -> Refusal {
     Refusal::new(ResultCode::SyncRefreshRequired, REFRESH_REQUIRED)
 }
 
-/// Steps that it takes to ask a rule what it asks of the world.
 /// That a search which goes on with what changes follows chains: what entries are led to changes
 /// without a change of theirs.
 #[cold]
@@ -263,7 +286,9 @@ pub(super) fn no_chains() -> Refusal {
     Refusal::new(ResultCode::UnwillingToPerform, COMPUTED)
 }
 
+/// Steps that it takes to ask a rule what it asks of the world.
 const RULE_STEPS: u64 = 50;
+const NO_MORE: &str = "access rules no longer let you use the control of this search";
 const REFRESH_REQUIRED: &str = "what changed since cannot be told: begin again without a cookie, \
                                 or with the reload hint";
 const NOT_BESIDE: &str = "persistent search and content synchronisation stand alone: ask without \
@@ -280,4 +305,4 @@ const OTHER_ENTRIES: &str = "access rules ask for other entries than the one the
 const TOO_MANY_HERE: &str = "half of what a connection may ask at once is under way: end a search, \
                              or use another connection";
 const TOO_MANY: &str = "too many persistent searches and synchronisations are open; end one of \
-                        yours, or raise streams_max";
+                        yours, or raise streams_max and streams_each_max";

@@ -5,6 +5,7 @@
 //! changes nothing is done.
 //! Invariant: nobody who applies or reads changes waits for one that waits here.
 
+mod interest;
 mod records;
 mod waiting;
 
@@ -16,10 +17,14 @@ use history::log::{CommitLog, Gone};
 use schema::Schema;
 use store::Lsn;
 
+pub(crate) use self::interest::{
+    Found, Ground, Interest, Place, changes_referral, is_in_scope, look,
+};
 use self::records::Records;
-pub(crate) use self::records::Told;
-pub use self::waiting::ChangeWait;
+pub(crate) use self::records::{RECORDS_MAX, Told};
+pub use self::waiting::Passed;
 use self::waiting::Waiting;
+pub(crate) use self::waiting::{Look, Waiter, Wake};
 
 /// What such searches share.
 pub(crate) struct Streams {
@@ -51,9 +56,16 @@ impl Streams {
         self.records.decoded()
     }
 
-    /// Has `wake` called when there is a record behind this one, or none will come.
-    pub(crate) fn wait(&self, after: Lsn, wake: Box<dyn FnOnce() + Send>) -> ChangeWait {
-        self.waiting.enter(after, wake)
+    /// Has `wake` called when there is a record behind this place that is of interest, or none will
+    /// come; `make_look` is what tells, for who is the first to wait.
+    pub(crate) fn wait(
+        &self,
+        after: Place,
+        interest: Option<Arc<Interest>>,
+        wake: Wake,
+        make_look: impl FnOnce() -> Look + Send + 'static,
+    ) -> Waiter {
+        self.waiting.enter(after, interest, wake, make_look)
     }
 
     /// Whether the server is about to end.

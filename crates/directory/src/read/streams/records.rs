@@ -169,6 +169,6 @@ impl Kept {
 }
 
 /// So many of the last records are shared.
-const RECORDS_MAX: usize = 256;
+pub(crate) const RECORDS_MAX: usize = 256;
 /// Octets that they have, as they are in the log: decoded they take a few times that.
 const BYTES_MAX: usize = 8 << 20;

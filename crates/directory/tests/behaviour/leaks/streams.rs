@@ -185,6 +185,11 @@ fn streams_tell_what_their_reader_may_see() {
             let mut reader = served.client();
             assert_eq!(staying.ask(&mut stays, &asked, true), None);
             follow(&mut persists, &asked, ALL);
+            // Changes that do not concern them are passed over.
+            let (mut sees_all, mut stays_with_all) = (Consumer::default(), served.root());
+            assert_eq!(sees_all.ask(&mut stays_with_all, &asked, true), None);
+            let mut hears_all = served.root();
+            follow(&mut hears_all, &asked, ALL);
             for _ in 0..20 {
                 for _ in 0..=entries.chance.below(4) {
                     entries.step(&mut root);
@@ -194,6 +199,12 @@ fn streams_tell_what_their_reader_may_see() {
                 assert_eq!(staying.hear(heard), None);
                 staying.check(&mut reader, &asked);
                 tells_nothing(&go_on(&mut persists));
+                go_on(&mut hears_all);
+                if sees_all.hear(go_on(&mut stays_with_all)).is_some() {
+                    sees_all = Consumer::default();
+                    assert_eq!(sees_all.ask(&mut stays_with_all, &asked, true), None);
+                }
+                sees_all.check(&mut root, &asked);
                 if entries.chance.once_in(3) {
                     assert_eq!(
                         returning.ask(&mut returns, &asked, false),

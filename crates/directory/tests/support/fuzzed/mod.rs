@@ -372,7 +372,7 @@ impl Speaker {
             match ran {
                 Ran::Done(done) => break done,
                 Ran::Parked(parked) => {
-                    if parked.waits_for_change().is_some() {
+                    if parked.waits_for_change() {
                         // It would wait for as long as the client does.
                         self.give_up();
                     }

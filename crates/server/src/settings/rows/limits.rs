@@ -304,6 +304,14 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "limits",
+        key: "streams_each_max",
+        kind: Kind::number(0..=1_000_000, "searches", |s, n| s.limits.streams_each_max = size(n)),
+        default: "500",
+        sentence: "The same of one user, or of one address that has not authenticated. The \
+                   administrator may have all.",
+    },
+    Row {
+        section: "limits",
         key: "sort_entries_max",
         kind: Kind::number(1..=u32::MAX as u64, "entries", |s, n| s.limits.sort_entries_max = n),
         default: "250000",

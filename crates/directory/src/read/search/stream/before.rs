@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use ldap::message::{Scope, Values};
+use ldap::message::Values;
 use schema::{
     AttributeDelta, AttributeDescription, DnKey, EntryRead, ResolvedFilter, Truth, ValueKey,
 };
 
 use super::happened::uuid_for;
 use crate::read::search::run::Run;
+use crate::read::streams::is_in_scope;
 use crate::read::subentry::Visibility;
 use crate::request::referral;
 
@@ -82,12 +83,7 @@ impl EntryRead for Undone<'_> {
 impl Run<'_> {
     /// Whether an entry with this key is in the scope that was asked for.
     pub(super) fn is_in_scope(&self, key: &DnKey, base: &DnKey) -> bool {
-        match self.search.request.scope {
-            Scope::Base => key == base,
-            Scope::One => key.parent().as_ref() == Some(base),
-            Scope::Subtree => key.is_within(base),
-            Scope::Subordinate => key != base && key.is_within(base),
-        }
+        is_in_scope(self.search.request.scope, key, base)
     }
 
     /// The `entryUUID` of an entry in scope that its reader would find as it is given here.

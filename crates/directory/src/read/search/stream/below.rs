@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use schema::{AttributeDelta, Change, DnKey, EntryId, Schema, WellKnown};
+use schema::{Change, DnKey, EntryId, Schema};
 
 use crate::read::streams::Told;
-use crate::request::referral;
 
 /// A change that takes away a name: a deletion, or a rename.
 pub(super) struct Removal {
@@ -68,13 +67,6 @@ pub(super) fn touch_below(
         }
     }
     false
-}
-
-/// Whether an entry became a referral object, or is one no more: that hides what is below.
-pub(super) fn changes_referral(deltas: &[AttributeDelta], known: &WellKnown) -> bool {
-    let classes = deltas.iter().filter(|delta| known.object_class.covers(&delta.description));
-    let mut values = classes.flat_map(|delta| delta.removed.iter().chain(&delta.added));
-    values.any(|value| referral::is_class(value))
 }
 
 #[cfg(test)]

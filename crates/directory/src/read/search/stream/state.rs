@@ -1,11 +1,15 @@
 //! What a search that goes on with what changes remembers: where it is, and what is said of the
 //! entry that it sends next.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use ldap::control_value::persistent_search::ChangeType;
 use ldap::control_value::sync::SyncState;
 use store::Lsn;
+
+use crate::read::streams::Interest;
+use crate::request::asker_bytes::AskerHeld;
 
 /// Where such a search is.
 #[derive(Clone, Debug)]
@@ -20,8 +24,9 @@ pub(in crate::read::search) struct StreamPosition {
     pub(super) standing: u64,
     /// Something was told since the consumer has a cookie.
     pub(super) has_told: bool,
-    /// It waits for a change.
+    /// It waits for a change, and would hear of these; none: of any.
     pub(super) waits: bool,
+    pub(super) interest: Option<Arc<Interest>>,
     /// What is said of the entry that waits to be sent in parts.
     pub(super) happened: Option<Happened>,
 }
@@ -43,9 +48,9 @@ impl StreamPosition {
         self.stage == Stage::Live
     }
 
-    /// The change behind which it waits.
-    pub(in crate::read::search) fn waits_behind(&self) -> Option<Lsn> {
-        self.waits.then_some(self.lsn)
+    /// Whether it waits for a change.
+    pub(in crate::read::search) fn waits_for_change(&self) -> bool {
+        self.waits
     }
 }
 
@@ -55,6 +60,9 @@ pub(in crate::read::search) struct Streaming {
     pub(super) happened: RefCell<Option<Happened>>,
     /// Entries that are gone, which are told together.
     pub(super) gone: RefCell<Vec<[u8; 16]>>,
+    /// Room for an entry that it sends in parts, and whether it waits for that.
+    pub(super) room: Cell<Option<AskerHeld>>,
+    pub(super) waits_for_room: Cell<bool>,
 }
 
 /// What has happened to an entry.
