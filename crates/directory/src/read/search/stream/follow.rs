@@ -32,6 +32,7 @@ use crate::request::controls::paged::Position;
 use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::sink::{Flow, ResponseSink};
+use crate::sinks::position::is_position;
 
 /// What comes after a change.
 enum After {
@@ -297,6 +298,8 @@ impl Following<'_, '_> {
             Some(Change::Modify(modify)) => self.modified(modify, at, sink),
             Some(Change::Rename(rename)) => self.renamed(rename, at, sink),
             Some(Change::Delete(delete)) => self.deleted(delete, at, sink),
+            // What is stored of sinks changes nothing that is read.
+            Some(change) if is_position(change) => Ok(After::Next),
             Some(Change::Schema(_) | Change::Setting(_)) if self.is_sync() => Ok(After::Refresh),
             Some(
                 Change::Schema(_)
