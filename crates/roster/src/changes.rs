@@ -18,7 +18,7 @@ pub(crate) use directory::{ToldChange, ToldDelta, name_above as parent, shown, v
 use client::{Connection, FoundEntry, SearchAnswer, SearchFor};
 use environment::Timestamp;
 use ldap::filter::{AvaFilter, Filter};
-use ldap::ldif::{LdifBody, LdifChange, LdifLimits, LdifReader, push_ldif_line};
+use ldap::ldif::{LdifChange, push_ldif_line};
 use ldap::message::{ModifyOperation, Scope};
 
 use crate::failure::Failure;

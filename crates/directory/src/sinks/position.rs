@@ -7,7 +7,7 @@ use aci::Permitted;
 use schema::{Change, SettingChange};
 use store::{Lsn, StoreError, View};
 
-use super::text::{SINKS, Sink};
+use super::text::Sink;
 use crate::lines::name_of;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
@@ -25,8 +25,9 @@ pub struct SinkPosition {
 #[derive(Clone, Debug)]
 pub(crate) struct SinkProgress {
     pub(crate) name: String,
-    /// The line of the sink: another one of the same name has a position of its own.
-    pub(crate) text: String,
+    /// Where its reader began: what is before that is the position of another sink, which has taken
+    /// its name.
+    pub(crate) begun: Lsn,
     pub(crate) position: SinkPosition,
 }
 
@@ -68,14 +69,11 @@ fn written(name: &str, position: SinkPosition) -> String {
 
 /// Decides on a position that a sink of this server has come to.
 pub(crate) fn decide(decide: &Decide<'_>, progress: &SinkProgress) -> Result<Decision, Refusal> {
-    let SinkProgress { name, text, position } = progress;
-    // It may have been dropped or changed since.
-    if !decide.view.setting(SINKS)?.contains(text) {
-        return Ok(Decision::default());
-    }
+    let SinkProgress { name, begun, position } = progress;
     let mut values = decide.view.setting(POSITIONS)?;
-    // A server that led before may be late.
-    if of(&values, name).is_some_and(|before| before.lsn >= position.lsn) {
+    // It may have been dropped since, and a server that led before may be late.
+    let follows = |before: SinkPosition| (*begun..position.lsn).contains(&before.lsn);
+    if !of(&values, name).is_some_and(follows) {
         return Ok(Decision::default());
     }
     values.retain(|value| read(value).is_some_and(|(of, _)| of != name));

@@ -38,6 +38,8 @@ pub struct SinkReader {
     sink: Arc<Sink>,
     reader: StoreReader,
     position: SinkPosition,
+    /// Where it began.
+    begun: Lsn,
     source: Option<(ChangeReader, Decoder)>,
     /// Makes ids of messages.
     id_key: Vec<u8>,
@@ -117,7 +119,8 @@ impl SinkReader {
         let Some(position) = position else { return Ok(None) };
         let id_key = ScramHash::Sha256.hmac(&directory.store_id(), b"messages of sinks");
         let (directory, sink) = (Arc::clone(directory), Arc::clone(sink));
-        Ok(Some(Self { directory, sink, reader, position, source: None, id_key }))
+        let begun = position.lsn;
+        Ok(Some(Self { directory, sink, reader, position, begun, source: None, id_key }))
     }
 
     /// Up to which change the sink was told.
@@ -160,7 +163,7 @@ impl SinkReader {
     pub fn store(&self, done: Box<dyn FnOnce(Result<(), String>) + Send>) {
         let progress = SinkProgress {
             name: self.sink.name.clone(),
-            text: self.sink.text.clone(),
+            begun: self.begun,
             position: self.position,
         };
         let Directory { queue, credentials, .. } = &*self.directory;
@@ -181,7 +184,7 @@ impl SinkReader {
     }
 
     fn batch(&mut self) -> Result<SinkBatch, SinkPause> {
-        let Self { directory, sink, reader, position, source, id_key } = self;
+        let Self { directory, sink, reader, position, source, id_key, .. } = self;
         let state = directory.state.load_full();
         let view = reader.view().map_err(failed)?;
         let access = access_of(directory, &state, view, &sink.identity)?;

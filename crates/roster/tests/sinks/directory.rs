@@ -106,6 +106,12 @@ impl Server {
         self.shown(name, attribute).parse().unwrap_or(0)
     }
 
+    /// Whether a sink was told all changes there are.
+    pub(crate) fn has_told_all(&self, name: &str) -> bool {
+        self.shown(name, "roster-sink-state") == "running"
+            && self.shown(name, "roster-sink-lag-changes") == "0"
+    }
+
     /// Sets sinks up.
     pub(crate) fn sinks(&self, kind: ChangeKind, lines: &[&str]) {
         let (code, diagnostic) = self.try_sinks(kind, lines);
@@ -141,8 +147,7 @@ pub(crate) fn person(name: &str) -> String {
 /// Adds a person.
 #[track_caller]
 pub(crate) fn add_person(client: &mut Client, name: &str) {
-    let values =
-        [("objectClass", "inetOrgPerson"), ("uid", name), ("cn", name), ("sn", name)];
+    let values = [("objectClass", "inetOrgPerson"), ("uid", name), ("cn", name), ("sn", name)];
     add(client, &person(name), &values);
 }
 

@@ -60,9 +60,10 @@ impl Kafka {
         read.args(["--bootstrap-server", &self.address(), "--topic", "changes"])
             .args(["--partition", &partition.to_string(), "--offset", "earliest"])
             .args(["--max-messages", &count.to_string(), "--timeout-ms", "15000"])
-            .args(["--formatter-property", "print.key=true"]);
+            .args(["--property", "print.key=true"]);
         let output = read.output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert_eq!(text.lines().count(), count, "{output:?}");
         let one = |line: &str| {
             let (key, value) = line.split_once('\t')?;
             Some((key.to_owned(), serde_json::from_str(value).unwrap()))
@@ -75,6 +76,7 @@ impl Kafka {
         let mut ask = java("org.apache.kafka.tools.GetOffsetShell");
         ask.args(["--bootstrap-server", &self.address(), "--topic", "changes"]);
         let output = ask.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         let one = |line: &str| {
             let mut parts = line.trim().split(':').skip(1);
