@@ -15,6 +15,7 @@ mod entry;
 mod place;
 mod range;
 mod shown;
+pub(crate) mod told;
 
 use environment::Timestamp;
 use ldap::dn::Dn;
@@ -27,6 +28,7 @@ pub(crate) use self::entry::{Naming, Shown, entry};
 pub(crate) use self::place::Place;
 pub(crate) use self::range::Range;
 pub(crate) use self::shown::{Asked, Moment, Target, are_above_unchanged, is_judged};
+pub(crate) use self::told::ToldChange;
 
 /// The entry above those of the changes.
 pub(crate) const CHANGELOG_DN: &str = "cn=changelog";

@@ -29,6 +29,7 @@ mod quarantine;
 mod read;
 mod request;
 mod rules;
+pub mod sinks;
 mod storage;
 pub mod virtual_attributes;
 mod write;
@@ -44,6 +45,7 @@ pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 #[cfg(any(test, feature = "test-support"))]
 pub use changelog::opens_as_change_cookie;
+pub use changelog::told::{ToldChange, ToldDelta, parent as name_above, shown, verb};
 pub use config::change_members::{
     MembersRequest, OID as CHANGE_MEMBERS, WAIT_MAX as CHANGE_WAIT_MAX,
 };

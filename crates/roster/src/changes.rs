@@ -13,12 +13,13 @@ pub(crate) mod values;
 
 use std::io::Write as _;
 
+pub(crate) use directory::{ToldChange, ToldDelta, name_above as parent, shown, verb};
+
 use client::{Connection, FoundEntry, SearchAnswer, SearchFor};
 use environment::Timestamp;
 use ldap::filter::{AvaFilter, Filter};
-use ldap::ldif::{LdifBody, LdifChange, LdifLimits, LdifReader, push_ldif_line};
+use ldap::ldif::{LdifChange, push_ldif_line};
 use ldap::message::{ModifyOperation, Scope};
-use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::output;
@@ -44,128 +45,24 @@ const SERVER_SET: [&str; 8] = [
 /// Where in a server's change log the changes are.
 pub(crate) const CHANGELOG: &str = "cn=changelog";
 
-/// A change as a server tells it.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct ToldChange {
-    pub(crate) number: u64,
-    pub(crate) time: String,
-    /// `add`, `modify`, `modrdn`, `delete`.
-    pub(crate) kind: String,
-    pub(crate) dn: String,
-    pub(crate) uuid: Option<String>,
-    pub(crate) by: Option<String>,
-    pub(crate) new_rdn: Option<String>,
-    pub(crate) deletes_old_rdn: bool,
-    pub(crate) new_superior: Option<String>,
-    /// The lines of LDIF that say what changed, or what a deleted entry held.
-    pub(crate) lines: Vec<u8>,
+/// The change that an entry tells; none if it is no change.
+pub(crate) fn told(entry: &FoundEntry) -> Option<ToldChange> {
+    ToldChange::read(&|name| {
+        let found = entry.attributes.iter().find(|(one, _)| one.eq_ignore_ascii_case(name));
+        found.and_then(|(_, values)| values.first().cloned())
+    })
 }
 
-/// What a change did to an attribute.
-#[derive(Debug)]
-pub(crate) struct Delta {
-    pub(crate) operation: ModifyOperation,
-    pub(crate) attribute: String,
-    pub(crate) values: Vec<Vec<u8>>,
-}
-
-impl ToldChange {
-    /// The change that an entry tells; none if it is no change.
-    pub(crate) fn of(entry: &FoundEntry) -> Option<Self> {
-        let text = |name| entry.text(name).map(str::to_owned);
-        let octets = |name: &str| {
-            let found = entry.attributes.iter().find(|(one, _)| one.eq_ignore_ascii_case(name));
-            found.and_then(|(_, values)| values.first().cloned())
-        };
-        Some(Self {
-            number: entry.text("changeNumber")?.parse().ok()?,
-            time: text("changeTime").unwrap_or_default(),
-            kind: entry.text("changeType")?.to_ascii_lowercase(),
-            dn: text("targetDN")?,
-            uuid: text("targetEntryUUID"),
-            by: text("changeInitiatorsName"),
-            new_rdn: text("newRDN"),
-            deletes_old_rdn: entry
-                .text("deleteOldRDN")
-                .is_some_and(|text| text.eq_ignore_ascii_case("TRUE")),
-            new_superior: text("newSuperior"),
-            lines: octets("changes").or_else(|| octets("deletedEntryAttrs")).unwrap_or_default(),
-        })
-    }
-
-    /// The values of the entry that was added, or was deleted.
-    pub(crate) fn values(&self) -> Vec<(String, Vec<u8>)> {
-        match self.record("add") {
-            Some(LdifChange::Add(values)) => values,
-            _ => Vec::new(),
-        }
-    }
-
-    /// What changed, in order.
-    pub(crate) fn deltas(&self) -> Vec<Delta> {
-        let Some(LdifChange::Modify(modifications)) = self.record("modify") else {
-            return Vec::new();
-        };
-        let delta = |one: ldap::ldif::LdifModification| Delta {
-            operation: one.operation,
-            attribute: one.description,
-            values: one.values,
-        };
-        modifications.into_iter().map(delta).collect()
-    }
-
-    /// Its lines, read as those of a change of this kind.
-    fn record(&self, kind: &str) -> Option<LdifChange> {
-        let mut text = Vec::with_capacity(self.lines.len() + self.dn.len() + 64);
-        push_ldif_line(&mut text, "dn", self.dn.as_bytes(), 0);
-        push_ldif_line(&mut text, "changetype", kind.as_bytes(), 0);
-        text.extend_from_slice(&self.lines);
-        let mut reader = LdifReader::new(text.as_slice(), LdifLimits::default());
-        match reader.next_record().ok().flatten()?.body {
-            LdifBody::Change(change) => Some(change),
-            LdifBody::Content(_) => None,
-        }
-    }
-
-    /// Its name after it.
-    fn new_dn(&self) -> Option<String> {
-        let rdn = self.new_rdn.as_ref()?;
-        let above = match &self.new_superior {
-            Some(superior) => superior.clone(),
-            None => parent(&self.dn)?,
-        };
-        Some(format!("{rdn},{above}"))
-    }
-
-    /// The lines of LDIF without what only servers set.
-    fn settable_lines(&self) -> Vec<u8> {
-        let mut lines = Vec::new();
-        match self.record(&self.kind) {
-            Some(LdifChange::Add(values)) => {
-                for (name, value) in values.iter().filter(|(name, _)| !is_server_set(name)) {
-                    push_ldif_line(&mut lines, name, value, 0);
-                }
-            }
-            Some(LdifChange::Modify(all)) => {
-                for one in all.iter().filter(|one| !is_server_set(&one.description)) {
-                    let name = &one.description;
-                    push_ldif_line(&mut lines, verb(one.operation), name.as_bytes(), 0);
-                    for value in &one.values {
-                        push_ldif_line(&mut lines, name, value, 0);
-                    }
-                    lines.extend_from_slice(b"-\n");
-                }
-            }
-            // As they came: what cannot be read is not left out.
-            Some(LdifChange::Delete | LdifChange::ModifyDn { .. }) | None => {
-                lines.extend_from_slice(&self.lines);
-            }
-        }
-        lines
-    }
-
+/// A change as it is printed.
+pub(crate) trait Printed {
     /// As LDIF that can be applied elsewhere, with a comment that says whose it is.
-    pub(crate) fn ldif(&self) -> Vec<u8> {
+    fn ldif(&self) -> Vec<u8>;
+    /// In a line: when, who, what.
+    fn line(&self) -> String;
+}
+
+impl Printed for ToldChange {
+    fn ldif(&self) -> Vec<u8> {
         let by = self.by.as_deref().unwrap_or("the server");
         let said = format!("change {} at {} by {by}", self.number, self.time);
         let mut out = format!("# {}\n", output::within_line(&said)).into_bytes();
@@ -176,7 +73,7 @@ impl ToldChange {
             }
         }
         let lines = match &*self.kind {
-            "add" | "modify" => self.settable_lines(),
+            "add" | "modify" => settable_lines(self),
             _ => Vec::new(),
         };
         // Nothing is left that could be applied.
@@ -202,40 +99,7 @@ impl ToldChange {
         out
     }
 
-    /// As an object.
-    pub(crate) fn json(&self) -> Value {
-        let mut told = Map::new();
-        let mut put = |name: &str, value: Value| told.insert(name.to_owned(), value);
-        put("number", json!(self.number));
-        put("time", json!(self.time));
-        put("type", json!(self.kind));
-        put("dn", json!(self.dn));
-        for (name, text) in [("uuid", &self.uuid), ("by", &self.by), ("new_dn", &self.new_dn())] {
-            if let Some(text) = text {
-                put(name, json!(text));
-            }
-        }
-        if matches!(&*self.kind, "add" | "delete") {
-            let mut attributes: Map<String, Value> = Map::new();
-            for (name, value) in self.values() {
-                let values = attributes.entry(name).or_insert_with(|| json!([]));
-                if let Value::Array(values) = values {
-                    values.push(shown(&value));
-                }
-            }
-            put("attributes", Value::Object(attributes));
-        } else {
-            let delta = |one: &Delta| {
-                let values: Vec<Value> = one.values.iter().map(|value| shown(value)).collect();
-                json!({ "attribute": one.attribute, verb(one.operation): values })
-            };
-            put("changes", self.deltas().iter().map(delta).collect());
-        }
-        Value::Object(told)
-    }
-
-    /// In a line: when, who, what.
-    pub(crate) fn line(&self) -> String {
+    fn line(&self) -> String {
         let by = self.by.as_deref().unwrap_or("the server");
         let what = match &*self.kind {
             "modrdn" => format!("renamed to {}", self.new_dn().unwrap_or_default()),
@@ -247,33 +111,35 @@ impl ToldChange {
     }
 }
 
+/// The lines of LDIF without what only servers set.
+fn settable_lines(change: &ToldChange) -> Vec<u8> {
+    let mut lines = Vec::new();
+    match change.record(&change.kind) {
+        Some(LdifChange::Add(values)) => {
+            for (name, value) in values.iter().filter(|(name, _)| !is_server_set(name)) {
+                push_ldif_line(&mut lines, name, value, 0);
+            }
+        }
+        Some(LdifChange::Modify(all)) => {
+            for one in all.iter().filter(|one| !is_server_set(&one.description)) {
+                let name = &one.description;
+                push_ldif_line(&mut lines, verb(one.operation), name.as_bytes(), 0);
+                for value in &one.values {
+                    push_ldif_line(&mut lines, name, value, 0);
+                }
+                lines.extend_from_slice(b"-\n");
+            }
+        }
+        // As they came: what cannot be read is not left out.
+        Some(LdifChange::Delete | LdifChange::ModifyDn { .. }) | None => {
+            lines.extend_from_slice(&change.lines);
+        }
+    }
+    lines
+}
+
 fn is_server_set(attribute: &str) -> bool {
     SERVER_SET.iter().any(|one| attribute.eq_ignore_ascii_case(one))
-}
-
-/// An operation as LDIF has it.
-pub(crate) const fn verb(operation: ModifyOperation) -> &'static str {
-    match operation {
-        ModifyOperation::Add => "add",
-        ModifyOperation::Delete => "delete",
-        ModifyOperation::Replace => "replace",
-        ModifyOperation::Increment => "increment",
-    }
-}
-
-/// Text as it is, other octets as an object with their base64.
-pub(crate) fn shown(value: &[u8]) -> Value {
-    use base64::Engine as _;
-    match std::str::from_utf8(value) {
-        Ok(text) => json!(text),
-        Err(_) => json!({ "base64": base64::engine::general_purpose::STANDARD.encode(value) }),
-    }
-}
-
-/// The name above another.
-pub(crate) fn parent(dn: &str) -> Option<String> {
-    let dn = ldap::dn::Dn::parse(dn).ok()?;
-    Some(ldap::dn::Dn::new(dn.rdns().iter().skip(1).cloned().collect()).to_string())
 }
 
 /// Where reading begins.
@@ -333,7 +199,7 @@ pub(crate) fn read(
         let page =
             connection.search_page::<Failure>(&asked, PAGE_ENTRIES, &cookie, &mut |found| {
                 let SearchAnswer::Entry { dn, attributes } = found else { return Ok(()) };
-                match ToldChange::of(&FoundEntry::of(dn, attributes)) {
+                match told(&FoundEntry::of(dn, attributes)) {
                     Some(change) => each(change),
                     None => Ok(()),
                 }
@@ -416,7 +282,7 @@ fn first(connection: &mut Connection) -> Result<Option<ToldChange>, Failure> {
     let mut first = None;
     let page = connection.search_page::<Failure>(&asked, 1, &[], &mut |found| {
         if let SearchAnswer::Entry { dn, attributes } = found {
-            first = first.take().or(ToldChange::of(&FoundEntry::of(dn, attributes)));
+            first = first.take().or(told(&FoundEntry::of(dn, attributes)));
         }
         Ok(())
     })?;
@@ -451,7 +317,7 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), vec![value.as_bytes().to_vec()]))
             .collect();
-        ToldChange::of(&FoundEntry { dn: String::new(), attributes }).unwrap()
+        super::told(&FoundEntry { dn: String::new(), attributes }).unwrap()
     }
 
     #[test]

@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, constraint, demo, diff, explain,
-    export, generate, history, import, index, init, restore, revert, schema, serve, session, top,
-    undelete, virtual_attribute, why,
+    export, generate, history, import, index, init, restore, revert, schema, serve, session, sink,
+    top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -48,6 +48,7 @@ enum Command {
     Constraint(constraint::Options),
     Assignment(assignment::Options),
     VirtualAttribute(virtual_attribute::Options),
+    Sink(sink::Options),
     Changes(changes::Options),
     Diff(diff::Options),
     History(history::Options),
@@ -79,6 +80,7 @@ impl Command {
             Self::Constraint(options) => constraint::run(&options),
             Self::Assignment(options) => assignment::run(&options),
             Self::VirtualAttribute(options) => virtual_attribute::run(&options),
+            Self::Sink(options) => sink::run(&options),
             Self::Changes(options) => changes::run(&options),
             Self::Diff(options) => diff::run(&options),
             Self::History(options) => history::run(&options),

@@ -28,6 +28,7 @@ pub(crate) mod revert;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod session;
+pub(crate) mod sink;
 pub(crate) mod top;
 pub(crate) mod undelete;
 pub(crate) mod virtual_attribute;

@@ -21,6 +21,7 @@ mod pools;
 mod rows;
 mod server;
 mod settings;
+mod sinks;
 mod worker;
 
 pub use cluster::ClusterMember;

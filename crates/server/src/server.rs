@@ -34,6 +34,7 @@ use crate::pools::hash_pool::{HashPool, HashPoolSize};
 use crate::pools::scan_pool::{ScanPool, ScanPoolSize};
 use crate::settings::file_watch::{self, FileWatch, KeyFile};
 use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
+use crate::sinks::{SinkBoard, Sinks};
 use crate::worker::{Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
@@ -47,6 +48,7 @@ pub struct Server {
     pool_threads: Vec<JoinHandle<()>>,
     /// None where the server is alone.
     forwarded_pool: Option<ForwardedPool>,
+    sinks: Sinks,
     logs: Logs,
     /// Hears of each worker that ends.
     ended: UnboundedReceiver<()>,
@@ -121,6 +123,7 @@ impl Server {
             shown.scrape().map(|scrape| metrics::entries(&scrape, branch)).unwrap_or_default()
         }));
         show_sessions(&shared);
+        let sinks = Sinks::start(&shared.directory, settings, &shared.sinks)?;
         let (ended_sender, ended) = unbounded_channel();
         let mut server = Self {
             directory,
@@ -131,6 +134,7 @@ impl Server {
             workers: Vec::new(),
             pool_threads,
             forwarded_pool,
+            sinks,
             logs,
             ended,
             shutdown: ShutdownHandle::default(),
@@ -205,8 +209,18 @@ impl Server {
     /// A worker ended by itself.
     pub fn wait(mut self) -> Result<Ended, ServerError> {
         let ending = Arc::clone(&self.ending);
-        let Self { directory, control, signals, shutdown, ended, workers, logs, metrics, .. } =
-            &mut self;
+        let Self {
+            directory,
+            control,
+            signals,
+            shutdown,
+            ended,
+            workers,
+            logs,
+            metrics,
+            sinks,
+            ..
+        } = &mut self;
         let outcome = control.block_on(async {
             let mut outcome = loop {
                 tokio::select! {
@@ -222,6 +236,8 @@ impl Server {
             // Whoever asks for something else from now on is refused.
             decided(&ending);
             metrics.stopping();
+            // While this server decides: they store where they are.
+            sinks.stop();
             directory.retire();
             workers.iter().for_each(|worker| worker.send(Order::Stop));
             // It closes when the last worker has ended.
@@ -240,6 +256,7 @@ impl Server {
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
         self.admin = None;
+        self.sinks.stop();
         // Before the pool that hashes for it, which ends with the workers.
         if let Some(pool) = &self.forwarded_pool {
             pool.close();
@@ -296,6 +313,7 @@ pub(crate) fn share(
         read_levels: settings.listen.read_levels.clone(),
         scan_pool,
         hash_pool,
+        sinks: Arc::<SinkBoard>::default(),
         counters,
         sessions: Sessions::new(),
         budget,

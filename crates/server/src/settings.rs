@@ -59,6 +59,8 @@ pub struct Settings {
     pub store: StoreSettings,
     /// `[archive]`: changes that are kept.
     pub archive: ArchiveSettings,
+    /// `[sinks]`: changes that are sent.
+    pub sinks: SinkSettings,
     /// `[log]`: diagnostics.
     pub log: LogSettings,
     /// `[access_log]`: operations.
@@ -267,6 +269,15 @@ pub struct ArchiveSettings {
     pub directory: PathBuf,
 }
 
+/// `[sinks]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SinkSettings {
+    /// Whether this server sends anything.
+    pub run: bool,
+    /// Where their files are, and those with their secrets; relative to the data directory.
+    pub directory: PathBuf,
+}
+
 /// `[log]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogSettings {
@@ -410,6 +421,7 @@ impl Settings {
             admin: AdminSettings::default(),
             store: StoreSettings::default(),
             archive: ArchiveSettings::default(),
+            sinks: SinkSettings::default(),
             log: LogSettings::default(),
             access_log: AccessLogSettings::default(),
             audit_log: AuditLogSettings::default(),

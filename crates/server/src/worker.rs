@@ -38,6 +38,7 @@ use crate::metrics::counters::Counters;
 use crate::pools::hash_pool::HashPool;
 use crate::pools::scan_pool::ScanPool;
 use crate::settings::LimitSettings;
+use crate::sinks::SinkBoard;
 
 /// What all workers share.
 pub(crate) struct Shared {
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) read_levels: ListenerLevels,
     pub(crate) scan_pool: ScanPool,
     pub(crate) hash_pool: HashPool,
+    /// What is told of the sinks.
+    pub(crate) sinks: Arc<SinkBoard>,
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
     pub(crate) client_addresses: ClientAddresses,

@@ -171,6 +171,25 @@ impl Target {
         Ok(Some(Self { uuid, shown, shows_initiator, setting: None }))
     }
 
+    /// Takes away what is not `wanted`; whether anything is left to tell.
+    pub(crate) fn narrow(
+        &mut self,
+        change: &Change,
+        wanted: &dyn Fn(&AttributeDescription) -> bool,
+    ) -> bool {
+        let mut narrowed = BTreeMap::new();
+        for description in changed(change) {
+            narrowed.insert(
+                description.text().to_owned(),
+                self.shows(description) && wanted(description),
+            );
+        }
+        // A modification of which nothing is told would tell that something is hidden.
+        let tells = !matches!(change, Change::Modify(_)) || narrowed.values().any(|may| *may);
+        self.shown = Some(narrowed);
+        tells
+    }
+
     /// Whether values of an attribute may be told.
     pub(super) fn shows(&self, description: &AttributeDescription) -> bool {
         let Some(shown) = &self.shown else { return true };

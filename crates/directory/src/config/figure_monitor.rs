@@ -1,5 +1,5 @@
 //! Branches of `cn=monitor` whose figures the server has: operations, connections, queues, store,
-//! journal, archive, the process. Whoever has them tells; without anybody the branches are not
+//! journal, archive, sinks, the process. Whoever has them tells; without anybody the branches are not
 //! there.
 
 use schema::Entry;
@@ -7,7 +7,7 @@ use schema::Entry;
 use crate::config::monitor_sources::FigureEntry;
 use crate::read::virtual_tree::branch::{Branch, BranchSource, always, never};
 use crate::read::virtual_tree::names::{
-    ARCHIVE_DN, CONNECTIONS_DN, JOURNAL_DN, OPERATIONS_DN, PROCESS_DN, STORE_DN, WORK_DN,
+    ARCHIVE_DN, CONNECTIONS_DN, JOURNAL_DN, OPERATIONS_DN, PROCESS_DN, SINKS_DN, STORE_DN, WORK_DN,
 };
 use crate::request::refusal::Refusal;
 
@@ -18,13 +18,14 @@ macro_rules! branch {
 }
 
 /// The branches; those are slow that ask the operating system for much.
-pub(crate) const BRANCHES: [Branch; 7] = [
+pub(crate) const BRANCHES: [Branch; 8] = [
     branch!(OPERATIONS_DN, never),
     branch!(CONNECTIONS_DN, never),
     branch!(WORK_DN, never),
     branch!(STORE_DN, always),
     branch!(JOURNAL_DN, never),
     branch!(ARCHIVE_DN, never),
+    branch!(SINKS_DN, never),
     branch!(PROCESS_DN, always),
 ];
 

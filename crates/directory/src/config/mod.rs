@@ -26,6 +26,7 @@ pub(crate) mod schema_modify;
 pub(crate) mod schema_times;
 pub(crate) mod session_monitor;
 pub(crate) mod setting_config;
+pub(crate) mod sink_config;
 pub(crate) mod tls_monitor;
 pub(crate) mod verify;
 pub(crate) mod virtual_attribute_config;

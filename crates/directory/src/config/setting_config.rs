@@ -6,7 +6,7 @@
 //! Invariant: the entry is not stored; it is made from the setting, and a change of it is a change
 //! of the setting.
 
-use aci::{Access, Privilege};
+use aci::{Access, Permitted, Privilege};
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Schema, SettingChange};
@@ -22,6 +22,7 @@ use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::config::reference_config;
 use crate::config::schema_config;
+use crate::config::sink_config;
 use crate::config::virtual_attribute_config;
 use crate::constraint::text::CONSTRAINTS;
 use crate::enforcement::modes::MODES;
@@ -29,9 +30,11 @@ use crate::groups::lookup::MEMBER_OF;
 use crate::groups::user_names::MEMBER_UID_BASES;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
-    REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SINK_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
+use crate::sinks::position;
+use crate::sinks::text::SINKS;
 use crate::virtual_attributes::text::VIRTUAL_ATTRIBUTES;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
@@ -57,10 +60,15 @@ pub(crate) struct SettingEntry {
     put: fn(&Decide<'_>, &mut Vec<String>, &str) -> Result<(), Refusal>,
     /// Stands in the setting for "none at all", where that is not the default.
     none_at_all: Option<&'static str>,
+    /// What else changes with it.
+    follow: Option<Follow>,
 }
 
+/// What follows for other settings, given the new values.
+type Follow = fn(&Decide<'_>, &[String]) -> Result<Vec<Permitted<Change>>, Refusal>;
+
 /// Every entry.
-static ENTRIES: [SettingEntry; 9] = [
+static ENTRIES: [SettingEntry; 10] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -71,6 +79,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: acis::global_values,
         put: access_config::put,
         none_at_all: Some(NONE_AT_ALL),
+        follow: None,
     },
     SettingEntry {
         dn: JOIN_TOKENS_DN,
@@ -82,6 +91,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: join_tokens::values,
         put: join_tokens::put,
         none_at_all: None,
+        follow: None,
     },
     SettingEntry {
         dn: CONSTRAINT_CONFIG_DN,
@@ -93,6 +103,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: constraint_config::values,
         put: constraint_config::put,
         none_at_all: None,
+        follow: None,
     },
     SettingEntry {
         dn: ASSIGNMENT_CONFIG_DN,
@@ -105,6 +116,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: assignment_config::values,
         put: assignment_config::put,
         none_at_all: None,
+        follow: None,
     },
     SettingEntry {
         dn: VIRTUAL_ATTRIBUTE_CONFIG_DN,
@@ -117,6 +129,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: virtual_attribute_config::values,
         put: virtual_attribute_config::put,
         none_at_all: None,
+        follow: None,
     },
     SettingEntry {
         dn: GROUP_CONFIG_DN,
@@ -128,6 +141,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: group_config::values,
         put: group_config::put,
         none_at_all: None,
+        follow: None,
     },
     SettingEntry {
         dn: GROUP_CONFIG_DN,
@@ -140,6 +154,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: group_config::bases,
         put: group_config::put_base,
         none_at_all: None,
+        follow: None,
     },
     SettingEntry {
         dn: REFERENCE_CONFIG_DN,
@@ -151,6 +166,7 @@ static ENTRIES: [SettingEntry; 9] = [
         values: reference_config::values,
         put: reference_config::put,
         none_at_all: Some(references::NONE_AT_ALL),
+        follow: None,
     },
     SettingEntry {
         dn: SCHEMA_CONFIG_DN,
@@ -162,6 +178,20 @@ static ENTRIES: [SettingEntry; 9] = [
         values: schema_config::values,
         put: schema_config::put,
         none_at_all: None,
+        follow: None,
+    },
+    SettingEntry {
+        dn: SINK_CONFIG_DN,
+        attribute: sink_config::ATTRIBUTE,
+        setting: Setting::Sinks,
+        name: SINKS,
+        what: "sink",
+        // It tells elsewhere what its identity may read, whoever that is.
+        privilege: Some(Privilege::ModifyAcl),
+        values: sink_config::values,
+        put: sink_config::put,
+        none_at_all: None,
+        follow: Some(position::follow),
     },
 ];
 
@@ -255,11 +285,14 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &SettingConfig) -> Result<Decision
     if after == before {
         return Ok(Decision::default());
     }
+    let follows = entry.follow.map(|follow| follow(decide, &after)).transpose()?;
     if after.is_empty() {
         after.extend(entry.none_at_all.map(str::to_owned));
     }
     let change = Change::Setting(SettingChange { name: entry.name.to_owned(), values: after });
-    Ok(Decision::change(decide.guard.access().permit(change)?))
+    let mut decision = Decision::change(decide.guard.access().permit(change)?);
+    decision.changes.extend(follows.into_iter().flatten());
+    Ok(decision)
 }
 
 /// Whether an identity may change it.

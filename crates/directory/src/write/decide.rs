@@ -33,6 +33,7 @@ use crate::request::controls::write::{ReadEntry, WriteControls};
 use crate::request::controls::{assertion, read_entry};
 use crate::request::referral;
 use crate::request::refusal::Refusal;
+use crate::sinks::position;
 use crate::write::decision::{Decide, Decision};
 use crate::write::read_entry::Room;
 use crate::write::request::{Transaction, WriteOp, WriteRequest};
@@ -366,6 +367,7 @@ impl Attempt<'_, '_> {
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
                 WriteOp::SettingConfig(op) => (setting_config::decide(&decide, op)?, true),
                 WriteOp::Level(level) => (record_level::decide(&decide, *level)?, true),
+                WriteOp::SinkProgress(op) => (position::decide(&decide, op)?, true),
                 // The updates of a transaction are decided on one by one.
                 WriteOp::Transaction(_) => (Decision::default(), true),
             };

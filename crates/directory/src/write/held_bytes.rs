@@ -25,7 +25,10 @@ impl WriteRequest {
             // They were counted when they came, and are until it is decided.
             WriteOp::Transaction(_) => 0,
             // Made by the server, which sees to it that they are few.
-            WriteOp::Rehash(_) | WriteOp::AccountEvents(_) | WriteOp::Level(_) => 0,
+            WriteOp::Rehash(_)
+            | WriteOp::AccountEvents(_)
+            | WriteOp::Level(_)
+            | WriteOp::SinkProgress(_) => 0,
             WriteOp::Delete(_)
             | WriteOp::SubtreeDelete(_)
             | WriteOp::ModifyDn(_)

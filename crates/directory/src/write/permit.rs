@@ -78,7 +78,10 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         // Those are decided on by privileges alone.
         WriteOp::IndexConfig(_) | WriteOp::SettingConfig(_) => Ok(()),
         // The server's own.
-        WriteOp::Rehash(_) | WriteOp::AccountEvents(_) | WriteOp::Level(_) => Ok(()),
+        WriteOp::Rehash(_)
+        | WriteOp::AccountEvents(_)
+        | WriteOp::Level(_)
+        | WriteOp::SinkProgress(_) => Ok(()),
         WriteOp::Transaction(_) => Ok(()),
     }
 }
@@ -102,6 +105,7 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
         | WriteOp::Rehash(_)
         | WriteOp::AccountEvents(_)
         | WriteOp::Level(_)
+        | WriteOp::SinkProgress(_)
         | WriteOp::Transaction(_) => true,
     };
     if is_allowed { Ok(()) } else { Err(Denied.into()) }

@@ -25,6 +25,7 @@ use crate::request::controls::response::ResponseControl;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::Who;
+use crate::sinks::position::SinkProgress;
 use crate::write::account_state::change_operation::ChangeOperation;
 use crate::write::references::Gathering;
 
@@ -75,9 +76,10 @@ impl WriteRequest {
             WriteOp::Modify(_) => (OpKind::Modify, None),
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
-            WriteOp::Rehash(_) | WriteOp::AccountEvents(_) | WriteOp::Level(_) => {
-                (OpKind::Internal, None)
-            }
+            WriteOp::Rehash(_)
+            | WriteOp::AccountEvents(_)
+            | WriteOp::Level(_)
+            | WriteOp::SinkProgress(_) => (OpKind::Internal, None),
             WriteOp::StateChange(_) => (OpKind::Modify, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
             WriteOp::SettingConfig(_) => (OpKind::Modify, None),
@@ -109,6 +111,8 @@ pub(crate) enum WriteOp {
     SettingConfig(SettingConfig),
     /// What records may say from now on.
     Level(u16),
+    /// Up to which change a sink was told.
+    SinkProgress(Box<SinkProgress>),
     Transaction(Transaction),
 }
 
@@ -128,6 +132,7 @@ impl WriteOp {
             | Self::IndexConfig(_)
             | Self::SettingConfig(_)
             | Self::Level(_)
+            | Self::SinkProgress(_)
             | Self::Transaction(_) => return None,
         })
     }
@@ -147,6 +152,7 @@ impl WriteOp {
             | Self::IndexConfig(_)
             | Self::SettingConfig(_)
             | Self::Level(_)
+            | Self::SinkProgress(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -176,6 +182,7 @@ impl WriteOp {
             | Self::IndexConfig(_)
             | Self::SettingConfig(_)
             | Self::Level(_)
+            | Self::SinkProgress(_)
             | Self::Rehash(_)
             | Self::AccountEvents(_)
             | Self::StateChange(_)

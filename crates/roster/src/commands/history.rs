@@ -5,7 +5,7 @@ use client::SearchFor;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope};
 
-use crate::changes::{self, Delta, Start, ToldChange};
+use crate::changes::{self, Printed as _, Start, ToldChange, ToldDelta};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -96,7 +96,7 @@ fn is_stamp(attribute: &str) -> bool {
     STAMPS.iter().any(|stamp| attribute.eq_ignore_ascii_case(stamp))
 }
 
-fn line(sign: char, delta: &Delta, shown: &str) -> Result<(), Failure> {
+fn line(sign: char, delta: &ToldDelta, shown: &str) -> Result<(), Failure> {
     let text = format!("    {sign} {}: {shown}", delta.attribute);
     Ok(output::line(format_args!("{}", output::within_line(&text)))?)
 }

@@ -12,7 +12,7 @@ use ldap::message::ModifyOperation;
 use crate::account::moment;
 use crate::changes::back::{self, Deleted, Reference, is_there};
 use crate::changes::names::{NameKey, Names, Then, parsed};
-use crate::changes::{self, Delta, Start, ToldChange};
+use crate::changes::{self, Start, ToldChange, ToldDelta};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -204,7 +204,7 @@ impl<'n> Found<'n> {
 
     /// Takes values that named what the same change deleted: others went for other reasons.
     fn heed_references(&mut self, change: &ToldChange, gone: &BTreeMap<NameKey, (NameKey, Dn)>) {
-        let is_removal = |one: &Delta| one.operation == ModifyOperation::Delete;
+        let is_removal = |one: &ToldDelta| one.operation == ModifyOperation::Delete;
         for delta in change.deltas().into_iter().filter(is_removal) {
             for value in delta.values {
                 let text = std::str::from_utf8(&value).ok();

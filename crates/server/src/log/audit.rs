@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use directory::Directory;
+use directory::sinks::is_position;
 use environment::{Clock, Timestamp};
 use history::log::{EncodedRecord, Gone, Tail};
 use history::record::Decoder;
@@ -201,6 +202,8 @@ impl Auditor {
         self.is_new = false;
         self.next = Lsn(record.lsn.0 + 1);
         match self.decoder.decode(&record.bytes) {
+            // A sink's own note of where it is.
+            Ok(decoded) if decoded.changes.iter().all(is_position) => {}
             Ok(decoded) => {
                 let guessed = self.decoder.guessed();
                 self.count += text::record(&mut self.lines, self.form, &decoded, guessed);

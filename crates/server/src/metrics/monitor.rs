@@ -69,7 +69,7 @@ fn put(
             }
         }
         // A number of each entry: the entry above them has them together.
-        None if path.has_entries && metric.kind() != Kind::Histogram => {
+        None if path.has_entries && !matches!(metric.kind(), Kind::Histogram | Kind::Info) => {
             top.push((path.attribute.to_owned(), all.to_string()));
         }
         None => {}

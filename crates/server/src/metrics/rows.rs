@@ -5,6 +5,7 @@
 
 mod clustered;
 mod runtime;
+mod sent;
 mod served;
 mod stored;
 
@@ -20,6 +21,7 @@ pub(crate) const BRANCHES: &[(&str, &str)] = &[
     ("cn=store", "Store"),
     ("cn=journal", "Journal"),
     ("cn=archive", "Archive"),
+    ("cn=sinks", "Sinks"),
     ("cn=cluster", "Cluster"),
     ("cn=logs", "Logs"),
     ("cn=tls", "Certificate"),
@@ -30,5 +32,11 @@ pub(crate) const BRANCHES: &[(&str, &str)] = &[
 pub(crate) const ROWS: &[Metric] =
     &join::<
         Metric,
-        { served::ROWS.len() + stored::ROWS.len() + clustered::ROWS.len() + runtime::ROWS.len() },
-    >(&[served::ROWS, stored::ROWS, clustered::ROWS, runtime::ROWS]);
+        {
+            served::ROWS.len()
+                + stored::ROWS.len()
+                + sent::ROWS.len()
+                + clustered::ROWS.len()
+                + runtime::ROWS.len()
+        },
+    >(&[served::ROWS, stored::ROWS, sent::ROWS, clustered::ROWS, runtime::ROWS]);

@@ -13,6 +13,7 @@ use store::{BaseStatus, OverlayStatus};
 
 use super::meter::{Meter, Sum, micros};
 use super::process::{Process, Spent};
+use crate::sinks::SinkFigures;
 use crate::worker::Shared;
 
 /// The metrics of a server as long as it runs.
@@ -103,6 +104,10 @@ impl Scrape<'_> {
 
     pub(super) fn logs(&self) -> &[LogState] {
         self.logs.get_or_init(|| self.directory().log_states())
+    }
+
+    pub(super) fn sinks(&self) -> Vec<(String, Arc<SinkFigures>)> {
+        self.shared.sinks.all()
     }
 
     pub(super) fn spent(&self) -> &Spent {

@@ -32,6 +32,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("limits", "Limits of connections and searches."),
     ("store", "Memory and disk of the store."),
     ("archive", "Changes that are kept for those who read them later. See how-to/changes.md."),
+    ("sinks", "Changes that are sent elsewhere. See how-to/sinks.md."),
     ("log", "Diagnostics: start, stop, problems. Requests are not logged here."),
     ("admin", "HTTP for monitoring: metrics and health. See how-to/monitoring.md."),
     ("cluster", "Several servers with one directory. See how-to/cluster.md."),
@@ -456,6 +457,22 @@ const STORE_ROWS: &[Row] = &[
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.archive.directory = path },
         default: "archive",
         sentence: "Where it is, relative to the data directory; it may be on another disk.",
+    },
+    Row {
+        section: "sinks",
+        key: "run",
+        kind: Kind::word(passwords::ON_OFF, |s, word| s.sinks.run = word == "on"),
+        default: "on",
+        sentence: "Whether this server sends changes where cn=Sinks,cn=config says; off for a copy \
+                   that is tried out.",
+    },
+    Row {
+        section: "sinks",
+        key: "directory",
+        kind: Kind::Path { may_be_empty: false, set: |s, path| s.sinks.directory = path },
+        default: "sinks",
+        sentence: "Where the files of sinks are, and those with their keys and passwords, relative \
+                   to the data directory.",
     },
     Row {
         section: "log",

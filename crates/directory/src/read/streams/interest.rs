@@ -17,6 +17,7 @@ use store::{Lsn, StoredEntry, View};
 
 use super::records::Told;
 use crate::request::referral;
+use crate::sinks::position::is_position;
 
 /// What a search that waits would hear of, as far as that can be said without its reader's rights.
 #[derive(Debug)]
@@ -127,6 +128,8 @@ impl Interest {
             return true;
         }
         match change.change {
+            // What is stored of sinks changes nothing that is read.
+            setting if is_position(setting) => false,
             Change::Schema(_) | Change::Setting(_) => true,
             Change::Index(_) | Change::Level(_) | Change::Gather(_) => false,
             Change::Add(_) | Change::Modify(_) | Change::Rename(_) | Change::Delete(_) => {

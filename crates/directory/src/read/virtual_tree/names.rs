@@ -15,6 +15,9 @@ pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
 /// The entry with the tokens of those that may join the cluster.
 pub(crate) const JOIN_TOKENS_DN: &str = "cn=Join Tokens,cn=config";
 
+/// The entry with the sinks.
+pub(crate) const SINK_CONFIG_DN: &str = "cn=Sinks,cn=config";
+
 /// The entry with the constraints.
 pub(crate) const CONSTRAINT_CONFIG_DN: &str = "cn=Constraints,cn=config";
 
@@ -67,6 +70,7 @@ pub(crate) const WORK_DN: &str = "cn=work,cn=monitor";
 pub(crate) const STORE_DN: &str = "cn=store,cn=monitor";
 pub(crate) const JOURNAL_DN: &str = "cn=journal,cn=monitor";
 pub(crate) const ARCHIVE_DN: &str = "cn=archive,cn=monitor";
+pub(crate) const SINKS_DN: &str = "cn=sinks,cn=monitor";
 pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 
 /// Every tree, with its branches in the order in which they are found.
@@ -82,6 +86,7 @@ const TREES: [(&str, &[&str]); 3] = [
             GROUP_CONFIG_DN,
             REFERENCE_CONFIG_DN,
             SCHEMA_CONFIG_DN,
+            SINK_CONFIG_DN,
             JOIN_TOKENS_DN,
         ],
     ),
@@ -103,6 +108,7 @@ const TREES: [(&str, &[&str]); 3] = [
             STORE_DN,
             JOURNAL_DN,
             ARCHIVE_DN,
+            SINKS_DN,
             PROCESS_DN,
         ],
     ),

@@ -20,6 +20,7 @@ use crate::changelog::{Moment, are_above_unchanged, is_judged};
 use crate::read::streams::changes_referral;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
+use crate::sinks::position::is_position;
 
 impl Following<'_, '_> {
     fn wants(&self, change: ChangeType) -> bool {
@@ -47,6 +48,8 @@ impl Following<'_, '_> {
             Some(Change::Modify(modify)) => self.modified(modify, at, sink),
             Some(Change::Rename(rename)) => self.renamed(rename, at, sink),
             Some(Change::Delete(delete)) => self.deleted(delete, at, sink),
+            // What is stored of sinks changes nothing that is read.
+            Some(change) if is_position(change) => Ok(After::Next),
             Some(Change::Schema(_) | Change::Setting(_)) if self.is_sync() => Ok(After::Refresh),
             Some(
                 Change::Schema(_)

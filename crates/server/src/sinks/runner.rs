@@ -1,0 +1,338 @@
+//! One sink at work: reads a batch, has it sent until it is confirmed, stores where it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use directory::Directory;
+use directory::sinks::{Sink, SinkGap, SinkMessage, SinkPause, SinkReader, WhenGone};
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{sleep, timeout};
+
+use super::board::{SinkFigures, SinkState};
+use super::files::SinkFiles;
+use super::target::{NotSent, Sender};
+
+/// A sink and what it works with.
+pub(super) struct Runner {
+    directory: Arc<Directory>,
+    sink: Arc<Sink>,
+    figures: Arc<SinkFigures>,
+    sender: Sender,
+    stop: watch::Receiver<bool>,
+    /// What is not stored yet of where it is.
+    unstored: Unstored,
+}
+
+/// When the position is to be stored.
+#[derive(Default)]
+struct Unstored {
+    /// By the clock that never goes back.
+    last: Duration,
+    has_sent: bool,
+    /// Changes that were passed.
+    passed: u64,
+    /// Storing it failed.
+    failed: Arc<AtomicBool>,
+}
+
+/// Waits that grow.
+struct Waits(Duration);
+
+/// It has to end.
+struct Stop;
+
+impl Runner {
+    pub(super) fn new(
+        directory: &Arc<Directory>,
+        sink: &Arc<Sink>,
+        figures: Arc<SinkFigures>,
+        files: SinkFiles,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        let sender = Sender::of(sink, &files);
+        let (directory, sink) = (Arc::clone(directory), Arc::clone(sink));
+        Self { directory, sink, figures, sender, stop, unstored: Unstored::default() }
+    }
+
+    /// Works until it is told to stop.
+    pub(super) fn work(mut self) {
+        let runtime = match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tracing::error!(sink = %self.sink.name, %error, "a sink cannot work");
+                return;
+            }
+        };
+        runtime.block_on(async {
+            let Ok(mut reader) = self.open().await else { return };
+            // It ends in no other way.
+            let Err(Stop) = self.all(&mut reader).await;
+            self.store_last(&reader).await;
+        });
+        // A look-up of a name may not have ended.
+        runtime.shutdown_background();
+    }
+
+    /// The reader, as soon as there is one.
+    async fn open(&mut self) -> Result<SinkReader, Stop> {
+        let mut waits = Waits::new();
+        loop {
+            let why = match SinkReader::open(&self.directory, &self.sink) {
+                Ok(Some(reader)) => return Ok(reader),
+                Ok(None) => "it is not known where it is to begin".to_owned(),
+                Err(error) => error,
+            };
+            self.is_kept(SinkState::Waiting, &why);
+            self.rest(waits.next()).await?;
+        }
+    }
+
+    async fn all(&mut self, reader: &mut SinkReader) -> Result<std::convert::Infallible, Stop> {
+        let mut waits = Waits::new();
+        self.show(reader);
+        loop {
+            if *self.stop.borrow() {
+                return Err(Stop);
+            }
+            match reader.next() {
+                Ok(batch) => {
+                    waits = Waits::new();
+                    if !batch.messages.is_empty() {
+                        self.deliver(batch.messages).await?;
+                        self.unstored.has_sent = true;
+                    }
+                    self.unstored.passed += batch.passed;
+                    reader.pass(batch.end);
+                    self.figures.is(SinkState::Running, "");
+                    self.show(reader);
+                    self.store_if_due(reader);
+                    if batch.is_last {
+                        self.idle(reader).await?;
+                    } else {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Err(SinkPause::Gap(gap)) => self.leap(reader, &gap).await?,
+                Err(SinkPause::Identity(why) | SinkPause::Failed(why)) => {
+                    self.is_kept(SinkState::Waiting, &why);
+                    self.rest(waits.next()).await?;
+                }
+            }
+        }
+    }
+
+    /// Sends until all is confirmed, or left out.
+    async fn deliver(&mut self, mut pending: Vec<SinkMessage>) -> Result<(), Stop> {
+        let mut waits = Waits::new();
+        let mut refused: Option<(String, u32)> = None;
+        while let Some(first) = pending.first() {
+            self.figures.is_behind(Some(first.time));
+            let before = pending.len();
+            let Self { sender, stop, directory, .. } = self;
+            let now = || directory.clock().now();
+            let sent = tokio::select! {
+                biased;
+                _ = stop.wait_for(|stops| *stops) => return Err(Stop),
+                sent = sender.send(&mut pending, &now) => sent,
+            };
+            let count = before - pending.len();
+            self.figures.sent.fetch_add(count as u64, Ordering::Relaxed);
+            if count > 0 {
+                waits = Waits::new();
+            }
+            match sent {
+                Ok(()) => {
+                    if self.figures.is(SinkState::Running, "") {
+                        tracing::info!(sink = %self.sink.name, "a sink sends");
+                    }
+                }
+                Err(NotSent::Away(why)) => {
+                    self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                    self.is_kept(SinkState::Waiting, &why);
+                    self.rest(waits.next()).await?;
+                }
+                Err(NotSent::Refused { at, why }) => {
+                    self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                    let Some(message) = pending.get(at) else { continue };
+                    let tries = match &refused {
+                        Some((id, tries)) if *id == message.id => tries + 1,
+                        _ => 1,
+                    };
+                    refused = Some((message.id.clone(), tries));
+                    if tries >= self.sink.tries {
+                        self.bury(&pending.remove(at), &why);
+                    } else {
+                        self.is_kept(SinkState::Waiting, &why);
+                        self.rest(waits.next()).await?;
+                    }
+                }
+            }
+        }
+        self.figures.is_behind(None);
+        Ok(())
+    }
+
+    /// A message that its target does not take is left out.
+    fn bury(&self, message: &SinkMessage, why: &str) {
+        self.figures.dead.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            sink = %self.sink.name, change = message.number, id = %message.id, why,
+            "a dead letter: the target of a sink refuses a message for good, which is left out"
+        );
+    }
+
+    /// Changes are gone that it was not told.
+    async fn leap(&mut self, reader: &mut SinkReader, gap: &SinkGap) -> Result<(), Stop> {
+        let SinkGap { missing, reason, resume } = gap;
+        let why =
+            format!("{missing} changes behind {} are gone: {reason}", reader.position().lsn.0);
+        if self.sink.when_gone == WhenGone::Stop {
+            let why = format!("{why}; drop it and add it again to begin anew");
+            self.is_kept(SinkState::Stopped, &why);
+            let _ = self.stop.wait_for(|stops| *stops).await;
+            return Err(Stop);
+        }
+        self.figures.missing.fetch_add(*missing, Ordering::Relaxed);
+        tracing::error!(sink = %self.sink.name, missing, "{why}; it goes on behind them");
+        reader.pass(*resume);
+        self.unstored.has_sent = true;
+        // What cannot be read again and again is not asked for again and again.
+        self.rest(WAIT_FIRST).await
+    }
+
+    /// Waits for a change, or until the position is to be stored.
+    async fn idle(&mut self, reader: &SinkReader) -> Result<(), Stop> {
+        let (wake, woken) = oneshot::channel();
+        let wait = reader.wait(Box::new(move || {
+            let _ = wake.send(());
+        }));
+        let due = self.unstored.due_in(self.directory.clock().elapsed());
+        tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stops| *stops) => return Err(Stop),
+            _ = woken => {}
+            () = sleep(due) => {}
+        }
+        drop(wait);
+        self.store_if_due(reader);
+        Ok(())
+    }
+
+    fn show(&self, reader: &SinkReader) {
+        self.figures.position.store(reader.position().lsn.0, Ordering::Relaxed);
+    }
+
+    fn store_if_due(&mut self, reader: &SinkReader) {
+        let now = self.directory.clock().elapsed();
+        if !self.unstored.due_in(now).is_zero() {
+            return;
+        }
+        self.unstored = Unstored { last: now, ..Unstored::default() };
+        let (failed, sink) = (Arc::clone(&self.unstored.failed), self.sink.name.clone());
+        reader.store(Box::new(move |stored| {
+            if let Err(error) = stored {
+                failed.store(true, Ordering::Relaxed);
+                tracing::debug!(sink, error, "the position of a sink was not stored");
+            }
+        }));
+    }
+
+    /// Stores where it is before it ends, if that does not take long.
+    async fn store_last(&mut self, reader: &SinkReader) {
+        if !self.unstored.is_any() {
+            return;
+        }
+        let (done, stored) = oneshot::channel();
+        reader.store(Box::new(move |outcome| drop(done.send(outcome))));
+        let _ = timeout(STORE_MAX, stored).await;
+    }
+
+    /// Shows what keeps it, and logs it once.
+    fn is_kept(&self, state: SinkState, why: &str) {
+        if self.figures.is(state, why) {
+            tracing::warn!(sink = %self.sink.name, state = state.word(), why, "a sink is kept");
+        }
+    }
+
+    async fn rest(&mut self, time: Duration) -> Result<(), Stop> {
+        tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stops| *stops) => Err(Stop),
+            () = sleep(time) => Ok(()),
+        }
+    }
+}
+
+impl Unstored {
+    fn is_any(&self) -> bool {
+        self.has_sent || self.passed > 0 || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// How long it may wait.
+    fn due_in(&self, now: Duration) -> Duration {
+        let every = if self.has_sent || self.failed.load(Ordering::Relaxed) {
+            STORE_EVERY
+        } else if self.passed >= PASSED_MAX {
+            Duration::ZERO
+        } else if self.passed > 0 {
+            STORE_PASSED_EVERY
+        } else {
+            return IDLE_MAX;
+        };
+        (self.last + every).saturating_sub(now)
+    }
+}
+
+impl Waits {
+    const fn new() -> Self {
+        Self(WAIT_FIRST)
+    }
+
+    fn next(&mut self) -> Duration {
+        let now = self.0;
+        self.0 = (now * 2).min(WAIT_MAX);
+        now
+    }
+}
+
+/// The wait after the first attempt that failed; each is twice the one before.
+const WAIT_FIRST: Duration = Duration::from_millis(500);
+/// The longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often the position is stored while messages are sent.
+const STORE_EVERY: Duration = Duration::from_secs(1);
+/// The same where changes were passed that are none of the sink's.
+const STORE_PASSED_EVERY: Duration = Duration::from_secs(3_600);
+/// So many of them are not waited for.
+const PASSED_MAX: u64 = 10_000;
+/// How long it waits for changes at a time.
+const IDLE_MAX: Duration = Duration::from_secs(3_600);
+/// How long the end waits until the position is stored.
+pub(super) const STORE_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_a_limit() {
+        let mut waits = Waits::new();
+        let all: Vec<u128> = (0..9).map(|_| waits.next().as_millis()).collect();
+        assert_eq!(all, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+    }
+
+    #[test]
+    fn a_position_is_stored_when_something_was_told_and_not_for_its_own_sake() {
+        let at = Duration::from_secs(100);
+        let unstored =
+            |has_sent, passed| Unstored { last: at, has_sent, passed, ..Unstored::default() };
+        assert_eq!(unstored(true, 1).due_in(at), STORE_EVERY);
+        assert!(unstored(true, 0).due_in(at + STORE_EVERY).is_zero());
+        assert!(unstored(false, PASSED_MAX).due_in(at).is_zero());
+        assert_eq!(unstored(false, 1).due_in(at), STORE_PASSED_EVERY);
+        assert!(!unstored(false, 0).is_any());
+        assert_eq!(unstored(false, 0).due_in(at * 1_000), IDLE_MAX);
+    }
+}
