@@ -10,6 +10,7 @@ use crate::enforcement::modes::ModeLine;
 use crate::lines::in_force::InForce;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
+use crate::write::followed::Followed;
 
 /// What is in force now.
 pub(crate) struct RulesInForce {
@@ -23,6 +24,8 @@ pub(crate) struct RulesInForce {
     pub(crate) assignments: InForce<Assignment>,
     /// How strictly the schema is enforced.
     pub(crate) schema_modes: InForce<ModeLine>,
+    /// Which branches follow another server.
+    pub(crate) followed: InForce<Followed>,
     /// What connections may ask for.
     pub(crate) policies: Policies,
 }
@@ -40,6 +43,7 @@ impl RulesInForce {
             constraints: InForce::default(),
             assignments: InForce::default(),
             schema_modes: InForce::default(),
+            followed: InForce::default(),
             policies,
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct ToldChange {
     pub(crate) kind: String,
     pub(crate) dn: String,
     pub(crate) uuid: Option<String>,
+    /// The identity that 389 servers give.
+    pub(crate) unique_id: Option<String>,
     pub(crate) by: Option<String>,
     pub(crate) new_rdn: Option<String>,
     pub(crate) deletes_old_rdn: bool,
@@ -83,6 +85,7 @@ impl ToldChange {
             kind: entry.text("changeType")?.to_ascii_lowercase(),
             dn: text("targetDN")?,
             uuid: text("targetEntryUUID"),
+            unique_id: text("targetUniqueId"),
             by: text("changeInitiatorsName"),
             new_rdn: text("newRDN"),
             deletes_old_rdn: entry
@@ -128,7 +131,7 @@ impl ToldChange {
     }
 
     /// Its name after it.
-    fn new_dn(&self) -> Option<String> {
+    pub(crate) fn new_dn(&self) -> Option<String> {
         let rdn = self.new_rdn.as_ref()?;
         let above = match &self.new_superior {
             Some(superior) => superior.clone(),

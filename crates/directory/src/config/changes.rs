@@ -57,6 +57,8 @@ pub(crate) enum Setting {
     References,
     /// `cn=Schema,cn=config`.
     SchemaModes,
+    /// `cn=Following,cn=config`.
+    Following,
 }
 
 /// A part of a change of the values of a setting.
