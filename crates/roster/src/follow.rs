@@ -102,6 +102,10 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
     let schema = schema_of(&mut connection)?;
     let branch = asked.to.to_string();
     let key = key_of(&schema, &branch)?;
+    if asked.cut_over.is_some_and(|how| !how.is_frozen) {
+        // Before whoever follows is asked to end.
+        Frozen::look(&asked.there, &asked.from.to_string())?;
+    }
     let held = claim(asked, &mut connection, &schema, &key)?;
     let refused = Refused::new(asked.reject_file.as_deref())?;
     let mut following = Following {
@@ -294,10 +298,12 @@ impl Following<'_> {
             }
             let tick = if applier.is_busy() || self.frozen.is_some() { TICK_MIN } else { TICK };
             match source.next(tick)? {
-                Some(told) => self.take(told, &mut translation, applier, connection, &mut run)?,
+                Some(told) => {
+                    self.take(told, source, &mut translation, applier, connection, &mut run)?;
+                }
                 None => {
                     applier.drain()?;
-                    settle(applier, &mut run)?;
+                    settle(source, applier, &mut run)?;
                     if let Some(end) = self.quiet(source, applier, connection, &mut run)? {
                         return Ok(end);
                     }
@@ -317,6 +323,7 @@ impl Following<'_> {
     fn take(
         &mut self,
         told: Told,
+        source: &mut dyn Source,
         translation: &mut Translation,
         applier: &mut Applier,
         connection: &mut Connection,
@@ -343,11 +350,11 @@ impl Following<'_> {
             )),
             Told::Moved => {}
             Told::Complete { without_the_rest } => {
-                applier.settle(false)?;
+                applier.settle(source, false)?;
                 if let Some(mut seen) = run.seen.take().filter(|_| without_the_rest) {
                     seen.remove_others(connection, &self.asked.to.to_string(), applier)?;
                 }
-                applier.settle(true)?;
+                applier.settle(source, true)?;
                 applier.is_whole = false;
                 run.is_complete = true;
                 self.refreshes = false;
@@ -491,13 +498,13 @@ impl Run {
 }
 
 /// What waits for others is tried again; what waits too long is refused.
-fn settle(applier: &mut Applier, run: &mut Run) -> Result<(), Failure> {
+fn settle(source: &mut dyn Source, applier: &mut Applier, run: &mut Run) -> Result<(), Failure> {
     if !run.is_complete || applier.parked() == 0 {
         run.parked_since = None;
         return Ok(());
     }
     let since = *run.parked_since.get_or_insert_with(now);
-    applier.settle(since.elapsed() >= PARKED_MAX)
+    applier.settle(source, since.elapsed() >= PARKED_MAX)
 }
 
 /// How long to wait for the source when nothing is outstanding, and when something is.

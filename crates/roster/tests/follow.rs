@@ -225,9 +225,13 @@ fn change(connection: &mut Connection, number: u64, people: u32) -> Option<Resul
 
 /// A server here, with nothing but the entry of its suffix.
 fn bare(folder: &Path) -> Machine {
-    let mut machine = Machine::new(folder, "here");
+    bare_of(folder, "here", SUFFIX)
+}
+
+fn bare_of(folder: &Path, name: &str, suffix: &str) -> Machine {
+    let mut machine = Machine::new(folder, name);
     let (password, data) = (machine.password.display().to_string(), machine.data().to_owned());
-    let words = ["init", "--data", &data, "--suffix", SUFFIX, "--admin-password-file", &password];
+    let words = ["init", "--data", &data, "--suffix", suffix, "--admin-password-file", &password];
     check_all(&roster(&words), 0, &[]);
     machine.serve();
     machine
@@ -315,15 +319,24 @@ impl Drop for Following {
 
 /// How the two differ; nothing may.
 #[track_caller]
-fn check_equal(folder: &Path, there: &str, root: Root, machine: &Machine, stamps: &str) {
+fn check_equal(
+    folder: &Path,
+    there: &str,
+    root: Root,
+    machine: &Machine,
+    bases: &[&str],
+    stamps: &str,
+) {
     let source = folder.join("source-password").display().to_string();
     let (here, there) = (format!("{}/{SUFFIX}", machine.url()), format!("{there}/{SUFFIX}"));
     let own = machine.password.display().to_string();
     let bind = ["-D", root.0, "-y", &source, "--b-bind-dn", ADMIN_DN, "--b-password-file", &own];
-    for more in [&[][..], &["--operational", "--only", stamps]] {
-        let run = roster(&[&["diff", &there, &here], &bind[..], more].concat());
-        check_all(&run, 0, &["0 to add, 0 to modify, 0 to rename, 0 to delete"]);
-        assert!(!run.output.contains("only servers set"), "{}", run.output);
+    for base in bases {
+        for more in [&[][..], &["--operational", "--only", stamps]] {
+            let run = roster(&[&["diff", &there, &here, "-b", base], &bind[..], more].concat());
+            check_all(&run, 0, &["0 to add, 0 to modify, 0 to rename, 0 to delete"]);
+            assert!(!run.output.contains("only servers set"), "{}", run.output);
+        }
     }
 }
 
@@ -379,7 +392,7 @@ fn a_slapd_under_load_is_followed_through_breaks_until_its_place_is_taken() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("another 'roster follow' has taken over"), "{said}");
     drop(load);
-    check_equal(folder, &slapd.url, OF_SLAPD, &machine, STAMPS);
+    check_equal(folder, &slapd.url, OF_SLAPD, &machine, &[SUFFIX], STAMPS);
     // Passwords are what they were, and changes are taken.
     assert!(connect(&machine.url(), Root("uid=reader,dc=example,dc=com", "reader")).is_some());
     assert_eq!(changed_here(&machine).0, ResultCode::Success);
@@ -438,9 +451,127 @@ fn a_389_under_load_is_followed_by_its_change_log_until_its_place_is_taken() {
     println!("{}\n{} changes", run.errors, load.changes());
     drop(load);
     let stamps = "createTimestamp,creatorsName,modifyTimestamp,modifiersName";
-    check_equal(folder, &ds.url, OF_389, &machine, stamps);
+    let branches = ["people", "moving", "moved", "groups"].map(|it| format!("ou={it},{SUFFIX}"));
+    let branches = branches.each_ref().map(String::as_str);
+    check_equal(folder, &ds.url, OF_389, &machine, &branches, stamps);
     let user = Root("uid=user.0,ou=moving,dc=example,dc=com", "password0");
     let moved = Root("uid=user.0,ou=moved,dc=example,dc=com", "password0");
     assert!(connect(&machine.url(), user).or_else(|| connect(&machine.url(), moved)).is_some());
     assert_eq!(changed_here(&machine).0, ResultCode::Success);
+}
+
+/// Without a log of sessions, slapd tells what is there, and what it does not tell is gone.
+#[test]
+fn what_was_deleted_while_nobody_followed_goes_and_what_is_refused_is_kept() {
+    if !has(&["/usr/sbin/slapd", "/usr/lib/ldap/syncprov.so"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let slapd = Slapd::start(folder, 300, false);
+    let machine = bare(folder);
+    let mut there = slapd.connect().unwrap();
+    let odd = format!("uid=odd,ou=people,{SUFFIX}");
+    let classes = ["inetOrgPerson", "odd"];
+    let attributes: [(&str, &[&str]); 4] =
+        [("objectClass", &classes), ("cn", &["Odd"]), ("sn", &["Odd"]), ("oddText", &["x"])];
+    assert!(there.add(&odd, &attributes).unwrap().is_success());
+    // Who may not read all does not copy a part.
+    let reader = Root("uid=reader,dc=example,dc=com", "reader");
+    let follower = Follower::of(folder, &slapd.url, reader, &machine);
+    check_all(&follower.run(&[]), 1, &["sizeLimitExceeded", "limits dn.exact="]);
+    let follower = Follower::of(folder, &slapd.url, OF_SLAPD, &machine);
+    let rejects = folder.join("rejects.ldif").display().to_string();
+    let first = follower.start("first.log", &["--reject-file", &rejects]);
+    first.wait_for("all is here after");
+    assert!(first.said().contains(&format!("refused: {odd}: ")), "{}", first.said());
+    let kept = fs::read_to_string(&rejects).unwrap();
+    assert!(kept.contains("oddText: x\n") && kept.starts_with("# "), "{kept}");
+    first.kill();
+    for number in 1..50 {
+        let name = format!("uid=user.{number},ou=people,{SUFFIX}");
+        assert!(there.delete(&name).unwrap().is_success());
+    }
+    // What is below a renamed branch is not told of by name.
+    let name = &format!("ou=moving,{SUFFIX}");
+    let rename =
+        ModifyDnRequest { name, new_rdn: "ou=moved", delete_old_rdn: true, new_superior: None };
+    let renamed = there.request_with(Request::ModifyDn(rename), Controls::EMPTY).unwrap();
+    assert!(renamed.is_success());
+    let second = follower.start("second.log", &[]);
+    second.wait_for("all is here after");
+    assert!(second.said().contains("49 deleted"), "{}", second.said());
+    // What was refused is gone, and so its place can be taken as it is.
+    assert!(there.delete(&odd).unwrap().is_success());
+    drop(second);
+    let run = follower.run(&["--cut-over", "--source-is-read-only"]);
+    check_all(&run, 0, &["switched over"]);
+    check_equal(folder, &slapd.url, OF_SLAPD, &machine, &[SUFFIX], STAMPS);
+}
+
+/// The change log here is that of OpenDJ, with cookies.
+#[test]
+fn a_change_log_with_cookies_is_followed_under_another_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let source = bare_of(folder, "source", SUFFIX);
+    let other = "o=other";
+    let machine = bare_of(folder, "here", other);
+    let root = Root(ADMIN_DN, ADMIN_PASSWORD);
+    let mut there = connect(&source.url(), root).unwrap();
+    let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
+    for name in ["people", "moving"] {
+        assert!(there.add(&format!("ou={name},{SUFFIX}"), &unit).unwrap().is_success());
+    }
+    let group: [(&str, &[&str]); 2] =
+        [("objectClass", &["groupOfNames"]), ("member", &["ou=people,dc=example,dc=com"])];
+    assert!(there.add(&format!("cn=group,{SUFFIX}"), &group).unwrap().is_success());
+    let people = 300;
+    for number in 0..people {
+        let unit = if number % 100 == 0 { "moving" } else { "people" };
+        let name = format!("uid=user.{number},ou={unit},{SUFFIX}");
+        let text = number.to_string();
+        let person: [(&str, &[&str]); 3] =
+            [("objectClass", &["inetOrgPerson"]), ("cn", &[&text]), ("sn", &[&text])];
+        assert!(there.add(&name, &person).unwrap().is_success());
+    }
+    let load = Load::start(&source.url(), root, people);
+    let follower = Follower::of(folder, &source.url(), root, &machine);
+    let ways = ["--by", "changelog", "--to-suffix", other];
+    let first = follower.start("first.log", &ways);
+    first.wait_for("all is here after");
+    load.more(100);
+    first.kill();
+    load.more(200);
+    let second = follower.start("second.log", &ways);
+    second.wait_for("all is here after");
+    assert!(second.said().contains("going on where it was"), "{}", second.said());
+    load.more(100);
+    // It knows no way to have this source take no changes, and has nobody end for that.
+    let run = follower.run(&[&ways[..], &["--cut-over"]].concat());
+    check_all(&run, 1, &["cannot be made read-only", "--source-is-read-only"]);
+    drop(load);
+    let run = follower.run(&[&ways[..], &["--cut-over", "--source-is-read-only"]].concat());
+    check_all(&run, 0, &["switched over"]);
+    assert_eq!(second.ended().0, Some(1));
+    // Both as LDIF.
+    let own = machine.password.display().to_string();
+    let lines = |url: &str, base: &str| {
+        let words = ["export", "-H", url, "-y", &own, "-b", base, "--sort"];
+        let run = roster(&words);
+        assert_eq!(run.code, 0, "{run:?}");
+        let text = run.output.replace("\n ", "").replace(SUFFIX, other);
+        let is_compared = |line: &&str| {
+            ["dn:", "uid:", "cn:", "sn:", "description:", "member:", "entryUUID:", "create"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        let mut lines: Vec<_> = text.lines().filter(is_compared).map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let (want, have) = (lines(&source.url(), SUFFIX), lines(&machine.url(), other));
+    assert!(want.len() > 800, "{}", want.len());
+    assert!(have.contains(&"member: ou=people,o=other".to_owned()));
+    assert_eq!(have, want);
 }

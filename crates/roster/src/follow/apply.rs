@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use client::{Answer, Connection, FoundEntry, Pipeline, Window};
 use ldap::control_value::following;
+use ldap::control_value::sync::uuid_of_text;
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{
@@ -25,6 +26,7 @@ use schema::Schema;
 
 use super::line::lost;
 use super::refused::Refused;
+use super::source::Source;
 use super::wanted::{Uuid, Wanted, key_of, settable, text_of_uuid};
 use crate::diff::body::{Body, BodyWriter};
 use crate::diff::entry::{compare, deletes_old_rdn};
@@ -32,7 +34,7 @@ use crate::diff::known::Attributes;
 use crate::failure::Failure;
 use crate::online::server::relax_rules;
 use crate::online::wait;
-use crate::online::waiting::Waiting;
+use crate::online::waiting::{Taken, Waiting};
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -111,6 +113,9 @@ pub(super) struct Applier {
     busy: HashSet<Uuid>,
     next: VecDeque<Work>,
     parked: Waiting,
+    /// Of what waits, the last thing for each entry; what came before it is void.
+    last_parked: HashMap<Uuid, u64>,
+    parkings: u64,
     /// Whether all entries come, so that one in the place of another is that one made anew.
     pub(super) is_whole: bool,
     pub(super) counts: Counts,
@@ -146,6 +151,8 @@ impl Applier {
             busy: HashSet::new(),
             next: VecDeque::new(),
             parked: Waiting::default(),
+            last_parked: HashMap::new(),
+            parkings: 0,
             is_whole: false,
             counts: Counts::default(),
             refused,
@@ -155,11 +162,13 @@ impl Applier {
     /// Has an entry be like this.
     pub(super) fn put(&mut self, wanted: Wanted) -> Result<(), Failure> {
         let step = if self.is_whole { Step::Add { looked: false } } else { Step::Look };
+        self.last_parked.remove(&wanted.uuid);
         self.begin(Work { goal: Goal::Be(wanted), step, turns: 0 })
     }
 
     /// Has the entry with this identity go.
     pub(super) fn remove(&mut self, uuid: Uuid) -> Result<(), Failure> {
+        self.last_parked.remove(&uuid);
         self.begin(Work { goal: Goal::Go(uuid), step: Step::Look, turns: 0 })
     }
 
@@ -184,8 +193,8 @@ impl Applier {
     }
 
     /// What could not be made yet.
-    pub(super) fn parked(&self) -> u64 {
-        self.parked.count()
+    pub(super) fn parked(&self) -> usize {
+        self.last_parked.len()
     }
 
     /// Waits until nothing is outstanding.
@@ -199,62 +208,86 @@ impl Applier {
     }
 
     /// Tries again what waits, as long as that helps. What is left at the `last` time is refused;
-    /// who is in the way of another one gets another name before that.
-    pub(super) fn settle(&mut self, last: bool) -> Result<(), Failure> {
+    /// before that, who is in the way of another one goes, or gets another name if the source has
+    /// it still.
+    pub(super) fn settle(&mut self, source: &mut dyn Source, last: bool) -> Result<(), Failure> {
         self.drain()?;
         let mut has_displaced = false;
-        while self.parked.count() > 0 {
-            let before = self.parked.count();
-            for octets in self.parked.take().map_err(|error| spill_failed(&error))? {
-                let (goal, _) = decode(&octets.map_err(|error| spill_failed(&error))?)?;
+        while self.parked() > 0 {
+            let before = self.parked();
+            let mut taken = self.taken()?;
+            while let Some((goal, _)) = self.next_parked(&mut taken)? {
                 self.begin(Work { goal, step: Step::Look, turns: 0 })?;
             }
             self.drain()?;
-            if self.parked.count() < before {
+            if self.parked() < before {
                 continue;
             }
             match (last, has_displaced) {
                 (false, _) => return Ok(()),
                 (true, false) => {
                     has_displaced = true;
-                    self.displace()?;
+                    self.displace(source)?;
                 }
-                (true, true) => return self.refuse_parked(),
+                (true, true) => {
+                    let mut taken = self.taken()?;
+                    while let Some((goal, reason)) = self.next_parked(&mut taken)? {
+                        self.refuse(&goal, &reason);
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Gives entries that are in the way of what waits other names.
-    fn displace(&mut self) -> Result<(), Failure> {
-        let waiting: Vec<_> = self
-            .parked
-            .take()
-            .map_err(|error| spill_failed(&error))?
-            .collect::<Result<_, _>>()
-            .map_err(|error| spill_failed(&error))?;
-        for octets in waiting {
-            let (goal, _) = decode(&octets)?;
-            if let Goal::Be(wanted) = goal
-                && let Some(rdn) =
-                    Dn::parse(&wanted.dn).ok().and_then(|dn| dn.rdns().first().cloned())
-                && let Some(ava) = rdn.avas().first()
+    /// What waits; what is to wait again comes behind it.
+    fn taken(&mut self) -> Result<Taken, Failure> {
+        self.parked.take().map_err(|error| spill_failed(&error))
+    }
+
+    /// The next of it that is not void, and why it waits.
+    fn next_parked(&mut self, taken: &mut Taken) -> Result<Option<(Goal, String)>, Failure> {
+        for octets in taken {
+            let parked = decode(&octets.map_err(|error| spill_failed(&error))?)?;
+            let Some(uuid) = uuid_of(&parked.goal) else { continue };
+            if self.last_parked.get(&uuid) == Some(&parked.number) {
+                self.last_parked.remove(&uuid);
+                return Ok(Some((parked.goal, parked.reason)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has entries that are in the way of what waits go, or gives them other names.
+    fn displace(&mut self, source: &mut dyn Source) -> Result<(), Failure> {
+        let mut taken = self.taken()?;
+        while let Some((goal, reason)) = self.next_parked(&mut taken)? {
+            if let Goal::Be(wanted) = &goal
+                && let Some(other) = self.uuid_here(&wanted.dn)?
+                && other != wanted.uuid
             {
-                let new_rdn = format!("{}=displaced-{}", ava.attribute, text_of_uuid(&wanted.uuid));
-                let (dn, new_superior) = (wanted.dn, None);
-                self.rename(Renamed { dn, new_rdn, delete_old_rdn: false, new_superior })?;
+                if source.is_there(&other)? {
+                    let new_rdn = other_name(&wanted.dn, &other);
+                    let (dn, new_superior) = (wanted.dn.clone(), None);
+                    self.rename(Renamed { dn, new_rdn, delete_old_rdn: false, new_superior })?;
+                } else {
+                    self.begin(Work { goal: Goal::Go(other), step: Step::Look, turns: 0 })?;
+                    self.drain()?;
+                }
             }
-            self.parked.push(&octets).map_err(|error| spill_failed(&error))?;
+            self.park(&goal, &reason)?;
         }
         Ok(())
     }
 
-    fn refuse_parked(&mut self) -> Result<(), Failure> {
-        for octets in self.parked.take().map_err(|error| spill_failed(&error))? {
-            let (goal, reason) = decode(&octets.map_err(|error| spill_failed(&error))?)?;
-            self.refuse(&goal, &reason);
-        }
-        Ok(())
+    /// The identity of the entry of this name, if there is one.
+    fn uuid_here(&mut self, dn: &str) -> Result<Option<Uuid>, Failure> {
+        self.drain()?;
+        self.search(dn, Scope::Base, Filter::Present("objectClass"))?;
+        let answer = self.pipeline.answer()?;
+        let entry = answer.iter().flat_map(|answer| &answer.entries).next();
+        let text = entry.and_then(|entry| entry.text("entryUUID"));
+        Ok(text.and_then(|text| uuid_of_text(text.as_bytes())))
     }
 
     fn begin(&mut self, work: Work) -> Result<(), Failure> {
@@ -502,7 +535,12 @@ impl Applier {
 
     fn park(&mut self, goal: &Goal, reason: &str) -> Result<(), Failure> {
         self.over(goal);
-        self.parked.push(&encode(goal, reason)).map_err(|error| spill_failed(&error))
+        self.parkings += 1;
+        if let Some(uuid) = uuid_of(goal) {
+            self.last_parked.insert(uuid, self.parkings);
+        }
+        let octets = encode(goal, reason, self.parkings);
+        self.parked.push(&octets).map_err(|error| spill_failed(&error))
     }
 
     fn refuse(&mut self, goal: &Goal, reason: &str) {
@@ -556,20 +594,22 @@ fn changes(
         })
     };
     let mut all = ModificationsBuf::new();
-    let mut names_stamp = false;
+    let mut named = Vec::new();
     for one in compare(&first, &second, attributes).modifications {
         let is_gone = one.operation == ModifyOperation::Delete && one.values.is_empty();
         if is_gone && is_kept(&one.description) {
             continue;
         }
-        names_stamp |= one.description.eq_ignore_ascii_case(STAMP);
+        named.extend(STAMPS.iter().filter(|stamp| one.description.eq_ignore_ascii_case(stamp)));
         push(&mut all, one.operation, &one.description, one.values.iter().map(Vec::as_slice));
     }
-    // Else the change would be stamped with now.
-    if all.as_ref().iter().next().is_some() && !names_stamp {
-        let stamp = first.values().filter(|(name, _)| name.eq_ignore_ascii_case(STAMP));
-        for (name, value) in stamp {
-            push(&mut all, ModifyOperation::Replace, name, std::iter::once(value));
+    // Else the change would be stamped with now, and who follows.
+    if all.as_ref().iter().next().is_some() {
+        for stamp in STAMPS.iter().filter(|stamp| !named.contains(stamp)) {
+            for (name, value) in first.values().filter(|(name, _)| name.eq_ignore_ascii_case(stamp))
+            {
+                push(&mut all, ModifyOperation::Replace, name, std::iter::once(value));
+            }
         }
     }
     Ok(all)
@@ -587,14 +627,29 @@ fn push<'v>(
     all.push(Modification { operation, attribute });
 }
 
+/// A name in the place of another one that has to be free.
+fn other_name(dn: &str, uuid: &Uuid) -> String {
+    let rdn = Dn::parse(dn).ok().and_then(|dn| dn.rdns().first().cloned());
+    let kind = rdn.iter().flat_map(|rdn| rdn.avas()).map(|ava| ava.attribute.clone()).next();
+    format!("{}=displaced-{}", kind.as_deref().unwrap_or("cn"), text_of_uuid(uuid))
+}
+
+/// What waits.
+struct Parked {
+    number: u64,
+    goal: Goal,
+    reason: String,
+}
+
 /// What waits, and why.
-fn encode(goal: &Goal, reason: &str) -> Vec<u8> {
+fn encode(goal: &Goal, reason: &str, number: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let mut put = |octets: &[u8]| {
         out.extend_from_slice(&u32::try_from(octets.len()).unwrap_or(u32::MAX).to_le_bytes());
         out.extend_from_slice(octets);
     };
     put(reason.as_bytes());
+    put(&number.to_le_bytes());
     match goal {
         Goal::Be(Wanted { uuid, dn, body }) => {
             put(uuid);
@@ -608,7 +663,7 @@ fn encode(goal: &Goal, reason: &str) -> Vec<u8> {
     out
 }
 
-fn decode(octets: &[u8]) -> Result<(Goal, String), Failure> {
+fn decode(octets: &[u8]) -> Result<Parked, Failure> {
     let mut rest = octets;
     let mut pull = || {
         let (length, after) = rest.split_first_chunk::<4>()?;
@@ -618,6 +673,7 @@ fn decode(octets: &[u8]) -> Result<(Goal, String), Failure> {
     };
     let read = || {
         let reason = String::from_utf8_lossy(pull()?).into_owned();
+        let number = u64::from_le_bytes(pull()?.try_into().ok()?);
         let uuid = pull()?.try_into().ok()?;
         let goal = match pull() {
             None => Goal::Go(uuid),
@@ -626,7 +682,7 @@ fn decode(octets: &[u8]) -> Result<(Goal, String), Failure> {
                 Goal::Be(Wanted { uuid, dn, body: pull()?.to_vec() })
             }
         };
-        Some((goal, reason))
+        Some(Parked { number, goal, reason })
     };
     let mut read = read;
     read().ok_or_else(|| spill_failed(&std::io::ErrorKind::InvalidData.into()))
@@ -643,7 +699,7 @@ const SESSION_IS_LOST: &str = "the session does not follow";
 /// server has are its own, such as when somebody signed in here.
 const GO_WITH_SOURCE: [&str; 4] =
     ["pwdAccountLockedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdReset"];
-const STAMP: &str = "modifyTimestamp";
+const STAMPS: [&str; 2] = ["modifyTimestamp", "modifiersName"];
 /// RFC 3296 §3.
 const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
@@ -664,11 +720,11 @@ mod tests {
     #[test]
     fn what_waits_is_read_as_it_was_written() {
         let wanted = Wanted { uuid: [7; 16], dn: "cn=a".to_owned(), body: vec![1, 2, 3] };
-        let (goal, reason) = decode(&encode(&Goal::Be(wanted.clone()), "why")).unwrap();
-        assert!(matches!(goal, Goal::Be(read) if read == wanted));
-        assert_eq!(reason, "why");
-        let (goal, _) = decode(&encode(&Goal::Go([9; 16]), "")).unwrap();
-        assert!(matches!(goal, Goal::Go(uuid) if uuid == [9; 16]));
+        let parked = decode(&encode(&Goal::Be(wanted.clone()), "why", 3)).unwrap();
+        assert!(matches!(parked.goal, Goal::Be(read) if read == wanted));
+        assert_eq!((&*parked.reason, parked.number), ("why", 3));
+        let parked = decode(&encode(&Goal::Go([9; 16]), "", 4)).unwrap();
+        assert!(matches!(parked.goal, Goal::Go(uuid) if uuid == [9; 16]));
         assert!(decode(b"\x01\x00\x00\x00").is_err());
     }
 
@@ -689,10 +745,10 @@ mod tests {
 
     #[test]
     fn an_entry_becomes_as_the_source_has_it_with_the_stamps_of_the_source() {
-        let stamp = (STAMP, "20270101000000Z");
+        let stamp = (STAMPS[0], "20270101000000Z");
         assert!(changed(&[("sn", "A"), stamp], &[("sn", "a"), stamp]).is_empty());
         let all = changed(&[("sn", "b"), stamp], &[("sn", "a"), ("l", "x"), stamp]);
-        let stamped = (ModifyOperation::Replace, STAMP.to_owned());
+        let stamped = (ModifyOperation::Replace, STAMPS[0].to_owned());
         assert!(all.contains(&(ModifyOperation::Replace, "sn".to_owned())), "{all:?}");
         assert!(all.contains(&(ModifyOperation::Delete, "l".to_owned())), "{all:?}");
         assert_eq!(all.last(), Some(&stamped));

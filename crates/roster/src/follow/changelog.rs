@@ -22,8 +22,9 @@ use schema::{DnKey, Schema};
 
 use super::apply::Renamed;
 use super::line::Position;
-use super::source::{Lag, Source, Told};
+use super::source::{Lag, Source, Told, has_entry};
 use super::sync::{begin_anew, plain};
+use super::wanted::Uuid;
 use crate::changes::names::{Names, Then, parsed};
 use crate::changes::{CHANGELOG, ToldChange};
 use crate::connect::Login;
@@ -79,7 +80,8 @@ pub(super) struct LogSource {
     /// The log had an end when it was read last.
     is_at_end: bool,
     knows_subentries: bool,
-    /// A search tells of one by a filter of its own.
+    /// What is called otherwise by now, as the log told it since this part of it is read.
+    names: Option<Names>,
     is_complete: bool,
 }
 
@@ -124,6 +126,7 @@ impl LogSource {
             done,
             is_at_end: false,
             knows_subentries,
+            names: None,
             is_complete,
         })
     }
@@ -192,6 +195,7 @@ impl LogSource {
             LogPlace::Number(number) => self.by_number(number)?,
             LogPlace::Cookie(cookie) => self.by_cookie(&cookie)?,
         };
+        self.names = None;
         for change in changes {
             self.tell(change)?;
         }
@@ -320,7 +324,10 @@ impl LogSource {
         let mut found = self.find(dn, Scope::Base, any())?;
         if found.is_none() && change.number > 0 {
             // It may be called otherwise since, when what is above it was renamed.
-            let names = Names::of(&mut self.connection)?;
+            let names = match &self.names {
+                Some(names) => names,
+                None => self.names.insert(Names::of(&mut self.connection)?),
+            };
             let now = names.now(&parsed(dn)?, change.number, Then::There).to_string();
             if now != dn {
                 found = self.find(&now, Scope::Base, any())?;
@@ -367,6 +374,9 @@ impl Source for LogSource {
                         wait(pause);
                     }
                     self.read_log()?;
+                    while self.queue.is_empty() && !self.is_at_end {
+                        self.read_log()?;
+                    }
                 }
             }
         }
@@ -377,6 +387,10 @@ impl Source for LogSource {
 
     fn position(&self) -> Option<Position> {
         self.is_complete.then(|| Position::Log(self.done.octets()))
+    }
+
+    fn is_there(&mut self, uuid: &Uuid) -> Result<bool, Failure> {
+        has_entry(&mut self.connection, &self.base, uuid)
     }
 
     fn lag(&mut self) -> Result<Lag, Failure> {

@@ -9,7 +9,7 @@ use crate::connect::Login;
 use crate::failure::Failure;
 
 /// How a kind of server is made to take no changes.
-struct Way {
+struct Freezing {
     /// Whose servers these are.
     name: &'static str,
     /// Where the databases are.
@@ -21,22 +21,22 @@ struct Way {
 }
 
 /// All of them.
-const WAYS: [Way; 3] = [
-    Way {
+const WAYS: [Freezing; 3] = [
+    Freezing {
         name: "OpenLDAP",
         base: "cn=config",
         branch: "olcSuffix",
         attribute: "olcReadOnly",
         frozen: "TRUE",
     },
-    Way {
+    Freezing {
         name: "389 Directory Server",
         base: "cn=ldbm database,cn=plugins,cn=config",
         branch: "nsslapd-suffix",
         attribute: "nsslapd-readonly",
         frozen: "on",
     },
-    Way {
+    Freezing {
         name: "OpenDJ",
         base: "cn=Backends,cn=config",
         branch: "ds-cfg-base-dn",
@@ -48,39 +48,33 @@ const WAYS: [Way; 3] = [
 /// A source that takes no changes.
 pub(super) struct Frozen {
     connection: Connection,
-    way: &'static Way,
+    way: &'static Freezing,
     dn: String,
     before: Vec<String>,
 }
 
 impl Frozen {
-    /// Freezes the branch; why that cannot be done, if it cannot.
+    /// Looks whether the branch can be frozen, as far as that shows.
+    pub(super) fn look(login: &Login, branch: &str) -> Result<(), Failure> {
+        match find(&mut login.connect()?, branch)? {
+            Some(_) => Ok(()),
+            None => Err(impossible("this entry does not see its configuration")),
+        }
+    }
+
+    /// Freezes the branch.
     pub(super) fn freeze(login: &Login, branch: &str) -> Result<Self, Failure> {
         let mut connection = login.connect()?;
-        let mut why = None;
-        for way in &WAYS {
-            let value = branch.as_bytes().into();
-            let filter = Filter::Equality(AvaFilter { description: way.branch, value });
-            let attributes = [way.attribute];
-            let asked = SearchFor { attributes: &attributes, ..SearchFor::below(way.base, filter) };
-            let found = connection.search(&asked)?;
-            let Some(entry) = found.entries.first() else { continue };
-            let before = entry.texts(way.attribute).map(str::to_owned).collect();
-            let values = [way.frozen];
-            let change = [(ModifyOperation::Replace, way.attribute, &values[..])];
-            let outcome = connection.modify(&entry.dn, &change)?;
-            if outcome.is_success() {
-                let dn = entry.dn.clone();
-                return Ok(Self { connection, way, dn, before });
-            }
-            why = Some(format!("{} refuses {}: {outcome}", way.name, way.attribute));
+        let Some((way, dn, before)) = find(&mut connection, branch)? else {
+            return Err(impossible("this entry does not see its configuration"));
+        };
+        let values = [way.frozen];
+        let change = [(ModifyOperation::Replace, way.attribute, &values[..])];
+        let outcome = connection.modify(&dn, &change)?;
+        match outcome.is_success() {
+            true => Ok(Self { connection, way, dn, before }),
+            false => Err(impossible(&format!("{} refuses {}: {outcome}", way.name, way.attribute))),
         }
-        let why = why.unwrap_or_else(|| "this entry does not see its configuration".to_owned());
-        Err(Failure::refused(format!("the source cannot be made read-only from here: {why}")).hint(
-            "make it read-only by hand (olcReadOnly: TRUE, nsslapd-readonly: on, \
-             ds-cfg-writability-mode: internal-only), or stop its clients, and then run this with \
-             --source-is-read-only",
-        ))
     }
 
     /// The source takes changes again.
@@ -89,4 +83,31 @@ impl Frozen {
         let change = [(ModifyOperation::Replace, self.way.attribute, before.as_slice())];
         Ok(self.connection.modify(&self.dn, &change)?.into_result("modify")?)
     }
+}
+
+/// A database: how it is frozen, its entry, and what that has now.
+type Found = (&'static Freezing, String, Vec<String>);
+
+/// The database of a branch; none where none is shown.
+fn find(connection: &mut Connection, branch: &str) -> Result<Option<Found>, Failure> {
+    for way in &WAYS {
+        let value = branch.as_bytes().into();
+        let filter = Filter::Equality(AvaFilter { description: way.branch, value });
+        let attributes = [way.attribute];
+        let asked = SearchFor { attributes: &attributes, ..SearchFor::below(way.base, filter) };
+        let found = connection.search(&asked)?;
+        if let Some(entry) = found.entries.first() {
+            let before = entry.texts(way.attribute).map(str::to_owned).collect();
+            return Ok(Some((way, entry.dn.clone(), before)));
+        }
+    }
+    Ok(None)
+}
+
+fn impossible(why: &str) -> Failure {
+    Failure::refused(format!("the source cannot be made read-only from here: {why}")).hint(
+        "make it read-only by hand (olcReadOnly: TRUE, nsslapd-readonly: on, \
+         ds-cfg-writability-mode: internal-only), or stop its clients, and then run this with \
+         --source-is-read-only",
+    )
 }

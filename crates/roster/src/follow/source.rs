@@ -6,11 +6,11 @@ use offline::PlainEntry;
 
 use client::{Connection, SearchFor};
 use ldap::control_value::sync::REQUEST_OID;
-use ldap::filter::Filter;
+use ldap::filter::{AvaFilter, Filter};
 use ldap::message::Scope;
 
 use super::line::Position;
-use super::wanted::Uuid;
+use super::wanted::{Uuid, text_of_uuid};
 
 /// One thing that a source tells.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Lag {
 
 /// What is over soon.
 const SMALL_S: f64 = 1.0;
-const SMALL_CHANGES: u64 = 200;
+const SMALL_CHANGES: u64 = 50;
 
 /// A server that is followed.
 pub(super) trait Source {
@@ -63,6 +63,9 @@ pub(super) trait Source {
 
     /// Where one is when all that was told so far is done; none while that cannot be gone on from.
     fn position(&self) -> Option<Position>;
+
+    /// Whether the source has an entry with this identity.
+    fn is_there(&mut self, uuid: &Uuid) -> Result<bool, crate::failure::Failure>;
 
     /// How far behind that is, by a question to the source.
     fn lag(&mut self) -> Result<Lag, crate::failure::Failure>;
@@ -83,4 +86,24 @@ pub(super) fn prefers_sync(connection: &mut Connection) -> Result<bool, crate::f
     };
     let is_389 = has("vendorVersion", &|version| version.starts_with("389-"));
     Ok(!is_389 && has("supportedControl", &|oid| oid == REQUEST_OID))
+}
+
+/// Whether a server has an entry with this identity, as it tells it, or in the form of 389.
+pub(super) fn has_entry(
+    connection: &mut Connection,
+    base: &str,
+    uuid: &Uuid,
+) -> Result<bool, crate::failure::Failure> {
+    let text = text_of_uuid(uuid);
+    let plain = text.replace('-', "");
+    let parts = [0..8, 8..16, 16..24, 24..32].map(|part| plain.get(part).unwrap_or_default());
+    let unique = parts.join("-");
+    let equal = |description, value: &str| {
+        let value = value.as_bytes().to_vec().into();
+        Filter::Equality(AvaFilter { description, value })
+    };
+    let filter = Filter::Or(vec![equal("entryUUID", &text), equal("nsUniqueId", &unique)]);
+    let attributes = ["1.1"];
+    let asked = SearchFor { attributes: &attributes, ..SearchFor::below(base, filter) };
+    Ok(!connection.search(&asked)?.entries.is_empty())
 }

@@ -17,7 +17,8 @@ use ldap::result::ResultCode;
 use offline::PlainEntry;
 
 use super::line::Position;
-use super::source::{Lag, Source, Told};
+use super::source::{Lag, Source, Told, has_entry};
+use super::wanted::Uuid;
 use crate::connect::Login;
 use crate::failure::Failure;
 use crate::online::now;
@@ -109,6 +110,11 @@ impl Source for SyncSource<'_> {
 
     fn position(&self) -> Option<Position> {
         self.cookie.clone().filter(|_| self.is_complete).map(Position::Cookie)
+    }
+
+    fn is_there(&mut self, uuid: &Uuid) -> Result<bool, Failure> {
+        let base = self.base.clone();
+        has_entry(self.other()?, &base, uuid)
     }
 
     fn lag(&mut self) -> Result<Lag, Failure> {
