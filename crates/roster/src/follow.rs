@@ -131,10 +131,9 @@ pub(crate) fn end(here: &Login, branch: &Dn) -> Result<(), Failure> {
     let mut connection = here.connect()?;
     let schema = schema_of(&mut connection)?;
     let key = key_of(&schema, &branch.to_string())?;
-    match Held::look(&mut connection, &schema, &key)? {
-        Some(line) => {
-            line::lift(&mut connection, &line)?;
-            output::line(format_args!("{branch} does not follow {} any more", line.source))?;
+    match line::end(&mut connection, &schema, &key)? {
+        Some(source) => {
+            output::line(format_args!("{branch} does not follow {source} any more"))?;
             Ok(())
         }
         None => Err(Failure::refused(format!("{branch} follows no server"))),
@@ -359,6 +358,7 @@ impl Following<'_> {
                 run.is_complete = true;
                 self.refreshes = false;
                 self.teller.complete(applier);
+                self.save(source, applier, connection, run)?;
             }
         }
         Ok(())

@@ -402,8 +402,12 @@ impl Applier {
                 self.counts.added += 1;
                 self.over(&work.goal);
             }
+            // Its name is taken, or its identity.
             (Goal::Be(_), Step::Add { looked: false })
-                if code == ResultCode::EntryAlreadyExists =>
+                if matches!(
+                    code,
+                    ResultCode::EntryAlreadyExists | ResultCode::ConstraintViolation
+                ) =>
             {
                 self.again(work, Step::Look);
             }

@@ -179,14 +179,17 @@ impl Held {
                 }
             }
         }
-        let line = match Self::look(connection, schema, branch)? {
-            Some(line) => line,
-            None => return Err(lost()),
-        };
-        let mut held = Self { line };
-        let (beat, session) = (held.line.beat + 1, new_session());
-        held.put(connection, |line| (line.beat, line.session) = (beat, session))?;
-        Ok(held)
+        // Whoever still follows notes its position between one's look and one's change.
+        let mut turns = TURNS_MAX;
+        loop {
+            let line = Self::look(connection, schema, branch)?.ok_or_else(lost)?;
+            let mut held = Self { line };
+            let (beat, session) = (held.line.beat + 1, new_session());
+            match held.put(connection, |line| (line.beat, line.session) = (beat, session)) {
+                Err(failure) if turns > 0 && failure.message == LOST => turns -= 1,
+                done => return done.map(|()| held),
+            }
+        }
     }
 
     /// Who follows, as requests name it.
@@ -240,8 +243,23 @@ impl Held {
     }
 }
 
-/// Has a branch be like any other one.
-pub(super) fn lift(connection: &mut Connection, line: &FollowLine) -> Result<(), Failure> {
+/// Has a branch be like any other one, whoever follows; the source that it followed.
+pub(super) fn end(
+    connection: &mut Connection,
+    schema: &Schema,
+    branch: &DnKey,
+) -> Result<Option<String>, Failure> {
+    let mut turns = TURNS_MAX;
+    loop {
+        let Some(line) = Held::look(connection, schema, branch)? else { return Ok(None) };
+        match lift(connection, &line) {
+            Err(failure) if turns > 0 && failure.message == LOST => turns -= 1,
+            done => return done.map(|()| Some(line.source)),
+        }
+    }
+}
+
+fn lift(connection: &mut Connection, line: &FollowLine) -> Result<(), Failure> {
     let text = line.text();
     done(connection.modify(CONFIG, &[(ModifyOperation::Delete, ATTRIBUTE, &[&*text])])?)
 }
@@ -255,7 +273,7 @@ fn done(outcome: Outcome) -> Result<(), Failure> {
 
 /// Another one follows now.
 pub(super) fn lost() -> Failure {
-    Failure::refused("another 'roster follow' has taken over, or following has ended")
+    Failure::refused(LOST)
 }
 
 fn new_session() -> String {
@@ -270,6 +288,9 @@ fn name_of(branch: &str) -> String {
     branch.chars().take(NAME_MAX_CHARS).map(plain).collect()
 }
 
+const LOST: &str = "another 'roster follow' has taken over, or following has ended";
+/// A line that changes under the hands of who changes it is looked at so often.
+const TURNS_MAX: u32 = 50;
 const CONFIG: &str = "cn=Following,cn=config";
 const ATTRIBUTE: &str = "roster-follow";
 const NAME_MAX_CHARS: usize = 60;

@@ -131,6 +131,21 @@ impl Translation {
             let hint = "bind there as an entry that may read operational attributes";
             return Err(Failure::refused(why).hint(hint));
         };
+        // An entry has the values of its name, which may be another one here.
+        let rdn = Dn::parse(&dn).ok().and_then(|dn| dn.rdns().first().cloned());
+        for ava in rdn.iter().flat_map(|rdn| rdn.avas()) {
+            let known = self.attributes.get(&ava.attribute);
+            let key = |value: &[u8]| {
+                let mut key = Vec::new();
+                self.attributes.value_key(&known, value, &mut key);
+                key
+            };
+            let values = gathered.entry(known.key.clone());
+            let (_, values) = values.or_insert_with(|| (ava.attribute.clone(), Vec::new()));
+            if !values.iter().any(|value| key(value) == key(&ava.value)) {
+                values.push(ava.value.clone());
+            }
+        }
         let mut body = Vec::new();
         let mut writer = BodyWriter::new(&mut body, &uuid, &dn);
         writer.value("entryUUID", text_of_uuid(&uuid).as_bytes());
@@ -249,5 +264,7 @@ mod tests {
         assert!(text.contains("member: cn=b,o=new\nmember: cn=b,dc=x\n"), "{text}");
         assert!(text.contains("l: dc=old\n"), "{text}");
         assert_eq!(other.name_here("dc=old,dc=com"), "o=new");
+        let text = wanted(&mut other, "dc=old,dc=com", &[("dc", "old")]);
+        assert!(text.contains("dc: old\no: new\n"), "{text}");
     }
 }
