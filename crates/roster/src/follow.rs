@@ -342,7 +342,12 @@ impl Following<'_> {
             Told::Present(uuids) => uuids.into_iter().for_each(|uuid| run.see(uuid)),
             Told::Gone(uuids) => uuids.into_iter().try_for_each(|uuid| applier.remove(uuid))?,
             Told::GoneByName(dn) => applier.remove_name(&translation.name_here(&dn))?,
-            Told::Renamed(renamed) => applier.rename(renamed)?,
+            Told::Renamed(mut renamed) => {
+                renamed.dn = translation.name_here(&renamed.dn);
+                let above = renamed.new_superior.take();
+                renamed.new_superior = above.map(|above| translation.name_here(&above));
+                applier.rename(renamed)?;
+            }
             Told::Elsewhere(urls) => self.teller.note(format_args!(
                 "a part of the directory is elsewhere and is not followed: {}",
                 urls.join(" or ")
@@ -402,6 +407,10 @@ impl Following<'_> {
             return Ok(None);
         }
         let lag = source.lag()?;
+        if lag.is_none && self.frozen.is_some() {
+            // Nothing more comes that it could wait for.
+            applier.settle(source, true)?;
+        }
         let is_none = lag.is_none && applier.parked() == 0 && !applier.is_busy();
         let is_near = is_none || lag.is_small();
         run.looked = Some((now(), lag));

@@ -67,7 +67,8 @@ impl Slapd {
             .replace("SESSIONLOG", log);
         fs::write(folder.join("slapd.conf"), conf).unwrap();
         let mut ldif = format!(
-            "dn: {SUFFIX}\nobjectClass: organization\nobjectClass: dcObject\no: Old\ndc: example\n\n\
+            "dn: {SUFFIX}\nobjectClass: organization\nobjectClass: dcObject\no: Old\n\
+             dc: example\n\n\
              dn: uid=reader,{SUFFIX}\nobjectClass: account\nobjectClass: simpleSecurityObject\n\
              uid: reader\nuserPassword: {{SSHA}}acQ0G9wY14zBwzo83XXiCouNPEhzYWx0\n\n\
              dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n\
@@ -439,13 +440,13 @@ fn a_389_under_load_is_followed_by_its_change_log_until_its_place_is_taken() {
     let follower = Follower::of(folder, &ds.url, OF_389, &machine);
     let first = follower.start("first.log", &[]);
     first.wait_for("all is here after");
-    load.more(300);
+    load.more(100);
     first.kill();
-    load.more(300);
+    load.more(100);
     let second = follower.start("second.log", &[]);
     second.wait_for("all is here after");
     assert!(second.said().contains("going on where it was"), "{}", second.said());
-    load.more(300);
+    load.more(100);
     let run = follower.run(&["--cut-over"]);
     check_all(&run, 0, &["switched over: changes are made here now; nobody took them for "]);
     println!("{}\n{} changes", run.errors, load.changes());

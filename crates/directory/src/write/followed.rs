@@ -118,7 +118,15 @@ pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         }
         is_own |= is_in;
     }
-    if session.is_some() && !is_own { Err(lost()) } else { Ok(()) }
+    match session {
+        Some(_) if is_own => Ok(()),
+        Some(name) if all.iter().any(|one| one.session == name) => Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the session follows in another branch",
+        )),
+        Some(_) => Err(lost()),
+        None => Ok(()),
+    }
 }
 
 fn lost() -> Refusal {

@@ -64,10 +64,14 @@ fn only_its_session_changes_a_branch_that_follows() {
     let delete_plain = Request::Delete(DeleteRequest { name: &below });
     assert_eq!(root.request(delete_plain, Controls::EMPTY).code(), REFUSED);
     // Another session has lost it, and one that is right has no business elsewhere.
-    for (name, session) in [(&below, "two"), (&other, "one")] {
+    for (name, session, why) in [
+        (&below, "two", "the session does not follow here any more"),
+        (&other, "two", "the session does not follow here any more"),
+        (&other, "one", "the session follows in another branch"),
+    ] {
         let answer = delete(&mut root, name, session);
         assert_eq!(answer.code(), REFUSED);
-        assert!(answer.diagnostic.starts_with("the session does not follow"), "{answer:?}");
+        assert!(answer.diagnostic.starts_with(why), "{answer:?}");
     }
     assert_eq!(delete(&mut root, &below, "one").code(), OK);
     // At its end all is as elsewhere, and the session is out.

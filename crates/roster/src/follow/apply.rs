@@ -217,6 +217,11 @@ impl Applier {
             let before = self.parked();
             let mut taken = self.taken()?;
             while let Some((goal, _)) = self.next_parked(&mut taken)? {
+                if let Goal::Be(Wanted { uuid, .. }) = &goal
+                    && source.is_stale(uuid)?
+                {
+                    continue;
+                }
                 self.begin(Work { goal, step: Step::Look, turns: 0 })?;
             }
             self.drain()?;

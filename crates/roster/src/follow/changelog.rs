@@ -393,6 +393,10 @@ impl Source for LogSource {
         has_entry(&mut self.connection, &self.base, uuid)
     }
 
+    fn is_stale(&mut self, uuid: &Uuid) -> Result<bool, Failure> {
+        Ok(!self.is_there(uuid)?)
+    }
+
     fn lag(&mut self) -> Result<Lag, Failure> {
         let (_, last) = ends(&mut self.connection)?;
         let is_none = self.is_complete && self.queue.is_empty() && last == self.reached;

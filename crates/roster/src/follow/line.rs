@@ -1,8 +1,8 @@
 //! What the directory here says of a branch that follows: who follows, whom, and where it is. It is
 //! a value of `roster-follow` in `cn=Following,cn=config`.
 //!
-//! Invariant: it is changed only from what was read, so of two that change it one fails; and whoever
-//! is not named in it any more changes nothing in the branch.
+//! Invariant: it is changed only from what was read, so of two that change it one fails; and who is
+//! not named in it any more changes nothing in the branch.
 
 use std::time::Duration;
 

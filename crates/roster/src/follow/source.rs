@@ -67,6 +67,9 @@ pub(super) trait Source {
     /// Whether the source has an entry with this identity.
     fn is_there(&mut self, uuid: &Uuid) -> Result<bool, crate::failure::Failure>;
 
+    /// Whether an entry that was told of and waits may be gone without that being told of it.
+    fn is_stale(&mut self, uuid: &Uuid) -> Result<bool, crate::failure::Failure>;
+
     /// How far behind that is, by a question to the source.
     fn lag(&mut self) -> Result<Lag, crate::failure::Failure>;
 }

@@ -117,6 +117,10 @@ impl Source for SyncSource<'_> {
         has_entry(self.other()?, &base, uuid)
     }
 
+    fn is_stale(&mut self, _: &Uuid) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
     fn lag(&mut self) -> Result<Lag, Failure> {
         let there = self.there()?;
         let cookie = self.cookie.as_deref().unwrap_or_default();
