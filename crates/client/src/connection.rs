@@ -3,6 +3,8 @@
 //! Invariant: a message id is used once; a response under another id is an error, except the notice
 //! of disconnection (RFC 4511 §4.4.1).
 
+mod going_on;
+
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use ldap::message::{
 };
 use ldap::url::{LdapUrl, UrlScheme};
 
+pub use self::going_on::StreamAnswer;
 use crate::answer::{Found, FoundEntry, Outcome};
 use crate::error::ClientError;
 use crate::stream::{ClientStream, HOST_DEFAULT};
@@ -305,21 +308,7 @@ impl Connection {
         controls: Controls<'_>,
         each: &mut dyn FnMut(SearchAnswer<'_>) -> Result<(), E>,
     ) -> Result<Page, E> {
-        let mut attributes = StringsBuf::new();
-        for attribute in asked.attributes {
-            attributes.push(attribute);
-        }
-        let request = SearchRequest {
-            base: asked.base,
-            scope: asked.scope,
-            deref: asked.deref,
-            size_limit_entries: asked.size_limit_entries,
-            time_limit_s: asked.time_limit_s,
-            types_only: false,
-            filter: asked.filter.clone(),
-            attributes: attributes.as_ref(),
-        };
-        let id = self.send(Request::Search(request), controls)?;
+        let id = self.send_search(asked, controls)?;
         loop {
             let page = self.receive::<_, E>(id, |message| match message.op {
                 Response::SearchEntry { dn, attributes } => {
@@ -341,6 +330,28 @@ impl Connection {
                 return Ok(page);
             }
         }
+    }
+
+    fn send_search(
+        &mut self,
+        asked: &SearchFor<'_>,
+        controls: Controls<'_>,
+    ) -> Result<MessageId, ClientError> {
+        let mut attributes = StringsBuf::new();
+        for attribute in asked.attributes {
+            attributes.push(attribute);
+        }
+        let request = SearchRequest {
+            base: asked.base,
+            scope: asked.scope,
+            deref: asked.deref,
+            size_limit_entries: asked.size_limit_entries,
+            time_limit_s: asked.time_limit_s,
+            types_only: false,
+            filter: asked.filter.clone(),
+            attributes: attributes.as_ref(),
+        };
+        self.send(Request::Search(request), controls)
     }
 
     /// Adds an entry.

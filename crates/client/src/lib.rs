@@ -16,7 +16,8 @@ mod tls;
 
 pub use answer::{Found, FoundEntry, Outcome};
 pub use connection::{
-    ConnectOptions, Connection, Page, SearchAnswer, SearchFor, TextAttribute, TextModification,
+    ConnectOptions, Connection, Page, SearchAnswer, SearchFor, StreamAnswer, TextAttribute,
+    TextModification,
 };
 pub use error::ClientError;
 pub use pipeline::{Answer, Pipeline, Window};

@@ -95,5 +95,6 @@ pub use request::stop::Stop;
 pub use request::worker::{Next, Worker};
 pub use storage::JournalHold;
 pub use store::Held;
+pub use write::followed::Followed;
 pub use write::queue::PendingWrite;
 pub use write::space::{DiskSpace, FileSystemSpace, SpaceLimits};

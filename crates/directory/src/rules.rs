@@ -11,6 +11,7 @@ use crate::lines::in_force::InForce;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
 use crate::sinks::Sink;
+use crate::write::followed::Followed;
 
 /// What is in force now.
 pub(crate) struct RulesInForce {
@@ -26,6 +27,8 @@ pub(crate) struct RulesInForce {
     pub(crate) schema_modes: InForce<ModeLine>,
     /// What is sent where.
     pub(crate) sinks: InForce<Sink>,
+    /// Which branches follow another server.
+    pub(crate) followed: InForce<Followed>,
     /// What connections may ask for.
     pub(crate) policies: Policies,
 }
@@ -44,6 +47,7 @@ impl RulesInForce {
             assignments: InForce::default(),
             schema_modes: InForce::default(),
             sinks: InForce::default(),
+            followed: InForce::default(),
             policies,
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod changelog_cookie;
 pub mod dereference;
+pub mod following;
 pub mod join;
 pub mod persistent_search;
 pub mod policy_state;

@@ -38,7 +38,7 @@ use store::{BulkError, Held, LoadOptions, Store, StoreError};
 use self::dialect::Translator;
 #[cfg(any(test, feature = "test-support"))]
 pub use self::dialect::translated;
-pub use self::dialect::{PasswordUse, RuleUse, Tally, UnknownUse};
+pub use self::dialect::{EntryTranslator, PasswordUse, PlainEntry, RuleUse, Tally, UnknownUse};
 use self::load::Load;
 pub use self::options::{
     ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal, Progress,

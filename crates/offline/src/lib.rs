@@ -19,7 +19,7 @@ pub use export::{ExportError, ExportOptions, ExportReport, export, export_watche
 #[cfg(any(test, feature = "test-support"))]
 pub use import::translated;
 pub use import::{
-    ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
-    PasswordUse, Progress, Refused, RuleUse, Skipped, Source, Tally, UnknownUse,
-    default_budget_bytes, import,
+    EntryTranslator, ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase,
+    ImportReport, OnRefusal, PasswordUse, PlainEntry, Progress, Refused, RuleUse, Skipped, Source,
+    Tally, UnknownUse, default_budget_bytes, import,
 };

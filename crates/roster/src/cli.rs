@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, constraint, demo, diff, explain,
-    export, generate, history, import, index, init, restore, revert, schema, serve, session, sink,
-    top, undelete, virtual_attribute, why,
+    export, follow, generate, history, import, index, init, restore, revert, schema, serve,
+    session, sink, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -37,6 +37,7 @@ enum Command {
     Serve(serve::Options),
     Import(import::Options),
     Export(export::Options),
+    Follow(follow::Options),
     Explain(explain::Options),
     Why(why::Options),
     Account(account::Options),
@@ -69,6 +70,7 @@ impl Command {
             Self::Serve(options) => serve::run(&options),
             Self::Import(options) => import::run(&options),
             Self::Export(options) => export::run(&options),
+            Self::Follow(options) => follow::run(&options),
             Self::Explain(options) => explain::run(&options),
             Self::Why(options) => why::run(&options),
             Self::Account(options) => account::run(&options),

@@ -17,6 +17,7 @@ pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod follow;
 pub(crate) mod generate;
 pub(crate) mod history;
 pub(crate) mod import;

@@ -208,6 +208,22 @@ impl LoginOptions {
     }
 }
 
+/// How the server of a URL is connected to, as whoever is named; else as nobody, or over a Unix
+/// socket as who owns the process.
+pub(crate) fn login_of(
+    url: &LdapUrl,
+    bind: Option<(&str, &Path)>,
+    tls: &TlsOptions,
+    start_tls: u8,
+) -> Result<Login, Failure> {
+    let uris = srv::located(vec![server_of(url)])?;
+    let simple = |(dn, path): (&str, &Path)| {
+        Ok::<_, Failure>(Bind::Simple(dn.to_owned(), read_password(path)?))
+    };
+    let bind = bind.map(simple).transpose()?;
+    Ok(Login::new(&uris, tls, start_tls, bind.as_ref()))
+}
+
 /// A URL with nothing but its server: its host, this machine, or those of the domain that the entry
 /// names.
 fn server_of(url: &LdapUrl) -> String {
@@ -243,7 +259,7 @@ pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn certificate_check(text: &str) -> Result<CertificateCheck, String> {
+pub(crate) fn certificate_check(text: &str) -> Result<CertificateCheck, String> {
     CertificateCheck::named(text).ok_or_else(|| "expected 'demand' or 'never'".to_owned())
 }
 

@@ -6,12 +6,12 @@
 //!
 //! Invariant: applied to the second side, what is told leaves no difference that was looked for.
 
-mod body;
+pub(crate) mod body;
 mod change;
-mod entry;
-mod known;
+pub(crate) mod entry;
+pub(crate) mod known;
 mod renames;
-mod rules_of;
+pub(crate) mod rules_of;
 mod scratch;
 mod side;
 mod sort;
@@ -109,6 +109,7 @@ impl Comparing<'_> {
             ignored: self.ignored.to_vec(),
             only: self.only.to_vec(),
             has_operational: self.has_operational,
+            relaxes: false,
             identity: self.identity.map(str::to_owned),
         }
     }

@@ -23,6 +23,7 @@ mod diagnostics;
 mod diff;
 mod explain;
 mod failure;
+mod follow;
 mod import_watch;
 mod index;
 mod interrupt;

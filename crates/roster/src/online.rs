@@ -12,7 +12,7 @@ pub(crate) mod import;
 mod probe;
 pub(crate) mod server;
 mod throttle;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::time::{Duration, Instant};
 
@@ -45,12 +45,12 @@ impl ImportServer {
 
 /// The time; how fast an import may go is told by it.
 #[allow(clippy::disallowed_methods, reason = "measures what real searches take")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
 /// Lets time go by for the server.
 #[allow(clippy::disallowed_methods, reason = "a throttle is made of time")]
-fn wait(time: Duration) {
+pub(crate) fn wait(time: Duration) {
     std::thread::sleep(time);
 }

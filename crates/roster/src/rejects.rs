@@ -54,7 +54,7 @@ impl Rejects {
     }
 }
 
-fn write_record(
+pub(crate) fn write_record(
     out: &mut impl Write,
     source: &str,
     line: u64,

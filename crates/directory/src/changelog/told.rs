@@ -21,6 +21,8 @@ pub struct ToldChange {
     pub dn: String,
     /// Its `entryUUID`.
     pub uuid: Option<String>,
+    /// The identity that 389 servers give.
+    pub unique_id: Option<String>,
     /// Who made it.
     pub by: Option<String>,
     /// Of a rename, the new leaf.
@@ -57,6 +59,7 @@ impl ToldChange {
             kind: text("changeType")?.to_ascii_lowercase(),
             dn: text("targetDN")?,
             uuid: text("targetEntryUUID"),
+            unique_id: text("targetUniqueId"),
             by: text("changeInitiatorsName"),
             new_rdn: text("newRDN"),
             deletes_old_rdn: text("deleteOldRDN")

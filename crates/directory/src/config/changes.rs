@@ -59,6 +59,8 @@ pub(crate) enum Setting {
     SchemaModes,
     /// `cn=Sinks,cn=config`.
     Sinks,
+    /// `cn=Following,cn=config`.
+    Following,
 }
 
 /// A part of a change of the values of a setting.

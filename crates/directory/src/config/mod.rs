@@ -9,6 +9,7 @@ pub(crate) mod close_session;
 pub(crate) mod cluster_monitor;
 pub(crate) mod constraint_config;
 pub(crate) mod figure_monitor;
+pub(crate) mod following_config;
 pub(crate) mod group_config;
 pub(crate) mod index_config;
 pub(crate) mod index_monitor;

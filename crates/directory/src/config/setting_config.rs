@@ -18,6 +18,7 @@ use crate::config::access_config;
 use crate::config::assignment_config;
 use crate::config::changes::{Setting, SettingConfig, SettingStep};
 use crate::config::constraint_config;
+use crate::config::following_config;
 use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::config::reference_config;
@@ -29,14 +30,16 @@ use crate::enforcement::modes::MODES;
 use crate::groups::lookup::MEMBER_OF;
 use crate::groups::user_names::MEMBER_UID_BASES;
 use crate::read::virtual_tree::names::{
-    ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, GROUP_CONFIG_DN, JOIN_TOKENS_DN,
-    REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SINK_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, FOLLOWING_CONFIG_DN,
+    GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SINK_CONFIG_DN,
+    VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::sinks::position;
 use crate::sinks::text::SINKS;
 use crate::virtual_attributes::text::VIRTUAL_ATTRIBUTES;
 use crate::write::decision::{Decide, Decision};
+use crate::write::followed::FOLLOWED;
 use crate::write::named::{self, Named};
 use crate::write::references::{self, REFERENCES};
 use crate::write::request::WriteOp;
@@ -68,7 +71,7 @@ pub(crate) struct SettingEntry {
 type Follow = fn(&Decide<'_>, &[String]) -> Result<Vec<Permitted<Change>>, Refusal>;
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 10] = [
+static ENTRIES: [SettingEntry; 11] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -193,12 +196,26 @@ static ENTRIES: [SettingEntry; 10] = [
         none_at_all: None,
         follow: Some(position::follow),
     },
+    SettingEntry {
+        dn: FOLLOWING_CONFIG_DN,
+        attribute: following_config::ATTRIBUTE,
+        setting: Setting::Following,
+        name: FOLLOWED,
+        what: "followed branch",
+        privilege: None,
+        values: following_config::values,
+        put: following_config::put,
+        none_at_all: None,
+        follow: None,
+    },
 ];
 
 /// By which entry and attribute a setting is shown, if readers of changes may learn of it: of
-/// tokens nobody learns there.
+/// tokens nobody learns there, and positions of who follows another server come each second.
 pub(crate) fn told(name: &str) -> Option<(&'static str, &'static str)> {
-    let mut told = ENTRIES.iter().filter(|entry| entry.setting != Setting::JoinTokens);
+    let is_told =
+        |entry: &&SettingEntry| !matches!(entry.setting, Setting::JoinTokens | Setting::Following);
+    let mut told = ENTRIES.iter().filter(is_told);
     let found = told.find(|entry| entry.name == name)?;
     Some((found.dn, found.attribute))
 }

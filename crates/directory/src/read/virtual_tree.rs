@@ -19,23 +19,24 @@ use schema::{DnKey, Entry, Schema, Selection};
 use self::branch::{Branch, BranchSource, EntryMaker, always, never};
 use self::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, ASSIGNMENT_MONITOR_DN, CLUSTER_MONITOR_DN,
-    CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN, FILTER_MONITOR_DN, GROUP_CONFIG_DN,
-    INDEX_CONFIG_DN, INDEX_MONITOR_DN, JOIN_TOKENS_DN, LOG_MONITOR_DN, REFERENCE_CONFIG_DN,
-    REPLICATION_MONITOR_DN, SCHEMA_CONFIG_DN, SESSIONS_DN, SINK_CONFIG_DN, TLS_MONITOR_DN,
-    TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN, FILTER_MONITOR_DN, FOLLOWING_CONFIG_DN,
+    GROUP_CONFIG_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN, JOIN_TOKENS_DN, LOG_MONITOR_DN,
+    REFERENCE_CONFIG_DN, REPLICATION_MONITOR_DN, SCHEMA_CONFIG_DN, SESSIONS_DN, SINK_CONFIG_DN,
+    TLS_MONITOR_DN, TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::access::guard::Guard;
 use crate::config::{
     access_config, assignment_config, cluster_monitor, constraint_config, figure_monitor,
-    group_config, index_config, index_monitor, join_tokens, log_monitor, reference_config,
-    schema_config, session_monitor, sink_config, tls_monitor, virtual_attribute_config,
+    following_config, group_config, index_config, index_monitor, join_tokens, log_monitor,
+    reference_config, schema_config, session_monitor, sink_config, tls_monitor,
+    virtual_attribute_config,
 };
 use crate::directory::{Directory, State};
 use crate::read::analyser;
 use crate::request::refusal::Refusal;
 
 /// Every branch but those of `figure_monitor`.
-const BRANCHES: [Branch; 19] = [
+const BRANCHES: [Branch; 20] = [
     Branch { name: INDEX_CONFIG_DN, is_slow: never, entries: index_config::entries },
     Branch { name: ACCESS_CONFIG_DN, is_slow: never, entries: access_config::entries },
     Branch { name: CONSTRAINT_CONFIG_DN, is_slow: never, entries: constraint_config::entries },
@@ -50,6 +51,7 @@ const BRANCHES: [Branch; 19] = [
     Branch { name: REFERENCE_CONFIG_DN, is_slow: never, entries: reference_config::entries },
     Branch { name: SCHEMA_CONFIG_DN, is_slow: never, entries: schema_config::entries },
     Branch { name: SINK_CONFIG_DN, is_slow: never, entries: sink_config::entries },
+    Branch { name: FOLLOWING_CONFIG_DN, is_slow: never, entries: following_config::entries },
     Branch {
         name: CONSTRAINT_MONITOR_DN,
         is_slow: constraint_config::is_slow,

@@ -40,8 +40,8 @@ use crate::write::request::{Transaction, WriteOp, WriteRequest};
 use crate::write::response::WriteResponse;
 use crate::write::stamp::{Stamp, Stamper};
 use crate::write::{
-    account_events, account_state, add, delete, modify, modify_dn, password_modify, permit,
-    references, rehash, subtree_delete, transaction,
+    account_events, account_state, add, delete, followed, modify, modify_dn, password_modify,
+    permit, references, rehash, subtree_delete, transaction,
 };
 
 /// What came of a request: its changes are in the batch, and its answer waits until they are
@@ -353,6 +353,7 @@ impl Attempt<'_, '_> {
                 next_id,
             };
             permit::check(&decide, op)?;
+            followed::check(&decide, op)?;
             let mut read = pre_read(&decide, op, room)?;
             let (decision, is_over) = match op {
                 WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),

@@ -10,6 +10,7 @@ pub(crate) mod decide;
 pub(crate) mod decision;
 pub(crate) mod delete;
 pub(crate) mod delta;
+pub(crate) mod followed;
 pub(crate) mod held_bytes;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;

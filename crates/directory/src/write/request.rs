@@ -308,6 +308,11 @@ impl ModifyDn {
         self.new_superior.is_some()
     }
 
+    /// The superior that is named.
+    pub(crate) fn superior(&self) -> Option<&DnKey> {
+        self.new_superior.as_ref().map(|(_, key)| key)
+    }
+
     /// Has it made in one step, or refused: in a transaction.
     pub(super) fn prepare_nothing(&mut self) {
         self.preparation = Preparation::Done;

@@ -21,6 +21,7 @@ mod dereference;
 mod durable;
 mod etag;
 mod explain;
+mod followed;
 mod following;
 mod forwarding;
 mod fuzzed_sessions;

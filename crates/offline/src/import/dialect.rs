@@ -11,6 +11,7 @@
 mod convert;
 mod names;
 mod offer;
+mod one_by_one;
 mod rules;
 mod subtree_policy;
 mod tally;
@@ -25,6 +26,7 @@ use auth::password;
 use schema::Schema;
 
 use self::names::{Interest, NameTable, Scan};
+pub use self::one_by_one::{EntryTranslator, PlainEntry};
 use self::rules::{Action, Match, RULES, Rule};
 pub use self::tally::{PasswordUse, RuleUse, Tally, UnknownUse};
 pub(super) use self::text::{is_search_note, text};

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// Writes an entry.
 #[derive(Debug)]
-pub(super) struct BodyWriter<'o> {
+pub(crate) struct BodyWriter<'o> {
     out: &'o mut Vec<u8>,
     /// Where the description of the current attribute stands, and how many values it has.
     description: Range<usize>,
@@ -18,7 +18,7 @@ pub(super) struct BodyWriter<'o> {
 
 impl<'o> BodyWriter<'o> {
     /// Begins an entry of this name. `identity` is what it may be found by under another name.
-    pub(super) fn new(out: &'o mut Vec<u8>, identity: &[u8], dn: &str) -> Self {
+    pub(crate) fn new(out: &'o mut Vec<u8>, identity: &[u8], dn: &str) -> Self {
         out.clear();
         push(out, identity);
         push(out, dn.as_bytes());
@@ -26,7 +26,7 @@ impl<'o> BodyWriter<'o> {
     }
 
     /// Writes one value; those of one attribute one after the other.
-    pub(super) fn value(&mut self, description: &str, value: &[u8]) {
+    pub(crate) fn value(&mut self, description: &str, value: &[u8]) {
         if self.out.get(self.description.clone()) != Some(description.as_bytes()) {
             push(self.out, description.as_bytes());
             self.description = self.out.len() - description.len()..self.out.len();
@@ -52,16 +52,16 @@ fn push(out: &mut Vec<u8>, octets: &[u8]) {
 
 /// An entry that was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Body<'a> {
+pub(crate) struct Body<'a> {
     /// What it may be found by under another name; empty if there is nothing.
-    pub(super) identity: &'a [u8],
-    pub(super) dn: &'a str,
+    pub(crate) identity: &'a [u8],
+    pub(crate) dn: &'a str,
     attributes: &'a [u8],
 }
 
 impl<'a> Body<'a> {
     /// Reads what was written.
-    pub(super) fn read(octets: &'a [u8]) -> Result<Self, Failure> {
+    pub(crate) fn read(octets: &'a [u8]) -> Result<Self, Failure> {
         let mut rest = octets;
         let mut part = || pull(&mut rest).ok_or_else(damaged);
         let (identity, dn) = (part()?, part()?);
@@ -70,12 +70,12 @@ impl<'a> Body<'a> {
     }
 
     /// Whether both hold the same octets, whatever their names are.
-    pub(super) fn has_same_octets(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_octets(&self, other: &Self) -> bool {
         self.attributes == other.attributes
     }
 
     /// Each value with its description.
-    pub(super) fn values(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         let mut rest = self.attributes;
         let (mut description, mut left) = ("", 0);
         std::iter::from_fn(move || {
@@ -89,7 +89,7 @@ impl<'a> Body<'a> {
     }
 
     /// The same entry under another name, as octets.
-    pub(super) fn renamed(&self, dn: &str, out: &mut Vec<u8>) {
+    pub(crate) fn renamed(&self, dn: &str, out: &mut Vec<u8>) {
         out.clear();
         push(out, self.identity);
         push(out, dn.as_bytes());
@@ -111,7 +111,7 @@ fn pull<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// A temporary file does not hold what was written to it.
-pub(super) fn damaged() -> Failure {
+pub(crate) fn damaged() -> Failure {
     Failure::local("a temporary file does not hold what was written to it")
         .hint("look at the disk, or name another directory in TMPDIR")
 }

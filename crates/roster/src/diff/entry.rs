@@ -16,13 +16,13 @@ use super::known::{Attributes, Known};
 
 /// What is different about two entries.
 #[derive(Debug, Default)]
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     /// What makes the second one as the first.
-    pub(super) modifications: Vec<LdifModification>,
+    pub(crate) modifications: Vec<LdifModification>,
     /// Attributes that differ, and that only servers set.
-    pub(super) server_set: Vec<String>,
+    pub(crate) server_set: Vec<String>,
     /// No modification makes the second one as the first: its structural class differs.
-    pub(super) is_other_kind: bool,
+    pub(crate) is_other_kind: bool,
 }
 
 /// The values of an attribute, as they were read.
@@ -52,7 +52,7 @@ fn gathered<'a>(body: &Body<'a>, attributes: &mut Attributes) -> BTreeMap<String
 }
 
 /// Compares two entries.
-pub(super) fn compare(
+pub(crate) fn compare(
     first: &Body<'_>,
     second: &Body<'_>,
     attributes: &mut Attributes,
@@ -228,7 +228,7 @@ fn structural<'s>(schema: &'s Schema, values: &[&[u8]]) -> Option<&'s Arc<Object
 }
 
 /// Whether an entry is a referral, which servers follow unless they are told not to (RFC 3296).
-pub(super) fn is_referral(body: &Body<'_>) -> bool {
+pub(crate) fn is_referral(body: &Body<'_>) -> bool {
     body.values().any(|(description, value)| {
         description.eq_ignore_ascii_case("objectClass") && value.eq_ignore_ascii_case(b"referral")
     })
@@ -248,13 +248,13 @@ fn has_value(body: &Body<'_>, ava: &Ava, attributes: &mut Attributes) -> bool {
 }
 
 /// The values in the last RDN of a name.
-pub(super) fn naming_values(dn: &str) -> Vec<Ava> {
+pub(crate) fn naming_values(dn: &str) -> Vec<Ava> {
     let dn = Dn::parse_stored(dn).unwrap_or_default();
     dn.rdns().first().map(|rdn| rdn.avas().to_vec()).unwrap_or_default()
 }
 
 /// Whether the values of the old RDN go when an entry becomes as `wanted` by a rename.
-pub(super) fn deletes_old_rdn(
+pub(crate) fn deletes_old_rdn(
     wanted: &Body<'_>,
     had: &Body<'_>,
     attributes: &mut Attributes,
@@ -263,7 +263,7 @@ pub(super) fn deletes_old_rdn(
 }
 
 /// What an entry is when it has been renamed.
-pub(super) fn after_rename(
+pub(crate) fn after_rename(
     had: &Body<'_>,
     dn: &str,
     deletes_old: bool,

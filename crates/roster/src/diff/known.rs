@@ -11,41 +11,43 @@ use crate::online::addition::is_computed;
 
 /// What was asked to be compared.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chosen {
+pub(crate) struct Chosen {
     /// Attributes that are left out.
-    pub(super) ignored: Vec<String>,
+    pub(crate) ignored: Vec<String>,
     /// Nothing else is compared in entries that both have; none: all are.
-    pub(super) only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Operational attributes are compared, too.
-    pub(super) has_operational: bool,
+    pub(crate) has_operational: bool,
+    /// What only servers set can be set here, too.
+    pub(crate) relaxes: bool,
     /// The attribute by which renamed entries are found.
-    pub(super) identity: Option<String>,
+    pub(crate) identity: Option<String>,
 }
 
 /// An attribute, as a description names it.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// What all its descriptions have in common.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// How it is written where nothing else is said.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// It is read at all.
-    pub(super) is_read: bool,
+    pub(crate) is_read: bool,
     /// It is compared in entries that both have.
-    pub(super) is_compared: bool,
+    pub(crate) is_compared: bool,
     /// Only servers set it.
-    pub(super) is_server_set: bool,
-    pub(super) is_object_class: bool,
+    pub(crate) is_server_set: bool,
+    pub(crate) is_object_class: bool,
     /// How its values are compared; none: by their octets, and values cannot be removed one by one.
-    pub(super) prepare: Option<Prepare>,
+    pub(crate) prepare: Option<Prepare>,
     /// It is what renamed entries are found by.
-    pub(super) is_identity: bool,
+    pub(crate) is_identity: bool,
 }
 
 /// Looks attributes up.
 #[derive(Debug)]
-pub(super) struct Attributes {
-    pub(super) schema: Arc<Schema>,
+pub(crate) struct Attributes {
+    pub(crate) schema: Arc<Schema>,
     chosen: Chosen,
     ignored: Vec<Named>,
     only: Vec<Named>,
@@ -91,7 +93,7 @@ impl Named {
 }
 
 impl Attributes {
-    pub(super) fn new(schema: &Arc<Schema>, chosen: &Chosen) -> Self {
+    pub(crate) fn new(schema: &Arc<Schema>, chosen: &Chosen) -> Self {
         let named = |texts: &[String]| texts.iter().map(|text| Named::of(schema, text)).collect();
         Self {
             ignored: named(&chosen.ignored),
@@ -104,12 +106,12 @@ impl Attributes {
     }
 
     /// The same for another thread.
-    pub(super) fn another(&self) -> Self {
+    pub(crate) fn another(&self) -> Self {
         Self::new(&self.schema, &self.chosen)
     }
 
     /// What is known of an attribute.
-    pub(super) fn get(&mut self, description: &str) -> Arc<Known> {
+    pub(crate) fn get(&mut self, description: &str) -> Arc<Known> {
         if let Some(known) = self.known.get(description) {
             return Arc::clone(known);
         }
@@ -147,7 +149,8 @@ impl Attributes {
                 && (self.chosen.has_operational || !is_operational || key == REFERRAL)
                 && !is_computed(kind.map_or(description, |kind| kind.name())),
             is_compared: is_only,
-            is_server_set: kind.is_some_and(|kind| kind.no_user_modification),
+            is_server_set: !self.chosen.relaxes
+                && kind.is_some_and(|kind| kind.no_user_modification),
             prepare: rule.map(|rule| rule.prepare),
             is_identity,
             key,
@@ -157,7 +160,7 @@ impl Attributes {
 
     /// What a value is compared by: equal values have equal keys. False if its rule cannot be
     /// applied to it.
-    pub(super) fn value_key(&self, known: &Known, value: &[u8], out: &mut Vec<u8>) -> bool {
+    pub(crate) fn value_key(&self, known: &Known, value: &[u8], out: &mut Vec<u8>) -> bool {
         out.clear();
         if let Some(prepare) = known.prepare {
             out.push(PREPARED);
@@ -173,7 +176,7 @@ impl Attributes {
 }
 
 /// Where a referral leads: operational by its definition (RFC 3296 §2.2), and what somebody wrote.
-pub(super) const REFERRAL: &str = "ref";
+pub(crate) const REFERRAL: &str = "ref";
 /// Descriptions that are remembered.
 const KNOWN_MAX: usize = 10_000;
 /// The first octet of a key.
@@ -214,6 +217,7 @@ mod tests {
             ignored: vec!["cn".into(), "unheardOf;a".into()],
             only: vec!["sn;lang-de".into(), "unheardOf".into()],
             has_operational: true,
+            relaxes: false,
             identity: Some("entryUUID".into()),
         });
         assert!(!chosen.get("cn;lang-de").is_read && !chosen.get("unheardOf;b;a").is_read);

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Everything that roster ships.
-pub(super) fn shipped() -> Result<Arc<Schema>, Failure> {
+pub(crate) fn shipped() -> Result<Arc<Schema>, Failure> {
     let files: Vec<SchemaFile> = SHIPPED.iter().flat_map(|one| one.files()).collect();
     let mut seen = std::collections::HashSet::new();
     let files: Vec<_> = files.into_iter().filter(|file| seen.insert(file.name.clone())).collect();
@@ -24,7 +24,7 @@ pub(super) fn shipped() -> Result<Arc<Schema>, Failure> {
 }
 
 /// The schema of a server, with all that roster ships; none if it shows none.
-pub(super) fn of_server(
+pub(crate) fn of_server(
     connection: &mut Connection,
     shipped: &Arc<Schema>,
 ) -> Result<Option<Arc<Schema>>, Failure> {

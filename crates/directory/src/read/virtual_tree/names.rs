@@ -36,6 +36,9 @@ pub(crate) const GROUP_CONFIG_DN: &str = "cn=Groups,cn=config";
 /// The entry with the attributes whose values follow what they name.
 pub(crate) const REFERENCE_CONFIG_DN: &str = "cn=References,cn=config";
 
+/// The entry that says which branches follow another server.
+pub(crate) const FOLLOWING_CONFIG_DN: &str = "cn=Following,cn=config";
+
 /// The entry that says how strictly the schema is enforced.
 pub(crate) const SCHEMA_CONFIG_DN: &str = "cn=Schema,cn=config";
 
@@ -87,6 +90,7 @@ const TREES: [(&str, &[&str]); 3] = [
             REFERENCE_CONFIG_DN,
             SCHEMA_CONFIG_DN,
             SINK_CONFIG_DN,
+            FOLLOWING_CONFIG_DN,
             JOIN_TOKENS_DN,
         ],
     ),

@@ -25,13 +25,14 @@ mod value;
 pub(crate) mod vlv;
 pub(crate) mod write;
 
+use ldap::control_value::following;
 use ldap::control_value::read_level::{OID as READ_LEVEL, POSITION_OID};
 use ldap::control_value::usability;
 use ldap::message::{Control, Controls, OperationKind, Request};
 use ldap::result::ResultCode;
 
 use self::request::RequestControls;
-use self::value::{check_no_value, malformed, once};
+use self::value::{check_no_value, malformed, once, required};
 use self::write::NO_OP;
 use crate::access::guard::Guard;
 use crate::password_policy;
@@ -181,6 +182,9 @@ const WITH_POSITION: &[Operation] = &[
     Operation::EndTransaction,
 ];
 
+/// What the control of who follows another server is called.
+const FOLLOWING_NAME: &str = "the following control";
+
 /// All supported controls, in the order of the root DSE.
 const CONTROLS: &[ControlRow] = &[
     // ManageDsaIT. RFC 3296 §3 has no value; one that is sent carries no meaning.
@@ -243,6 +247,12 @@ const CONTROLS: &[ControlRow] = &[
     ControlRow::flag(NO_OP[1], UPDATES, |all| &mut all.no_op),
     // Relax rules.
     ControlRow::flag("1.3.6.1.4.1.4203.666.5.12", UPDATES, |all| &mut all.relax).recorded(),
+    ControlRow::value(following::OID, UPDATES, |controls, control| {
+        once(&mut controls.following, FOLLOWING_NAME, || {
+            str::from_utf8(required(control, FOLLOWING_NAME)?)
+                .map_err(|_| malformed("the session that follows is not UTF-8"))
+        })
+    }),
     ControlRow::value(transaction::SPECIFICATION, OF_TRANSACTIONS, |controls, control| {
         transaction::check_critical(control)?;
         once(&mut controls.transaction, transaction::NAME, || transaction::read(control))

@@ -64,6 +64,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) no_op: bool,
     /// What only the server sets may be set (draft-zeilenga-ldap-relax).
     pub(crate) relax: bool,
+    /// The session of who follows another server with it.
+    pub(crate) following: Option<&'a str>,
     /// The answer need not wait for the disk.
     pub(crate) lazy: bool,
     /// The update belongs to this transaction (RFC 5805 §2.2).

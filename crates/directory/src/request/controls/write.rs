@@ -21,6 +21,8 @@ pub(crate) struct WriteControls {
     pub(crate) permissive: bool,
     pub(crate) no_op: bool,
     pub(crate) relax: bool,
+    /// The session of who follows another server with it.
+    pub(crate) following: Option<Box<str>>,
     /// What a password policy says is wanted.
     pub(crate) password_policy: bool,
     /// The position of the change is wanted.
@@ -56,6 +58,7 @@ impl RequestControls<'_> {
             permissive: self.permissive,
             no_op: self.no_op,
             relax: self.relax,
+            following: self.following.map(Box::from),
             password_policy: self.password_policy,
             position: self.position.is_some(),
             recorded: self.recorded.clone(),

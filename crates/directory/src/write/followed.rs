@@ -1,0 +1,173 @@
+//! Branches that follow another server: `NAME: from URL [refer] session SESSION at POSITION below
+//! DN`, in `cn=Following,cn=config`. Who follows writes down there how far it is.
+//!
+//! Invariant: what is in such a branch is changed by its session alone, which names itself in a
+//! control, and by what the server notes of logins.
+//! Invariant: a session that lost its branch, to another one or to the end of following, changes
+//! nothing any more.
+
+use ldap::result::ResultCode;
+use schema::{DnKey, Schema};
+
+use crate::lines::Line;
+use crate::lines::scanner::{Parsed, Scanner, wrong};
+use crate::request::refusal::Refusal;
+use crate::write::decision::Decide;
+use crate::write::request::WriteOp;
+
+/// The setting with the branches.
+pub(crate) const FOLLOWED: &str = "following";
+
+/// A branch that follows another server.
+#[derive(Clone, Debug)]
+pub struct Followed {
+    /// The server.
+    source: String,
+    /// Clients are sent there with what they want to change.
+    refers: bool,
+    /// Who follows.
+    session: String,
+    /// The entry at the top, and its name as it is written.
+    pub(crate) below: DnKey,
+}
+
+impl Line for Followed {
+    const SETTING: &'static str = FOLLOWED;
+
+    fn read(text: &str, schema: &Schema) -> Parsed<Self> {
+        Self::parse(text, schema)
+    }
+}
+
+impl Followed {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str, schema: &Schema) -> Parsed<Self> {
+        let (_, mut scanner) = Scanner::begin(text, "followed branch", EXAMPLE)?;
+        let source = after(&mut scanner, "from")?.to_owned();
+        if !["ldap://", "ldaps://", "ldapi://"].iter().any(|it| source.starts_with(it)) {
+            return wrong(format!("'{source}' is no URL of a server"));
+        }
+        let refers = scanner.takes("refer");
+        let session = after(&mut scanner, "session")?.to_owned();
+        // Where it is means something to who follows alone.
+        after(&mut scanner, "at")?;
+        let place = scanner.place(schema)?;
+        match (place.below, place.filter) {
+            (Some(below), None) if !session.is_empty() => {
+                Ok(Self { source, refers, session, below })
+            }
+            _ => wrong(format!("it ends with 'below DN', as in 'a-name: {EXAMPLE}'")),
+        }
+    }
+
+    fn refusal(&self) -> Refusal {
+        if self.refers {
+            let why = "the branch follows another server, which takes the changes";
+            let refusal = Refusal::new(ResultCode::Referral, why);
+            return Refusal { referrals: vec![self.source.clone()], ..refusal };
+        }
+        Refusal::new(
+            ResultCode::UnwillingToPerform,
+            format!(
+                "the branch follows {}: make the change there, until 'roster follow --cut-over' \
+                 has ended that",
+                self.source
+            ),
+        )
+    }
+}
+
+/// The word behind this one.
+fn after<'t>(scanner: &mut Scanner<'t>, word: &str) -> Parsed<&'t str> {
+    match scanner.takes(word) {
+        true => Ok(scanner.word()),
+        false => wrong(format!("'{word}' is expected, as in 'a-name: {EXAMPLE}'")),
+    }
+}
+
+/// Refuses what would change a branch that follows another server, unless its session asks for it;
+/// and what a session asks for that has no branch there.
+pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
+    let session = decide.controls.following.as_deref();
+    if session.is_none() && decide.view.setting_at_hand(FOLLOWED).is_none() {
+        return Ok(());
+    }
+    let all = decide.directory.rules.followed.of(decide.view, &decide.state.schema);
+    let (key, other) = match op {
+        WriteOp::Add(op) => (&op.key, None),
+        WriteOp::ModifyDn(op) => (&op.key, op.superior()),
+        other => match other.target() {
+            Some((_, key)) => (key, None),
+            None => return Ok(()),
+        },
+    };
+    let takes_all_below = matches!(op, WriteOp::ModifyDn(_) | WriteOp::SubtreeDelete(_));
+    let mut is_own = false;
+    for one in all.iter() {
+        let is_in = key.is_within(&one.below)
+            || other.is_some_and(|other| other.is_within(&one.below))
+            || (takes_all_below && one.below.is_within(key));
+        if is_in && session != Some(&*one.session) {
+            return Err(match session {
+                Some(_) => lost(),
+                None => one.refusal(),
+            });
+        }
+        is_own |= is_in;
+    }
+    match session {
+        Some(_) if is_own => Ok(()),
+        Some(name) if all.iter().any(|one| one.session == name) => Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the session follows in another branch",
+        )),
+        Some(_) => Err(lost()),
+        None => Ok(()),
+    }
+}
+
+fn lost() -> Refusal {
+    let why = "the session does not follow here any more: another one does, or following has ended";
+    Refusal::new(ResultCode::UnwillingToPerform, why)
+}
+
+/// A line, without its name.
+const EXAMPLE: &str = "from ldap://old.example.com session 1f0c at - below dc=example,dc=com";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_server_session_and_branch() {
+        let schema = Schema::builtin();
+        let read = Followed::parse(&format!("old: {EXAMPLE}"), &schema).unwrap();
+        assert_eq!((&*read.source, &*read.session), ("ldap://old.example.com", "1f0c"));
+        assert_eq!(read.refusal().code, ResultCode::UnwillingToPerform);
+        let text = "old: from ldaps://h refer session s at cmlkPTAwMA== below ou=a b,dc=x";
+        let read = Followed::parse(text, &schema).unwrap();
+        assert_eq!(read.below, DnKey::from_text(&schema, "ou=a b,dc=x").unwrap());
+        assert_eq!(read.refusal().referrals, ["ldaps://h"]);
+    }
+
+    #[test]
+    fn what_is_no_followed_branch_is_refused_with_the_reason() {
+        let schema = Schema::builtin();
+        for (text, why) in [
+            ("from ldap://h", "begins with a name"),
+            ("a: ldap://h session s at - below dc=x", "'from' is expected"),
+            ("a: from http://h session s at - below dc=x", "'http://h' is no URL"),
+            ("a: from ldap://h at - below dc=x", "'session' is expected"),
+            ("a: from ldap://h session s below dc=x", "'at' is expected"),
+            ("a: from ldap://h session s at - below dc", "'dc'"),
+            ("a: from ldap://h session s at - where (cn=a)", "it ends with 'below DN'"),
+            ("a: from ldap://h session s at - below dc=x where (cn=a)", "it ends with 'below DN'"),
+        ] {
+            let error = Followed::parse(text, &schema).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

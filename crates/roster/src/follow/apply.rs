@@ -1,0 +1,770 @@
+//! Makes entries here as they are wanted: over one connection, with many requests outstanding.
+//!
+//! Entries are found by their `entryUUID`; one that has another name is renamed, with all below
+//! it. The server carries out updates of one connection in their order, but a search may overtake
+//! them: what was found and is not so any more is looked for again.
+//!
+//! Invariant: nothing is begun for an entry before the last thing that was begun for it is over.
+//! Invariant: what cannot be made yet, as an entry without its superior, waits and is tried again
+//! by [`Applier::settle`]; what the server refuses is counted and told, and stops nothing.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use client::{Answer, Connection, FoundEntry, Pipeline, Window};
+use ldap::control_value::following;
+use ldap::control_value::sync::uuid_of_text;
+use ldap::dn::Dn;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::message::{
+    AddRequest, Control, ControlsBuf, DeleteRequest, DerefAliases, Modification, ModificationsBuf,
+    ModifyDnRequest, ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope,
+    SearchRequest, StringsBuf, ValuesBuf,
+};
+use ldap::result::ResultCode;
+use schema::Schema;
+
+use super::line::lost;
+use super::refused::Refused;
+use super::source::Source;
+use super::wanted::{Uuid, Wanted, key_of, settable, text_of_uuid};
+use crate::diff::body::{Body, BodyWriter};
+use crate::diff::entry::{compare, deletes_old_rdn};
+use crate::diff::known::Attributes;
+use crate::failure::Failure;
+use crate::online::server::relax_rules;
+use crate::online::wait;
+use crate::online::waiting::{Taken, Waiting};
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Counts {
+    pub(super) added: u64,
+    pub(super) modified: u64,
+    pub(super) renamed: u64,
+    pub(super) deleted: u64,
+    /// Entries that were as they were to be.
+    pub(super) unchanged: u64,
+}
+
+impl Counts {
+    /// Everything that was looked at.
+    pub(super) const fn all(&self) -> u64 {
+        self.added + self.modified + self.deleted + self.unchanged
+    }
+}
+
+/// What is to become of one entry.
+#[derive(Clone, Debug)]
+enum Goal {
+    /// It is like this.
+    Be(Wanted),
+    /// It is not there.
+    Go(Uuid),
+    /// The entry of this name is not there.
+    GoByName(String),
+    /// The entry of this name has another one.
+    Rename(Renamed),
+}
+
+/// A rename, as a change log tells it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Renamed {
+    pub(super) dn: String,
+    pub(super) new_rdn: String,
+    pub(super) delete_old_rdn: bool,
+    pub(super) new_superior: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Step {
+    /// It is looked for by its identity.
+    Look,
+    /// It is added; whether it is known that it is not there.
+    Add {
+        looked: bool,
+    },
+    /// The entry that has its name is looked at.
+    LookByName,
+    /// It is made as it is to be.
+    Modify,
+    Rename,
+    Delete,
+}
+
+struct Work {
+    goal: Goal,
+    step: Step,
+    /// How often it was begun.
+    turns: u32,
+}
+
+/// Carries changes to the server here.
+pub(super) struct Applier {
+    pipeline: Pipeline,
+    /// The branch.
+    base: String,
+    schema: Arc<Schema>,
+    attributes: Attributes,
+    /// Controls of updates, and of searches.
+    of_updates: ControlsBuf,
+    of_searches: ControlsBuf,
+    under_way: HashMap<i32, Work>,
+    busy: HashSet<Uuid>,
+    next: VecDeque<Work>,
+    parked: Waiting,
+    /// Of what waits, the last thing for each entry; what came before it is void.
+    last_parked: HashMap<Uuid, u64>,
+    parkings: u64,
+    /// Whether all entries come, so that one in the place of another is that one made anew.
+    pub(super) is_whole: bool,
+    pub(super) counts: Counts,
+    pub(super) refused: Refused,
+}
+
+impl Applier {
+    /// Over a connection, for the session that follows with this name.
+    pub(super) fn new(
+        connection: Connection,
+        base: &str,
+        schema: &Arc<Schema>,
+        session: &str,
+        refused: Refused,
+    ) -> Self {
+        let window = Window { requests_max: REQUESTS_MAX, bytes_max: WINDOW_BYTES };
+        let manage = Control { oid: MANAGE_DSA_IT, critical: true, value: None };
+        let mut of_updates = relax_rules();
+        of_updates.push(manage);
+        let value = Some(session.as_bytes());
+        of_updates.push(Control { oid: following::OID, critical: true, value });
+        let mut of_searches = ControlsBuf::new();
+        of_searches.push(manage);
+        of_searches.push(Control { oid: REAL_ATTRIBUTES_ONLY, critical: true, value: None });
+        Self {
+            pipeline: Pipeline::new(connection, window),
+            base: base.to_owned(),
+            schema: Arc::clone(schema),
+            attributes: settable(schema),
+            of_updates,
+            of_searches,
+            under_way: HashMap::new(),
+            busy: HashSet::new(),
+            next: VecDeque::new(),
+            parked: Waiting::default(),
+            last_parked: HashMap::new(),
+            parkings: 0,
+            is_whole: false,
+            counts: Counts::default(),
+            refused,
+        }
+    }
+
+    /// Has an entry be like this.
+    pub(super) fn put(&mut self, wanted: Wanted) -> Result<(), Failure> {
+        let step = if self.is_whole { Step::Add { looked: false } } else { Step::Look };
+        self.last_parked.remove(&wanted.uuid);
+        self.begin(Work { goal: Goal::Be(wanted), step, turns: 0 })
+    }
+
+    /// Has the entry with this identity go.
+    pub(super) fn remove(&mut self, uuid: Uuid) -> Result<(), Failure> {
+        self.last_parked.remove(&uuid);
+        self.begin(Work { goal: Goal::Go(uuid), step: Step::Look, turns: 0 })
+    }
+
+    /// Has the entry of this name go, if there is one.
+    pub(super) fn remove_name(&mut self, dn: &str) -> Result<(), Failure> {
+        self.drain()?;
+        let goal = Goal::GoByName(dn.to_owned());
+        self.begin(Work { goal, step: Step::Delete, turns: 0 })
+    }
+
+    /// Renames the entry of this name, if there is one.
+    pub(super) fn rename(&mut self, renamed: Renamed) -> Result<(), Failure> {
+        self.drain()?;
+        let goal = Goal::Rename(renamed);
+        self.begin(Work { goal, step: Step::Rename, turns: 0 })?;
+        self.drain()
+    }
+
+    /// Whether something is outstanding.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.under_way.is_empty() || !self.next.is_empty()
+    }
+
+    /// What could not be made yet.
+    pub(super) fn parked(&self) -> usize {
+        self.last_parked.len()
+    }
+
+    /// Waits until nothing is outstanding.
+    pub(super) fn drain(&mut self) -> Result<(), Failure> {
+        loop {
+            self.make_room()?;
+            if !self.take_answer()? && self.next.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tries again what waits, as long as that helps. What is left at the `last` time is refused;
+    /// before that, who is in the way of another one goes, or gets another name if the source has
+    /// it still.
+    pub(super) fn settle(&mut self, source: &mut dyn Source, last: bool) -> Result<(), Failure> {
+        self.drain()?;
+        let mut has_displaced = false;
+        while self.parked() > 0 {
+            let before = self.parked();
+            let mut taken = self.taken()?;
+            while let Some((goal, _)) = self.next_parked(&mut taken)? {
+                if let Goal::Be(Wanted { uuid, .. }) = &goal
+                    && source.is_stale(uuid)?
+                {
+                    continue;
+                }
+                self.begin(Work { goal, step: Step::Look, turns: 0 })?;
+            }
+            self.drain()?;
+            if self.parked() < before {
+                continue;
+            }
+            match (last, has_displaced) {
+                (false, _) => return Ok(()),
+                (true, false) => {
+                    has_displaced = true;
+                    self.displace(source)?;
+                }
+                (true, true) => {
+                    let mut taken = self.taken()?;
+                    while let Some((goal, reason)) = self.next_parked(&mut taken)? {
+                        self.refuse(&goal, &reason);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What waits; what is to wait again comes behind it.
+    fn taken(&mut self) -> Result<Taken, Failure> {
+        self.parked.take().map_err(|error| spill_failed(&error))
+    }
+
+    /// The next of it that is not void, and why it waits.
+    fn next_parked(&mut self, taken: &mut Taken) -> Result<Option<(Goal, String)>, Failure> {
+        for octets in taken {
+            let parked = decode(&octets.map_err(|error| spill_failed(&error))?)?;
+            let Some(uuid) = uuid_of(&parked.goal) else { continue };
+            if self.last_parked.get(&uuid) == Some(&parked.number) {
+                self.last_parked.remove(&uuid);
+                return Ok(Some((parked.goal, parked.reason)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has entries that are in the way of what waits go, or gives them other names.
+    fn displace(&mut self, source: &mut dyn Source) -> Result<(), Failure> {
+        let mut taken = self.taken()?;
+        while let Some((goal, reason)) = self.next_parked(&mut taken)? {
+            if let Goal::Be(wanted) = &goal
+                && let Some(other) = self.uuid_here(&wanted.dn)?
+                && other != wanted.uuid
+            {
+                if source.is_there(&other)? {
+                    let new_rdn = other_name(&wanted.dn, &other);
+                    let (dn, new_superior) = (wanted.dn.clone(), None);
+                    self.rename(Renamed { dn, new_rdn, delete_old_rdn: false, new_superior })?;
+                } else {
+                    self.begin(Work { goal: Goal::Go(other), step: Step::Look, turns: 0 })?;
+                    self.drain()?;
+                }
+            }
+            self.park(&goal, &reason)?;
+        }
+        Ok(())
+    }
+
+    /// The identity of the entry of this name, if there is one.
+    fn uuid_here(&mut self, dn: &str) -> Result<Option<Uuid>, Failure> {
+        self.drain()?;
+        self.search(dn, Scope::Base, Filter::Present("objectClass"))?;
+        let answer = self.pipeline.answer()?;
+        let entry = answer.iter().flat_map(|answer| &answer.entries).next();
+        let text = entry.and_then(|entry| entry.text("entryUUID"));
+        Ok(text.and_then(|text| uuid_of_text(text.as_bytes())))
+    }
+
+    fn begin(&mut self, work: Work) -> Result<(), Failure> {
+        if let Some(uuid) = uuid_of(&work.goal) {
+            if self.busy.contains(&uuid) {
+                self.drain()?;
+            }
+            self.busy.insert(uuid);
+        }
+        self.make_room()?;
+        self.send(work)
+    }
+
+    /// Until something new may be sent.
+    fn make_room(&mut self) -> Result<(), Failure> {
+        loop {
+            if !self.pipeline.has_room() {
+                self.take_answer()?;
+            } else if let Some(work) = self.next.pop_front() {
+                self.send(work)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self, mut work: Work) -> Result<(), Failure> {
+        work.turns += 1;
+        let updates = self.of_updates.as_ref();
+        let id = match (&work.goal, work.step) {
+            (Goal::Be(wanted), Step::Add { .. }) => {
+                let attributes = wanted.attributes()?;
+                let request = AddRequest { name: &wanted.dn, attributes: attributes.as_ref() };
+                self.pipeline.send(Request::Add(request), updates)?
+            }
+            (Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid), Step::Look) => {
+                let uuid = text_of_uuid(uuid);
+                let value = uuid.as_bytes().into();
+                let filter = Filter::Equality(AvaFilter { description: "entryUUID", value });
+                self.search(&self.base.clone(), Scope::Subtree, filter)?
+            }
+            (Goal::Be(wanted), Step::LookByName) => {
+                self.search(&wanted.dn, Scope::Base, Filter::Present("objectClass"))?
+            }
+            (Goal::Rename(renamed), _) => {
+                let request = ModifyDnRequest {
+                    name: &renamed.dn,
+                    new_rdn: &renamed.new_rdn,
+                    delete_old_rdn: renamed.delete_old_rdn,
+                    new_superior: renamed.new_superior.as_deref(),
+                };
+                self.pipeline.send(Request::ModifyDn(request), updates)?
+            }
+            (Goal::GoByName(name), _) => {
+                self.pipeline.send(Request::Delete(DeleteRequest { name }), updates)?
+            }
+            (Goal::Be(_) | Goal::Go(_), Step::Modify | Step::Rename | Step::Delete)
+            | (Goal::Go(_), Step::Add { .. } | Step::LookByName) => {
+                return Err(Failure::local("a step of following comes out of order"));
+            }
+        };
+        self.under_way.insert(id.0, work);
+        Ok(())
+    }
+
+    fn search(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: Filter<'_>,
+    ) -> Result<ldap::message::MessageId, Failure> {
+        let mut attributes = StringsBuf::new();
+        ["*", "+", "ref"].iter().for_each(|one| attributes.push(one));
+        let request = SearchRequest {
+            base,
+            scope,
+            deref: DerefAliases::Never,
+            size_limit_entries: 2,
+            time_limit_s: 0,
+            types_only: false,
+            filter,
+            attributes: attributes.as_ref(),
+        };
+        Ok(self.pipeline.send(Request::Search(request), self.of_searches.as_ref())?)
+    }
+
+    /// Takes one answer; says whether there was one to wait for.
+    fn take_answer(&mut self) -> Result<bool, Failure> {
+        let Some(answer) = self.pipeline.answer()? else { return Ok(false) };
+        let Some(work) = self.under_way.remove(&answer.id.0) else { return Ok(true) };
+        if answer.outcome.code == ResultCode::Busy {
+            self.next.push_back(work);
+            if self.pipeline.outstanding() == 0 {
+                wait(BUSY_WAIT);
+            }
+            return Ok(true);
+        }
+        if answer.outcome.code == ResultCode::UnwillingToPerform
+            && answer.outcome.diagnostic.starts_with(SESSION_IS_LOST)
+        {
+            return Err(lost());
+        }
+        self.answered(work, answer)?;
+        Ok(true)
+    }
+
+    fn answered(&mut self, mut work: Work, answer: Answer) -> Result<(), Failure> {
+        let outcome = answer.outcome;
+        let (code, is_success) = (outcome.code, outcome.is_success());
+        match (&work.goal, work.step) {
+            (Goal::Be(_), Step::Add { .. }) if is_success => {
+                self.counts.added += 1;
+                self.over(&work.goal);
+            }
+            // Its name is taken, or its identity.
+            (Goal::Be(_), Step::Add { looked: false })
+                if matches!(
+                    code,
+                    ResultCode::EntryAlreadyExists | ResultCode::ConstraintViolation
+                ) =>
+            {
+                self.again(work, Step::Look);
+            }
+            (Goal::Be(_), Step::Add { looked: true })
+                if code == ResultCode::EntryAlreadyExists && self.is_whole =>
+            {
+                self.again(work, Step::LookByName);
+            }
+            (Goal::Be(_), Step::Add { .. })
+                if matches!(code, ResultCode::EntryAlreadyExists | ResultCode::NoSuchObject) =>
+            {
+                self.park(&work.goal, &outcome.to_string())?;
+            }
+            (Goal::Be(_), Step::Look | Step::LookByName) if is_success => {
+                match answer.entries.into_iter().next() {
+                    Some(found) => self.found(work, &found)?,
+                    None => self.again(work, Step::Add { looked: true }),
+                }
+            }
+            (Goal::Be(_), Step::LookByName) if code == ResultCode::NoSuchObject => {
+                self.again(work, Step::Add { looked: true });
+            }
+            (Goal::Be(_), Step::Modify) if is_success => {
+                self.counts.modified += 1;
+                self.over(&work.goal);
+            }
+            (Goal::Be(_), Step::Rename) if is_success => {
+                self.counts.renamed += 1;
+                work.turns = 0;
+                self.again(work, Step::Look);
+            }
+            (Goal::Be(_), Step::Rename)
+                if matches!(code, ResultCode::EntryAlreadyExists | ResultCode::NoSuchObject)
+                    && work.turns > 1 =>
+            {
+                self.park(&work.goal, &outcome.to_string())?;
+            }
+            // It is not as it was found any more.
+            (Goal::Be(_) | Goal::Go(_), Step::Modify | Step::Rename | Step::Delete)
+                if is_stale(code) && work.turns < TURNS_MAX =>
+            {
+                self.again(work, Step::Look);
+            }
+            (Goal::Go(_), Step::Look) if is_success => match answer.entries.first() {
+                Some(found) => {
+                    let name = found.dn.as_str();
+                    let request = Request::Delete(DeleteRequest { name });
+                    work.step = Step::Delete;
+                    work.turns += 1;
+                    let id = self.pipeline.send(request, self.of_updates.as_ref())?;
+                    self.under_way.insert(id.0, work);
+                }
+                None => self.over(&work.goal),
+            },
+            (Goal::Go(_) | Goal::GoByName(_), Step::Delete)
+                if is_success || code == ResultCode::NoSuchObject =>
+            {
+                self.counts.deleted += u64::from(is_success);
+                self.over(&work.goal);
+            }
+            (Goal::Go(_), Step::Delete) if code == ResultCode::NotAllowedOnNonLeaf => {
+                self.park(&work.goal, &outcome.to_string())?;
+            }
+            // It was made before, or there is nothing to rename.
+            (Goal::Rename(_), _)
+                if is_success
+                    || matches!(
+                        code,
+                        ResultCode::NoSuchObject | ResultCode::EntryAlreadyExists
+                    ) =>
+            {
+                self.counts.renamed += u64::from(is_success);
+            }
+            _ => {
+                self.refuse(&work.goal, &outcome.to_string());
+                self.over(&work.goal);
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry was found, or one that has its name: it is renamed, or made as it is to be.
+    fn found(&mut self, mut work: Work, found: &FoundEntry) -> Result<(), Failure> {
+        let Goal::Be(wanted) = &work.goal else { return Ok(()) };
+        let updates = self.of_updates.as_ref();
+        if key_of(&self.schema, &found.dn)? != key_of(&self.schema, &wanted.dn)? {
+            let dn = Dn::parse(&wanted.dn).map_err(Failure::refused)?;
+            let above = dn.parent().unwrap_or_default().to_string();
+            let only = |one: &ldap::dn::Rdn| Dn::default().child(one.clone()).to_string();
+            let new_rdn = dn.rdns().first().map(only).unwrap_or_default();
+            let mut had = Vec::new();
+            let _ = BodyWriter::new(&mut had, &[], &found.dn);
+            let (had, body) = (Body::read(&had)?, Body::read(&wanted.body)?);
+            let delete_old_rdn = deletes_old_rdn(&body, &had, &mut self.attributes);
+            let request = ModifyDnRequest {
+                name: &found.dn,
+                new_rdn: &new_rdn,
+                delete_old_rdn,
+                new_superior: Some(&above),
+            };
+            let id = self.pipeline.send(Request::ModifyDn(request), updates)?;
+            work.step = Step::Rename;
+            self.under_way.insert(id.0, work);
+            return Ok(());
+        }
+        let changes = changes(wanted, found, &mut self.attributes)?;
+        if changes.as_ref().iter().next().is_none() {
+            self.counts.unchanged += 1;
+            self.over(&work.goal);
+            return Ok(());
+        }
+        let request = ModifyRequest { name: &found.dn, changes: changes.as_ref() };
+        let id = self.pipeline.send(Request::Modify(request), updates)?;
+        work.step = Step::Modify;
+        self.under_way.insert(id.0, work);
+        Ok(())
+    }
+
+    fn again(&mut self, mut work: Work, step: Step) {
+        work.step = step;
+        self.next.push_back(work);
+    }
+
+    fn over(&mut self, goal: &Goal) {
+        if let Some(uuid) = uuid_of(goal) {
+            self.busy.remove(&uuid);
+        }
+    }
+
+    fn park(&mut self, goal: &Goal, reason: &str) -> Result<(), Failure> {
+        self.over(goal);
+        self.parkings += 1;
+        if let Some(uuid) = uuid_of(goal) {
+            self.last_parked.insert(uuid, self.parkings);
+        }
+        let octets = encode(goal, reason, self.parkings);
+        self.parked.push(&octets).map_err(|error| spill_failed(&error))
+    }
+
+    fn refuse(&mut self, goal: &Goal, reason: &str) {
+        match goal {
+            Goal::Be(wanted) => self.refused.note(&wanted.dn, reason, Some(&wanted.text())),
+            Goal::Go(uuid) => self.refused.note(&text_of_uuid(uuid), reason, None),
+            Goal::GoByName(dn) | Goal::Rename(Renamed { dn, .. }) => {
+                self.refused.note(dn, reason, None)
+            }
+        }
+    }
+}
+
+fn uuid_of(goal: &Goal) -> Option<Uuid> {
+    match goal {
+        Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid) => Some(*uuid),
+        Goal::GoByName(_) | Goal::Rename(_) => None,
+    }
+}
+
+fn is_stale(code: ResultCode) -> bool {
+    matches!(
+        code,
+        ResultCode::NoSuchObject
+            | ResultCode::NoSuchAttribute
+            | ResultCode::AttributeOrValueExists
+            | ResultCode::EntryAlreadyExists
+    )
+}
+
+/// What makes the entry that was found as it is wanted.
+fn changes(
+    wanted: &Wanted,
+    found: &FoundEntry,
+    attributes: &mut Attributes,
+) -> Result<ModificationsBuf, Failure> {
+    let mut octets = Vec::new();
+    let mut writer = BodyWriter::new(&mut octets, &[], &found.dn);
+    for (description, values) in &found.attributes {
+        if attributes.get(description).is_read {
+            values.iter().for_each(|value| writer.value(description, value));
+        }
+    }
+    let (first, second) = (Body::read(&wanted.body)?, Body::read(&octets)?);
+    let schema = Arc::clone(&attributes.schema);
+    let is_kept = |description: &str| {
+        let own = schema.describe(description);
+        own.is_ok_and(|own| {
+            own.kind.no_user_modification
+                && !GO_WITH_SOURCE.iter().any(|name| own.kind.is_named(name))
+        })
+    };
+    let mut all = ModificationsBuf::new();
+    let mut named = Vec::new();
+    for one in compare(&first, &second, attributes).modifications {
+        let is_gone = one.operation == ModifyOperation::Delete && one.values.is_empty();
+        if is_gone && is_kept(&one.description) {
+            continue;
+        }
+        named.extend(STAMPS.iter().filter(|stamp| one.description.eq_ignore_ascii_case(stamp)));
+        push(&mut all, one.operation, &one.description, one.values.iter().map(Vec::as_slice));
+    }
+    // Else the change would be stamped with now, and who follows.
+    if all.as_ref().iter().next().is_some() {
+        for stamp in STAMPS.iter().filter(|stamp| !named.contains(stamp)) {
+            for (name, value) in first.values().filter(|(name, _)| name.eq_ignore_ascii_case(stamp))
+            {
+                push(&mut all, ModifyOperation::Replace, name, std::iter::once(value));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn push<'v>(
+    all: &mut ModificationsBuf,
+    operation: ModifyOperation,
+    description: &str,
+    values: impl Iterator<Item = &'v [u8]>,
+) {
+    let mut list = ValuesBuf::new();
+    values.for_each(|value| list.push(value));
+    let attribute = PartialAttribute { description, values: list.as_ref() };
+    all.push(Modification { operation, attribute });
+}
+
+/// A name in the place of another one that has to be free.
+fn other_name(dn: &str, uuid: &Uuid) -> String {
+    let rdn = Dn::parse(dn).ok().and_then(|dn| dn.rdns().first().cloned());
+    let kind = rdn.iter().flat_map(|rdn| rdn.avas()).map(|ava| ava.attribute.clone()).next();
+    format!("{}=displaced-{}", kind.as_deref().unwrap_or("cn"), text_of_uuid(uuid))
+}
+
+/// What waits.
+struct Parked {
+    number: u64,
+    goal: Goal,
+    reason: String,
+}
+
+/// What waits, and why.
+fn encode(goal: &Goal, reason: &str, number: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |octets: &[u8]| {
+        out.extend_from_slice(&u32::try_from(octets.len()).unwrap_or(u32::MAX).to_le_bytes());
+        out.extend_from_slice(octets);
+    };
+    put(reason.as_bytes());
+    put(&number.to_le_bytes());
+    match goal {
+        Goal::Be(Wanted { uuid, dn, body }) => {
+            put(uuid);
+            put(dn.as_bytes());
+            put(body);
+        }
+        Goal::Go(uuid) => put(uuid),
+        // Those are not tried again.
+        Goal::GoByName(_) | Goal::Rename(_) => {}
+    }
+    out
+}
+
+fn decode(octets: &[u8]) -> Result<Parked, Failure> {
+    let mut rest = octets;
+    let mut pull = || {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let (taken, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        rest = after;
+        Some(taken)
+    };
+    let read = || {
+        let reason = String::from_utf8_lossy(pull()?).into_owned();
+        let number = u64::from_le_bytes(pull()?.try_into().ok()?);
+        let uuid = pull()?.try_into().ok()?;
+        let goal = match pull() {
+            None => Goal::Go(uuid),
+            Some(dn) => {
+                let dn = str::from_utf8(dn).ok()?.to_owned();
+                Goal::Be(Wanted { uuid, dn, body: pull()?.to_vec() })
+            }
+        };
+        Some(Parked { number, goal, reason })
+    };
+    let mut read = read;
+    read().ok_or_else(|| spill_failed(&std::io::ErrorKind::InvalidData.into()))
+}
+
+fn spill_failed(error: &std::io::Error) -> Failure {
+    let reason = crate::failure::plain(error);
+    Failure::local(format!("cannot keep entries that wait for others: {reason}"))
+}
+
+/// What a server says to a session that does not follow any more.
+const SESSION_IS_LOST: &str = "the session does not follow";
+/// Attributes only servers set that go when the source has them no more; others that only this
+/// server has are its own, such as when somebody signed in here.
+const GO_WITH_SOURCE: [&str; 4] =
+    ["pwdAccountLockedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdReset"];
+const STAMPS: [&str; 2] = ["modifyTimestamp", "modifiersName"];
+/// RFC 3296 §3.
+const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
+const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
+/// The most requests outstanding; servers stop reading at a number of their own (roster: 64).
+const REQUESTS_MAX: usize = 64;
+/// The most octets of them.
+const WINDOW_BYTES: usize = 8 << 20;
+/// What changes under the hands of who looks for it is looked for so often.
+const TURNS_MAX: u32 = 8;
+/// How long a server that is busy is left alone.
+const BUSY_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_read_as_it_was_written() {
+        let wanted = Wanted { uuid: [7; 16], dn: "cn=a".to_owned(), body: vec![1, 2, 3] };
+        let parked = decode(&encode(&Goal::Be(wanted.clone()), "why", 3)).unwrap();
+        assert!(matches!(parked.goal, Goal::Be(read) if read == wanted));
+        assert_eq!((&*parked.reason, parked.number), ("why", 3));
+        let parked = decode(&encode(&Goal::Go([9; 16]), "", 4)).unwrap();
+        assert!(matches!(parked.goal, Goal::Go(uuid) if uuid == [9; 16]));
+        assert!(decode(b"\x01\x00\x00\x00").is_err());
+    }
+
+    fn changed(wanted: &[(&str, &str)], found: &[(&str, &str)]) -> Vec<(ModifyOperation, String)> {
+        let mut body = Vec::new();
+        let mut writer = BodyWriter::new(&mut body, &[], "cn=a,o=x");
+        wanted.iter().for_each(|(name, value)| writer.value(name, value.as_bytes()));
+        let wanted = Wanted { uuid: [0; 16], dn: "cn=a,o=x".to_owned(), body };
+        let attributes =
+            |(name, value): &(&str, &str)| ((*name).to_owned(), vec![value.as_bytes().to_vec()]);
+        let attributes = found.iter().map(attributes).collect();
+        let found = FoundEntry { dn: "cn=a,o=x".to_owned(), attributes };
+        let mut attributes = settable(&Schema::builtin());
+        let changes = changes(&wanted, &found, &mut attributes).unwrap();
+        let one = |one: Modification<'_>| (one.operation, one.attribute.description.to_owned());
+        changes.as_ref().iter().map(one).collect()
+    }
+
+    #[test]
+    fn an_entry_becomes_as_the_source_has_it_with_the_stamps_of_the_source() {
+        let stamp = (STAMPS[0], "20270101000000Z");
+        assert!(changed(&[("sn", "A"), stamp], &[("sn", "a"), stamp]).is_empty());
+        let all = changed(&[("sn", "b"), stamp], &[("sn", "a"), ("l", "x"), stamp]);
+        let stamped = (ModifyOperation::Replace, STAMPS[0].to_owned());
+        assert!(all.contains(&(ModifyOperation::Replace, "sn".to_owned())), "{all:?}");
+        assert!(all.contains(&(ModifyOperation::Delete, "l".to_owned())), "{all:?}");
+        assert_eq!(all.last(), Some(&stamped));
+        // What this server noted stays, but for what locks an account.
+        let found = [("sn", "a"), ("pwdChangedTime", "20270101000000Z")];
+        assert!(changed(&[("sn", "a")], &found).is_empty());
+        let found = [("sn", "a"), ("pwdAccountLockedTime", "000001010000Z")];
+        assert_eq!(changed(&[("sn", "a")], &found).len(), 1);
+    }
+}

@@ -1,0 +1,470 @@
+//! A source that is followed by its change log, as 389, Sun and Oracle servers have it by numbers
+//! (the retro change log), and OpenDJ and its relatives by cookies.
+//!
+//! What a change did is not done here once more: the entry that it was about is read, as it is now,
+//! by its identity if the log tells that, else by its name. So the same change may be told twice,
+//! and what changed often is read as it is at the end. Renames are told as such, since all below
+//! moves with them.
+//!
+//! Invariant: a position is given only when everything before it was told.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use client::{Connection, FoundEntry, SearchAnswer, SearchFor};
+use ldap::control_value::changelog_cookie;
+use ldap::control_value::sync::uuid_of_text;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::message::{Control, ControlsBuf, Scope};
+use ldap::result::ResultCode;
+use offline::PlainEntry;
+use schema::{DnKey, Schema};
+
+use super::apply::Renamed;
+use super::line::Position;
+use super::source::{Lag, Source, Told, has_entry};
+use super::sync::{begin_anew, plain};
+use super::wanted::Uuid;
+use crate::changes::names::{Names, Then, parsed};
+use crate::changes::{CHANGELOG, ToldChange};
+use crate::connect::Login;
+use crate::failure::Failure;
+use crate::online::server::Server;
+use crate::online::wait;
+
+/// Where one is in a change log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum LogPlace {
+    /// Behind this number.
+    Number(u64),
+    /// Behind what this cookie stands for.
+    Cookie(String),
+}
+
+impl LogPlace {
+    fn octets(&self) -> Vec<u8> {
+        match self {
+            Self::Number(number) => format!("n{number}").into_bytes(),
+            Self::Cookie(cookie) => format!("c{cookie}").into_bytes(),
+        }
+    }
+
+    fn read(octets: &[u8]) -> Option<Self> {
+        let text = str::from_utf8(octets).ok()?;
+        match text.strip_prefix('n') {
+            Some(number) => number.parse().ok().map(Self::Number),
+            None => text.strip_prefix('c').map(|cookie| Self::Cookie(cookie.to_owned())),
+        }
+    }
+}
+
+/// What is being read.
+enum Reading {
+    /// All entries: the next page of this pass, with this cookie.
+    All { pass: usize, cookie: Vec<u8> },
+    /// The change log.
+    Log,
+}
+
+/// A source with a change log.
+pub(super) struct LogSource {
+    connection: Connection,
+    base: String,
+    key: DnKey,
+    reading: Reading,
+    queue: VecDeque<Told>,
+    /// Everything up to here was told.
+    done: LogPlace,
+    /// Where one is when the queue is empty.
+    reached: LogPlace,
+    /// The log had an end when it was read last.
+    is_at_end: bool,
+    knows_subentries: bool,
+    /// What is called otherwise by now, as the log told it since this part of it is read.
+    names: Option<Names>,
+    is_complete: bool,
+}
+
+impl LogSource {
+    /// Begins at a position, or with everything.
+    pub(super) fn begin(
+        login: &Login,
+        base: &str,
+        position: Option<&[u8]>,
+    ) -> Result<Self, Failure> {
+        let mut connection = login.connect()?;
+        let known = position.and_then(LogPlace::read);
+        let (first, last) = ends(&mut connection)?;
+        let is_lost = match (&known, &first) {
+            // What was trimmed cannot be made up for.
+            (Some(LogPlace::Number(number)), Some(first)) => *first > number.saturating_add(1),
+            _ => false,
+        };
+        if is_lost {
+            return Err(begin_anew("the changes behind the position are not kept any more"));
+        }
+        let knows_subentries = Server::look(&mut connection)?.knows(SUBENTRIES);
+        let key = DnKey::from_text(&Schema::builtin(), base);
+        let key = key.map_err(|error| Failure::local(format!("'{base}': {error}")))?;
+        let is_complete = known.is_some();
+        let reading = match is_complete {
+            true => Reading::Log,
+            false => Reading::All { pass: 0, cookie: Vec::new() },
+        };
+        let done = known.unwrap_or(last);
+        Ok(Self {
+            connection,
+            base: base.to_owned(),
+            key,
+            reading,
+            // Nothing has to be told when one goes on: what there is was told before.
+            queue: is_complete
+                .then_some(Told::Complete { without_the_rest: false })
+                .into_iter()
+                .collect(),
+            reached: done.clone(),
+            done,
+            is_at_end: false,
+            knows_subentries,
+            names: None,
+            is_complete,
+        })
+    }
+
+    /// Reads a page of all entries.
+    fn read_page(&mut self, pass: usize, cookie: &[u8]) -> Result<(), Failure> {
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: MANAGE_DSA_IT, critical: false, value: None });
+        if pass == 1 {
+            controls.push(Control { oid: SUBENTRIES, critical: true, value: Some(VISIBLE) });
+        }
+        let all = match self.knows_subentries {
+            true => Filter::Present("objectClass"),
+            // Those servers show them to who names their class.
+            false => Filter::Or(vec![Filter::Present("objectClass"), equal(CLASS, SUBENTRY)]),
+        };
+        let asked = SearchFor {
+            attributes: WANTED,
+            stored_only: false,
+            ..SearchFor::below(&self.base, all)
+        };
+        let queue = &mut self.queue;
+        let mut each = |answer: SearchAnswer<'_>| {
+            queue.push_back(match answer {
+                SearchAnswer::Entry { dn, attributes } => Told::Entry(None, plain(dn, attributes)),
+                SearchAnswer::Reference(urls) => {
+                    Told::Elsewhere(urls.iter().map(str::to_owned).collect())
+                }
+            });
+            Ok::<_, Failure>(())
+        };
+        let page = self.connection.search_page_with(
+            &asked,
+            PAGE_ENTRIES,
+            cookie,
+            controls.as_ref(),
+            &mut each,
+        )?;
+        if matches!(
+            page.outcome.code,
+            ResultCode::SizeLimitExceeded
+                | ResultCode::AdminLimitExceeded
+                | ResultCode::TimeLimitExceeded
+        ) {
+            return Err(Failure::refused(format!(
+                "the source limits what is read: {}",
+                page.outcome
+            ))
+            .hint("bind there as the administrator, or lift the limits of this entry"));
+        }
+        page.outcome.into_result("search")?;
+        self.reading = if !page.cookie.is_empty() {
+            Reading::All { pass, cookie: page.cookie }
+        } else if pass == 0 && self.knows_subentries {
+            Reading::All { pass: 1, cookie: Vec::new() }
+        } else {
+            self.queue.push_back(Told::Complete { without_the_rest: true });
+            Reading::Log
+        };
+        Ok(())
+    }
+
+    /// Reads what is next in the log.
+    fn read_log(&mut self) -> Result<(), Failure> {
+        let changes = match self.reached.clone() {
+            LogPlace::Number(number) => self.by_number(number)?,
+            LogPlace::Cookie(cookie) => self.by_cookie(&cookie)?,
+        };
+        self.names = None;
+        for change in changes {
+            self.tell(change)?;
+        }
+        if self.queue.is_empty() {
+            self.done = self.reached.clone();
+        }
+        Ok(())
+    }
+
+    fn by_number(&mut self, number: u64) -> Result<Vec<ToldChange>, Failure> {
+        let (first, last) = ends(&mut self.connection)?;
+        let LogPlace::Number(last) = last else { return Ok(Vec::new()) };
+        if first.is_some_and(|first| first > number.saturating_add(1)) && last > number {
+            return Err(begin_anew("the changes behind the position are not kept any more"));
+        }
+        self.is_at_end = last <= number;
+        if self.is_at_end {
+            return Ok(Vec::new());
+        }
+        let until = last.min(number.saturating_add(CHANGES_MAX));
+        let bound = |value: u64| AvaFilter {
+            description: "changeNumber",
+            value: value.to_string().into_bytes().into(),
+        };
+        let filter = Filter::And(vec![
+            Filter::GreaterOrEqual(bound(number + 1)),
+            Filter::LessOrEqual(bound(until)),
+        ]);
+        let asked = SearchFor {
+            scope: Scope::One,
+            attributes: OF_CHANGES,
+            ..SearchFor::below(CHANGELOG, filter)
+        };
+        let found = self.connection.search(&asked)?;
+        found.outcome.into_result("search of the change log")?;
+        let mut changes: Vec<_> = found.entries.iter().filter_map(ToldChange::of).collect();
+        changes.sort_by_key(|change| change.number);
+        self.reached = LogPlace::Number(until);
+        Ok(changes)
+    }
+
+    fn by_cookie(&mut self, cookie: &str) -> Result<Vec<ToldChange>, Failure> {
+        let mut controls = ControlsBuf::new();
+        let value = Some(cookie.as_bytes());
+        controls.push(Control { oid: changelog_cookie::OID, critical: true, value });
+        let asked = SearchFor {
+            scope: Scope::Subtree,
+            attributes: OF_CHANGES,
+            size_limit_entries: CHANGES_MAX as u32,
+            ..SearchFor::below(CHANGELOG, equal(CLASS, "changeLogEntry"))
+        };
+        let mut entries = Vec::new();
+        let mut each = |answer: SearchAnswer<'_>| {
+            if let SearchAnswer::Entry { dn, attributes } = answer {
+                entries.push(FoundEntry::of(dn, attributes));
+            }
+            Ok::<_, Failure>(())
+        };
+        let outcome = self.connection.search_with(&asked, controls.as_ref(), &mut each)?;
+        match outcome.code {
+            ResultCode::Success => self.is_at_end = true,
+            ResultCode::SizeLimitExceeded => self.is_at_end = false,
+            // As OpenDJ says that it does not have what is behind a cookie.
+            ResultCode::UnwillingToPerform => return Err(begin_anew(&outcome.to_string())),
+            _ => outcome.into_result("search of the change log")?,
+        }
+        if let Some(cookie) = entries.last().and_then(|entry| entry.text("changeLogCookie")) {
+            self.reached = LogPlace::Cookie(cookie.to_owned());
+        }
+        let with_number = |mut entry: FoundEntry| {
+            if entry.text("changeNumber").is_none() {
+                entry.attributes.push(("changeNumber".to_owned(), vec![b"0".to_vec()]));
+            }
+            ToldChange::of(&entry)
+        };
+        Ok(entries.into_iter().filter_map(with_number).collect())
+    }
+
+    /// Tells what a change comes to.
+    fn tell(&mut self, change: ToldChange) -> Result<(), Failure> {
+        let is_in = |dn: &str| {
+            DnKey::from_text(&Schema::builtin(), dn).is_ok_and(|key| key.is_within(&self.key))
+        };
+        let new = (change.kind == "modrdn").then(|| change.new_dn()).flatten();
+        let (was_in, is_now_in) = (is_in(&change.dn), new.as_deref().map(is_in));
+        let uuid = change.uuid.as_deref().and_then(|text| uuid_of_text(text.as_bytes()));
+        match (&*change.kind, uuid) {
+            ("delete", _) if !was_in => {}
+            ("delete", Some(uuid)) => self.queue.push_back(Told::Gone(vec![uuid])),
+            ("delete", None) => self.queue.push_back(Told::GoneByName(change.dn)),
+            ("modrdn", _) if was_in && is_now_in == Some(false) => {
+                self.queue.push_back(Told::GoneByName(change.dn));
+            }
+            ("modrdn", _) if is_now_in == Some(true) => {
+                if was_in {
+                    self.queue.push_back(Told::Renamed(Renamed {
+                        dn: change.dn.clone(),
+                        new_rdn: change.new_rdn.clone().unwrap_or_default(),
+                        delete_old_rdn: change.deletes_old_rdn,
+                        new_superior: change.new_superior.clone(),
+                    }));
+                }
+                let dn = new.unwrap_or_default();
+                self.tell_entry(&dn, &change)?;
+            }
+            ("add" | "modify", _) if was_in => self.tell_entry(&change.dn.clone(), &change)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells what the entry of a change is by now; nothing, if it is gone: that comes.
+    fn tell_entry(&mut self, dn: &str, change: &ToldChange) -> Result<(), Failure> {
+        let by = [("entryUUID", &change.uuid), ("nsUniqueId", &change.unique_id)];
+        for (attribute, identity) in by {
+            let Some(identity) = identity else { continue };
+            let filter = Filter::Or(vec![
+                equal(attribute, identity),
+                Filter::And(vec![equal(attribute, identity), equal(CLASS, SUBENTRY)]),
+            ]);
+            let found = self.find(&self.base.clone(), Scope::Subtree, filter)?;
+            self.queue.extend(found.map(|entry| Told::Entry(None, entry)));
+            return Ok(());
+        }
+        let any = || Filter::Or(vec![Filter::Present("objectClass"), equal(CLASS, SUBENTRY)]);
+        let mut found = self.find(dn, Scope::Base, any())?;
+        if found.is_none() && change.number > 0 {
+            // It may be called otherwise since, when what is above it was renamed.
+            let names = match &self.names {
+                Some(names) => names,
+                None => self.names.insert(Names::of(&mut self.connection)?),
+            };
+            let now = names.now(&parsed(dn)?, change.number, Then::There).to_string();
+            if now != dn {
+                found = self.find(&now, Scope::Base, any())?;
+            }
+        }
+        self.queue.extend(found.map(|entry| Told::Entry(None, entry)));
+        Ok(())
+    }
+
+    fn find(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: Filter<'_>,
+    ) -> Result<Option<PlainEntry>, Failure> {
+        let asked = SearchFor { scope, attributes: WANTED, ..SearchFor::below(base, filter) };
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: MANAGE_DSA_IT, critical: false, value: None });
+        let mut found = None;
+        let mut each = |answer: SearchAnswer<'_>| {
+            if let SearchAnswer::Entry { dn, attributes } = answer {
+                found = Some(plain(dn, attributes));
+            }
+            Ok::<_, Failure>(())
+        };
+        let outcome = self.connection.search_with(&asked, controls.as_ref(), &mut each)?;
+        match outcome.code {
+            ResultCode::Success | ResultCode::NoSuchObject => Ok(found),
+            _ => Err(outcome
+                .into_result("search")
+                .map_or_else(Failure::from, |()| Failure::refused("the search has no end"))),
+        }
+    }
+}
+
+impl Source for LogSource {
+    fn next(&mut self, pause: Duration) -> Result<Option<Told>, Failure> {
+        if self.queue.is_empty() {
+            match std::mem::replace(&mut self.reading, Reading::Log) {
+                Reading::All { pass, cookie } => self.read_page(pass, &cookie)?,
+                Reading::Log => {
+                    self.done = self.reached.clone();
+                    if self.is_at_end {
+                        wait(pause);
+                    }
+                    self.read_log()?;
+                    while self.queue.is_empty() && !self.is_at_end {
+                        self.read_log()?;
+                    }
+                }
+            }
+        }
+        let told = self.queue.pop_front();
+        self.is_complete |= matches!(told, Some(Told::Complete { .. }));
+        Ok(told)
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.is_complete.then(|| Position::Log(self.done.octets()))
+    }
+
+    fn is_there(&mut self, uuid: &Uuid) -> Result<bool, Failure> {
+        has_entry(&mut self.connection, &self.base, uuid)
+    }
+
+    fn is_stale(&mut self, uuid: &Uuid) -> Result<bool, Failure> {
+        Ok(!self.is_there(uuid)?)
+    }
+
+    fn lag(&mut self) -> Result<Lag, Failure> {
+        let (_, last) = ends(&mut self.connection)?;
+        let is_none = self.is_complete && self.queue.is_empty() && last == self.reached;
+        let changes = match (&last, &self.done) {
+            (LogPlace::Number(last), LogPlace::Number(done)) => Some(last.saturating_sub(*done)),
+            // How many a cookie stands for is not known: few, when the end was seen just now.
+            _ => self.is_at_end.then_some(1),
+        };
+        Ok(Lag { seconds: None, changes, is_none })
+    }
+}
+
+/// The first number of the change log, if it has numbers, and its end.
+fn ends(connection: &mut Connection) -> Result<(Option<u64>, LogPlace), Failure> {
+    let attributes = [LAST_COOKIE, "firstChangeNumber", "lastChangeNumber"];
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &attributes,
+        ..SearchFor::below("", Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked)?;
+    let entry = found.entries.first();
+    let text = |name: &str| entry.and_then(|entry| entry.text(name)).map(str::to_owned);
+    let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
+    if let Some(cookie) = text(LAST_COOKIE) {
+        return Ok((None, LogPlace::Cookie(cookie)));
+    }
+    match number("lastChangeNumber") {
+        Some(last) => Ok((number("firstChangeNumber"), LogPlace::Number(last))),
+        None => Err(Failure::refused("the source has no change log that this entry may see").hint(
+            "switch on the retro change log ('dsconf INSTANCE plugin retro-changelog enable' and \
+             a restart of 389), or the replication of OpenDJ, or bind there as the administrator",
+        )),
+    }
+}
+
+fn equal<'a>(description: &'a str, value: &'a str) -> Filter<'a> {
+    Filter::Equality(AvaFilter { description, value: value.as_bytes().into() })
+}
+
+const LAST_COOKIE: &str = "lastExternalChangelogCookie";
+const CLASS: &str = "objectClass";
+const SUBENTRY: &str = "ldapSubEntry";
+/// What is asked for of entries; some servers show their identity to who names it alone.
+const WANTED: &[&str] = &["*", "+", "entryUUID", "nsUniqueId", "aci", "ref"];
+/// What is asked for of changes.
+const OF_CHANGES: &[&str] = &["*", "+", "targetEntryUUID", "targetUniqueId", "changeLogCookie"];
+/// Changes that are read at a time.
+const CHANGES_MAX: u64 = 500;
+const PAGE_ENTRIES: u32 = 500;
+/// RFC 3296 §3.
+const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
+/// RFC 3672 §3.
+const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
+/// The BOOLEAN TRUE.
+const VISIBLE: &[u8] = b"\x01\x01\xFF";
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_was_written() {
+        for place in [LogPlace::Number(7), LogPlace::Cookie("dc=x:0001 2;".to_owned())] {
+            assert_eq!(LogPlace::read(&place.octets()), Some(place));
+        }
+        assert_eq!(LogPlace::read(b"x"), None);
+        assert_eq!(LogPlace::read(b"n-1"), None);
+    }
+}

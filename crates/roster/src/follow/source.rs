@@ -1,0 +1,112 @@
+//! What a source tells, whichever way it is followed.
+
+use std::time::Duration;
+
+use offline::PlainEntry;
+
+use client::{Connection, SearchFor};
+use ldap::control_value::sync::REQUEST_OID;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::message::Scope;
+
+use super::line::Position;
+use super::wanted::{Uuid, text_of_uuid};
+
+/// One thing that a source tells.
+#[derive(Clone, Debug)]
+pub(super) enum Told {
+    /// An entry is like this.
+    Entry(Option<Uuid>, PlainEntry),
+    /// Entries are there as they were.
+    Present(Vec<Uuid>),
+    /// Entries are gone.
+    Gone(Vec<Uuid>),
+    /// The entry of this name is gone.
+    GoneByName(String),
+    /// An entry has another name, and all below it.
+    Renamed(super::apply::Renamed),
+    /// All there is was told, and changes follow; whether what was not told of is gone.
+    Complete { without_the_rest: bool },
+    /// A part of the directory is elsewhere.
+    Elsewhere(Vec<String>),
+    /// The position has moved on.
+    Moved,
+}
+
+/// What is known of how far behind one is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Lag {
+    /// Seconds between the last change there and the last one that came.
+    pub(super) seconds: Option<f64>,
+    /// Changes that did not come yet.
+    pub(super) changes: Option<u64>,
+    /// Nothing is missing.
+    pub(super) is_none: bool,
+}
+
+impl Lag {
+    /// Whether it will be over soon when the source takes no more changes.
+    pub(super) fn is_small(&self) -> bool {
+        self.seconds.is_some_and(|seconds| seconds <= SMALL_S)
+            || self.changes.is_some_and(|changes| changes <= SMALL_CHANGES)
+    }
+}
+
+/// What is over soon.
+const SMALL_S: f64 = 1.0;
+const SMALL_CHANGES: u64 = 50;
+
+/// A server that is followed.
+pub(super) trait Source {
+    /// What it tells next; none if nothing comes within `wait`.
+    fn next(&mut self, wait: Duration) -> Result<Option<Told>, crate::failure::Failure>;
+
+    /// Where one is when all that was told so far is done; none while that cannot be gone on from.
+    fn position(&self) -> Option<Position>;
+
+    /// Whether the source has an entry with this identity.
+    fn is_there(&mut self, uuid: &Uuid) -> Result<bool, crate::failure::Failure>;
+
+    /// Whether an entry that was told of and waits may be gone without that being told of it.
+    fn is_stale(&mut self, uuid: &Uuid) -> Result<bool, crate::failure::Failure>;
+
+    /// How far behind that is, by a question to the source.
+    fn lag(&mut self) -> Result<Lag, crate::failure::Failure>;
+}
+
+/// Whether a source is rather followed by content synchronisation: 389 has it, but tells more in
+/// its change log.
+pub(super) fn prefers_sync(connection: &mut Connection) -> Result<bool, crate::failure::Failure> {
+    let attributes = ["supportedControl", "vendorVersion"];
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &attributes,
+        ..SearchFor::below("", Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked)?;
+    let has = |name: &str, is_it: &dyn Fn(&str) -> bool| {
+        found.entries.iter().any(|entry| entry.texts(name).any(is_it))
+    };
+    let is_389 = has("vendorVersion", &|version| version.starts_with("389-"));
+    Ok(!is_389 && has("supportedControl", &|oid| oid == REQUEST_OID))
+}
+
+/// Whether a server has an entry with this identity, as it tells it, or in the form of 389.
+pub(super) fn has_entry(
+    connection: &mut Connection,
+    base: &str,
+    uuid: &Uuid,
+) -> Result<bool, crate::failure::Failure> {
+    let text = text_of_uuid(uuid);
+    let plain = text.replace('-', "");
+    let parts = [0..8, 8..16, 16..24, 24..32].map(|part| plain.get(part).unwrap_or_default());
+    let unique = parts.join("-");
+    let equal = |description, value: &str| {
+        let value = value.as_bytes().to_vec().into();
+        Filter::Equality(AvaFilter { description, value })
+    };
+    let filter = Filter::Or(vec![equal("entryUUID", &text), equal("nsUniqueId", &unique)]);
+    let attributes = ["1.1"];
+    let asked = SearchFor { attributes: &attributes, ..SearchFor::below(base, filter) };
+    Ok(!connection.search(&asked)?.entries.is_empty())
+}
