@@ -125,7 +125,7 @@ impl Keeper {
                 tracing::error!(%error, "the sinks cannot be read");
             }
             let wake = self.wake.clone();
-            let wait = self.directory.wait_for_change(
+            let wait = self.directory.wait_behind(
                 seen,
                 Box::new(move || {
                     let _ = wake.try_send(());

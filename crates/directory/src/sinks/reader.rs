@@ -26,7 +26,7 @@ use crate::access::guard::{Guard, Viewer, guarded};
 use crate::bind::{identity_mapper, login};
 use crate::changelog::{self, Asked, Naming, Shown, Target, ToldChange};
 use crate::directory::{Directory, State};
-use crate::read::streams::ChangeWait;
+use crate::read::search::ChangeWait;
 use crate::request::completion::WriteDone;
 use crate::request::refusal::Refusal;
 use crate::write::queue::PendingWrite;
@@ -180,7 +180,7 @@ impl SinkReader {
     /// Calls `wake` once, when there is a change that [`Self::next`] has not seen, or none will
     /// come.
     pub fn wait(&self, wake: Box<dyn FnOnce() + Send>) -> ChangeWait {
-        self.directory.wait_for_change(self.position.lsn, wake)
+        self.directory.wait_behind(self.position.lsn, wake)
     }
 
     fn batch(&mut self) -> Result<SinkBatch, SinkPause> {

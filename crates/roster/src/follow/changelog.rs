@@ -26,7 +26,7 @@ use super::source::{Lag, Source, Told, has_entry};
 use super::sync::{begin_anew, plain};
 use super::wanted::Uuid;
 use crate::changes::names::{Names, Then, parsed};
-use crate::changes::{CHANGELOG, ToldChange};
+use crate::changes::{CHANGELOG, ToldChange, told};
 use crate::connect::Login;
 use crate::failure::Failure;
 use crate::online::server::Server;
@@ -231,7 +231,7 @@ impl LogSource {
         };
         let found = self.connection.search(&asked)?;
         found.outcome.into_result("search of the change log")?;
-        let mut changes: Vec<_> = found.entries.iter().filter_map(ToldChange::of).collect();
+        let mut changes: Vec<_> = found.entries.iter().filter_map(told).collect();
         changes.sort_by_key(|change| change.number);
         self.reached = LogPlace::Number(until);
         Ok(changes)
@@ -269,7 +269,7 @@ impl LogSource {
             if entry.text("changeNumber").is_none() {
                 entry.attributes.push(("changeNumber".to_owned(), vec![b"0".to_vec()]));
             }
-            ToldChange::of(&entry)
+            told(&entry)
         };
         Ok(entries.into_iter().filter_map(with_number).collect())
     }

@@ -151,6 +151,18 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// Calls `wake` once, when there is a change behind this one, or none will come; not while the
+    /// returned value is gone.
+    pub fn wait_behind(self: &Arc<Self>, lsn: Lsn, wake: Box<dyn FnOnce() + Send>) -> ChangeWait {
+        let directory = Arc::downgrade(self);
+        // The hash is for those who are passed over.
+        let place = Place { lsn, hash: 0 };
+        let wait = self.streams.wait(place, None, Box::new(|_| wake()), move || looker(directory));
+        ChangeWait { _wait: Wait::Change(wait) }
+    }
+}
+
 impl Job {
     /// It goes on with what it has waited for.
     pub fn pass(&mut self, passed: Passed) {
