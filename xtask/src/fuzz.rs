@@ -38,6 +38,7 @@ const WITH_ROSTER: &[&str] = &[
     "sasl_message",
     "schema_mode",
     "session",
+    "sink",
     "subtree_specification",
     "template",
     "virtual_attribute",

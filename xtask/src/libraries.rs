@@ -40,6 +40,13 @@ const LIBRARIES: &[Libraries] = &[
         programs: &["mvn"],
         arguments: &["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"],
     },
+    // A broker, for the tests in `sinks.rs`.
+    Libraries {
+        language: "kafka",
+        files: &["pom.xml"],
+        programs: &["mvn"],
+        arguments: &["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"],
+    },
 ];
 
 /// Fetches those that are missing, or have other versions than asked for.

@@ -66,6 +66,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "nodejs", is_present: || succeeds(command("node", &["--version"])) },
     Package { name: "npm", is_present: || succeeds(command("npm", &["--version"])) },
     Package { name: "maven", is_present: || succeeds(command("mvn", &["--version"])) },
+    Package { name: "nats-server", is_present: || Path::new("/usr/sbin/nats-server").exists() },
     Package { name: "haproxy", is_present: || Path::new("/usr/sbin/haproxy").exists() },
     Package { name: "sssd-ldap", is_present: || Path::new("/usr/sbin/sssd").exists() },
     Package { name: "pamtester", is_present: || Path::new("/usr/bin/pamtester").exists() },

@@ -45,7 +45,7 @@ pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 #[cfg(any(test, feature = "test-support"))]
 pub use changelog::opens_as_change_cookie;
-pub use changelog::told::{ToldChange, ToldDelta, parent as name_above, shown, verb};
+pub use changelog::told::{ToldChange, ToldDelta, shown, verb};
 pub use config::change_members::{
     MembersRequest, OID as CHANGE_MEMBERS, WAIT_MAX as CHANGE_WAIT_MAX,
 };

@@ -13,13 +13,13 @@ pub(crate) mod values;
 
 use std::io::Write as _;
 
-pub(crate) use directory::{ToldChange, ToldDelta, name_above as parent, shown, verb};
+pub(crate) use directory::{ToldChange, ToldDelta, shown, verb};
 
 use client::{Connection, FoundEntry, SearchAnswer, SearchFor};
 use environment::Timestamp;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::ldif::{LdifChange, push_ldif_line};
-use ldap::message::{ModifyOperation, Scope};
+use ldap::message::Scope;
 
 use crate::failure::Failure;
 use crate::output;

@@ -169,7 +169,7 @@ pub fn shown(value: &[u8]) -> Value {
 }
 
 /// The name above another.
-pub fn parent(dn: &str) -> Option<String> {
+fn parent(dn: &str) -> Option<String> {
     let dn = Dn::parse(dn).ok()?;
     Some(Dn::new(dn.rdns().iter().skip(1).cloned().collect()).to_string())
 }
