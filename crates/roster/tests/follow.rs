@@ -558,7 +558,7 @@ fn a_change_log_with_cookies_is_followed_under_another_name() {
     // Both as LDIF.
     let own = machine.password.display().to_string();
     let lines = |url: &str, base: &str| {
-        let words = ["export", "-H", url, "-y", &own, "-b", base, "--sort"];
+        let words = ["export", "-H", url, "-y", &own, "-b", base, "*", "+"];
         let run = roster(&words);
         assert_eq!(run.code, 0, "{run:?}");
         let text = run.output.replace("\n ", "").replace(SUFFIX, other);
