@@ -36,6 +36,8 @@ const INTERNAL: &[&str] = &[
     "crates/directory/src/assignment/follow.rs",
     // What records may say, which no client asks for.
     "crates/directory/src/config/record_level.rs",
+    // Up to which change sinks were told.
+    "crates/directory/src/sinks/position.rs",
     // Records of a test suite for logs.
     "crates/history/src/log/conformance/script.rs",
     "crates/aci/src/permitted.rs",

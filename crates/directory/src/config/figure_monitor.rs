@@ -1,6 +1,6 @@
 //! Branches of `cn=monitor` whose figures the server has: operations, connections, queues, store,
-//! journal, archive, sinks, the process. Whoever has them tells; without anybody the branches are not
-//! there.
+//! journal, archive, sinks, the process. Whoever has them tells; without anybody the branches are
+//! not there.
 
 use schema::Entry;
 

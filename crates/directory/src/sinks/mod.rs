@@ -15,12 +15,14 @@ mod endpoint;
 mod meant;
 mod options;
 pub(crate) mod position;
+pub(crate) mod progress;
 mod reader;
 mod targets;
 pub mod text;
 
 pub use self::endpoint::SinkEndpoint;
-pub use self::position::{SinkPosition, is_position};
+pub use self::position::is_position;
+pub use self::progress::SinkPosition;
 pub use self::reader::{SinkBatch, SinkGap, SinkMessage, SinkPause, SinkReader};
 pub use self::targets::{FileTarget, KafkaTarget, NatsTarget, SignIn, SinkTarget, WebhookTarget};
 pub use self::text::{Sink, WhenGone};

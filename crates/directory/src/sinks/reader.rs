@@ -20,7 +20,8 @@ use serde_json::Value;
 use store::{Lsn, StoreError, StoreReader, View};
 
 use super::meant;
-use super::position::{self, SinkPosition, SinkProgress, is_position};
+use super::position::{self, is_position};
+use super::progress::{SinkPosition, SinkProgress};
 use super::text::Sink;
 use crate::access::guard::{Guard, Viewer, guarded};
 use crate::bind::{identity_mapper, login};
@@ -137,7 +138,7 @@ impl SinkReader {
     ///
     /// # Errors
     /// Why there is none now.
-    pub fn next(&mut self) -> Result<SinkBatch, SinkPause> {
+    pub fn next_batch(&mut self) -> Result<SinkBatch, SinkPause> {
         let made = self.batch();
         // Nothing of the store is held while a target is waited for.
         self.reader.release();
@@ -177,7 +178,7 @@ impl SinkReader {
         }));
     }
 
-    /// Calls `wake` once, when there is a change that [`Self::next`] has not seen, or none will
+    /// Calls `wake` once, when there is a change that [`Self::next_batch`] has not seen, or none will
     /// come.
     pub fn wait(&self, wake: Box<dyn FnOnce() + Send>) -> ChangeWait {
         self.directory.wait_behind(self.position.lsn, wake)

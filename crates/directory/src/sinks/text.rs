@@ -363,8 +363,8 @@ To regenerate this page: `ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib
     const OPTIONS_HEAD: &str = "
 ## Options
 
-A `FILE` is a name in the directory of the sinks, `sinks/` in the data directory (`sinks.directory`).
-Secrets come from such files alone.
+A `FILE` is a name in the directory of the sinks, `sinks/` in the data directory, or where
+`sinks.directory` says. Secrets come from such files alone.
 
 | option | value | kinds | |
 |---|---|---|---|

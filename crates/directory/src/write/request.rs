@@ -25,7 +25,7 @@ use crate::request::controls::response::ResponseControl;
 use crate::request::controls::write::WriteControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::Who;
-use crate::sinks::position::SinkProgress;
+use crate::sinks::progress::SinkProgress;
 use crate::write::account_state::change_operation::ChangeOperation;
 use crate::write::references::Gathering;
 

@@ -12,9 +12,9 @@ use crate::output;
 
 /// Show and change where a running server sends its changes.
 ///
-/// A sink is a line, 'NAME: KIND TARGET [OPTION=VALUE …] as DN [below DN] [where FILTER]'. Kinds are
-/// file, webhook, nats and kafka; docs/how-to/sinks.md explains them. It is told what the identity
-/// behind 'as' may read, which needs the privilege changelog-read.
+/// A sink is a line, 'NAME: KIND TARGET [OPTION=VALUE …] as DN [below DN] [where FILTER]'. Kinds
+/// are file, webhook, nats and kafka; docs/how-to/sinks.md explains them. It is told what the
+/// identity behind 'as' may read, which needs the privilege changelog-read.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Options {

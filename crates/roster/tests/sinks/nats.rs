@@ -102,7 +102,8 @@ impl Nats {
         let mut lines = BufReader::new(stream.try_clone().unwrap());
         let (text, user) = (request.to_string(), "\"user\":\"roster\",\"pass\":\"secret-of-nats\"");
         let wanted = format!(
-            "CONNECT {{\"verbose\":false,{user}}}\r\nSUB reply 1\r\nPUB {subject} reply {}\r\n{text}\r\n",
+            "CONNECT {{\"verbose\":false,{user}}}\r\nSUB reply 1\r\nPUB {subject} reply {}\r\n\
+             {text}\r\n",
             text.len()
         );
         stream.write_all(wanted.as_bytes()).unwrap();

@@ -96,7 +96,7 @@ impl Runner {
             if *self.stop.borrow() {
                 return Err(Stop);
             }
-            match reader.next() {
+            match reader.next_batch() {
                 Ok(batch) => {
                     waits = Waits::new();
                     if !batch.messages.is_empty() {

@@ -13,7 +13,7 @@ use super::webhook::WebhookSender;
 pub(super) enum Sender {
     File(FileSender),
     Webhook(WebhookSender),
-    Nats(NatsSender),
+    Nats(Box<NatsSender>),
     Kafka(KafkaSender),
 }
 
@@ -36,7 +36,7 @@ impl Sender {
                 Self::Webhook(WebhookSender::new(target.clone(), &sink.name, files))
             }
             SinkTarget::Nats(target) => {
-                Self::Nats(NatsSender::new(target.clone(), &sink.name, files))
+                Self::Nats(Box::new(NatsSender::new(target.clone(), &sink.name, files)))
             }
             SinkTarget::Kafka(target) => Self::Kafka(KafkaSender::new(target.clone(), files)),
         }
