@@ -235,7 +235,7 @@ class Writer(threading.Thread):
         elif what == "delete":
             one.delete_s(name)
         elif what == "rename":
-            one.rename_s(name, f"uid=new.{self.number}.r{chance.randrange(10**9)}", delold=chance.randrange(2))
+            one.rename_s(name, f"uid=new.{self.number}.r{chance.randrange(10**9)}")
         elif what == "move":
             one.rename_s(name, name.split(",")[0], newsuperior=self.unit())
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use history::record::Decoder;
 use ldap::control_value::persistent_search::ChangeType;
 use ldap::control_value::sync::{INFO_OID, SyncInfo, SyncState};
+use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use schema::{DnKey, Entry, EntryId, EntryRead, ResolvedFilter, Selection};
-use store::{Ask, Lsn, View};
+use store::{Ask, Lsn, StoredEntry, View};
 
 use super::below::Removal;
 use super::happened::state_control;
@@ -268,6 +269,13 @@ impl Following<'_, '_> {
         Ok(Some(Batch { all, removals: OnceCell::new(), is_whole }))
     }
 
+    /// Whether an entry has this name by now.
+    pub(super) fn has_name(&self, stored: &StoredEntry<'_>, name: &Dn) -> bool {
+        let schema = &self.state.schema;
+        let then = DnKey::from_dn(schema, name).ok();
+        then.is_some() && then == DnKey::from_text(schema, stored.dn()).ok()
+    }
+
     pub(super) fn is_sync(&self) -> bool {
         self.run.search.controls.sync.is_some()
     }
@@ -332,16 +340,23 @@ impl Following<'_, '_> {
         sink.intermediate(INFO_OID, &info.encode())
     }
 
-    /// Sends an entry if it is to be found now; none if it is not.
+    /// Sends an entry, which had this name after the change, if it is to be found now; none if it
+    /// is not.
     pub(super) fn send(
         &mut self,
         id: EntryId,
+        name: &Dn,
         happened: Option<Happened>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Option<After>, Refusal> {
         let Some(stored) = self.view.entry(id)? else { return Ok(None) };
         if !self.run.matches(&stored)? {
             return Ok(None);
+        }
+        // It, or what is above it, was renamed since, and is told of then: a consumer that is told
+        // the new name now has an entry without a superior, and none by the name when that comes.
+        if self.is_sync() && !self.has_name(&stored, name) {
+            return Ok(Some(After::Next));
         }
         // It may be one of those that are told to be gone.
         match self.flush(sink) {

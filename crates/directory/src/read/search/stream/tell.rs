@@ -72,7 +72,7 @@ impl Following<'_, '_> {
             return Ok(After::Next);
         }
         let happened = happened(at, ChangeType::Add, SyncState::Add);
-        Ok(self.send(add.id, happened, sink)?.unwrap_or(After::Next))
+        Ok(self.send(add.id, add.entry.name(), happened, sink)?.unwrap_or(After::Next))
     }
 
     fn modified(
@@ -115,16 +115,15 @@ impl Following<'_, '_> {
         }
         let state = if was_found { SyncState::Modify } else { SyncState::Add };
         let happened = happened(at, ChangeType::Modify, state);
-        if let Some(after) = self.send(modify.id, happened, sink)? {
+        if let Some(after) = self.send(modify.id, &modify.dn, happened, sink)? {
             return Ok(after);
         }
         if !self.is_sync() {
             return Ok(After::Next);
         }
         // It, or what is above it, was renamed since.
-        let schema = &self.state.schema;
-        let then = DnKey::from_dn(schema, &modify.dn).ok();
-        let has_name = then.is_some() && then == DnKey::from_text(schema, stored.dn()).ok();
+        let has_name = self.has_name(&stored, &modify.dn);
+        let then = DnKey::from_dn(&self.state.schema, &modify.dn).ok();
         // In the midst of records it is judged by what it is now, by the name of now.
         let is_judged = |name: &DnKey| match self.run.resolved.guard.is_bypassed() {
             true => Ok(true),
@@ -185,7 +184,7 @@ impl Following<'_, '_> {
             previous_dn: tells_name.then(|| rename.old_dn.to_string()),
             ..happened
         });
-        if let Some(after) = self.send(rename.id, happened, sink)? {
+        if let Some(after) = self.send(rename.id, &rename.new_dn, happened, sink)? {
             return Ok(after);
         }
         match is_judged {
