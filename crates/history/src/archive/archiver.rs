@@ -91,6 +91,9 @@ impl Archiver {
             }
             if matches!(error, ArchiveError::Damaged { .. } | ArchiveError::Record { .. }) {
                 self.archive.remove_newest();
+            } else {
+                // Told there; what is left is what there is to go on with.
+                let _ = self.archive.forget_removed();
             }
         }
         let mut round = Round::new(&*self.clock);
