@@ -22,7 +22,6 @@ pub(super) fn values(view: &View<'_>) -> Result<Vec<String>, StoreError> {
 }
 
 /// Refuses what says no branch, or one of which a part follows already.
-#[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
 pub(super) fn put(
     decide: &Decide<'_>,
     others: &mut Vec<String>,
