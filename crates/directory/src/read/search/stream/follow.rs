@@ -34,8 +34,6 @@ pub(super) enum After {
     Next,
     /// The receiver has no room for more, or others wait for the thread.
     Park,
-    /// The same, and the change is still to be told.
-    ParkBefore,
     /// What was told does not lead to what there is: a consumer needs all entries.
     Refresh,
     End(SearchOutcome),
@@ -145,10 +143,6 @@ impl Following<'_, '_> {
                     match after {
                         After::Next => {}
                         After::Park => return Ok(Some(self.park())),
-                        After::ParkBefore => {
-                            self.at.parts = change;
-                            return Ok(Some(self.park()));
-                        }
                         After::Refresh => return self.refresh(),
                         After::End(end) => return Ok(Some(end)),
                     }
@@ -160,21 +154,12 @@ impl Following<'_, '_> {
                 }
             }
         }
-        match self.flush(sink) {
-            Flow::Continue => self.wait(sink).map(Some),
-            Flow::Park => Ok(Some(self.park())),
-            Flow::Stop => Ok(Some(self.run.stopped())),
-        }
+        self.wait(sink).map(Some)
     }
 
     /// Others are to have the thread.
     fn hand_over(&self, sink: &mut ResponseSink<'_>) -> SearchOutcome {
-        let flow = match self.flush(sink) {
-            Flow::Continue => sink.hand_on_all(),
-            // A receiver that has no room is given nothing more.
-            full @ (Flow::Park | Flow::Stop) => full,
-        };
-        match flow {
+        match sink.hand_on_all() {
             Flow::Continue | Flow::Park => self.park(),
             Flow::Stop => self.run.stopped(),
         }
@@ -213,7 +198,6 @@ impl Following<'_, '_> {
     /// A consumer needs all entries: in the midst of changes it has to ask again, and before them
     /// it gets all: that tells what is gone, too.
     fn refresh(&mut self) -> Result<Option<SearchOutcome>, Refusal> {
-        self.run.search.streaming().gone.borrow_mut().clear();
         if !self.is_sync() {
             return Err(Refusal::new(ResultCode::UnwillingToPerform, MISSING));
         }
@@ -299,7 +283,9 @@ impl Following<'_, '_> {
         after(sink.entry_with(&visible, ResponseControl::list(&controls).as_ref()), &self.run)
     }
 
-    /// A consumer is not to have an entry any more.
+    /// A consumer is not to have an entry any more. It is told so of each by itself: of several at
+    /// once, slapd's consumers take it that no entry is gone which is not told (`refreshDeletes`),
+    /// and keep what is gone by the content as a whole, if that has to follow.
     pub(super) fn gone(
         &mut self,
         before: &dyn EntryRead,
@@ -307,19 +293,6 @@ impl Following<'_, '_> {
         sink: &mut ResponseSink<'_>,
     ) -> After {
         self.at.has_told = true;
-        let search = self.run.search;
-        if self.at.stage == Stage::Missed {
-            let count = {
-                let mut gone = search.streaming().gone.borrow_mut();
-                gone.push(uuid);
-                gone.len()
-            };
-            if count < IDS_MAX {
-                return After::Next;
-            }
-            let flow = self.flush(sink);
-            return after(flow, &self.run);
-        }
         let nothing = Selection::resolve(["1.1"].into_iter(), &self.state.schema);
         let rights = self.run.resolved.guard.on(before);
         let controls = [state_control(SyncState::Delete, uuid)];
@@ -327,17 +300,6 @@ impl Following<'_, '_> {
         let flow = sink.entry_with(&visible, ResponseControl::list(&controls).as_ref());
         self.run.sent += 1;
         after(flow, &self.run)
-    }
-
-    /// Sends what is gone and was to be told together. Who has no room for more is given nothing
-    /// in this run any more: it would hold the thread.
-    fn flush(&self, sink: &mut ResponseSink<'_>) -> Flow {
-        let uuids = std::mem::take(&mut *self.run.search.streaming().gone.borrow_mut());
-        if uuids.is_empty() {
-            return Flow::Continue;
-        }
-        let info = SyncInfo::IdSet { cookie: None, is_gone: true, uuids };
-        sink.intermediate(INFO_OID, &info.encode())
     }
 
     /// Sends an entry, which had this name after the change, if it is to be found now; none if it
@@ -357,12 +319,6 @@ impl Following<'_, '_> {
         // the new name now has an entry without a superior, and none by the name when that comes.
         if self.is_sync() && !self.has_name(&stored, name) {
             return Ok(Some(After::Next));
-        }
-        // It may be one of those that are told to be gone.
-        match self.flush(sink) {
-            Flow::Continue => {}
-            Flow::Park => return Ok(Some(After::ParkBefore)),
-            Flow::Stop => return Ok(Some(After::End(self.run.stopped()))),
         }
         self.at.happened.clone_from(&happened);
         *self.run.search.streaming().happened.borrow_mut() = happened;
@@ -394,5 +350,3 @@ const CHANGE_STEPS: u64 = 400;
 /// So many records are looked at together, with about so many octets.
 const BATCH_MAX: u64 = 2_048;
 const BATCH_MAX_BYTES: usize = 8 << 20;
-/// So many entries are told to be gone with one message.
-const IDS_MAX: usize = 500;

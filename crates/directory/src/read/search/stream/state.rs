@@ -58,8 +58,6 @@ impl StreamPosition {
 #[derive(Default)]
 pub(in crate::read::search) struct Streaming {
     pub(super) happened: RefCell<Option<Happened>>,
-    /// Entries that are gone, which are told together.
-    pub(super) gone: RefCell<Vec<[u8; 16]>>,
     /// Room for an entry that it sends in parts, and whether it waits for that.
     pub(super) room: Cell<Option<AskerHeld>>,
     pub(super) waits_for_room: Cell<bool>,
