@@ -310,6 +310,8 @@ pub(crate) fn print(change: &ToldChange, is_json: bool) -> Result<(), Failure> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn told(values: &[(&str, &str)]) -> ToldChange {

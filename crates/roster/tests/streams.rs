@@ -250,3 +250,16 @@ fn a_slapd_keeps_a_copy() {
     change(&demo, branch);
     copying.is_in_step();
 }
+
+#[test]
+fn copies_are_the_same_after_random_changes_and_kills() {
+    if !have(SLAPD, &["-VV"]) || !have(PYTHON, &["-c", "import ldap"]) {
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/long-sync.py");
+    let roster = env!("CARGO_BIN_EXE_roster");
+    let output = Command::new(PYTHON).args([script, roster, "300", "12", "4711"]).output().unwrap();
+    let told = text(&output);
+    eprintln!("{told}");
+    assert!(output.status.success() && told.matches(": the same").count() == 3, "{told}");
+}
