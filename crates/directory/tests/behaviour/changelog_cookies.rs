@@ -373,3 +373,53 @@ fn changes_of_schema_and_settings_are_told_to_those_who_may_read_them() {
     let told = names(&behind(&mut anna, &before));
     assert_eq!(told.iter().filter(|told| *told == handler).count(), 3, "{told:?}");
 }
+
+#[test]
+fn a_cookie_gives_no_right_and_tells_nothing_to_who_has_none() {
+    let served = Served::new();
+    let mut root = served.root();
+    add(&mut root, "a");
+    let good = newest(&mut root);
+    let person: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["anna"]),
+        ("sn", &["anna"]),
+        ("userPassword", &["secret"]),
+    ];
+    let name = "uid=anna,dc=example,dc=org";
+    assert_eq!(root.add(name, person), OK);
+    let altered = |at: usize| {
+        let other = if good.as_bytes()[at] == b'0' { "1" } else { "0" };
+        format!("{}{other}{}", &good[..at], &good[at + 1..])
+    };
+    let mut bad = vec![good.repeat(2), format!("{good}{}", "0".repeat(3_000))];
+    bad.extend([format!(" {good}"), format!("{good};"), "0".repeat(good.len())]);
+    bad.extend((0..good.len()).step_by(11).map(altered));
+    bad.extend((1..good.len()).step_by(11).map(|length| good[..length].to_owned()));
+    bad.push("dc=example,dc=org:0000013245;".repeat(100));
+    for cookie in &bad {
+        let answer = ask(&mut root, "(objectClass=*)", Some(cookie.as_bytes()));
+        assert_eq!(answer.code(), ResultCode::UnwillingToPerform, "{cookie}");
+        assert!(answer.diagnostic.contains("none of this directory"), "{}", answer.diagnostic);
+        assert_eq!(answer.entries, []);
+    }
+    let mut anna = served.client();
+    assert_eq!(anna.bind(name, "secret"), OK);
+    for client in [&mut anna, &mut served.client()] {
+        let mut told = |cookie: &str| {
+            let answer = ask(client, "(objectClass=*)", Some(cookie.as_bytes()));
+            (answer.code(), answer.diagnostic.clone(), answer.entries, answer.controls)
+        };
+        let expected = told(&good);
+        assert_ne!(expected.0, OK);
+        assert!(expected.2.is_empty() && expected.3.is_empty());
+        for cookie in bad.iter().map(String::as_str).chain([""]) {
+            assert_eq!(told(cookie), expected, "{cookie}");
+        }
+    }
+    // Of any size, before it is looked at.
+    for length in [4_097, 1 << 20] {
+        let answer = ask(&mut root, "(objectClass=*)", Some(&vec![b'0'; length]));
+        assert_eq!(answer.code(), ResultCode::ProtocolError, "{length}");
+    }
+}
