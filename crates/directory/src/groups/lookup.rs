@@ -269,8 +269,8 @@ impl<'a> Groups<'a> {
         self.naming_attributes().map(|description| names(description, member))
     }
 
-    /// The groups that name `member`, which has this number if it is known, one that names it twice perhaps twice; what is no group
-    /// counts, the work has an end.
+    /// The groups that name `member`, which has this number if it is known; one that names it twice
+    /// perhaps twice. What is no group counts: the work has an end.
     pub(crate) fn naming(
         &self,
         member: &DnKey,

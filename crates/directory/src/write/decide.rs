@@ -353,7 +353,8 @@ impl Attempt<'_, '_> {
                 next_id,
             };
             permit::check(&decide, op)?;
-            followed::check(&decide, op)?;
+            let followed = directory.rules.followed.of(view, &state.schema);
+            followed::check(&followed, decide.controls.following.as_deref(), op)?;
             let mut read = pre_read(&decide, op, room)?;
             let (decision, is_over) = match op {
                 WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),

@@ -12,7 +12,6 @@ use schema::{DnKey, Schema};
 use crate::lines::Line;
 use crate::lines::scanner::{Parsed, Scanner, wrong};
 use crate::request::refusal::Refusal;
-use crate::write::decision::Decide;
 use crate::write::request::WriteOp;
 
 /// The setting with the branches.
@@ -90,12 +89,10 @@ fn after<'t>(scanner: &mut Scanner<'t>, word: &str) -> Parsed<&'t str> {
 
 /// Refuses what would change a branch that follows another server, unless its session asks for it;
 /// and what a session asks for that has no branch there.
-pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
-    let session = decide.controls.following.as_deref();
-    if session.is_none() && decide.view.setting_at_hand(FOLLOWED).is_none() {
+pub(crate) fn check(all: &[Followed], session: Option<&str>, op: &WriteOp) -> Result<(), Refusal> {
+    if session.is_none() && all.is_empty() {
         return Ok(());
     }
-    let all = decide.directory.rules.followed.of(decide.view, &decide.state.schema);
     let (key, other) = match op {
         WriteOp::Add(op) => (&op.key, None),
         WriteOp::ModifyDn(op) => (&op.key, op.superior()),
@@ -157,7 +154,7 @@ mod tests {
     fn what_is_no_followed_branch_is_refused_with_the_reason() {
         let schema = Schema::builtin();
         for (text, why) in [
-            ("from ldap://h", "begins with a name"),
+            ("from ldap://h", "its name is up to 64"),
             ("a: ldap://h session s at - below dc=x", "'from' is expected"),
             ("a: from http://h session s at - below dc=x", "'http://h' is no URL"),
             ("a: from ldap://h at - below dc=x", "'session' is expected"),
