@@ -13,6 +13,7 @@ mod apply;
 mod changelog;
 mod freeze;
 mod line;
+mod parked;
 mod refused;
 mod rest;
 mod source;
@@ -414,6 +415,7 @@ impl Following<'_> {
             Told::Present(uuids) => uuids.into_iter().for_each(|uuid| run.see(uuid)),
             Told::Gone(uuids) => uuids.into_iter().try_for_each(|uuid| applier.remove(uuid))?,
             Told::GoneByName(dn) => applier.remove_name(&translation.name_here(&dn))?,
+            Told::GoneWithAllBelow(dn) => applier.remove_tree(&translation.name_here(&dn))?,
             Told::Renamed(mut renamed) => {
                 renamed.dn = translation.name_here(&renamed.dn);
                 let above = renamed.new_superior.take();
@@ -428,7 +430,8 @@ impl Following<'_> {
             Told::Complete { without_the_rest } => {
                 applier.settle(source, false)?;
                 if let Some(mut seen) = run.seen.take().filter(|_| without_the_rest) {
-                    seen.remove_others(connection, &self.asked.to.to_string(), applier)?;
+                    let (to, with) = (self.asked.to.to_string(), source.tells_subentries());
+                    seen.remove_others(connection, &to, applier, with)?;
                 }
                 applier.settle(source, true)?;
                 applier.is_whole = false;

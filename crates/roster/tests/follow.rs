@@ -663,3 +663,60 @@ fn a_source_that_is_away_after_it_was_frozen_takes_changes_again_in_time() {
     assert!(!is_read_only(&slapd), "{run:?}");
     assert_eq!(changed_here(&machine).0, ResultCode::UnwillingToPerform);
 }
+
+/// Subentries, which searches show to who asks for them alone, and branches that move into and out
+/// of what is followed.
+#[test]
+fn subentries_and_subtrees_that_move_over_the_border_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let source = bare_of(folder, "source", SUFFIX);
+    let base = format!("ou=people,{SUFFIX}");
+    let machine = bare_of(folder, "here", &base);
+    let root = Root(ADMIN_DN, ADMIN_PASSWORD);
+    let mut there = connect(&source.url(), root).unwrap();
+    let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
+    for name in ["people", "out", "a,ou=people", "b,ou=a,ou=people", "c,ou=out", "d,ou=c,ou=out"] {
+        assert!(there.add(&format!("ou={name},{SUFFIX}"), &unit).unwrap().is_success(), "{name}");
+    }
+    let policy = |name: &str| format!("cn={name},{base}");
+    let classes = ["subentry", "pwdPolicy"];
+    let values: [(&str, &[&str]); 4] = [
+        ("objectClass", &classes),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdMinLength", &["5"]),
+    ];
+    for name in ["one", "two"] {
+        let added = there.add(&policy(name), &values).unwrap();
+        assert!(added.is_success(), "{added}");
+    }
+    let mut follower = Follower::of(folder, &source.url(), root, &machine);
+    follower.source = format!("{}/{base}", source.url());
+    let first = follower.start("first.log", &["--by", "changelog"]);
+    first.wait_for("all is here after");
+    assert!(has_entry(&machine, &policy("one")) && has_entry(&machine, &policy("two")));
+    let change = [(ModifyOperation::Replace, "pwdMinLength", &["6"][..])];
+    assert!(there.modify(&policy("one"), &change).unwrap().is_success());
+    assert!(there.delete(&policy("two")).unwrap().is_success());
+    let mut rename = |name: &str, new_superior: &str| {
+        let new_rdn = name.split(',').next().unwrap();
+        let new_superior = Some(new_superior);
+        let rename = ModifyDnRequest { name, new_rdn, delete_old_rdn: true, new_superior };
+        let done = there.request_with(Request::ModifyDn(rename), Controls::EMPTY).unwrap();
+        assert!(done.is_success(), "{done}");
+    };
+    rename(&format!("ou=a,{base}"), &format!("ou=out,{SUFFIX}"));
+    rename(&format!("ou=c,ou=out,{SUFFIX}"), &base);
+    wait_for("what moved in", || has_entry(&machine, &format!("ou=d,ou=c,{base}")).then_some(()));
+    drop(first);
+    let more = ["--by", "changelog", "--cut-over", "--source-is-read-only"];
+    let run = follower.run(&more);
+    check_all(&run, 0, &["switched over", "; 0 entries were refused"]);
+    assert!(!has_entry(&machine, &policy("two")) && !has_entry(&machine, &format!("ou=a,{base}")));
+    let mut here = connect(&machine.url(), root).unwrap();
+    let all = SearchFor::below(&base, Filter::Present("pwdMinLength"));
+    let one = SearchFor { scope: Scope::Base, ..all };
+    let found = here.search(&SearchFor { base: &policy("one"), ..one }).unwrap();
+    assert_eq!(found.entries[0].text("pwdMinLength"), Some("6"));
+}
