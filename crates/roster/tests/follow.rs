@@ -720,3 +720,28 @@ fn subentries_and_subtrees_that_move_over_the_border_are_followed() {
     let found = here.search(&SearchFor { base: &policy("one"), ..one }).unwrap();
     assert_eq!(found.entries[0].text("pwdMinLength"), Some("6"));
 }
+
+/// The server here would end the connection over it, each time anew.
+#[test]
+fn an_entry_larger_than_a_request_is_refused_and_following_goes_on() {
+    if !has(&["/usr/sbin/slapd", "/usr/lib/ldap/syncprov.so"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let slapd = Slapd::start(folder, 20, true);
+    let machine = bare(folder);
+    let mut there = slapd.connect().unwrap();
+    let name = format!("uid=user.1,ou=people,{SUFFIX}");
+    for letter in ["a", "b", "c", "d", "e", "f"] {
+        let value = letter.repeat(3 << 20);
+        let change = [(ModifyOperation::Add, "description", &[&*value][..])];
+        let done = there.modify(&name, &change).unwrap();
+        assert!(done.is_success(), "{done}");
+    }
+    let follower = Follower::of(folder, &slapd.url, OF_SLAPD, &machine);
+    let first = follower.start("first.log", &[]);
+    first.wait_for("all is here after");
+    assert!(first.said().contains("larger than a request may be"), "{}", first.said());
+    assert!(!has_entry(&machine, &name));
+}

@@ -28,7 +28,7 @@ use super::line::lost;
 use super::parked::{decode, encode, spill_failed};
 use super::refused::Refused;
 use super::source::Source;
-use super::wanted::{Uuid, Wanted, key_of, settable, text_of_uuid};
+use super::wanted::{Uuid, Wanted, key_of, other_name, settable, text_of_uuid};
 use crate::diff::body::{Body, BodyWriter};
 use crate::diff::entry::{compare, deletes_old_rdn};
 use crate::diff::known::Attributes;
@@ -175,6 +175,11 @@ impl Applier {
     pub(super) fn put(&mut self, wanted: Wanted) -> Result<(), Failure> {
         let step = if self.is_whole { Step::Add { looked: false } } else { Step::Look };
         self.forget(&wanted.uuid)?;
+        if wanted.body.len() > ENTRY_MAX_BYTES {
+            // The server would end the connection, and so it would be sent for ever.
+            self.refuse(&Goal::Be(wanted), "it is larger than a request may be");
+            return Ok(());
+        }
         self.begin(Work { goal: Goal::Be(wanted), step, turns: 0 })
     }
 
@@ -350,6 +355,9 @@ impl Applier {
 
     fn send(&mut self, mut work: Work) -> Result<(), Failure> {
         work.turns += 1;
+        if let (Goal::Be(wanted), Step::Add { .. }) = (&work.goal, work.step) {
+            self.make_way(wanted.body.len())?;
+        }
         let updates = self.of_updates.as_ref();
         let id = match (&work.goal, work.step) {
             (Goal::Be(wanted), Step::Add { .. }) => {
@@ -394,6 +402,15 @@ impl Applier {
             }
         };
         self.under_way.insert(id.0, work);
+        Ok(())
+    }
+
+    /// Before a large request, answers are read: a server that cannot send what was searched for
+    /// reads nothing, and so neither side would.
+    fn make_way(&mut self, bytes: usize) -> Result<(), Failure> {
+        if bytes > LARGE_BYTES {
+            while self.take_answer()? {}
+        }
         Ok(())
     }
 
@@ -584,8 +601,16 @@ impl Applier {
             self.over(&work.goal);
             return Ok(());
         }
+        let octets = |one: Modification<'_>| one.attribute.values.iter().map(<[u8]>::len).sum();
+        let bytes: usize = changes.as_ref().iter().map::<usize, _>(octets).sum();
+        if bytes > ENTRY_MAX_BYTES {
+            self.refuse(&work.goal, "the change is larger than a request may be");
+            self.over(&work.goal);
+            return Ok(());
+        }
+        self.make_way(bytes)?;
         let request = ModifyRequest { name: &found.dn, changes: changes.as_ref() };
-        let id = self.pipeline.send(Request::Modify(request), updates)?;
+        let id = self.pipeline.send(Request::Modify(request), self.of_updates.as_ref())?;
         work.step = Step::Modify;
         self.under_way.insert(id.0, work);
         Ok(())
@@ -702,13 +727,6 @@ fn push<'v>(
     all.push(Modification { operation, attribute });
 }
 
-/// A name in the place of another one that has to be free.
-fn other_name(dn: &str, uuid: &Uuid) -> String {
-    let rdn = Dn::parse(dn).ok().and_then(|dn| dn.rdns().first().cloned());
-    let kind = rdn.iter().flat_map(|rdn| rdn.avas()).map(|ava| ava.attribute.clone()).next();
-    format!("{}=displaced-{}", kind.as_deref().unwrap_or("cn"), text_of_uuid(uuid))
-}
-
 /// What a server says to a session that does not follow any more.
 const SESSION_IS_LOST: &str = "the session does not follow";
 /// Attributes only servers set that go when the source has them no more; others that only this
@@ -729,6 +747,10 @@ const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
 const REQUESTS_MAX: usize = 64;
 /// The most octets of them.
 const WINDOW_BYTES: usize = 8 << 20;
+/// The largest entry that is sent: a request may have 16 MiB, with some room for its frame.
+const ENTRY_MAX_BYTES: usize = (16 << 20) - (64 << 10);
+/// A request beyond that may not fit into the buffers of the way; 64 smaller ones do.
+const LARGE_BYTES: usize = 16 << 10;
 /// What changes under the hands of who looks for it is looked for so often.
 const TURNS_MAX: u32 = 8;
 /// How long a server that is busy is left alone.

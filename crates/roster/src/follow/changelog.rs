@@ -73,6 +73,8 @@ pub(super) struct LogSource {
     key: DnKey,
     reading: Reading,
     queue: VecDeque<Told>,
+    /// Changes that were read and not told of.
+    changes: VecDeque<ToldChange>,
     /// Everything up to here was told.
     done: LogPlace,
     /// Where one is when the queue is empty.
@@ -82,8 +84,8 @@ pub(super) struct LogSource {
     /// A number was missing since then, when this one was the last.
     hole: Option<(u64, Instant)>,
     knows_subentries: bool,
-    /// What is called otherwise by now, as the log told it since this part of it is read.
-    names: Option<Names>,
+    /// What is called otherwise by now, as the log told it a short while ago.
+    names: Option<(Names, Instant)>,
     is_complete: bool,
 }
 
@@ -133,6 +135,7 @@ impl LogSource {
             done,
             is_at_end: false,
             hole: None,
+            changes: VecDeque::new(),
             knows_subentries,
             names: None,
             is_complete,
@@ -204,13 +207,25 @@ impl LogSource {
             LogPlace::Cookie(cookie) => self.by_cookie(&cookie)?,
         };
         self.names = None;
-        for change in changes {
+        self.changes.extend(changes);
+        Ok(())
+    }
+
+    /// Tells of the changes that were read until there is something to do, their end or `until`.
+    fn tell_changes(&mut self, until: Instant) -> Result<(), Failure> {
+        while self.queue.is_empty() && now() < until {
+            let Some(change) = self.changes.pop_front() else { break };
             self.tell(change)?;
         }
-        if self.queue.is_empty() {
+        if self.is_told() {
             self.done = self.reached.clone();
         }
         Ok(())
+    }
+
+    /// Whether everything that was read of the log was told.
+    fn is_told(&self) -> bool {
+        self.queue.is_empty() && self.changes.is_empty()
     }
 
     fn by_number(&mut self, number: u64) -> Result<Vec<ToldChange>, Failure> {
@@ -365,10 +380,11 @@ impl LogSource {
         let mut found = self.find(dn, Scope::Base, any())?;
         if found.is_none() && change.number > 0 {
             // It may be called otherwise since, when what is above it was renamed.
-            let names = match &self.names {
-                Some(names) => names,
-                None => self.names.insert(Names::of(&mut self.connection)?),
+            let names = match self.names.take() {
+                Some((names, read)) if read.elapsed() < TURN_MAX => (names, read),
+                _ => (Names::of(&mut self.connection)?, now()),
             };
+            let (names, _) = self.names.insert(names);
             let now = names.now(&parsed(dn)?, change.number, Then::There).to_string();
             if now != dn {
                 found = self.find(&now, Scope::Base, any())?;
@@ -423,14 +439,19 @@ impl Source for LogSource {
         if self.queue.is_empty() {
             match std::mem::replace(&mut self.reading, Reading::Log) {
                 Reading::All { pass, cookie } => self.read_page(pass, &cookie)?,
+                // Who follows has other things to do, such as to say that it is there still.
                 Reading::Log => {
-                    self.done = self.reached.clone();
-                    if self.is_at_end {
+                    let until = now() + TURN_MAX;
+                    self.tell_changes(until)?;
+                    if self.is_told() && self.is_at_end {
                         wait(pause);
                     }
-                    self.read_log()?;
-                    while self.queue.is_empty() && !self.is_at_end {
+                    while self.is_told() && now() < until {
                         self.read_log()?;
+                        self.tell_changes(until)?;
+                        if self.is_at_end {
+                            break;
+                        }
                     }
                 }
             }
@@ -458,7 +479,7 @@ impl Source for LogSource {
 
     fn lag(&mut self) -> Result<Lag, Failure> {
         let (_, last) = ends(&mut self.connection)?;
-        let is_none = self.is_complete && self.queue.is_empty() && last == self.reached;
+        let is_none = self.is_complete && self.is_told() && last == self.reached;
         let changes = match (&last, &self.done) {
             (LogPlace::Number(last), LogPlace::Number(done)) => Some(last.saturating_sub(*done)),
             // How many a cookie stands for is not known: few, when the end was seen just now.
@@ -520,6 +541,8 @@ const OF_CHANGES: &[&str] = &["*", "+", "targetEntryUUID", "targetUniqueId", "ch
 /// A number without a change that is there for so long, though the source told of it or of later
 /// ones, is of no change: 389 tells of numbers before their changes are made.
 const HOLE_AFTER: Duration = Duration::from_secs(5);
+/// The longest that one looks for something to tell of.
+const TURN_MAX: Duration = Duration::from_secs(1);
 /// Changes that are read at a time.
 const CHANGES_MAX: u64 = 500;
 const PAGE_ENTRIES: u32 = 500;
