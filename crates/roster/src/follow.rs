@@ -13,6 +13,7 @@ mod apply;
 mod changelog;
 mod freeze;
 mod line;
+mod parked;
 mod refused;
 mod rest;
 mod source;
@@ -32,7 +33,7 @@ use schema::{DnKey, Schema};
 use self::apply::Applier;
 use self::changelog::LogSource;
 use self::freeze::Frozen;
-use self::line::{BEAT_EVERY, Claim, Held, Position};
+use self::line::{BEAT_EVERY, Begun, Claim, Held, Position};
 use self::refused::Refused;
 use self::rest::Seen;
 use self::source::{Lag, Source, Told};
@@ -116,6 +117,7 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
         teller: Teller::new(),
         refreshes: asked.refresh,
         frozen: None,
+        has_lifted: false,
         interrupted,
     };
     let ended = following.through_breaks(connection);
@@ -150,7 +152,7 @@ fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, Failure> {
 fn claim(
     asked: &Asked,
     connection: &mut Connection,
-    schema: &Schema,
+    schema: &Arc<Schema>,
     key: &DnKey,
 ) -> Result<Held, Failure> {
     let branch = asked.to.to_string();
@@ -179,7 +181,8 @@ fn claim(
         let why = format!("{branch} holds entries, and those that the source has not would go");
         return Err(Failure::refused(why).hint("run it with --replace if they may"));
     }
-    Held::begin(connection, &branch, asked.there.uri(), asked.refers)
+    let begun = Begun { branch: &branch, source: asked.there.uri(), refers: asked.refers };
+    Held::begin(connection, begun, schema, key)
 }
 
 /// Following under way.
@@ -193,6 +196,8 @@ struct Following<'f> {
     refreshes: bool,
     /// The source takes no changes since then.
     frozen: Option<(Instant, Option<Frozen>)>,
+    /// It was asked for that changes be made here, whatever became of it.
+    has_lifted: bool,
     interrupted: &'f AtomicBool,
 }
 
@@ -203,17 +208,14 @@ impl Following<'_> {
         loop {
             let begun = now();
             let failure = match self.attempt(&mut connection) {
-                Ok(End::Interrupted) => return self.held.release(&mut connection),
+                Ok(End::Interrupted) => return self.leave(&mut connection).map(drop),
                 Ok(End::CutOver) => return Ok(()),
                 Err(failure) => failure,
             };
             if sync::is_begin_anew(&failure) {
                 self.refreshes = true;
             } else if !failure.is_passing {
-                // Whoever comes next need not wait; that this is told matters more.
-                let _ = self.held.release(&mut connection);
-                self.thaw();
-                return Err(failure);
+                return self.fail(&mut connection, failure);
             }
             if begun.elapsed() > PAUSE_MAX {
                 pause = PAUSE_MIN;
@@ -227,17 +229,86 @@ impl Following<'_> {
             pause = (pause * 2).min(PAUSE_MAX);
             while now() < until {
                 if self.is_interrupted() {
-                    let _ = self.held.release(&mut connection);
-                    self.thaw();
+                    let _ = self.leave(&mut connection);
                     return Ok(());
+                }
+                if let Some(failure) = self.overdue() {
+                    return self.fail(&mut connection, failure);
                 }
                 wait(TICK_MIN);
             }
             // Its place is kept by beats only while it is connected: another one may take it.
             if let Ok(other) = self.asked.here.connect() {
                 connection = other;
+                // The answer to the last step may be what was lost.
+                if self.has_lifted && matches!(self.held.is_there(&mut connection), Ok(false)) {
+                    self.has_switched();
+                    return Ok(());
+                }
             }
         }
+    }
+
+    /// Ends with a failure, unless it shows that changes are made here already.
+    fn fail(&mut self, connection: &mut Connection, failure: Failure) -> Result<(), Failure> {
+        // That this is told matters more than what comes of the leaving.
+        match self.leave(connection) {
+            Ok(End::CutOver) => Ok(()),
+            Ok(End::Interrupted) | Err(_) => Err(failure),
+        }
+    }
+
+    /// Has whoever comes next not wait, and the source take changes again if it was this that made
+    /// it take none. It must not where changes are made here, or may be: the line decides, and
+    /// once it was changed anew, what was asked for before has no effect any more.
+    fn leave(&mut self, connection: &mut Connection) -> Result<End, Failure> {
+        let mut released = self.held.release(connection);
+        if self.frozen.is_none() {
+            return released.map(|()| End::Interrupted);
+        }
+        if released.as_ref().is_err_and(|failure| failure.is_passing) {
+            released = self.asked.here.connect().and_then(|mut it| self.held.release(&mut it));
+        }
+        match released {
+            Err(failure) if line::is_gone(&failure) => {
+                self.has_switched();
+                return Ok(End::CutOver);
+            }
+            Err(failure) if line::is_lost(&failure) => {
+                self.teller.note(format_args!(
+                    "the source may be read-only still: that is up to whoever follows now"
+                ));
+                return Err(failure);
+            }
+            Err(failure) if self.has_lifted => {
+                self.teller.note(format_args!(
+                    "it is not known whether changes are made here, so the source stays \
+                     read-only: make it writable by hand if the branch here follows still"
+                ));
+                return Err(failure);
+            }
+            Ok(()) | Err(_) => {}
+        }
+        self.thaw();
+        Ok(End::Interrupted)
+    }
+
+    /// Says that changes are made here, of which the answer was lost.
+    fn has_switched(&mut self) {
+        if let Some((since, _)) = self.frozen.take() {
+            self.teller.switched(since.elapsed(), self.refused.as_ref().map_or(0, |it| it.count));
+        }
+    }
+
+    /// That nobody takes changes for longer than is allowed.
+    fn overdue(&self) -> Option<Failure> {
+        let within = self.asked.cut_over?.within;
+        let (since, _) = self.frozen.as_ref()?;
+        (since.elapsed() > within).then(|| {
+            let seconds = within.as_secs();
+            Failure::refused(format!("the lag did not end within {seconds} s"))
+                .hint("nothing was switched over: the source takes changes, and here none")
+        })
     }
 
     fn is_interrupted(&self) -> bool {
@@ -292,8 +363,10 @@ impl Following<'_> {
             if self.is_interrupted() {
                 applier.drain()?;
                 self.save(source, applier, connection, &mut run)?;
-                self.thaw();
                 return Ok(End::Interrupted);
+            }
+            if let Some(failure) = self.overdue() {
+                return Err(failure);
             }
             let tick = if applier.is_busy() || self.frozen.is_some() { TICK_MIN } else { TICK };
             match source.next(tick)? {
@@ -342,6 +415,7 @@ impl Following<'_> {
             Told::Present(uuids) => uuids.into_iter().for_each(|uuid| run.see(uuid)),
             Told::Gone(uuids) => uuids.into_iter().try_for_each(|uuid| applier.remove(uuid))?,
             Told::GoneByName(dn) => applier.remove_name(&translation.name_here(&dn))?,
+            Told::GoneWithAllBelow(dn) => applier.remove_tree(&translation.name_here(&dn))?,
             Told::Renamed(mut renamed) => {
                 renamed.dn = translation.name_here(&renamed.dn);
                 let above = renamed.new_superior.take();
@@ -356,7 +430,8 @@ impl Following<'_> {
             Told::Complete { without_the_rest } => {
                 applier.settle(source, false)?;
                 if let Some(mut seen) = run.seen.take().filter(|_| without_the_rest) {
-                    seen.remove_others(connection, &self.asked.to.to_string(), applier)?;
+                    let (to, with) = (self.asked.to.to_string(), source.tells_subentries());
+                    seen.remove_others(connection, &to, applier, with)?;
                 }
                 applier.settle(source, true)?;
                 applier.is_whole = false;
@@ -417,39 +492,47 @@ impl Following<'_> {
         let Some(cut_over) = self.asked.cut_over else { return Ok(None) };
         match &self.frozen {
             None if is_near => {
-                let frozen = match cut_over.is_frozen {
-                    true => None,
-                    false => {
-                        let from = self.asked.from.to_string();
-                        Some(Frozen::freeze(&self.asked.there, &from)?)
-                    }
-                };
+                let from = self.asked.from.to_string();
+                let find = || Frozen::find(&self.asked.there, &from);
+                let frozen = (!cut_over.is_frozen).then(find).transpose()?;
                 self.frozen = Some((now(), frozen));
+                self.freeze()?;
                 // What came until now is asked for once more.
+                run.looked = None;
+                Ok(None)
+            }
+            // Whether it was done is not known: the answer was lost.
+            Some((_, Some(frozen))) if !frozen.is_sure => {
+                self.freeze()?;
                 run.looked = None;
                 Ok(None)
             }
             Some((since, _)) if is_none => {
                 let since = *since;
                 self.save(source, applier, connection, run)?;
+                self.has_lifted = true;
                 self.held.lift(connection)?;
-                self.teller.cut_over(applier, since.elapsed());
+                self.teller.switched(since.elapsed(), applier.refused.count);
                 Ok(Some(End::CutOver))
-            }
-            Some((since, _)) if since.elapsed() > cut_over.within => {
-                let seconds = cut_over.within.as_secs();
-                self.thaw();
-                Err(Failure::refused(format!("the lag did not end within {seconds} s"))
-                    .hint("nothing was switched over: the source takes changes, and here none"))
             }
             Some(_) | None => Ok(None),
         }
     }
 
+    /// Has the source take no changes, if that is up to this.
+    fn freeze(&mut self) -> Result<(), Failure> {
+        let Some((_, Some(frozen))) = &mut self.frozen else { return Ok(()) };
+        let done = frozen.freeze(&self.asked.there);
+        if done.as_ref().is_err_and(|failure| !failure.is_passing) {
+            self.frozen = None;
+        }
+        done
+    }
+
     /// The source takes changes again, if it was this that made it take none.
     fn thaw(&mut self) {
         if let Some((_, Some(frozen))) = self.frozen.take()
-            && let Err(failure) = frozen.thaw()
+            && let Err(failure) = frozen.thaw(&self.asked.there)
         {
             self.teller.note(format_args!(
                 "the source could not be made writable again, do it by hand: {}",

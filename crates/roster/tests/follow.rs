@@ -13,6 +13,8 @@
 mod common;
 mod ds389;
 mod machine;
+#[path = "follow/proxy.rs"]
+mod proxy;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,12 +26,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use client::{ConnectOptions, Connection};
+use client::{ConnectOptions, Connection, SearchFor};
 use common::{Run, check_all, roster};
 use ds389::{Ds389, has};
-use ldap::message::{Controls, ModifyDnRequest, ModifyOperation, Request};
+use ldap::filter::Filter;
+use ldap::message::{Controls, ModifyDnRequest, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 use machine::{Machine, wait_for};
+use proxy::{Breaks, Proxy, has_text};
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD};
 use testing::ports::free_addresses;
 
@@ -266,14 +270,22 @@ impl<'m> Follower<'m> {
     }
 
     fn run(&self, more: &[&str]) -> Run {
-        roster(&self.words(&self.machine.url(), more))
+        self.run_over(&self.machine.url(), more)
+    }
+
+    /// Over another way to the server here.
+    fn run_over(&self, url: &str, more: &[&str]) -> Run {
+        roster(&self.words(url, more))
     }
 
     /// Starts one that goes on; what it says comes into a file.
     fn start(&self, name: &str, more: &[&str]) -> Following {
+        self.start_over(&self.machine.url(), name, more)
+    }
+
+    fn start_over(&self, url: &str, name: &str, more: &[&str]) -> Following {
         let log = self.folder.join(name);
-        let url = self.machine.url();
-        let mut command = common::command(&self.words(&url, more));
+        let mut command = common::command(&self.words(url, more));
         let child = command.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
         Following { child, log }
     }
@@ -575,4 +587,161 @@ fn a_change_log_with_cookies_is_followed_under_another_name() {
     assert!(want.len() > 800, "{}", want.len());
     assert!(have.contains(&"member: ou=people,o=other".to_owned()));
     assert_eq!(have, want);
+}
+
+/// Changes of the line of a branch that name a session: one that ends it, or notes a position.
+fn is_line_change(octets: &[u8], times: usize) -> bool {
+    let name = b"roster-follow";
+    let named = octets.windows(name.len()).filter(|part| part == name).count();
+    named == times && has_text(octets, " session ")
+}
+
+/// Whether a server has an entry.
+fn has_entry(machine: &Machine, name: &str) -> bool {
+    let mut here = connect(&machine.url(), Root(ADMIN_DN, ADMIN_PASSWORD)).unwrap();
+    let all = SearchFor::below(name, Filter::Present("objectClass"));
+    let found = here.search(&SearchFor { scope: Scope::Base, ..all }).unwrap();
+    !found.entries.is_empty()
+}
+
+/// The answer to one position is lost, and later the one to the step that switches over.
+#[test]
+fn an_answer_that_is_lost_ends_nothing_and_leaves_one_server_that_takes_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let source = bare_of(folder, "source", SUFFIX);
+    let machine = bare(folder);
+    let root = Root(ADMIN_DN, ADMIN_PASSWORD);
+    let follower = Follower::of(folder, &source.url(), root, &machine);
+    let ways = ["--by", "changelog"];
+    let at = |octets: &[u8]| is_line_change(octets, 2);
+    let notes = Proxy::start(&machine.url(), Breaks { at, times: 3, away: Duration::ZERO });
+    let first = follower.start_over(&notes.url, "first.log", &ways);
+    first.wait_for("all is here after");
+    wait_for("three lost answers", || (notes.broken.load(Ordering::Relaxed) == 3).then_some(()));
+    let mut there = connect(&source.url(), root).unwrap();
+    let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
+    let name = format!("ou=late,{SUFFIX}");
+    assert!(there.add(&name, &unit).unwrap().is_success());
+    wait_for("what was added late", || has_entry(&machine, &name).then_some(()));
+    assert!(!first.said().contains("another 'roster follow'"), "{}", first.said());
+    let at = |octets: &[u8]| is_line_change(octets, 1);
+    let lift = Proxy::start(&machine.url(), Breaks { at, times: 1, away: Duration::ZERO });
+    let more = [&ways[..], &["--cut-over", "--source-is-read-only"]].concat();
+    check_all(&follower.run_over(&lift.url, &more), 0, &["switched over: changes are made here"]);
+    assert_eq!(lift.broken.load(Ordering::Relaxed), 1);
+    assert_eq!(first.ended().0, Some(1));
+    assert_eq!(changed_here(&machine).0, ResultCode::Success);
+}
+
+/// Whether a slapd takes no changes, as its configuration says.
+fn is_read_only(slapd: &Slapd) -> bool {
+    let mut there = slapd.connect().unwrap();
+    let change = [(ModifyOperation::Replace, "description", &["x"][..])];
+    !there.modify(&format!("ou=people,{SUFFIX}"), &change).unwrap().is_success()
+}
+
+#[test]
+fn a_source_that_is_away_after_it_was_frozen_takes_changes_again_in_time() {
+    if !has(&["/usr/sbin/slapd", "/usr/lib/ldap/syncprov.so"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let slapd = Slapd::start(folder, 50, true);
+    let machine = bare(folder);
+    let at = |octets: &[u8]| has_text(octets, "olcReadOnly") && has_text(octets, "TRUE");
+    let away = Duration::from_secs(6);
+    let way = Proxy::start(&slapd.url, Breaks { at, times: 1, away });
+    let follower = Follower::of(folder, &way.url, OF_SLAPD, &machine);
+    let first = follower.start("first.log", &[]);
+    first.wait_for("all is here after");
+    // Nobody tells it whether the source is frozen.
+    let run = follower.run(&["--cut-over", "--within", "2"]);
+    check_all(&run, 1, &["the lag did not end within 2 s"]);
+    assert_eq!(way.broken.load(Ordering::Relaxed), 1);
+    assert!(!is_read_only(&slapd), "{run:?}");
+    assert_eq!(changed_here(&machine).0, ResultCode::UnwillingToPerform);
+}
+
+/// Subentries, which searches show to who asks for them alone, and branches that move into and out
+/// of what is followed.
+#[test]
+fn subentries_and_subtrees_that_move_over_the_border_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let source = bare_of(folder, "source", SUFFIX);
+    let base = format!("ou=people,{SUFFIX}");
+    let machine = bare_of(folder, "here", &base);
+    let root = Root(ADMIN_DN, ADMIN_PASSWORD);
+    let mut there = connect(&source.url(), root).unwrap();
+    let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
+    for name in ["people", "out", "a,ou=people", "b,ou=a,ou=people", "c,ou=out", "d,ou=c,ou=out"] {
+        assert!(there.add(&format!("ou={name},{SUFFIX}"), &unit).unwrap().is_success(), "{name}");
+    }
+    let policy = |name: &str| format!("cn={name},{base}");
+    let classes = ["subentry", "pwdPolicy"];
+    let values: [(&str, &[&str]); 4] = [
+        ("objectClass", &classes),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdMinLength", &["5"]),
+    ];
+    for name in ["one", "two"] {
+        let added = there.add(&policy(name), &values).unwrap();
+        assert!(added.is_success(), "{added}");
+    }
+    let mut follower = Follower::of(folder, &source.url(), root, &machine);
+    follower.source = format!("{}/{base}", source.url());
+    let first = follower.start("first.log", &["--by", "changelog"]);
+    first.wait_for("all is here after");
+    assert!(has_entry(&machine, &policy("one")) && has_entry(&machine, &policy("two")));
+    let change = [(ModifyOperation::Replace, "pwdMinLength", &["6"][..])];
+    assert!(there.modify(&policy("one"), &change).unwrap().is_success());
+    assert!(there.delete(&policy("two")).unwrap().is_success());
+    let mut rename = |name: &str, new_superior: &str| {
+        let new_rdn = name.split(',').next().unwrap();
+        let new_superior = Some(new_superior);
+        let rename = ModifyDnRequest { name, new_rdn, delete_old_rdn: true, new_superior };
+        let done = there.request_with(Request::ModifyDn(rename), Controls::EMPTY).unwrap();
+        assert!(done.is_success(), "{done}");
+    };
+    rename(&format!("ou=a,{base}"), &format!("ou=out,{SUFFIX}"));
+    rename(&format!("ou=c,ou=out,{SUFFIX}"), &base);
+    wait_for("what moved in", || has_entry(&machine, &format!("ou=d,ou=c,{base}")).then_some(()));
+    drop(first);
+    let more = ["--by", "changelog", "--cut-over", "--source-is-read-only"];
+    let run = follower.run(&more);
+    check_all(&run, 0, &["switched over", "; 0 entries were refused"]);
+    assert!(!has_entry(&machine, &policy("two")) && !has_entry(&machine, &format!("ou=a,{base}")));
+    let mut here = connect(&machine.url(), root).unwrap();
+    let all = SearchFor::below(&base, Filter::Present("pwdMinLength"));
+    let one = SearchFor { scope: Scope::Base, ..all };
+    let found = here.search(&SearchFor { base: &policy("one"), ..one }).unwrap();
+    assert_eq!(found.entries[0].text("pwdMinLength"), Some("6"));
+}
+
+/// The server here would end the connection over it, each time anew.
+#[test]
+fn an_entry_larger_than_a_request_is_refused_and_following_goes_on() {
+    if !has(&["/usr/sbin/slapd", "/usr/lib/ldap/syncprov.so"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let slapd = Slapd::start(folder, 20, true);
+    let machine = bare(folder);
+    let mut there = slapd.connect().unwrap();
+    let name = format!("uid=user.1,ou=people,{SUFFIX}");
+    for letter in ["a", "b", "c", "d", "e", "f"] {
+        let value = letter.repeat(3 << 20);
+        let change = [(ModifyOperation::Add, "description", &[&*value][..])];
+        let done = there.modify(&name, &change).unwrap();
+        assert!(done.is_success(), "{done}");
+    }
+    let follower = Follower::of(folder, &slapd.url, OF_SLAPD, &machine);
+    let first = follower.start("first.log", &[]);
+    first.wait_for("all is here after");
+    assert!(first.said().contains("larger than a request may be"), "{}", first.said());
+    assert!(!has_entry(&machine, &name));
 }

@@ -1,8 +1,10 @@
 //! Branches that follow another server: `NAME: from URL [refer] session SESSION at POSITION below
 //! DN`, in `cn=Following,cn=config`. Who follows writes down there how far it is.
 //!
-//! Invariant: what is in such a branch is changed by its session alone, which names itself in a
-//! control, and by what the server notes of logins.
+//! Invariant: requests change what is in such a branch only if they come from its session, which
+//! names itself in a control. Beside them, the server changes it where it notes logins, and where
+//! values of it name entries elsewhere that are renamed or deleted (referential integrity,
+//! assignments).
 //! Invariant: a session that lost its branch, to another one or to the end of following, changes
 //! nothing any more.
 

@@ -25,9 +25,10 @@ use ldap::result::ResultCode;
 use schema::Schema;
 
 use super::line::lost;
+use super::parked::{decode, encode, spill_failed};
 use super::refused::Refused;
 use super::source::Source;
-use super::wanted::{Uuid, Wanted, key_of, settable, text_of_uuid};
+use super::wanted::{Uuid, Wanted, key_of, other_name, settable, text_of_uuid};
 use crate::diff::body::{Body, BodyWriter};
 use crate::diff::entry::{compare, deletes_old_rdn};
 use crate::diff::known::Attributes;
@@ -56,13 +57,15 @@ impl Counts {
 
 /// What is to become of one entry.
 #[derive(Clone, Debug)]
-enum Goal {
+pub(super) enum Goal {
     /// It is like this.
     Be(Wanted),
     /// It is not there.
     Go(Uuid),
     /// The entry of this name is not there.
     GoByName(String),
+    /// Nor anything below it.
+    GoWithAllBelow(String),
     /// The entry of this name has another one.
     Rename(Renamed),
 }
@@ -80,6 +83,8 @@ pub(super) struct Renamed {
 enum Step {
     /// It is looked for by its identity.
     Look,
+    /// It is looked for among subentries, which such a search shows to who asks for them alone.
+    LookAmongSubentries,
     /// It is added; whether it is known that it is not there.
     Add {
         looked: bool,
@@ -90,6 +95,13 @@ enum Step {
     Modify,
     Rename,
     Delete,
+}
+
+/// Where is searched.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    Entry,
+    Below { subentries: bool },
 }
 
 struct Work {
@@ -162,13 +174,27 @@ impl Applier {
     /// Has an entry be like this.
     pub(super) fn put(&mut self, wanted: Wanted) -> Result<(), Failure> {
         let step = if self.is_whole { Step::Add { looked: false } } else { Step::Look };
-        self.last_parked.remove(&wanted.uuid);
+        self.forget(&wanted.uuid)?;
+        if wanted.body.len() > ENTRY_MAX_BYTES {
+            // The server would end the connection, and so it would be sent for ever.
+            self.refuse(&Goal::Be(wanted), "it is larger than a request may be");
+            return Ok(());
+        }
         self.begin(Work { goal: Goal::Be(wanted), step, turns: 0 })
+    }
+
+    /// What waits for an entry is void, also what is under way and is to wait.
+    fn forget(&mut self, uuid: &Uuid) -> Result<(), Failure> {
+        if self.busy.contains(uuid) {
+            self.drain()?;
+        }
+        self.last_parked.remove(uuid);
+        Ok(())
     }
 
     /// Has the entry with this identity go.
     pub(super) fn remove(&mut self, uuid: Uuid) -> Result<(), Failure> {
-        self.last_parked.remove(&uuid);
+        self.forget(&uuid)?;
         self.begin(Work { goal: Goal::Go(uuid), step: Step::Look, turns: 0 })
     }
 
@@ -177,6 +203,14 @@ impl Applier {
         self.drain()?;
         let goal = Goal::GoByName(dn.to_owned());
         self.begin(Work { goal, step: Step::Delete, turns: 0 })
+    }
+
+    /// Has the entry of this name go with all below it, if there is one.
+    pub(super) fn remove_tree(&mut self, dn: &str) -> Result<(), Failure> {
+        self.drain()?;
+        let goal = Goal::GoWithAllBelow(dn.to_owned());
+        self.begin(Work { goal, step: Step::Delete, turns: 0 })?;
+        self.drain()
     }
 
     /// Renames the entry of this name, if there is one.
@@ -288,7 +322,7 @@ impl Applier {
     /// The identity of the entry of this name, if there is one.
     fn uuid_here(&mut self, dn: &str) -> Result<Option<Uuid>, Failure> {
         self.drain()?;
-        self.search(dn, Scope::Base, Filter::Present("objectClass"))?;
+        self.search(dn, Place::Entry, Filter::Present("objectClass"))?;
         let answer = self.pipeline.answer()?;
         let entry = answer.iter().flat_map(|answer| &answer.entries).next();
         let text = entry.and_then(|entry| entry.text("entryUUID"));
@@ -321,6 +355,9 @@ impl Applier {
 
     fn send(&mut self, mut work: Work) -> Result<(), Failure> {
         work.turns += 1;
+        if let (Goal::Be(wanted), Step::Add { .. }) = (&work.goal, work.step) {
+            self.make_way(wanted.body.len())?;
+        }
         let updates = self.of_updates.as_ref();
         let id = match (&work.goal, work.step) {
             (Goal::Be(wanted), Step::Add { .. }) => {
@@ -328,14 +365,18 @@ impl Applier {
                 let request = AddRequest { name: &wanted.dn, attributes: attributes.as_ref() };
                 self.pipeline.send(Request::Add(request), updates)?
             }
-            (Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid), Step::Look) => {
+            (
+                Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid),
+                step @ (Step::Look | Step::LookAmongSubentries),
+            ) => {
+                let subentries = step == Step::LookAmongSubentries;
                 let uuid = text_of_uuid(uuid);
                 let value = uuid.as_bytes().into();
                 let filter = Filter::Equality(AvaFilter { description: "entryUUID", value });
-                self.search(&self.base.clone(), Scope::Subtree, filter)?
+                self.search(&self.base.clone(), Place::Below { subentries }, filter)?
             }
             (Goal::Be(wanted), Step::LookByName) => {
-                self.search(&wanted.dn, Scope::Base, Filter::Present("objectClass"))?
+                self.search(&wanted.dn, Place::Entry, Filter::Present("objectClass"))?
             }
             (Goal::Rename(renamed), _) => {
                 let request = ModifyDnRequest {
@@ -349,6 +390,12 @@ impl Applier {
             (Goal::GoByName(name), _) => {
                 self.pipeline.send(Request::Delete(DeleteRequest { name }), updates)?
             }
+            (Goal::GoWithAllBelow(name), _) => {
+                let mut controls: ControlsBuf = updates.iter().collect();
+                controls.push(Control { oid: TREE_DELETE, critical: true, value: None });
+                let request = Request::Delete(DeleteRequest { name });
+                self.pipeline.send(request, controls.as_ref())?
+            }
             (Goal::Be(_) | Goal::Go(_), Step::Modify | Step::Rename | Step::Delete)
             | (Goal::Go(_), Step::Add { .. } | Step::LookByName) => {
                 return Err(Failure::local("a step of following comes out of order"));
@@ -358,12 +405,26 @@ impl Applier {
         Ok(())
     }
 
+    /// Before a large request, answers are read: a server that cannot send what was searched for
+    /// reads nothing, and so neither side would.
+    fn make_way(&mut self, bytes: usize) -> Result<(), Failure> {
+        if bytes > LARGE_BYTES {
+            while self.take_answer()? {}
+        }
+        Ok(())
+    }
+
     fn search(
         &mut self,
         base: &str,
-        scope: Scope,
+        place: Place,
         filter: Filter<'_>,
     ) -> Result<ldap::message::MessageId, Failure> {
+        let scope = if place == Place::Entry { Scope::Base } else { Scope::Subtree };
+        let mut controls: ControlsBuf = self.of_searches.as_ref().iter().collect();
+        if place == (Place::Below { subentries: true }) {
+            controls.push(Control { oid: SUBENTRIES, critical: true, value: Some(VISIBLE) });
+        }
         let mut attributes = StringsBuf::new();
         ["*", "+", "ref"].iter().for_each(|one| attributes.push(one));
         let request = SearchRequest {
@@ -376,7 +437,7 @@ impl Applier {
             filter,
             attributes: attributes.as_ref(),
         };
-        Ok(self.pipeline.send(Request::Search(request), self.of_searches.as_ref())?)
+        Ok(self.pipeline.send(Request::Search(request), controls.as_ref())?)
     }
 
     /// Takes one answer; says whether there was one to wait for.
@@ -394,6 +455,11 @@ impl Applier {
             && answer.outcome.diagnostic.starts_with(SESSION_IS_LOST)
         {
             return Err(lost());
+        }
+        if is_passing(answer.outcome.code) {
+            // Nobody knows whether it was done: from the last position on it is done again.
+            let failure = Failure::refused(format!("the server here cannot: {}", answer.outcome));
+            return Err(Failure { is_passing: true, ..failure });
         }
         self.answered(work, answer)?;
         Ok(true)
@@ -426,7 +492,12 @@ impl Applier {
             {
                 self.park(&work.goal, &outcome.to_string())?;
             }
-            (Goal::Be(_), Step::Look | Step::LookByName) if is_success => {
+            (Goal::Be(_) | Goal::Go(_), Step::Look) if is_success && answer.entries.is_empty() => {
+                self.again(work, Step::LookAmongSubentries);
+            }
+            (Goal::Be(_), Step::Look | Step::LookAmongSubentries | Step::LookByName)
+                if is_success =>
+            {
                 match answer.entries.into_iter().next() {
                     Some(found) => self.found(work, &found)?,
                     None => self.again(work, Step::Add { looked: true }),
@@ -456,18 +527,10 @@ impl Applier {
             {
                 self.again(work, Step::Look);
             }
-            (Goal::Go(_), Step::Look) if is_success => match answer.entries.first() {
-                Some(found) => {
-                    let name = found.dn.as_str();
-                    let request = Request::Delete(DeleteRequest { name });
-                    work.step = Step::Delete;
-                    work.turns += 1;
-                    let id = self.pipeline.send(request, self.of_updates.as_ref())?;
-                    self.under_way.insert(id.0, work);
-                }
-                None => self.over(&work.goal),
-            },
-            (Goal::Go(_) | Goal::GoByName(_), Step::Delete)
+            (Goal::Go(_), Step::Look | Step::LookAmongSubentries) if is_success => {
+                self.go(work, answer.entries.first())?;
+            }
+            (Goal::Go(_) | Goal::GoByName(_) | Goal::GoWithAllBelow(_), Step::Delete)
                 if is_success || code == ResultCode::NoSuchObject =>
             {
                 self.counts.deleted += u64::from(is_success);
@@ -491,6 +554,20 @@ impl Applier {
                 self.over(&work.goal);
             }
         }
+        Ok(())
+    }
+
+    /// The entry that is to go was found, or is not there.
+    fn go(&mut self, mut work: Work, found: Option<&FoundEntry>) -> Result<(), Failure> {
+        let Some(found) = found else {
+            self.over(&work.goal);
+            return Ok(());
+        };
+        let request = Request::Delete(DeleteRequest { name: &found.dn });
+        work.step = Step::Delete;
+        work.turns += 1;
+        let id = self.pipeline.send(request, self.of_updates.as_ref())?;
+        self.under_way.insert(id.0, work);
         Ok(())
     }
 
@@ -524,8 +601,16 @@ impl Applier {
             self.over(&work.goal);
             return Ok(());
         }
+        let octets = |one: Modification<'_>| one.attribute.values.iter().map(<[u8]>::len).sum();
+        let bytes: usize = changes.as_ref().iter().map::<usize, _>(octets).sum();
+        if bytes > ENTRY_MAX_BYTES {
+            self.refuse(&work.goal, "the change is larger than a request may be");
+            self.over(&work.goal);
+            return Ok(());
+        }
+        self.make_way(bytes)?;
         let request = ModifyRequest { name: &found.dn, changes: changes.as_ref() };
-        let id = self.pipeline.send(Request::Modify(request), updates)?;
+        let id = self.pipeline.send(Request::Modify(request), self.of_updates.as_ref())?;
         work.step = Step::Modify;
         self.under_way.insert(id.0, work);
         Ok(())
@@ -556,7 +641,7 @@ impl Applier {
         match goal {
             Goal::Be(wanted) => self.refused.note(&wanted.dn, reason, Some(&wanted.text())),
             Goal::Go(uuid) => self.refused.note(&text_of_uuid(uuid), reason, None),
-            Goal::GoByName(dn) | Goal::Rename(Renamed { dn, .. }) => {
+            Goal::GoByName(dn) | Goal::GoWithAllBelow(dn) | Goal::Rename(Renamed { dn, .. }) => {
                 self.refused.note(dn, reason, None)
             }
         }
@@ -566,8 +651,14 @@ impl Applier {
 fn uuid_of(goal: &Goal) -> Option<Uuid> {
     match goal {
         Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid) => Some(*uuid),
-        Goal::GoByName(_) | Goal::Rename(_) => None,
+        Goal::GoByName(_) | Goal::GoWithAllBelow(_) | Goal::Rename(_) => None,
     }
+}
+
+/// Whether an outcome says nothing about the change itself: the server ends, whoever takes the
+/// writes of its cluster does not answer, or is another one by now.
+fn is_passing(code: ResultCode) -> bool {
+    matches!(code, ResultCode::Unavailable | ResultCode::Other | ResultCode::Referral)
 }
 
 fn is_stale(code: ResultCode) -> bool {
@@ -636,72 +727,6 @@ fn push<'v>(
     all.push(Modification { operation, attribute });
 }
 
-/// A name in the place of another one that has to be free.
-fn other_name(dn: &str, uuid: &Uuid) -> String {
-    let rdn = Dn::parse(dn).ok().and_then(|dn| dn.rdns().first().cloned());
-    let kind = rdn.iter().flat_map(|rdn| rdn.avas()).map(|ava| ava.attribute.clone()).next();
-    format!("{}=displaced-{}", kind.as_deref().unwrap_or("cn"), text_of_uuid(uuid))
-}
-
-/// What waits.
-struct Parked {
-    number: u64,
-    goal: Goal,
-    reason: String,
-}
-
-/// What waits, and why.
-fn encode(goal: &Goal, reason: &str, number: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut put = |octets: &[u8]| {
-        out.extend_from_slice(&u32::try_from(octets.len()).unwrap_or(u32::MAX).to_le_bytes());
-        out.extend_from_slice(octets);
-    };
-    put(reason.as_bytes());
-    put(&number.to_le_bytes());
-    match goal {
-        Goal::Be(Wanted { uuid, dn, body }) => {
-            put(uuid);
-            put(dn.as_bytes());
-            put(body);
-        }
-        Goal::Go(uuid) => put(uuid),
-        // Those are not tried again.
-        Goal::GoByName(_) | Goal::Rename(_) => {}
-    }
-    out
-}
-
-fn decode(octets: &[u8]) -> Result<Parked, Failure> {
-    let mut rest = octets;
-    let mut pull = || {
-        let (length, after) = rest.split_first_chunk::<4>()?;
-        let (taken, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        rest = after;
-        Some(taken)
-    };
-    let read = || {
-        let reason = String::from_utf8_lossy(pull()?).into_owned();
-        let number = u64::from_le_bytes(pull()?.try_into().ok()?);
-        let uuid = pull()?.try_into().ok()?;
-        let goal = match pull() {
-            None => Goal::Go(uuid),
-            Some(dn) => {
-                let dn = str::from_utf8(dn).ok()?.to_owned();
-                Goal::Be(Wanted { uuid, dn, body: pull()?.to_vec() })
-            }
-        };
-        Some(Parked { number, goal, reason })
-    };
-    let mut read = read;
-    read().ok_or_else(|| spill_failed(&std::io::ErrorKind::InvalidData.into()))
-}
-
-fn spill_failed(error: &std::io::Error) -> Failure {
-    let reason = crate::failure::plain(error);
-    Failure::local(format!("cannot keep entries that wait for others: {reason}"))
-}
-
 /// What a server says to a session that does not follow any more.
 const SESSION_IS_LOST: &str = "the session does not follow";
 /// Attributes only servers set that go when the source has them no more; others that only this
@@ -709,6 +734,12 @@ const SESSION_IS_LOST: &str = "the session does not follow";
 const GO_WITH_SOURCE: [&str; 4] =
     ["pwdAccountLockedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdReset"];
 const STAMPS: [&str; 2] = ["modifyTimestamp", "modifiersName"];
+/// RFC 3672 §3.
+const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
+/// The BOOLEAN TRUE.
+const VISIBLE: &[u8] = b"\x01\x01\xFF";
+/// That all below an entry is deleted with it.
+const TREE_DELETE: &str = "1.2.840.113556.1.4.805";
 /// RFC 3296 §3.
 const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
@@ -716,6 +747,10 @@ const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
 const REQUESTS_MAX: usize = 64;
 /// The most octets of them.
 const WINDOW_BYTES: usize = 8 << 20;
+/// The largest entry that is sent: a request may have 16 MiB, with some room for its frame.
+const ENTRY_MAX_BYTES: usize = (16 << 20) - (64 << 10);
+/// A request beyond that may not fit into the buffers of the way; 64 smaller ones do.
+const LARGE_BYTES: usize = 16 << 10;
 /// What changes under the hands of who looks for it is looked for so often.
 const TURNS_MAX: u32 = 8;
 /// How long a server that is busy is left alone.
@@ -725,17 +760,6 @@ const BUSY_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_waits_is_read_as_it_was_written() {
-        let wanted = Wanted { uuid: [7; 16], dn: "cn=a".to_owned(), body: vec![1, 2, 3] };
-        let parked = decode(&encode(&Goal::Be(wanted.clone()), "why", 3)).unwrap();
-        assert!(matches!(parked.goal, Goal::Be(read) if read == wanted));
-        assert_eq!((&*parked.reason, parked.number), ("why", 3));
-        let parked = decode(&encode(&Goal::Go([9; 16]), "", 4)).unwrap();
-        assert!(matches!(parked.goal, Goal::Go(uuid) if uuid == [9; 16]));
-        assert!(decode(b"\x01\x00\x00\x00").is_err());
-    }
 
     fn changed(wanted: &[(&str, &str)], found: &[(&str, &str)]) -> Vec<(ModifyOperation, String)> {
         let mut body = Vec::new();

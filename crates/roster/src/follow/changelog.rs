@@ -9,7 +9,7 @@
 //! Invariant: a position is given only when everything before it was told.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::{Connection, FoundEntry, SearchAnswer, SearchFor};
 use ldap::control_value::changelog_cookie;
@@ -30,7 +30,7 @@ use crate::changes::{CHANGELOG, ToldChange, told};
 use crate::connect::Login;
 use crate::failure::Failure;
 use crate::online::server::Server;
-use crate::online::wait;
+use crate::online::{now, wait};
 
 /// Where one is in a change log.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -73,15 +73,19 @@ pub(super) struct LogSource {
     key: DnKey,
     reading: Reading,
     queue: VecDeque<Told>,
+    /// Changes that were read and not told of.
+    changes: VecDeque<ToldChange>,
     /// Everything up to here was told.
     done: LogPlace,
     /// Where one is when the queue is empty.
     reached: LogPlace,
     /// The log had an end when it was read last.
     is_at_end: bool,
+    /// A number was missing since then, when this one was the last.
+    hole: Option<(u64, Instant)>,
     knows_subentries: bool,
-    /// What is called otherwise by now, as the log told it since this part of it is read.
-    names: Option<Names>,
+    /// What is called otherwise by now, as the log told it a short while ago.
+    names: Option<(Names, Instant)>,
     is_complete: bool,
 }
 
@@ -100,6 +104,11 @@ impl LogSource {
             (Some(LogPlace::Number(number)), Some(first)) => *first > number.saturating_add(1),
             _ => false,
         };
+        if let (Some(LogPlace::Number(number)), LogPlace::Number(last)) = (&known, &last)
+            && last < number
+        {
+            return Err(begin_anew(ANEW));
+        }
         if is_lost {
             return Err(begin_anew("the changes behind the position are not kept any more"));
         }
@@ -125,6 +134,8 @@ impl LogSource {
             reached: done.clone(),
             done,
             is_at_end: false,
+            hole: None,
+            changes: VecDeque::new(),
             knows_subentries,
             names: None,
             is_complete,
@@ -196,13 +207,25 @@ impl LogSource {
             LogPlace::Cookie(cookie) => self.by_cookie(&cookie)?,
         };
         self.names = None;
-        for change in changes {
+        self.changes.extend(changes);
+        Ok(())
+    }
+
+    /// Tells of the changes that were read until there is something to do, their end or `until`.
+    fn tell_changes(&mut self, until: Instant) -> Result<(), Failure> {
+        while self.queue.is_empty() && now() < until {
+            let Some(change) = self.changes.pop_front() else { break };
             self.tell(change)?;
         }
-        if self.queue.is_empty() {
+        if self.is_told() {
             self.done = self.reached.clone();
         }
         Ok(())
+    }
+
+    /// Whether everything that was read of the log was told.
+    fn is_told(&self) -> bool {
+        self.queue.is_empty() && self.changes.is_empty()
     }
 
     fn by_number(&mut self, number: u64) -> Result<Vec<ToldChange>, Failure> {
@@ -211,7 +234,10 @@ impl LogSource {
         if first.is_some_and(|first| first > number.saturating_add(1)) && last > number {
             return Err(begin_anew("the changes behind the position are not kept any more"));
         }
-        self.is_at_end = last <= number;
+        if last < number {
+            return Err(begin_anew(ANEW));
+        }
+        self.is_at_end = last == number;
         if self.is_at_end {
             return Ok(Vec::new());
         }
@@ -233,7 +259,23 @@ impl LogSource {
         found.outcome.into_result("search of the change log")?;
         let mut changes: Vec<_> = found.entries.iter().filter_map(told).collect();
         changes.sort_by_key(|change| change.number);
-        self.reached = LogPlace::Number(until);
+        let number_of = |entry: &FoundEntry| entry.text("changeNumber")?.parse().ok();
+        let mut numbers: Vec<u64> = found.entries.iter().filter_map(number_of).collect();
+        numbers.sort_unstable();
+        let settled = match self.hole {
+            Some((upto, since)) if since.elapsed() >= HOLE_AFTER => upto,
+            _ => 0,
+        };
+        let at = passable(number, until, &numbers, settled);
+        self.hole = match self.hole.filter(|(upto, _)| at < *upto) {
+            Some(hole) => Some(hole),
+            None if at == until => None,
+            None => Some((last, now())),
+        };
+        // It comes, or is passed over later.
+        self.is_at_end = at == last || at < until;
+        changes.retain(|change| change.number <= at);
+        self.reached = LogPlace::Number(at);
         Ok(changes)
     }
 
@@ -287,7 +329,7 @@ impl LogSource {
             ("delete", Some(uuid)) => self.queue.push_back(Told::Gone(vec![uuid])),
             ("delete", None) => self.queue.push_back(Told::GoneByName(change.dn)),
             ("modrdn", _) if was_in && is_now_in == Some(false) => {
-                self.queue.push_back(Told::GoneByName(change.dn));
+                self.queue.push_back(Told::GoneWithAllBelow(change.dn));
             }
             ("modrdn", _) if is_now_in == Some(true) => {
                 if was_in {
@@ -299,7 +341,17 @@ impl LogSource {
                     }));
                 }
                 let dn = new.unwrap_or_default();
+                let before = self.queue.len();
                 self.tell_entry(&dn, &change)?;
+                // What is below it was not told of, and is not again.
+                if !was_in && let Some(Told::Entry(_, top)) = self.queue.get(before) {
+                    let top = top.dn.clone();
+                    let all =
+                        Filter::Or(vec![Filter::Present("objectClass"), equal(CLASS, SUBENTRY)]);
+                    if self.find(&top, Scope::One, all)?.is_some() {
+                        return Err(begin_anew("entries were moved into the branch"));
+                    }
+                }
             }
             ("add" | "modify", _) if was_in => self.tell_entry(&change.dn.clone(), &change)?,
             _ => {}
@@ -316,7 +368,11 @@ impl LogSource {
                 equal(attribute, identity),
                 Filter::And(vec![equal(attribute, identity), equal(CLASS, SUBENTRY)]),
             ]);
-            let found = self.find(&self.base.clone(), Scope::Subtree, filter)?;
+            let base = self.base.clone();
+            let mut found = self.find(&base, Scope::Subtree, filter.clone())?;
+            if found.is_none() && self.knows_subentries {
+                found = self.find_among(&base, Scope::Subtree, filter, true)?;
+            }
             self.queue.extend(found.map(|entry| Told::Entry(None, entry)));
             return Ok(());
         }
@@ -324,10 +380,11 @@ impl LogSource {
         let mut found = self.find(dn, Scope::Base, any())?;
         if found.is_none() && change.number > 0 {
             // It may be called otherwise since, when what is above it was renamed.
-            let names = match &self.names {
-                Some(names) => names,
-                None => self.names.insert(Names::of(&mut self.connection)?),
+            let names = match self.names.take() {
+                Some((names, read)) if read.elapsed() < TURN_MAX => (names, read),
+                _ => (Names::of(&mut self.connection)?, now()),
             };
+            let (names, _) = self.names.insert(names);
             let now = names.now(&parsed(dn)?, change.number, Then::There).to_string();
             if now != dn {
                 found = self.find(&now, Scope::Base, any())?;
@@ -343,9 +400,23 @@ impl LogSource {
         scope: Scope,
         filter: Filter<'_>,
     ) -> Result<Option<PlainEntry>, Failure> {
+        self.find_among(base, scope, filter, false)
+    }
+
+    /// Finds an entry: a subentry, or any other one.
+    fn find_among(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: Filter<'_>,
+        subentries: bool,
+    ) -> Result<Option<PlainEntry>, Failure> {
         let asked = SearchFor { scope, attributes: WANTED, ..SearchFor::below(base, filter) };
         let mut controls = ControlsBuf::new();
         controls.push(Control { oid: MANAGE_DSA_IT, critical: false, value: None });
+        if subentries {
+            controls.push(Control { oid: SUBENTRIES, critical: true, value: Some(VISIBLE) });
+        }
         let mut found = None;
         let mut each = |answer: SearchAnswer<'_>| {
             if let SearchAnswer::Entry { dn, attributes } = answer {
@@ -368,14 +439,19 @@ impl Source for LogSource {
         if self.queue.is_empty() {
             match std::mem::replace(&mut self.reading, Reading::Log) {
                 Reading::All { pass, cookie } => self.read_page(pass, &cookie)?,
+                // Who follows has other things to do, such as to say that it is there still.
                 Reading::Log => {
-                    self.done = self.reached.clone();
-                    if self.is_at_end {
+                    let until = now() + TURN_MAX;
+                    self.tell_changes(until)?;
+                    if self.is_told() && self.is_at_end {
                         wait(pause);
                     }
-                    self.read_log()?;
-                    while self.queue.is_empty() && !self.is_at_end {
+                    while self.is_told() && now() < until {
                         self.read_log()?;
+                        self.tell_changes(until)?;
+                        if self.is_at_end {
+                            break;
+                        }
                     }
                 }
             }
@@ -397,9 +473,13 @@ impl Source for LogSource {
         Ok(!self.is_there(uuid)?)
     }
 
+    fn tells_subentries(&self) -> bool {
+        true
+    }
+
     fn lag(&mut self) -> Result<Lag, Failure> {
         let (_, last) = ends(&mut self.connection)?;
-        let is_none = self.is_complete && self.queue.is_empty() && last == self.reached;
+        let is_none = self.is_complete && self.is_told() && last == self.reached;
         let changes = match (&last, &self.done) {
             (LogPlace::Number(last), LogPlace::Number(done)) => Some(last.saturating_sub(*done)),
             // How many a cookie stands for is not known: few, when the end was seen just now.
@@ -433,10 +513,24 @@ fn ends(connection: &mut Connection) -> Result<(Option<u64>, LogPlace), Failure>
     }
 }
 
+/// How far one may go on from a number: over those that were found, and over others as far as they
+/// are `settled`. A number that is not found may be that of a change that is not made yet.
+fn passable(number: u64, until: u64, found: &[u64], settled: u64) -> u64 {
+    let mut at = number;
+    for &one in found {
+        if one > at.saturating_add(1).max(settled.saturating_add(1)) {
+            break;
+        }
+        at = at.max(one);
+    }
+    at.max(settled.min(until))
+}
+
 fn equal<'a>(description: &'a str, value: &'a str) -> Filter<'a> {
     Filter::Equality(AvaFilter { description, value: value.as_bytes().into() })
 }
 
+const ANEW: &str = "the change log of the source has begun anew";
 const LAST_COOKIE: &str = "lastExternalChangelogCookie";
 const CLASS: &str = "objectClass";
 const SUBENTRY: &str = "ldapSubEntry";
@@ -444,6 +538,11 @@ const SUBENTRY: &str = "ldapSubEntry";
 const WANTED: &[&str] = &["*", "+", "entryUUID", "nsUniqueId", "aci", "ref"];
 /// What is asked for of changes.
 const OF_CHANGES: &[&str] = &["*", "+", "targetEntryUUID", "targetUniqueId", "changeLogCookie"];
+/// A number without a change that is there for so long, though the source told of it or of later
+/// ones, is of no change: 389 tells of numbers before their changes are made.
+const HOLE_AFTER: Duration = Duration::from_secs(5);
+/// The longest that one looks for something to tell of.
+const TURN_MAX: Duration = Duration::from_secs(1);
 /// Changes that are read at a time.
 const CHANGES_MAX: u64 = 500;
 const PAGE_ENTRIES: u32 = 500;
@@ -458,6 +557,18 @@ const VISIBLE: &[u8] = b"\x01\x01\xFF";
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_is_missing_is_waited_for_until_it_is_settled() {
+        assert_eq!(passable(7, 10, &[8, 9, 10], 0), 10);
+        assert_eq!(passable(7, 10, &[8, 10], 0), 8);
+        assert_eq!(passable(7, 10, &[], 0), 7);
+        assert_eq!(passable(8, 12, &[10, 12], 10), 10);
+        assert_eq!(passable(8, 12, &[10, 11, 12], 10), 12);
+        assert_eq!(passable(8, 10, &[], 10), 10);
+        assert_eq!(passable(8, 10, &[], 40), 10);
+        assert_eq!(passable(10, 12, &[11, 12], 10), 12);
+    }
 
     #[test]
     fn a_place_is_read_as_it_was_written() {

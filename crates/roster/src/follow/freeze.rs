@@ -1,12 +1,15 @@
 //! The source takes no changes any more: made so where its configuration can be changed over LDAP,
 //! by one row of [`WAYS`] for each kind of server.
 
+use std::time::Duration;
+
 use client::{Connection, SearchFor};
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::ModifyOperation;
 
 use crate::connect::Login;
 use crate::failure::Failure;
+use crate::online::wait;
 
 /// How a kind of server is made to take no changes.
 struct Freezing {
@@ -18,6 +21,7 @@ struct Freezing {
     branch: &'static str,
     attribute: &'static str,
     frozen: &'static str,
+    writable: &'static str,
 }
 
 /// All of them.
@@ -28,6 +32,7 @@ const WAYS: [Freezing; 3] = [
         branch: "olcSuffix",
         attribute: "olcReadOnly",
         frozen: "TRUE",
+        writable: "FALSE",
     },
     Freezing {
         name: "389 Directory Server",
@@ -35,6 +40,7 @@ const WAYS: [Freezing; 3] = [
         branch: "nsslapd-suffix",
         attribute: "nsslapd-readonly",
         frozen: "on",
+        writable: "off",
     },
     Freezing {
         name: "OpenDJ",
@@ -42,15 +48,19 @@ const WAYS: [Freezing; 3] = [
         branch: "ds-cfg-base-dn",
         attribute: "ds-cfg-writability-mode",
         frozen: "internal-only",
+        writable: "enabled",
     },
 ];
 
-/// A source that takes no changes.
+/// A source that takes no changes, or is to take none.
 pub(super) struct Frozen {
     connection: Connection,
     way: &'static Freezing,
     dn: String,
     before: Vec<String>,
+    tried: u32,
+    /// The source said that it is frozen.
+    pub(super) is_sure: bool,
 }
 
 impl Frozen {
@@ -62,26 +72,59 @@ impl Frozen {
         }
     }
 
-    /// Freezes the branch.
-    pub(super) fn freeze(login: &Login, branch: &str) -> Result<Self, Failure> {
+    /// The branch as it is before it is frozen.
+    pub(super) fn find(login: &Login, branch: &str) -> Result<Self, Failure> {
         let mut connection = login.connect()?;
         let Some((way, dn, before)) = find(&mut connection, branch)? else {
             return Err(impossible("this entry does not see its configuration"));
         };
-        let values = [way.frozen];
-        let change = [(ModifyOperation::Replace, way.attribute, &values[..])];
-        let outcome = connection.modify(&dn, &change)?;
-        match outcome.is_success() {
-            true => Ok(Self { connection, way, dn, before }),
-            false => Err(impossible(&format!("{} refuses {}: {outcome}", way.name, way.attribute))),
+        Ok(Self { connection, way, dn, before, tried: 0, is_sure: false })
+    }
+
+    /// Freezes the branch. When no answer comes it may be frozen, and is to be frozen again.
+    pub(super) fn freeze(&mut self, login: &Login) -> Result<(), Failure> {
+        if self.tried > 0 {
+            self.connection = login.connect()?;
         }
+        self.tried += 1;
+        let values = [self.way.frozen];
+        let change = [(ModifyOperation::Replace, self.way.attribute, &values[..])];
+        let outcome = self.connection.modify(&self.dn, &change)?;
+        if !outcome.is_success() {
+            let (name, attribute) = (self.way.name, self.way.attribute);
+            return Err(impossible(&format!("{name} refuses {attribute}: {outcome}")));
+        }
+        self.is_sure = true;
+        Ok(())
     }
 
     /// The source takes changes again.
-    pub(super) fn thaw(mut self) -> Result<(), Failure> {
-        let before: Vec<&str> = self.before.iter().map(String::as_str).collect();
-        let change = [(ModifyOperation::Replace, self.way.attribute, before.as_slice())];
-        Ok(self.connection.modify(&self.dn, &change)?.into_result("modify")?)
+    pub(super) fn thaw(mut self, login: &Login) -> Result<(), Failure> {
+        // Whoever was killed after it froze the source has left it so.
+        let was_frozen = self.before.iter().any(|it| it.eq_ignore_ascii_case(self.way.frozen));
+        let values: Vec<&str> = match was_frozen {
+            true => vec![self.way.writable],
+            false => self.before.iter().map(String::as_str).collect(),
+        };
+        let change = [(ModifyOperation::Replace, self.way.attribute, values.as_slice())];
+        let mut turns = TURNS_MAX;
+        loop {
+            let failure = match self.connection.modify(&self.dn, &change) {
+                Ok(outcome) => match outcome.into_result("modify") {
+                    Ok(()) => return Ok(()),
+                    Err(error) => Failure::from(error),
+                },
+                Err(error) => error.into(),
+            };
+            if turns == 0 || !failure.is_passing {
+                return Err(failure);
+            }
+            turns -= 1;
+            match login.connect() {
+                Ok(other) => self.connection = other,
+                Err(_) => wait(TURN_WAIT),
+            }
+        }
     }
 }
 
@@ -103,6 +146,10 @@ fn find(connection: &mut Connection, branch: &str) -> Result<Option<Found>, Fail
     }
     Ok(None)
 }
+
+/// A source that does not answer is asked so often to take changes again.
+const TURNS_MAX: u32 = 20;
+const TURN_WAIT: Duration = Duration::from_secs(1);
 
 fn impossible(why: &str) -> Failure {
     Failure::refused(format!("the source cannot be made read-only from here: {why}")).hint(

@@ -3,12 +3,15 @@
 //!
 //! Invariant: it is changed only from what was read, so of two that change it one fails; and who is
 //! not named in it any more changes nothing in the branch.
+//! Invariant: where the answer to a change does not come, or does not say whether it was made, the
+//! line itself is asked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use client::{Connection, Outcome, SearchFor};
+use client::{ClientError, Connection, Outcome, SearchFor};
 use environment::{Chance as _, OsChance};
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
@@ -104,6 +107,8 @@ pub(super) enum Claim {
 /// The line of one branch, and the right to change the branch.
 pub(super) struct Held {
     line: FollowLine,
+    schema: Arc<Schema>,
+    branch: DnKey,
 }
 
 impl Held {
@@ -135,10 +140,11 @@ impl Held {
     /// Begins to follow: from now on nobody else changes the branch.
     pub(super) fn begin(
         connection: &mut Connection,
-        branch: &str,
-        source: &str,
-        refers: bool,
+        asked: Begun<'_>,
+        schema: &Arc<Schema>,
+        key: &DnKey,
     ) -> Result<Self, Failure> {
+        let Begun { branch, source, refers } = asked;
         let line = FollowLine {
             name: name_of(branch),
             source: source.to_owned(),
@@ -151,14 +157,14 @@ impl Held {
         let text = line.text();
         let added = [(ModifyOperation::Add, ATTRIBUTE, &[&*text][..])];
         connection.modify(CONFIG, &added)?.into_result("beginning")?;
-        Ok(Self { line })
+        Ok(Self { line, schema: Arc::clone(schema), branch: key.clone() })
     }
 
     /// Takes over a line that is there.
     pub(super) fn take(
         connection: &mut Connection,
         line: FollowLine,
-        schema: &Schema,
+        schema: &Arc<Schema>,
         branch: &DnKey,
         claim: Claim,
     ) -> Result<Self, Failure> {
@@ -182,10 +188,14 @@ impl Held {
         // Whoever still follows notes its position between one's look and one's change.
         let mut turns = TURNS_MAX;
         loop {
-            let line = Self::look(connection, schema, branch)?.ok_or_else(lost)?;
-            let mut held = Self { line };
-            let (beat, session) = (held.line.beat + 1, new_session());
-            match held.put(connection, |line| (line.beat, line.session) = (beat, session)) {
+            let line = Self::look(connection, schema, branch)?.ok_or_else(gone)?;
+            let mut held = Self { line, schema: Arc::clone(schema), branch: branch.clone() };
+            let session = new_session();
+            let change = |line: &mut FollowLine| {
+                line.beat += 1;
+                line.session.clone_from(&session);
+            };
+            match held.put(connection, change) {
                 Err(failure) if turns > 0 && failure.message == LOST => turns -= 1,
                 done => return done.map(|()| held),
             }
@@ -210,7 +220,7 @@ impl Held {
     ) -> Result<(), Failure> {
         self.put(connection, |line| {
             line.beat += 1;
-            line.position = position;
+            line.position.clone_from(&position);
         })
     }
 
@@ -219,28 +229,103 @@ impl Held {
         self.put(connection, |line| line.beat = 0)
     }
 
+    /// Whether the branch follows at all.
+    pub(super) fn is_there(&self, connection: &mut Connection) -> Result<bool, Failure> {
+        Ok(Self::look(connection, &self.schema, &self.branch)?.is_some())
+    }
+
     /// Ends following: the branch is like any other one.
-    pub(super) fn lift(&self, connection: &mut Connection) -> Result<(), Failure> {
-        lift(connection, &self.line)
+    pub(super) fn lift(&mut self, connection: &mut Connection) -> Result<(), Failure> {
+        let mut turns = UNCLEAR_TURNS_MAX;
+        loop {
+            let text = self.line.text();
+            let outcome =
+                connection.modify(CONFIG, &[(ModifyOperation::Delete, ATTRIBUTE, &[&*text])])?;
+            if !is_unclear(outcome.code) {
+                return Ok(outcome.into_result(NOTING)?);
+            }
+            match Self::look(connection, &self.schema, &self.branch)? {
+                None => return Ok(()),
+                Some(line) => self.adopt(line)?,
+            }
+            again(&mut turns, outcome)?;
+        }
     }
 
     fn put(
         &mut self,
         connection: &mut Connection,
-        change: impl FnOnce(&mut FollowLine),
+        change: impl Fn(&mut FollowLine),
     ) -> Result<(), Failure> {
-        let before = self.line.text();
-        let mut after = self.line.clone();
-        change(&mut after);
-        let text = after.text();
-        let changes = [
-            (ModifyOperation::Delete, ATTRIBUTE, &[&*before][..]),
-            (ModifyOperation::Add, ATTRIBUTE, &[&*text][..]),
-        ];
-        done(connection.modify(CONFIG, &changes)?)?;
-        self.line = after;
+        let mut turns = UNCLEAR_TURNS_MAX;
+        loop {
+            let before = self.line.text();
+            let mut after = self.line.clone();
+            change(&mut after);
+            let text = after.text();
+            let changes = [
+                (ModifyOperation::Delete, ATTRIBUTE, &[&*before][..]),
+                (ModifyOperation::Add, ATTRIBUTE, &[&*text][..]),
+            ];
+            let outcome = connection.modify(CONFIG, &changes)?;
+            if outcome.is_success() {
+                self.line = after;
+                return Ok(());
+            }
+            if !is_unclear(outcome.code) {
+                return Ok(outcome.into_result(NOTING)?);
+            }
+            let line = Self::look(connection, &self.schema, &self.branch)?.ok_or_else(gone)?;
+            if line == after {
+                self.line = after;
+                return Ok(());
+            }
+            self.adopt(line)?;
+            again(&mut turns, outcome)?;
+        }
+    }
+
+    /// Takes the line as it is found, if it is still this one who follows: an answer was lost.
+    fn adopt(&mut self, line: FollowLine) -> Result<(), Failure> {
+        if line.session != self.line.session {
+            return Err(lost());
+        }
+        self.line = line;
         Ok(())
     }
+}
+
+/// Waits before a change of the line is tried again; after so many turns it is left to a new
+/// connection.
+fn again(turns: &mut u32, outcome: Outcome) -> Result<(), Failure> {
+    if *turns == 0 {
+        let failure = Failure::from(ClientError::Refused { operation: NOTING, outcome });
+        return Err(Failure { is_passing: true, ..failure });
+    }
+    *turns -= 1;
+    wait(UNCLEAR_WAIT);
+    Ok(())
+}
+
+/// Whether an outcome leaves it open what the line is now: it was changed before, though the
+/// answer was lost, or whoever takes the writes of a cluster did not answer.
+fn is_unclear(code: ResultCode) -> bool {
+    matches!(
+        code,
+        ResultCode::NoSuchAttribute
+            | ResultCode::Other
+            | ResultCode::Unavailable
+            | ResultCode::Busy
+            | ResultCode::Referral
+    )
+}
+
+/// A branch that is to follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun<'b> {
+    pub(super) branch: &'b str,
+    pub(super) source: &'b str,
+    pub(super) refers: bool,
 }
 
 /// Has a branch be like any other one, whoever follows; the source that it followed.
@@ -267,13 +352,28 @@ fn lift(connection: &mut Connection, line: &FollowLine) -> Result<(), Failure> {
 fn done(outcome: Outcome) -> Result<(), Failure> {
     match outcome.code {
         ResultCode::NoSuchAttribute => Err(lost()),
-        _ => Ok(outcome.into_result("noting of the position")?),
+        _ => Ok(outcome.into_result(NOTING)?),
     }
 }
 
 /// Another one follows now.
 pub(super) fn lost() -> Failure {
     Failure::refused(LOST)
+}
+
+/// Nobody follows any more.
+fn gone() -> Failure {
+    Failure::refused(GONE)
+}
+
+/// Whether a failure says that nobody follows any more, so that changes are made here.
+pub(super) fn is_gone(failure: &Failure) -> bool {
+    failure.message == GONE
+}
+
+/// Whether a failure says that another one follows now, or nobody.
+pub(super) fn is_lost(failure: &Failure) -> bool {
+    failure.message == LOST
 }
 
 fn new_session() -> String {
@@ -289,6 +389,12 @@ fn name_of(branch: &str) -> String {
 }
 
 const LOST: &str = "another 'roster follow' has taken over, or following has ended";
+const GONE: &str = "following has ended: the branch here is like any other one";
+/// What is done to the line, in words.
+const NOTING: &str = "noting of the position";
+/// A line whose change has no clear outcome is changed again so often, with pauses.
+const UNCLEAR_TURNS_MAX: u32 = 20;
+const UNCLEAR_WAIT: Duration = Duration::from_millis(100);
 /// A line that changes under the hands of who changes it is looked at so often.
 const TURNS_MAX: u32 = 50;
 const CONFIG: &str = "cn=Following,cn=config";

@@ -23,12 +23,14 @@ impl Seen {
         self.all.push(uuid);
     }
 
-    /// Deletes what is here and was not told of; gives back how many entries went.
+    /// Deletes what is here and was not told of, subentries only if the source tells of those;
+    /// gives back how many entries went.
     pub(super) fn remove_others(
         &mut self,
         connection: &mut Connection,
         base: &str,
         applier: &mut Applier,
+        tells_subentries: bool,
     ) -> Result<u64, Failure> {
         self.all.sort_unstable();
         self.all.dedup();
@@ -37,7 +39,7 @@ impl Seen {
         loop {
             let round = applier.counts.deleted;
             let mut others = self.others(connection, base, Controls::EMPTY)?;
-            if server.knows(SUBENTRIES) {
+            if tells_subentries && server.knows(SUBENTRIES) {
                 let mut controls = ControlsBuf::new();
                 controls.push(Control { oid: SUBENTRIES, critical: true, value: Some(VISIBLE) });
                 others.extend(self.others(connection, base, controls.as_ref())?);

@@ -8,6 +8,7 @@ use client::{Connection, SearchFor};
 use ldap::control_value::sync::REQUEST_OID;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::Scope;
+use ldap::result::ResultCode;
 
 use super::line::Position;
 use super::wanted::{Uuid, text_of_uuid};
@@ -23,6 +24,8 @@ pub(super) enum Told {
     Gone(Vec<Uuid>),
     /// The entry of this name is gone.
     GoneByName(String),
+    /// The entry of this name is gone from the branch, with all below it.
+    GoneWithAllBelow(String),
     /// An entry has another name, and all below it.
     Renamed(super::apply::Renamed),
     /// All there is was told, and changes follow; whether what was not told of is gone.
@@ -70,6 +73,9 @@ pub(super) trait Source {
     /// Whether an entry that was told of and waits may be gone without that being told of it.
     fn is_stale(&mut self, uuid: &Uuid) -> Result<bool, crate::failure::Failure>;
 
+    /// Whether subentries are among what it tells.
+    fn tells_subentries(&self) -> bool;
+
     /// How far behind that is, by a question to the source.
     fn lag(&mut self) -> Result<Lag, crate::failure::Failure>;
 }
@@ -108,5 +114,17 @@ pub(super) fn has_entry(
     let filter = Filter::Or(vec![equal("entryUUID", &text), equal("nsUniqueId", &unique)]);
     let attributes = ["1.1"];
     let asked = SearchFor { attributes: &attributes, ..SearchFor::below(base, filter) };
-    Ok(!connection.search(&asked)?.entries.is_empty())
+    let found = connection.search(&asked)?;
+    match found.outcome.code {
+        ResultCode::Success => Ok(!found.entries.is_empty()),
+        ResultCode::NoSuchObject => Ok(false),
+        _ if !found.entries.is_empty() => Ok(true),
+        // What the source does not say is not taken for a no: entries would go here.
+        _ => Err(found
+            .outcome
+            .into_result("search for an entry")
+            .map_or_else(crate::failure::Failure::from, |()| {
+                crate::failure::Failure::refused("the search has no end")
+            })),
+    }
 }

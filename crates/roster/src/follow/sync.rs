@@ -121,6 +121,11 @@ impl Source for SyncSource<'_> {
         Ok(false)
     }
 
+    /// A search shows either them or all other entries.
+    fn tells_subentries(&self) -> bool {
+        false
+    }
+
     fn lag(&mut self) -> Result<Lag, Failure> {
         let there = self.there()?;
         let cookie = self.cookie.as_deref().unwrap_or_default();

@@ -116,13 +116,13 @@ impl Teller {
     }
 
     /// One has switched over.
-    pub(super) fn cut_over(&mut self, applier: &Applier, without: Duration) {
+    pub(super) fn switched(&mut self, without: Duration, refused: u64) {
         self.bar.finish_and_clear();
         output::note(format_args!(
             "switched over: changes are made here now; nobody took them for {:.3} s, readers had \
              no break; {} entries were refused",
             without.as_secs_f64(),
-            number(applier.refused.count),
+            number(refused),
         ));
     }
 

@@ -209,6 +209,13 @@ pub(super) fn text_of_uuid(uuid: &Uuid) -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
+/// A name in the place of another one that has to be free.
+pub(super) fn other_name(dn: &str, uuid: &Uuid) -> String {
+    let rdn = Dn::parse(dn).ok().and_then(|dn| dn.rdns().first().cloned());
+    let kind = rdn.iter().flat_map(|rdn| rdn.avas()).map(|ava| ava.attribute.clone()).next();
+    format!("{}=displaced-{}", kind.as_deref().unwrap_or("cn"), text_of_uuid(uuid))
+}
+
 /// The key of the identity among attributes.
 const ENTRY_UUID: &str = "entryuuid";
 /// What each server stamps or keeps by itself.
