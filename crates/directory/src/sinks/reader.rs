@@ -60,6 +60,8 @@ pub struct SinkMessage {
     pub entry: EntryId,
     /// When the change was made.
     pub time: Timestamp,
+    /// Where the sink is when it was told all before the record with this change.
+    pub before: SinkPosition,
     /// The object.
     pub json: Vec<u8>,
 }
@@ -150,14 +152,7 @@ impl SinkReader {
 
     /// The sink was told up to here.
     pub fn pass(&mut self, position: SinkPosition) {
-        let follows = self
-            .source
-            .as_ref()
-            .is_some_and(|(reader, _)| position.lsn.0.checked_add(1) == Some(reader.position().0));
         self.position = position;
-        if !follows {
-            self.source = None;
-        }
     }
 
     /// Stores the position; `done` hears why that did not happen, if so. It does not wait.
@@ -195,7 +190,11 @@ impl SinkReader {
             batch.is_last = true;
             return Ok(batch);
         }
-        let (mut changes, mut decoder) = match source.take() {
+        // Not all that was read may have been told: that is read again.
+        let follows = |(reader, _): &(ChangeReader, Decoder)| {
+            position.lsn.0.checked_add(1) == Some(reader.position().0)
+        };
+        let (mut changes, mut decoder) = match source.take().filter(follows) {
             Some(source) => source,
             None => {
                 let reader = open(&directory.changes(), *position).map_err(SinkPause::Gap)?;
@@ -261,7 +260,7 @@ impl Look<'_> {
         for part in 1..=record.changes.len() {
             if let Some(message) = self.message(record, hash, part).map_err(failed)? {
                 *bytes += message.json.len();
-                batch.messages.push(message);
+                batch.messages.push(SinkMessage { before: batch.end, ..message });
             }
         }
         Ok(())
@@ -307,7 +306,8 @@ impl Look<'_> {
             }
             let json = object.to_string().into_bytes();
             let key = told.uuid.unwrap_or(told.dn);
-            SinkMessage { id, number: record.lsn.0, key, entry, time, json }
+            let before = SinkPosition { lsn: Lsn(record.lsn.0.saturating_sub(1)), hash: None };
+            SinkMessage { id, number: record.lsn.0, key, entry, time, before, json }
         }))
     }
 }

@@ -136,13 +136,16 @@ const BLOCK_BYTES: usize = 64 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use directory::sinks::SinkPosition;
     use environment::Timestamp;
     use schema::EntryId;
+    use store::Lsn;
 
     fn message(text: &str) -> SinkMessage {
         let (id, key) = (text.to_owned(), text.to_owned());
         let json = text.as_bytes().to_vec();
-        SinkMessage { id, number: 1, key, entry: EntryId(1), time: Timestamp(0), json }
+        let before = SinkPosition { lsn: Lsn(0), hash: None };
+        SinkMessage { id, number: 1, key, entry: EntryId(1), time: Timestamp(0), before, json }
     }
 
     fn sender(directory: &Path, max_bytes: u64, keep: u32) -> FileSender {

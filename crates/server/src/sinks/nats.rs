@@ -39,23 +39,20 @@ impl NatsSender {
 
     pub(super) async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<(), NotSent> {
         let limit = self.target.timeout;
-        while !pending.is_empty() {
-            let live = match self.live.take() {
-                Some(live) => live,
-                None => match timeout(limit, self.connect()).await {
-                    Ok(connected) => connected.map_err(NotSent::Away)?,
-                    Err(_) => return Err(NotSent::Away(no_answer(limit.as_secs()))),
-                },
-            };
-            let sent = self.publish(&live.stream, pending).await;
-            // What was sent and not confirmed may come yet: the next ones go another way, and
-            // what comes twice is dropped by its id.
-            if !matches!(sent, Err(NotSent::Away(_))) {
-                self.live = Some(live);
-            }
-            sent?;
+        let live = match self.live.take() {
+            Some(live) => live,
+            None => match timeout(limit, self.connect()).await {
+                Ok(connected) => connected.map_err(NotSent::Away)?,
+                Err(_) => return Err(NotSent::Away(no_answer(limit.as_secs()))),
+            },
+        };
+        let sent = self.publish(&live.stream, pending).await;
+        // What was sent and not confirmed may come yet: the next ones go another way, and what
+        // comes twice is dropped by its id.
+        if !matches!(sent, Err(NotSent::Away(_))) {
+            self.live = Some(live);
         }
-        Ok(())
+        sent
     }
 
     /// Sends the first ones that are of different entries, and waits for all of them.

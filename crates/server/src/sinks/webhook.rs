@@ -53,36 +53,35 @@ impl WebhookSender {
         Self { target, name: name.to_owned(), files, live: None }
     }
 
-    /// Sends one after the other.
+    /// Sends the first one.
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,
         now: &dyn Fn() -> Timestamp,
     ) -> Result<(), NotSent> {
-        while let Some(message) = pending.first() {
-            if message.json.len() > BODY_MAX_BYTES {
-                let why = format!("it has more than {BODY_MAX_BYTES} bytes");
-                return Err(NotSent::Refused { at: 0, why });
+        let Some(message) = pending.first() else { return Ok(()) };
+        if message.json.len() > BODY_MAX_BYTES {
+            let why = format!("it has more than {BODY_MAX_BYTES} bytes");
+            return Err(NotSent::Refused { at: 0, why });
+        }
+        let limit = self.target.timeout;
+        let status = match timeout(limit, self.post(message, now())).await {
+            Ok(Ok(status)) => status,
+            Ok(Err(why)) => {
+                self.live = None;
+                return Err(NotSent::Away(why));
             }
-            let limit = self.target.timeout;
-            let status = match timeout(limit, self.post(message, now())).await {
-                Ok(Ok(status)) => status,
-                Ok(Err(why)) => {
-                    self.live = None;
-                    return Err(NotSent::Away(why));
-                }
-                Err(_) => {
-                    self.live = None;
-                    let seconds = limit.as_secs();
-                    return Err(NotSent::Away(format!("no answer within {seconds} seconds")));
-                }
-            };
-            match meaning(status) {
-                Meant::Taken => drop(pending.remove(0)),
-                Meant::Away => return Err(NotSent::Away(explained(status))),
-                Meant::Refused => {
-                    return Err(NotSent::Refused { at: 0, why: format!("it answers {status}") });
-                }
+            Err(_) => {
+                self.live = None;
+                let seconds = limit.as_secs();
+                return Err(NotSent::Away(format!("no answer within {seconds} seconds")));
+            }
+        };
+        match meaning(status) {
+            Meant::Taken => drop(pending.remove(0)),
+            Meant::Away => return Err(NotSent::Away(explained(status))),
+            Meant::Refused => {
+                return Err(NotSent::Refused { at: 0, why: format!("it answers {status}") });
             }
         }
         Ok(())
