@@ -171,8 +171,35 @@ fn entries_that_come_to_match_or_match_no_more_are_told() {
     let is_meant =
         |one: &&serde_json::Value| one["dn"] == person("anna") && one["type"] == "modify";
     let of_anna: Vec<String> = told.iter().filter(is_meant).map(ToString::to_string).collect();
-    assert_eq!(of_anna.len(), 2, "{of_anna:?}");
+    assert_eq!(of_anna.len(), 3, "{of_anna:?}");
     assert!(of_anna[0].contains("\"staff\"") && of_anna[1].contains("\"guest\""), "{of_anna:?}");
+}
+
+#[test]
+fn entries_that_match_no_more_are_told_though_the_sink_looks_late() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let filter = "(&(employeeType=active)(title=boss))";
+    server.sinks(ADD, &[&format!("staff: file staff.jsonl as {SYNC} where {filter}")]);
+    for name in ["anna", "berta"] {
+        add_person(&mut client, name);
+        assert!(set(&mut client, &person(name), "title", "boss"));
+        assert!(set(&mut client, &person(name), "employeeType", "active"));
+    }
+    until("all is told", || server.has_told_all("staff"));
+    let told = objects(&read(&server, "staff.jsonl")).len();
+    changelog_read(&mut client, ChangeKind::Delete);
+    // Two changes: by neither alone does the entry of now match.
+    assert!(set(&mut client, &person("anna"), "employeeType", "left"));
+    assert!(set(&mut client, &person("anna"), "title", "none"));
+    // And one that is gone.
+    assert!(set(&mut client, &person("berta"), "employeeType", "left"));
+    let request = Request::Delete { dn: person("berta") };
+    assert_eq!(client.call(&request).unwrap().code, 0);
+    changelog_read(&mut client, ADD);
+    until("the deletion is told", || read(&server, "staff.jsonl").contains("\"type\":\"delete\""));
+    let later = read(&server, "staff.jsonl").lines().skip(told).collect::<Vec<_>>().join("\n");
+    assert!(later.contains("left") && later.contains("none"), "{later}");
 }
 
 /// Changes people until the time is over; the last number of each that was acknowledged.
@@ -397,7 +424,7 @@ fn kafka_has_the_changes_of_an_entry_in_one_partition_in_order() {
     let mut server = Server::start(&[]);
     let mut client = server.client();
     (0..8).for_each(|at| add_person(&mut client, &format!("p{at}")));
-    let target = format!("{} topic=changes", kafka.address());
+    let target = format!("{} topic=changes cleartext=yes", kafka.address());
     server.sinks(ADD, &[&of_people(&format!("topic: kafka {target}"))]);
     let mut acknowledged = BTreeMap::new();
     change_people(&server, &mut acknowledged, Duration::from_millis(500));
