@@ -197,7 +197,7 @@ impl SinkReader {
         let (mut changes, mut decoder) = match source.take().filter(follows) {
             Some(source) => source,
             None => {
-                let reader = open(&directory.changes(), *position).map_err(SinkPause::Gap)?;
+                let reader = open(&directory.changes(), *position)?;
                 (reader, Decoder::new(Arc::clone(&state.schema)))
             }
         };
@@ -370,7 +370,7 @@ fn access_of(
 }
 
 /// The changes behind a position.
-fn open(changes: &Changes, position: SinkPosition) -> Result<ChangeReader, SinkGap> {
+fn open(changes: &Changes, position: SinkPosition) -> Result<ChangeReader, SinkPause> {
     let SinkPosition { lsn, hash } = position;
     let opened = match hash {
         Some(hash) => changes.read_after(lsn, hash),
@@ -378,11 +378,14 @@ fn open(changes: &Changes, position: SinkPosition) -> Result<ChangeReader, SinkG
         None if lsn.0 == 0 => changes.read(changes.first()),
         None => changes.read(Lsn(lsn.0 + 1)),
     };
-    opened.map_err(|gone| gap_at(changes, position, &gone))
+    opened.map_err(|gone| gap(changes, position, &gone))
 }
 
 fn gap(changes: &Changes, position: SinkPosition, gone: &Gone) -> SinkPause {
-    SinkPause::Gap(gap_at(changes, position, gone))
+    match gone.may_pass {
+        true => SinkPause::Failed(gone.reason.clone()),
+        false => SinkPause::Gap(gap_at(changes, position, gone)),
+    }
 }
 
 /// Where to go on behind changes that are missing.
