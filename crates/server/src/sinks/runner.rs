@@ -92,6 +92,7 @@ impl Runner {
 
     /// The reader, as soon as there is one.
     async fn open(&mut self) -> Result<SinkReader, Stop> {
+        self.figures.is_behind(None);
         let mut waits = Waits::new();
         loop {
             let why = match SinkReader::open(&self.directory, &self.sink) {
