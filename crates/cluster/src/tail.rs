@@ -67,7 +67,7 @@ impl RaftTail {
                 let Some((_, record)) = record_of(entry) else { continue };
                 if found.is_none() && record.lsn > next {
                     let reason = format!("record {} is not kept any more", next.0);
-                    return Err(Gone { first: record.lsn, reason });
+                    return Err(Gone { first: record.lsn, reason, may_pass: false });
                 }
                 highest = highest.max(record.lsn);
                 if record.lsn == next {
@@ -118,7 +118,7 @@ impl RaftTail {
     fn check_copied(&self, next: Lsn) -> Result<(), Gone> {
         let Some(first) = self.shared.behind_copy(next) else { return Ok(()) };
         let reason = format!("record {} came in a copy of the data", next.0);
-        Err(Gone { first, reason })
+        Err(Gone { first, reason, may_pass: false })
     }
 
     fn read(&self, at: u64) -> Result<Vec<Entry>, Gone> {
@@ -129,7 +129,7 @@ impl RaftTail {
     fn unreadable(&self, reason: &str) -> Gone {
         let reason = format!("record {} cannot be read: {reason}", self.next.0);
         // Nothing says that it is gone: whoever tries again finds what there is.
-        Gone { first: self.next, reason }
+        Gone { first: self.next, reason, may_pass: true }
     }
 }
 

@@ -65,6 +65,7 @@ impl Changes {
         let other = |first: Lsn| Gone {
             first,
             reason: format!("record {} is of another history of these data", last.0),
+            may_pass: false,
         };
         if last > self.last() {
             return Err(other(self.first()));
@@ -123,7 +124,9 @@ impl Changes {
     }
 
     fn unreadable(&self, error: &ArchiveError) -> Gone {
-        Gone { first: self.kept_by_log(), reason: format!("the archive cannot be read: {error}") }
+        let reason = format!("the archive cannot be read: {error}");
+        let may_pass = matches!(error, ArchiveError::Io { .. });
+        Gone { first: self.kept_by_log(), reason, may_pass }
     }
 }
 
@@ -186,7 +189,7 @@ impl ChangeReader {
         });
         if !follows {
             let reason = format!("record {} does not follow the one before", self.next.0);
-            return Err(Gone { first: self.changes.first(), reason });
+            return Err(Gone { first: self.changes.first(), reason, may_pass: false });
         }
         self.next = Lsn(record.lsn.0 + 1);
         self.hash = Some(record.hash);
@@ -216,7 +219,8 @@ impl Tail for ChangeReader {
             };
             if moves_left == 0 {
                 let reason = format!("record {} cannot be read now", self.next.0);
-                return Err(moved.unwrap_or(Gone { first: self.changes.first(), reason }));
+                let first = self.changes.first();
+                return Err(moved.unwrap_or(Gone { first, reason, may_pass: true }));
             }
             if let Some(gone) = moved.filter(|gone| gone.first <= self.next) {
                 return Err(gone);

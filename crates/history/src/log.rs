@@ -349,6 +349,8 @@ pub struct Gone {
     pub first: Lsn,
     /// Why, in a sentence.
     pub reason: String,
+    /// Whether it may be there, and could not be read just now: it can be asked for again.
+    pub may_pass: bool,
 }
 
 /// Why a batch was not committed.

@@ -1,9 +1,10 @@
 //! Whether a sink is about a change: where its entry is, and what it is like.
 //!
 //! Invariant: an entry that comes to match, or matches no more, is told by the change that made it
-//! so: the filter is asked about the entry as it is now, before the change and behind it.
+//! so. What it was like in between is not kept, so each change of an attribute that the filter asks
+//! about is told, and each deletion, whatever the entry was like.
 
-use schema::{AttributeDelta, Change, DnKey, Entry, EntryId, Schema};
+use schema::{AttributeDelta, Change, DnKey, EntryId, Schema};
 use store::{StoreError, View};
 
 use crate::constraint::changed::Changed;
@@ -40,14 +41,8 @@ pub(super) fn is_meant(
         }
         Change::Modify(modify) => holds_now(place, modify.id, &modify.deltas, view, schema),
         Change::Rename(rename) => holds_now(place, rename.id, &rename.deltas, view, schema),
-        Change::Delete(delete) => {
-            let mut entry = Entry::new(delete.dn.clone());
-            for one in &delete.attributes {
-                // They were values of an entry.
-                let _ = entry.replace_values(schema, &one.description, one.values.clone());
-            }
-            Ok(place.holds_for(schema, &entry))
-        }
+        // It may have matched before changes that were not looked at while it was there.
+        Change::Delete(_) => Ok(true),
         Change::Schema(_)
         | Change::Index(_)
         | Change::Setting(_)
@@ -56,7 +51,8 @@ pub(super) fn is_meant(
     }
 }
 
-/// Whether the filter is true of the stored entry as it is, without the change, or with it alone.
+/// Whether the change is of what the filter asks about, or the filter is true of the stored entry as
+/// it is, without the change, or with it alone.
 /// One that is gone was deleted by a later change, which tells it.
 fn holds_now(
     place: &Place,
@@ -65,6 +61,9 @@ fn holds_now(
     view: &View<'_>,
     schema: &Schema,
 ) -> Result<bool, StoreError> {
+    if touches(place, deltas) {
+        return Ok(true);
+    }
     let Some(stored) = view.entry(id)? else { return Ok(false) };
     if place.holds_for(schema, &stored) {
         return Ok(true);
@@ -73,6 +72,17 @@ fn holds_now(
     let before = Changed { before: &stored, deltas: &undone };
     let behind = Changed { before: &stored, deltas };
     Ok(place.holds_for(schema, &before) || place.holds_for(schema, &behind))
+}
+
+/// Whether an attribute changed that the filter asks about.
+fn touches(place: &Place, deltas: &[AttributeDelta]) -> bool {
+    let mut touches = false;
+    if let Some(filter) = &place.filter {
+        filter.visit_descriptions(&mut |asked| {
+            touches |= deltas.iter().any(|delta| asked.covers(&delta.description));
+        });
+    }
+    touches
 }
 
 fn inverse(delta: &AttributeDelta) -> AttributeDelta {

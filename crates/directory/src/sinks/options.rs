@@ -150,7 +150,7 @@ pub(super) static OPTIONS: [SinkOption; 16] = [
         kinds: &["webhook", "nats", "kafka"],
         form: "yes",
         about: "Sends without TLS to another machine: whoever is on the way reads all. Targets on \
-                this machine need no such word.",
+                this machine need no such word, but for Kafka, where brokers name others.",
         set: |given, value, _| {
             given.is_cleartext = one_of(value, [("yes", true), ("no", false)])?;
             Ok(())

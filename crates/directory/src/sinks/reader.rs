@@ -60,6 +60,8 @@ pub struct SinkMessage {
     pub entry: EntryId,
     /// When the change was made.
     pub time: Timestamp,
+    /// Where the sink is when it was told all before the record with this change.
+    pub before: SinkPosition,
     /// The object.
     pub json: Vec<u8>,
 }
@@ -150,14 +152,7 @@ impl SinkReader {
 
     /// The sink was told up to here.
     pub fn pass(&mut self, position: SinkPosition) {
-        let follows = self
-            .source
-            .as_ref()
-            .is_some_and(|(reader, _)| position.lsn.0.checked_add(1) == Some(reader.position().0));
         self.position = position;
-        if !follows {
-            self.source = None;
-        }
     }
 
     /// Stores the position; `done` hears why that did not happen, if so. It does not wait.
@@ -195,10 +190,14 @@ impl SinkReader {
             batch.is_last = true;
             return Ok(batch);
         }
-        let (mut changes, mut decoder) = match source.take() {
+        // Not all that was read may have been told: that is read again.
+        let follows = |(reader, _): &(ChangeReader, Decoder)| {
+            position.lsn.0.checked_add(1) == Some(reader.position().0)
+        };
+        let (mut changes, mut decoder) = match source.take().filter(follows) {
             Some(source) => source,
             None => {
-                let reader = open(&directory.changes(), *position).map_err(SinkPause::Gap)?;
+                let reader = open(&directory.changes(), *position)?;
                 (reader, Decoder::new(Arc::clone(&state.schema)))
             }
         };
@@ -261,7 +260,7 @@ impl Look<'_> {
         for part in 1..=record.changes.len() {
             if let Some(message) = self.message(record, hash, part).map_err(failed)? {
                 *bytes += message.json.len();
-                batch.messages.push(message);
+                batch.messages.push(SinkMessage { before: batch.end, ..message });
             }
         }
         Ok(())
@@ -307,7 +306,8 @@ impl Look<'_> {
             }
             let json = object.to_string().into_bytes();
             let key = told.uuid.unwrap_or(told.dn);
-            SinkMessage { id, number: record.lsn.0, key, entry, time, json }
+            let before = SinkPosition { lsn: Lsn(record.lsn.0.saturating_sub(1)), hash: None };
+            SinkMessage { id, number: record.lsn.0, key, entry, time, before, json }
         }))
     }
 }
@@ -370,7 +370,7 @@ fn access_of(
 }
 
 /// The changes behind a position.
-fn open(changes: &Changes, position: SinkPosition) -> Result<ChangeReader, SinkGap> {
+fn open(changes: &Changes, position: SinkPosition) -> Result<ChangeReader, SinkPause> {
     let SinkPosition { lsn, hash } = position;
     let opened = match hash {
         Some(hash) => changes.read_after(lsn, hash),
@@ -378,11 +378,14 @@ fn open(changes: &Changes, position: SinkPosition) -> Result<ChangeReader, SinkG
         None if lsn.0 == 0 => changes.read(changes.first()),
         None => changes.read(Lsn(lsn.0 + 1)),
     };
-    opened.map_err(|gone| gap_at(changes, position, &gone))
+    opened.map_err(|gone| gap(changes, position, &gone))
 }
 
 fn gap(changes: &Changes, position: SinkPosition, gone: &Gone) -> SinkPause {
-    SinkPause::Gap(gap_at(changes, position, gone))
+    match gone.may_pass {
+        true => SinkPause::Failed(gone.reason.clone()),
+        false => SinkPause::Gap(gap_at(changes, position, gone)),
+    }
 }
 
 /// Where to go on behind changes that are missing.

@@ -187,26 +187,19 @@ fn read_nats(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Meaning> {
 fn read_kafka(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Meaning> {
     let brokers = scanner.word();
     let mut given = SinkOptions::read(scanner, "kafka", schema)?;
-    let read = |text: &str| {
-        let broker = SinkEndpoint::of_pair(text, false)?;
-        // Without a word of it what is here goes without.
-        let is_tls = !given.is_cleartext && (!broker.is_local() || given.ca.is_some());
-        Ok(SinkEndpoint { is_tls, ..broker })
-    };
+    // Brokers name others, which may be anywhere: that the first are here says nothing of them.
+    let is_tls = !given.is_cleartext;
+    let read = |text: &str| SinkEndpoint::of_pair(text, is_tls);
     let brokers = brokers.split(',').map(read).collect::<Parsed<Vec<_>>>()?;
     if brokers.len() > BROKERS_MAX {
         return wrong(format!("at most {BROKERS_MAX} brokers are named"));
-    }
-    let is_tls = brokers.iter().any(|broker| broker.is_tls);
-    if is_tls && brokers.iter().any(|broker| !broker.is_tls) {
-        return wrong("brokers are all on this machine, or none is");
     }
     let Some(topic) = given.topic.take() else {
         return wrong("'topic=' and the name of a topic are expected");
     };
     let sign_in = sign_in(&mut given)?;
     let mechanism = given.mechanism.take().unwrap_or_else(|| "scram-sha-512".to_owned());
-    if mechanism == "plain" && !is_tls && brokers.iter().any(|broker| !broker.is_local()) {
+    if mechanism == "plain" && !is_tls {
         return wrong("'mechanism=plain' would send the password without TLS");
     }
     let (ca, timeout) = (given.ca.take(), given.timeout);
@@ -281,6 +274,10 @@ mod tests {
         let SinkTarget::Kafka(kafka) = read("c: kafka localhost:1 topic=t as dc=x").target else {
             panic!("it is kafka")
         };
+        // What such a broker names may be another machine.
+        assert!(kafka.brokers.iter().all(|one| one.is_tls));
+        let line = "c: kafka localhost:1 topic=t cleartext=yes as dc=x";
+        let SinkTarget::Kafka(kafka) = read(line).target else { panic!("it is kafka") };
         assert!(kafka.brokers.iter().all(|one| !one.is_tls));
     }
 
@@ -316,8 +313,8 @@ mod tests {
             ("a: kafka h topic=t as dc=x", "a port"),
             ("a: kafka h:1 as dc=x", "'topic='"),
             ("a: kafka h:1 topic=t/u as dc=x", "no name of a topic"),
-            ("a: kafka h:1,localhost:2 topic=t as dc=x", "or none is"),
             ("a: kafka h:1 topic=t cleartext=yes mechanism=plain as dc=x", "without TLS"),
+            ("a: kafka localhost:1 topic=t cleartext=yes mechanism=plain as dc=x", "without TLS"),
         ] {
             let error = Sink::parse(text, &schema).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

@@ -519,7 +519,8 @@ impl CommitLog for NodeLog {
     fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
         let first = Lsn(self.shared.lock().first);
         if from < first {
-            return Err(Gone { first, reason: "it is before the first".to_owned() });
+            let reason = "it is before the first".to_owned();
+            return Err(Gone { first, reason, may_pass: false });
         }
         Ok(Box::new(SharedTail { next: from, shared: Arc::clone(&self.shared) }))
     }

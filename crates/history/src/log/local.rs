@@ -102,7 +102,7 @@ impl CommitLog for Local {
         let first = Lsn(self.shared.journal.first());
         if from < first {
             let reason = format!("record {} is not kept any more", from.0);
-            return Err(Gone { first, reason });
+            return Err(Gone { first, reason, may_pass: false });
         }
         Ok(Box::new(JournalTail::new(Arc::clone(&self.shared), from)))
     }

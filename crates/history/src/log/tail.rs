@@ -49,15 +49,18 @@ impl JournalTail {
         match error {
             JournalError::Gone { first } => {
                 let reason = format!("record {} is not kept any more", self.next.0);
-                Gone { first: Lsn(*first), reason }
+                Gone { first: Lsn(*first), reason, may_pass: false }
             }
-            other => self.unreadable(other.to_string()),
+            other => {
+                let may_pass = matches!(other, JournalError::Io { .. });
+                Gone { may_pass, ..self.unreadable(other.to_string()) }
+            }
         }
     }
 
     fn unreadable(&self, reason: String) -> Gone {
         let reason = format!("record {} cannot be read: {reason}", self.next.0);
-        Gone { first: self.shared.first(), reason }
+        Gone { first: self.shared.first(), reason, may_pass: false }
     }
 }
 
@@ -70,7 +73,7 @@ impl Tail for JournalTail {
         }
         if is_over {
             let reason = "the log takes no more records".to_owned();
-            return Err(Gone { first: self.shared.first(), reason });
+            return Err(Gone { first: self.shared.first(), reason, may_pass: true });
         }
         Ok(None)
     }

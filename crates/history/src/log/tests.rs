@@ -120,7 +120,7 @@ impl Tail for NaiveTail {
                 return Ok(Some(record.clone()));
             }
             if inner.is_closed {
-                return Err(Gone { first: Lsn(1), reason: "closed".to_owned() });
+                return Err(Gone { first: Lsn(1), reason: "closed".to_owned(), may_pass: false });
             }
             drop(inner);
             if waited >= timeout {

@@ -21,6 +21,8 @@ pub(crate) enum Behaviour {
     Reset,
     /// Answers with this status.
     Answers(u16),
+    /// Answers 204 after so many milliseconds.
+    Slow(u64),
     /// Answers 200 with 10 MB.
     Long,
     /// Begins an answer that never ends its head.
@@ -84,6 +86,10 @@ fn serve(stream: TcpStream, shown: &Mutex<Behaviour>, counted: &AtomicU64) -> Op
         match behaviour {
             Behaviour::Silent => thread::sleep(Duration::from_secs(300)),
             Behaviour::Reset => return None,
+            Behaviour::Slow(millis) => {
+                thread::sleep(Duration::from_millis(millis));
+                out.write_all(b"HTTP/1.1 204 Fine\r\n\r\n").ok()?;
+            }
             Behaviour::Answers(204) => out.write_all(b"HTTP/1.1 204 Fine\r\n\r\n").ok()?,
             Behaviour::Answers(status) => {
                 let text = format!("HTTP/1.1 {status} So\r\nContent-Length: 0\r\n\r\n");

@@ -92,6 +92,11 @@ impl OpenFile {
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is no file"));
         }
+        let mut first = [0];
+        // It may be a key that another sink names.
+        if file.read(&mut first)? == 1 && first != *b"{" {
+            return Err(io::Error::other("it is not of a sink: its first line is no object"));
+        }
         let bytes = whole_lines(&mut file)?;
         file.set_len(bytes)?;
         file.sync_all()?;
@@ -136,13 +141,16 @@ const BLOCK_BYTES: usize = 64 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use directory::sinks::SinkPosition;
     use environment::Timestamp;
     use schema::EntryId;
+    use store::Lsn;
 
     fn message(text: &str) -> SinkMessage {
         let (id, key) = (text.to_owned(), text.to_owned());
         let json = text.as_bytes().to_vec();
-        SinkMessage { id, number: 1, key, entry: EntryId(1), time: Timestamp(0), json }
+        let before = SinkPosition { lsn: Lsn(0), hash: None };
+        SinkMessage { id, number: 1, key, entry: EntryId(1), time: Timestamp(0), before, json }
     }
 
     fn sender(directory: &Path, max_bytes: u64, keep: u32) -> FileSender {
@@ -154,15 +162,28 @@ mod tests {
     fn a_line_that_was_cut_off_goes() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sinks/a.jsonl");
-        sender(scratch.path(), 1 << 20, 1).send(&mut vec![message("one")]).unwrap();
+        sender(scratch.path(), 1 << 20, 1).send(&mut vec![message("{one")]).unwrap();
         for rest in ["tw".to_owned(), "x".repeat(3 * BLOCK_BYTES)] {
             let mut file = OpenOptions::new().append(true).open(&path).unwrap();
             file.write_all(rest.as_bytes()).unwrap();
             let before = fs::read_to_string(&path).unwrap();
             let whole = before.rfind('\n').unwrap() + 1;
-            sender(scratch.path(), 1 << 20, 1).send(&mut vec![message("two")]).unwrap();
+            sender(scratch.path(), 1 << 20, 1).send(&mut vec![message("{two")]).unwrap();
             let after = fs::read_to_string(&path).unwrap();
-            assert_eq!(after, format!("{}two\n", &before[..whole]));
+            assert_eq!(after, format!("{}{{two\n", &before[..whole]));
+        }
+    }
+
+    #[test]
+    fn a_file_with_something_else_is_not_touched() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("sinks/a.jsonl");
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        for key in ["whsec_a\n", "a key without an end"] {
+            fs::write(&path, key).unwrap();
+            let sent = sender(scratch.path(), 1, 1).send(&mut vec![message("{one")]);
+            assert!(matches!(sent, Err(NotSent::Away(_))), "{sent:?}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), key);
         }
     }
 
@@ -170,13 +191,13 @@ mod tests {
     fn files_are_renamed_by_size_and_the_oldest_goes() {
         let scratch = tempfile::tempdir().unwrap();
         let mut sender = sender(scratch.path(), 4, 2);
-        for text in ["one1", "two2", "thr3", "fou4"] {
+        for text in ["{on1", "{tw2", "{th3", "{fo4"] {
             sender.send(&mut vec![message(text)]).unwrap();
         }
         let read = |name: &str| fs::read_to_string(scratch.path().join("sinks").join(name));
-        assert_eq!(read("a.jsonl").unwrap(), "fou4\n");
-        assert_eq!(read("a.jsonl.1").unwrap(), "thr3\n");
-        assert_eq!(read("a.jsonl.2").unwrap(), "two2\n");
+        assert_eq!(read("a.jsonl").unwrap(), "{fo4\n");
+        assert_eq!(read("a.jsonl.1").unwrap(), "{th3\n");
+        assert_eq!(read("a.jsonl.2").unwrap(), "{tw2\n");
         assert!(read("a.jsonl.3").is_err());
     }
 
@@ -185,10 +206,10 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let mut sender = sender(scratch.path(), 1 << 20, 2);
         let path = scratch.path().join("sinks/a.jsonl");
-        sender.send(&mut vec![message("one")]).unwrap();
+        sender.send(&mut vec![message("{one")]).unwrap();
         fs::rename(&path, scratch.path().join("moved")).unwrap();
-        sender.send(&mut vec![message("two")]).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
-        assert_eq!(fs::read_to_string(scratch.path().join("moved")).unwrap(), "one\n");
+        sender.send(&mut vec![message("{two")]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{two\n");
+        assert_eq!(fs::read_to_string(scratch.path().join("moved")).unwrap(), "{one\n");
     }
 }

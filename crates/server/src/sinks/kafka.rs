@@ -33,7 +33,7 @@ pub(super) struct KafkaSender {
 struct Produced {
     confirmed: Vec<usize>,
     away: Option<String>,
-    refused: Option<usize>,
+    refused: Option<(usize, String)>,
 }
 
 impl KafkaSender {
@@ -66,8 +66,8 @@ impl KafkaSender {
             }
         }
         let away = all.iter().find_map(|one| one.away.clone());
-        let refused = all.iter().find_map(|one| one.refused);
-        let before = confirmed.iter().take(refused.unwrap_or(0));
+        let refused = all.into_iter().find_map(|one| one.refused);
+        let before = confirmed.iter().take(refused.as_ref().map_or(0, |(at, _)| *at));
         let at = before.filter(|is_confirmed| !**is_confirmed).count();
         take_confirmed(pending, &confirmed);
         if let Some(why) = away {
@@ -75,10 +75,7 @@ impl KafkaSender {
         }
         self.live = Some(live);
         match refused {
-            Some(_) => {
-                let why = "it is larger than max.message.bytes of the topic".to_owned();
-                Err(NotSent::Refused { at, why })
-            }
+            Some((_, why)) => Err(NotSent::Refused { at, why }),
             None => Ok(()),
         }
     }
@@ -141,9 +138,9 @@ async fn produce(
         let sent = client.produce(records, Compression::NoCompression);
         match timeout(limit, sent).await {
             Ok(Ok(_)) => produced.confirmed.extend(now),
-            Ok(Err(error)) if is_too_large(&error) => {
+            Ok(Err(error)) if is_of_records(&error) => {
                 if let [alone] = now {
-                    produced.refused = Some(*alone);
+                    produced.refused = Some((*alone, error.to_string()));
                     return produced;
                 }
                 one_by_one = true;
@@ -176,9 +173,16 @@ fn moment(time: Timestamp) -> DateTime<Utc> {
     i64::try_from(time.0).ok().and_then(DateTime::from_timestamp_micros).unwrap_or_default()
 }
 
-fn is_too_large(error: &Error) -> bool {
-    use ProtocolError::{MessageTooLarge, RecordListTooLarge};
-    matches!(error, Error::ServerError { protocol_error: MessageTooLarge | RecordListTooLarge, .. })
+/// Whether the broker takes others, but not what is among these.
+fn is_of_records(error: &Error) -> bool {
+    use ProtocolError::{InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge};
+    matches!(
+        error,
+        Error::ServerError {
+            protocol_error: MessageTooLarge | RecordListTooLarge | InvalidRecord | InvalidTimestamp,
+            ..
+        }
+    )
 }
 
 /// Octets of a request: a broker takes 1 MiB by default.

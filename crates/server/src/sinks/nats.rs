@@ -6,14 +6,19 @@
 //! window.
 
 use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::sync::Arc;
 
-use async_nats::jetstream::context::{Context, ContextBuilder, PublishErrorKind};
+use async_nats::jetstream::Error as StreamError;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{
+    Context, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind,
+};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::{Client, ConnectOptions};
 use directory::sinks::{NatsTarget, SinkMessage};
 use hyper::body::Bytes;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::files::SinkFiles;
 use super::target::{NotSent, take_confirmed};
@@ -32,6 +37,12 @@ struct Live {
     _client: Client,
 }
 
+/// Why a message is not confirmed.
+enum Unconfirmed {
+    Away(String),
+    TooLarge,
+}
+
 impl NatsSender {
     pub(super) fn new(target: NatsTarget, name: &str, files: SinkFiles) -> Self {
         Self { target, name: name.to_owned(), files, live: None }
@@ -39,23 +50,20 @@ impl NatsSender {
 
     pub(super) async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<(), NotSent> {
         let limit = self.target.timeout;
-        while !pending.is_empty() {
-            let live = match self.live.take() {
-                Some(live) => live,
-                None => match timeout(limit, self.connect()).await {
-                    Ok(connected) => connected.map_err(NotSent::Away)?,
-                    Err(_) => return Err(NotSent::Away(no_answer(limit.as_secs()))),
-                },
-            };
-            let sent = self.publish(&live.stream, pending).await;
-            // What was sent and not confirmed may come yet: the next ones go another way, and
-            // what comes twice is dropped by its id.
-            if !matches!(sent, Err(NotSent::Away(_))) {
-                self.live = Some(live);
-            }
-            sent?;
+        let live = match self.live.take() {
+            Some(live) => live,
+            None => match timeout(limit, self.connect()).await {
+                Ok(connected) => connected.map_err(NotSent::Away)?,
+                Err(_) => return Err(NotSent::Away(no_answer(limit.as_secs()))),
+            },
+        };
+        let sent = self.publish(&live.stream, pending).await;
+        // What was sent and not confirmed may come yet: the next ones go another way, and what
+        // comes twice is dropped by its id.
+        if !matches!(sent, Err(NotSent::Away(_))) {
+            self.live = Some(live);
         }
-        Ok(())
+        sent
     }
 
     /// Sends the first ones that are of different entries, and waits for all of them.
@@ -69,6 +77,8 @@ impl NatsSender {
         let window = pending.iter().take(WINDOW_MAX).take_while(is_other);
         let mut acknowledged = Vec::new();
         let mut failed = None;
+        // Of all together.
+        let until = Instant::now() + self.target.timeout;
         for message in window {
             let publish = PublishMessage::build()
                 .payload(Bytes::from(message.json.clone()))
@@ -88,24 +98,16 @@ impl NatsSender {
         }
         let (mut confirmed, mut refused) = (Vec::new(), None);
         for future in acknowledged {
-            let Some(future) = future else {
-                refused = refused.or(Some(confirmed.len()));
-                confirmed.push(false);
-                continue;
+            let answer = match future {
+                Some(future) => self.answer(future, until).await,
+                None => Err(Unconfirmed::TooLarge),
             };
-            match future.await {
-                Ok(_) => confirmed.push(true),
-                Err(error) => {
-                    confirmed.push(false);
-                    let why = match error.kind() {
-                        PublishErrorKind::StreamNotFound => {
-                            format!("no stream takes the subject {}", self.target.subject)
-                        }
-                        _ => error.to_string(),
-                    };
-                    failed = failed.or(Some(why));
-                }
+            match &answer {
+                Ok(()) => {}
+                Err(Unconfirmed::TooLarge) => refused = refused.or(Some(confirmed.len())),
+                Err(Unconfirmed::Away(why)) => failed = failed.or_else(|| Some(why.clone())),
             }
+            confirmed.push(answer.is_ok());
         }
         let before_refused = confirmed.iter().take(refused.unwrap_or(0));
         let at = before_refused.filter(|is_confirmed| !**is_confirmed).count();
@@ -113,11 +115,29 @@ impl NatsSender {
         match (failed, refused) {
             (Some(why), _) => Err(NotSent::Away(why)),
             (None, Some(_)) => {
-                let why = "it is larger than max_payload of the server".to_owned();
+                let why = "it is larger than the server or the stream takes".to_owned();
                 Err(NotSent::Refused { at, why })
             }
             (None, None) => Ok(()),
         }
+    }
+
+    /// What a stream says of a message, up to then.
+    async fn answer(&self, future: PublishAckFuture, until: Instant) -> Result<(), Unconfirmed> {
+        let error = match timeout_at(until, future.into_future()).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(Unconfirmed::Away(no_answer(self.target.timeout.as_secs()))),
+        };
+        if is_too_large(&error) {
+            return Err(Unconfirmed::TooLarge);
+        }
+        Err(Unconfirmed::Away(match error.kind() {
+            PublishErrorKind::StreamNotFound => {
+                format!("no stream takes the subject {}", self.target.subject)
+            }
+            _ => error.to_string(),
+        }))
     }
 
     async fn connect(&self) -> Result<Live, String> {
@@ -149,6 +169,12 @@ impl NatsSender {
             .build(client.clone());
         Ok(Live { stream, _client: client })
     }
+}
+
+/// Whether it is larger than the stream's `max_msg_size`.
+fn is_too_large(error: &PublishError) -> bool {
+    let said = error.source().and_then(|source| source.downcast_ref::<StreamError>());
+    said.is_some_and(|said| said.error_code() == ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)
 }
 
 fn no_answer(seconds: u64) -> String {

@@ -1,5 +1,9 @@
 //! One sink at work: reads a batch, has it sent until it is confirmed, stores where it is.
+//!
+//! Invariant: a message is sent only while the batch is young, and never after a wait: what is
+//! left is made anew, by the rights of then.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,6 +27,16 @@ pub(super) struct Runner {
     stop: watch::Receiver<bool>,
     /// What is not stored yet of where it is.
     unstored: Unstored,
+    attempts: Attempts,
+}
+
+/// What came of attempts to send, which outlives a batch.
+struct Attempts {
+    waits: Waits,
+    /// The message that was refused last, and how often.
+    refused: Option<(String, u32)>,
+    /// Messages behind the position that were confirmed, or left out.
+    done: BTreeSet<String>,
 }
 
 /// When the position is to be stored.
@@ -53,7 +67,8 @@ impl Runner {
     ) -> Self {
         let sender = Sender::of(sink, &files);
         let (directory, sink) = (Arc::clone(directory), Arc::clone(sink));
-        Self { directory, sink, figures, sender, stop, unstored: Unstored::default() }
+        let (unstored, attempts) = (Unstored::default(), Attempts::new());
+        Self { directory, sink, figures, sender, stop, unstored, attempts }
     }
 
     /// Works until it is told to stop.
@@ -77,6 +92,7 @@ impl Runner {
 
     /// The reader, as soon as there is one.
     async fn open(&mut self) -> Result<SinkReader, Stop> {
+        self.figures.is_behind(None);
         let mut waits = Waits::new();
         loop {
             let why = match SinkReader::open(&self.directory, &self.sink) {
@@ -99,9 +115,8 @@ impl Runner {
             match reader.next_batch() {
                 Ok(batch) => {
                     waits = Waits::new();
-                    if !batch.messages.is_empty() {
-                        self.deliver(batch.messages).await?;
-                        self.unstored.has_sent = true;
+                    if !self.deliver(reader, batch.messages).await? {
+                        continue;
                     }
                     self.unstored.passed += batch.passed;
                     reader.pass(batch.end);
@@ -123,25 +138,28 @@ impl Runner {
         }
     }
 
-    /// Sends until all is confirmed, or left out.
-    async fn deliver(&mut self, mut pending: Vec<SinkMessage>) -> Result<(), Stop> {
-        let mut waits = Waits::new();
-        let mut refused: Option<(String, u32)> = None;
+    /// Sends until all is confirmed or left out: `true`; or until what is left is to be made anew,
+    /// since the identity may have lost its rights.
+    async fn deliver(
+        &mut self,
+        reader: &mut SinkReader,
+        mut pending: Vec<SinkMessage>,
+    ) -> Result<bool, Stop> {
+        let made = self.directory.clock().elapsed();
+        self.attempts.leave_out_done(&mut pending);
         while let Some(first) = pending.first() {
             self.figures.is_behind(Some(first.time));
-            let before = pending.len();
+            let before: Vec<String> = pending.iter().map(|message| message.id.clone()).collect();
             let Self { sender, stop, directory, .. } = self;
             let now = || directory.clock().now();
             let sent = tokio::select! {
                 biased;
-                _ = stop.wait_for(|stops| *stops) => return Err(Stop),
-                sent = sender.send(&mut pending, &now) => sent,
+                _ = stop.wait_for(|stops| *stops) => None,
+                sent = sender.send(&mut pending, &now) => Some(sent),
             };
-            let count = before - pending.len();
-            self.figures.sent.fetch_add(count as u64, Ordering::Relaxed);
-            if count > 0 {
-                waits = Waits::new();
-            }
+            self.confirmed(before, &pending);
+            self.move_before(reader, &pending);
+            let Some(sent) = sent else { return Err(Stop) };
             match sent {
                 Ok(()) => {
                     if self.figures.is(SinkState::Running, "") {
@@ -151,27 +169,66 @@ impl Runner {
                 Err(NotSent::Away(why)) => {
                     self.figures.failed.fetch_add(1, Ordering::Relaxed);
                     self.is_kept(SinkState::Waiting, &why);
-                    self.rest(waits.next()).await?;
+                    self.rest_of_target().await?;
+                    return Ok(false);
                 }
                 Err(NotSent::Refused { at, why }) => {
                     self.figures.failed.fetch_add(1, Ordering::Relaxed);
                     let Some(message) = pending.get(at) else { continue };
-                    let tries = match &refused {
-                        Some((id, tries)) if *id == message.id => tries + 1,
-                        _ => 1,
-                    };
-                    refused = Some((message.id.clone(), tries));
-                    if tries >= self.sink.tries {
-                        self.bury(&pending.remove(at), &why);
+                    if self.attempts.refused(&message.id) >= self.sink.tries {
+                        let message = pending.remove(at);
+                        self.bury(&message, &why);
+                        self.attempts.done.insert(message.id);
+                        self.unstored.has_sent = true;
+                        self.move_before(reader, &pending);
                     } else {
                         self.is_kept(SinkState::Waiting, &why);
-                        self.rest(waits.next()).await?;
+                        self.rest_of_target().await?;
+                        return Ok(false);
                     }
                 }
             }
+            let age = self.directory.clock().elapsed().saturating_sub(made);
+            if age > BATCH_AGE_MAX && !pending.is_empty() {
+                return Ok(false);
+            }
         }
+        self.attempts.done.clear();
         self.figures.is_behind(None);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Counts what is pending no more.
+    fn confirmed(&mut self, before: Vec<String>, pending: &[SinkMessage]) {
+        let count = before.len() - pending.len();
+        if count == 0 {
+            return;
+        }
+        self.figures.sent.fetch_add(count as u64, Ordering::Relaxed);
+        self.attempts.waits = Waits::new();
+        self.unstored.has_sent = true;
+        let mut left = pending.iter().map(|message| &message.id).peekable();
+        for id in before {
+            // In order: those that are pending are among those that were.
+            if left.next_if(|pending| **pending == id).is_none() {
+                self.attempts.done.insert(id);
+            }
+        }
+    }
+
+    /// Moves to the last record all of whose messages are confirmed.
+    fn move_before(&mut self, reader: &mut SinkReader, pending: &[SinkMessage]) {
+        let Some(first) = pending.first() else { return };
+        if first.before.lsn > reader.position().lsn {
+            reader.pass(first.before);
+            self.show(reader);
+        }
+        self.store_if_due(reader);
+    }
+
+    async fn rest_of_target(&mut self) -> Result<(), Stop> {
+        let time = self.attempts.waits.next();
+        self.rest(time).await
     }
 
     /// A message that its target does not take is left out.
@@ -265,6 +322,32 @@ impl Runner {
     }
 }
 
+impl Attempts {
+    const fn new() -> Self {
+        Self { waits: Waits::new(), refused: None, done: BTreeSet::new() }
+    }
+
+    /// Takes away what was confirmed or left out before the batch was made anew.
+    fn leave_out_done(&mut self, pending: &mut Vec<SinkMessage>) {
+        let mut done = BTreeSet::new();
+        pending.retain(|message| match self.done.take(&message.id) {
+            Some(id) => !done.insert(id),
+            None => true,
+        });
+        self.done = done;
+    }
+
+    /// A message was refused; how often by now.
+    fn refused(&mut self, id: &str) -> u32 {
+        let tries = match &self.refused {
+            Some((last, tries)) if last == id => tries + 1,
+            _ => 1,
+        };
+        self.refused = Some((id.to_owned(), tries));
+        tries
+    }
+}
+
 impl Unstored {
     fn is_any(&self) -> bool {
         self.has_sent || self.passed > 0 || self.failed.load(Ordering::Relaxed)
@@ -301,6 +384,8 @@ impl Waits {
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The oldest batch of which something is sent.
+const BATCH_AGE_MAX: Duration = Duration::from_secs(2);
 /// How often the position is stored while messages are sent.
 const STORE_EVERY: Duration = Duration::from_secs(1);
 /// The same where changes were passed that are none of the sink's.

@@ -42,8 +42,9 @@ impl Sender {
         }
     }
 
-    /// Sends messages, and takes those away that are confirmed: of one entry never a later one
-    /// before an earlier one. `now` is what the clock says.
+    /// Sends some messages, and takes those away that are confirmed: of one entry never a later one
+    /// before an earlier one. It returns often, for where the sink is to be stored. `now` is what
+    /// the clock says.
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,

@@ -18,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use sha2::Sha256;
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
@@ -34,10 +35,16 @@ pub(super) struct WebhookSender {
     live: Option<Live>,
 }
 
-/// A connection, and the key as it was when that was made.
+/// A connection; its task ends with it, whatever the receiver does.
 struct Live {
     requests: SendRequest<Full<Bytes>>,
-    key: Zeroizing<Vec<u8>>,
+    task: AbortHandle,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// What an answer means.
@@ -53,42 +60,47 @@ impl WebhookSender {
         Self { target, name: name.to_owned(), files, live: None }
     }
 
-    /// Sends one after the other.
+    /// Sends the first one.
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,
         now: &dyn Fn() -> Timestamp,
     ) -> Result<(), NotSent> {
-        while let Some(message) = pending.first() {
-            if message.json.len() > BODY_MAX_BYTES {
-                let why = format!("it has more than {BODY_MAX_BYTES} bytes");
-                return Err(NotSent::Refused { at: 0, why });
+        let Some(message) = pending.first() else { return Ok(()) };
+        if message.json.len() > BODY_MAX_BYTES {
+            let why = format!("it has more than {BODY_MAX_BYTES} bytes");
+            return Err(NotSent::Refused { at: 0, why });
+        }
+        let limit = self.target.timeout;
+        let status = match timeout(limit, self.post(message, now())).await {
+            Ok(Ok(status)) => status,
+            Ok(Err(why)) => {
+                self.live = None;
+                return Err(NotSent::Away(why));
             }
-            let limit = self.target.timeout;
-            let status = match timeout(limit, self.post(message, now())).await {
-                Ok(Ok(status)) => status,
-                Ok(Err(why)) => {
-                    self.live = None;
-                    return Err(NotSent::Away(why));
-                }
-                Err(_) => {
-                    self.live = None;
-                    let seconds = limit.as_secs();
-                    return Err(NotSent::Away(format!("no answer within {seconds} seconds")));
-                }
-            };
-            match meaning(status) {
-                Meant::Taken => drop(pending.remove(0)),
-                Meant::Away => return Err(NotSent::Away(explained(status))),
-                Meant::Refused => {
-                    return Err(NotSent::Refused { at: 0, why: format!("it answers {status}") });
-                }
+            Err(_) => {
+                self.live = None;
+                let seconds = limit.as_secs();
+                return Err(NotSent::Away(format!("no answer within {seconds} seconds")));
+            }
+        };
+        match meaning(status) {
+            Meant::Taken => drop(pending.remove(0)),
+            Meant::Away => {
+                // Another receiver may be behind the name by now.
+                self.live = None;
+                return Err(NotSent::Away(explained(status)));
+            }
+            Meant::Refused => {
+                return Err(NotSent::Refused { at: 0, why: format!("it answers {status}") });
             }
         }
         Ok(())
     }
 
     async fn post(&mut self, message: &SinkMessage, now: Timestamp) -> Result<StatusCode, String> {
+        // Read each time: it may have been corrected, or replaced.
+        let key = signing_key(&self.files.secret(&self.target.key)?)?;
         // One that the receiver has closed meanwhile is found out before the request is sent.
         let open = self.live.take().filter(|live| !live.requests.is_closed());
         let mut live = match open {
@@ -96,7 +108,7 @@ impl WebhookSender {
             None => self.connect().await?,
         };
         live.requests.ready().await.map_err(|error| error.to_string())?;
-        let request = self.request(message, now, &live.key)?;
+        let request = self.request(message, now, &key)?;
         let answer = live.requests.send_request(request).await;
         let answer = answer.map_err(|error| format!("no answer: {error}"))?;
         let status = answer.status();
@@ -149,34 +161,31 @@ impl WebhookSender {
     }
 
     async fn connect(&self) -> Result<Live, String> {
-        let WebhookTarget { endpoint, key, ca, .. } = &self.target;
-        let key = signing_key(&self.files.secret(key)?)?;
+        let WebhookTarget { endpoint, ca, .. } = &self.target;
         let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await;
         let stream = stream.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
         let _ = stream.set_nodelay(true);
-        let requests = if endpoint.is_tls {
+        if endpoint.is_tls {
             let name = ServerName::try_from(endpoint.host.clone());
             let name = name.map_err(|error| error.to_string())?;
             let connector = TlsConnector::from(self.files.tls(ca.as_deref())?);
             let stream = connector.connect(name, stream).await;
             let stream = stream.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
-            begin(TokioIo::new(stream)).await?
+            begin(TokioIo::new(stream)).await
         } else {
-            begin(TokioIo::new(stream)).await?
-        };
-        Ok(Live { requests, key })
+            begin(TokioIo::new(stream)).await
+        }
     }
 }
 
 /// Begins to speak HTTP on a connection.
-async fn begin<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, String>
+async fn begin<S>(stream: S) -> Result<Live, String>
 where
     S: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
 {
     let (requests, connection) = handshake(stream).await.map_err(|error| error.to_string())?;
-    // It ends with the requests.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(requests)
+    let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+    Ok(Live { requests, task })
 }
 
 /// The key that a file holds: its octets, or what follows `whsec_` in base64.

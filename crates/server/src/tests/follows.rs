@@ -51,7 +51,7 @@ impl CommitLog for Follows {
     }
 
     fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
-        Err(Gone { first: from, reason: "nothing is kept".to_owned() })
+        Err(Gone { first: from, reason: "nothing is kept".to_owned(), may_pass: false })
     }
 
     fn applied(&self) -> Lsn {

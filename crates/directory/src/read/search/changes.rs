@@ -281,6 +281,7 @@ impl Reading<'_> {
             false => Err(stale(&Gone {
                 first: changes.first(),
                 reason: format!("record {} is of another history of these data", lsn.0),
+                may_pass: false,
             })),
         }
     }
@@ -539,7 +540,7 @@ pub(super) fn no_cookies_here() -> Refusal {
 
 /// Why a cookie is of no use any more.
 fn stale(gone: &Gone) -> Refusal {
-    let Gone { first, reason } = gone;
+    let Gone { first, reason, .. } = gone;
     let why = format!(
         "the cookie does not lead on: {reason}; begin again with an empty cookie, which leads \
          through the changes from {} on",

@@ -38,7 +38,8 @@ impl Told {
         let Some(encoded) = reader.next_within(Duration::ZERO)? else { return Ok(None) };
         let record = decoder.decode(&encoded.bytes).map_err(|error| {
             tracing::error!(lsn = encoded.lsn.0, %error, "a change record cannot be read");
-            Gone { first, reason: format!("change {} cannot be read", encoded.lsn.0) }
+            let reason = format!("change {} cannot be read", encoded.lsn.0);
+            Gone { first, reason, may_pass: false }
         })?;
         let (hash, bytes) = (encoded.hash, encoded.bytes.len());
         Ok(Some(Self { record, hash, bytes, plain: OnceLock::new() }))
