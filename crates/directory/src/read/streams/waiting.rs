@@ -7,6 +7,9 @@
 //! Invariant: the log holds one waiter, whoever waits here; what it calls does not wait.
 //! Invariant: while changes are looked at nobody who comes or goes waits for that.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -237,7 +240,8 @@ impl Group {
                 return;
             }
             Found::Concerned(place) => (Some(place), place.lsn),
-            Found::Unknown => (None, Lsn(u64::MAX)),
+            // What was passed over before is known still.
+            Found::Unknown => (Some(self.place), Lsn(u64::MAX)),
         };
         // Who is behind the change that concerns them knows of it already.
         let all = std::mem::take(&mut self.all);
