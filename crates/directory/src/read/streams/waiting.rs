@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -50,8 +50,8 @@ struct Desk {
     all: BTreeMap<(Lsn, u64), Wake>,
     groups: BTreeMap<Arc<str>, Group>,
     entered: u64,
-    /// The log tells of the next record.
-    is_watching: bool,
+    /// Records of which the log tells when they are there.
+    watched: BTreeSet<Lsn>,
     thread: Option<JoinHandle<()>>,
     /// There may be somebody to wake.
     is_told: bool,
@@ -179,21 +179,26 @@ impl Waiting {
     /// Has the log tell of the next record, if anybody waits for one.
     fn watch(&self) {
         let mut desk = self.lock();
-        if desk.is_watching || desk.is_closed {
+        if desk.is_closed {
             return;
         }
         let of_all = desk.all.first_key_value().map(|((after, _), _)| *after);
         let of_groups = desk.groups.values().map(|group| group.place.lsn).min();
         let Some(after) = of_all.into_iter().chain(of_groups).min() else { return };
-        desk.is_watching = true;
         let next = Lsn(after.0.saturating_add(1));
+        // One that is further behind than who came before it must not wait for theirs.
+        if desk.watched.first().is_some_and(|first| *first <= next) {
+            return;
+        }
+        desk.watched.insert(next);
         // The log may answer at once.
         drop(desk);
         let this = self.this.clone();
         let moved = move |outcome: Result<Lsn, NotNow>| {
             let Some(waiting) = this.upgrade() else { return };
             let mut desk = waiting.lock();
-            (desk.is_watching, desk.is_told) = (false, true);
+            desk.watched.remove(&next);
+            desk.is_told = true;
             // Nothing comes any more, until the server starts again.
             desk.is_closed |= matches!(outcome, Err(NotNow::Closed));
             drop(desk);

@@ -163,3 +163,20 @@ fn what_was_passed_over_is_kept_where_the_next_is_unknown() {
     assert_eq!(late.told.recv_timeout(SOON).unwrap().place, None);
     waiting.close();
 }
+
+#[test]
+fn who_is_further_behind_is_woken_in_time() {
+    let numbers = Numbers::at(99);
+    let waiting = Waiting::new(&(Arc::clone(&numbers) as Arc<dyn CommitLog>));
+    let ahead = enter(&waiting, 100, None, blind());
+    numbers.until_watched(&[101]);
+    let behind = enter(&waiting, 99, None, blind());
+    numbers.until_watched(&[101, 100]);
+    numbers.apply(100);
+    behind.told.recv_timeout(SOON).expect("its change is there");
+    assert!(ahead.told.try_recv().is_err(), "its change is not");
+    numbers.until_watched(&[101]);
+    numbers.apply(101);
+    ahead.told.recv_timeout(SOON).expect("its change is there");
+    waiting.close();
+}
