@@ -11,6 +11,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -160,7 +161,13 @@ impl Waiting {
         if asked.is_empty() {
             return None;
         }
-        let found = look(&asked);
+        // Without this thread nobody would hear of anything any more. What looks has no state that
+        // it does not make anew.
+        let looked = catch_unwind(AssertUnwindSafe(|| look(&asked)));
+        let found = looked.unwrap_or_else(|_| {
+            tracing::error!("changes could not be looked at for those who wait: a panic");
+            vec![Found::Unknown; asked.len()]
+        });
         let mut taken = Vec::new();
         let mut desk = self.lock();
         for ((interest, place), found) in asked.into_iter().zip(found) {

@@ -203,9 +203,11 @@ fn looker(directory: Weak<Directory>) -> Look {
     let mut reader = None;
     Box::new(move |asked| {
         let found = directory.upgrade().and_then(|directory| {
-            let reader = reader.get_or_insert_with(|| directory.storage.store.reader());
-            let found = look_now(&directory, reader, asked);
-            reader.release();
+            // It goes with a panic.
+            let mut one = reader.take().unwrap_or_else(|| directory.storage.store.reader());
+            let found = look_now(&directory, &mut one, asked);
+            one.release();
+            reader = Some(one);
             found
         });
         found.unwrap_or_else(|| vec![Found::Unknown; asked.len()])

@@ -180,3 +180,18 @@ fn who_is_further_behind_is_woken_in_time() {
     ahead.told.recv_timeout(SOON).expect("its change is there");
     waiting.close();
 }
+
+#[test]
+fn a_panic_while_changes_are_looked_at_silences_nobody() {
+    let numbers = Numbers::at(10);
+    let waiting = Waiting::new(&(Arc::clone(&numbers) as Arc<dyn CommitLog>));
+    let grouped = enter(&waiting, 10, Some(interest()), looks(|_| panic!("as the test wants it")));
+    let any = enter(&waiting, 11, None, blind());
+    numbers.until_watched(&[11]);
+    numbers.apply(11);
+    grouped.told.recv_timeout(SOON).expect("it looks for itself");
+    numbers.until_watched(&[12]);
+    numbers.apply(12);
+    any.told.recv_timeout(SOON).expect("its change is there");
+    waiting.close();
+}
