@@ -762,3 +762,23 @@ fn changes_that_concern_nobody_wake_nobody() {
     readers[0].connection.streams.push((job, sent));
     assert_eq!(changes(&go_on(&mut readers[0])), [(name.as_str(), ChangeType::Modify)]);
 }
+
+#[test]
+fn a_negation_is_judged_by_the_rights_of_its_reader() {
+    let served = Served::new();
+    let mut root = served.root();
+    people(&mut root);
+    everybody_reads(&mut root, SUFFIX);
+    // The supertype may be searched, one of its subtypes may not.
+    let aci = "(targetattr=\"cn\")(version 3.0; acl \"no\"; deny (search) \
+               userdn=\"ldap:///anyone\";)";
+    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
+    let name = person(&mut root, "a", &[]);
+    let asked = Asked { filter: "(&(sn=s)(!(name=c)))", ..CITIES };
+    assert_eq!(root.search(&asked).entries.len(), 0);
+    let mut reader = served.client();
+    assert_eq!(reader.search(&asked).entries.len(), 1, "what it may not search is not there");
+    assert_eq!(follow(&mut reader, &asked, ALL), []);
+    replace(&mut root, &name, "description", &["x"]);
+    assert_eq!(changes(&go_on(&mut reader)), [(name.as_str(), ChangeType::Modify)]);
+}

@@ -114,6 +114,7 @@ fn interest() -> Arc<Interest> {
         filter: None,
         follows_aliases: false,
         is_sync: false,
+        is_ruled: false,
     })
 }
 
