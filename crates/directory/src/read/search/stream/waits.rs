@@ -139,6 +139,12 @@ impl Search<'_> {
         self.streaming.get()?.room.take()
     }
 
+    /// Whether it may wait for room: before it tells what changes it has a limit of time, and holds
+    /// back what its connection asks next.
+    pub(in crate::read::search) fn may_wait_for_room(&self) -> bool {
+        self.streaming.get().is_some_and(|streaming| streaming.is_live.get())
+    }
+
     /// It parks until there is room for an entry that is sent in parts.
     pub(in crate::read::search) fn wait_for_room(&self) {
         self.streaming().waits_for_room.set(true);
