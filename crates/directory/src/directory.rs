@@ -283,7 +283,8 @@ impl Directory {
         &self.storage.journal
     }
 
-    /// This server is about to end: another member of its cluster is to decide. Returns at once.
+    /// This server is about to end: another member of its cluster is to decide. Waits for nothing
+    /// but a glance at changes that is under way for searches that wait.
     pub fn retire(&self) {
         self.close_reads();
         self.storage.log.retire();

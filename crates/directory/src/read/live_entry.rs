@@ -4,6 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use aci::Privilege;
 use ldap::message::{Values, ValuesBuf};
 use rustc_hash::FxHashSet;
 use schema::{AttributeDescription, EntryRead, Schema, Selection, ValueKey, WellKnown};
@@ -205,7 +206,11 @@ impl<'v> LiveEntry<'v> {
         } else if *description == *known.etag {
             Some(computed::etag(self.stored, known))
         } else if *description == *known.context_csn {
-            computed::context_csn(self.view, self.stored)
+            // It tells of changes that its reader may not see, failed binds of others included.
+            let may_know = self.reader.is_none_or(|reader| {
+                reader.is_bypassed() || reader.access().has(Privilege::ChangelogRead)
+            });
+            may_know.then(|| computed::context_csn(self.view, self.stored)).flatten()
         } else if *description == *known.governing_structure_rule {
             let found = placement::governing(self.view, self.stored).ok()?;
             self.relatives_read.set(self.relatives_read.get() + found.read);

@@ -113,7 +113,8 @@ pub struct Limits {
     /// parts: its values are never held together.
     pub large_entry_values_min: u64,
     /// Entries that are sent in parts at the same time; of one who asks, and of strangers, no more
-    /// than a quarter. One more is answered `busy`.
+    /// than a quarter. One more is answered `busy`; a search that has come to tell what changes
+    /// waits.
     pub large_entries_max: usize,
 }
 

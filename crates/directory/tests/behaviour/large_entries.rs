@@ -415,3 +415,20 @@ fn a_search_that_goes_on_waits_for_room() {
     // Nothing is held by then, and the server does not wait for who waits.
     assert_eq!(first.search(&Asked { controls: &[], ..asked }).code(), ResultCode::Success);
 }
+
+#[test]
+fn one_that_tells_what_there_is_does_not_wait_for_room() {
+    let served = filled(20, 300);
+    let (mut first, mut reader) = (served.client(), served.client());
+    let holding = begin(&mut first, "all");
+    let holding = go_on(&mut first, holding, &mut Vec::new()).unwrap();
+    let what = PersistentSearch { change_types: 15, changes_only: false, return_changes: true };
+    let value = what.encode();
+    let controls = &[(PERSISTENT, true, Some(&value[..]))][..];
+    let asked = Asked { filter: "(cn=all)", attributes: &["member"], controls, ..Asked::default() };
+    let mut taken = Vec::new();
+    let job = begin_search(&mut reader, &asked);
+    assert!(go_on(&mut reader, job, &mut taken).is_none(), "it would keep its connection");
+    assert_eq!(answer(&mut reader, &taken).code(), ResultCode::Busy);
+    drop(holding);
+}

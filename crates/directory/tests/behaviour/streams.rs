@@ -713,14 +713,23 @@ fn a_naming_context_tells_the_number_of_the_last_change() {
     assert!(told.is_sorted() && told[0] < told[2], "{told:?}");
     let plain = Asked { base: SUFFIX, scope: Scope::Base, ..Asked::default() };
     assert_eq!(root.search(&plain).entries[0].texts("contextCSN"), [""; 0], "not unasked");
-    // It is for those whom the rules let read it.
+    // It is for those who may know that something has changed that they may not see.
     let asked = Asked { attributes: &["contextCSN"], ..plain };
     let aci = "(targetattr=\"contextCSN\")(version 3.0; acl \"no\"; deny (all) \
                userdn=\"ldap:///anyone\";)";
     everybody_reads(&mut root, SUFFIX);
-    assert_eq!(served.client().search(&asked).entries[0].texts("contextCSN").len(), 1);
-    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
     assert!(served.client().search(&asked).entries[0].attributes.is_empty());
+    let filter = Asked { filter: "(contextCSN=*)", ..asked.clone() };
+    assert_eq!(served.client().search(&filter).entries.len(), 0);
+    let privileged = ("ds-privilege-name", &["changelog-read"][..]);
+    person(&mut root, "anna", &[("userPassword", &["secret"]), privileged]);
+    let mut anna = served.client();
+    assert_eq!(anna.bind(ANNA, "secret"), OK);
+    assert_eq!(anna.search(&asked).entries[0].texts("contextCSN").len(), 1);
+    assert_eq!(anna.search(&filter).entries.len(), 1);
+    // Rules have to let them, too.
+    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
+    assert!(anna.search(&asked).entries[0].attributes.is_empty());
     assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "contextCSN", &["x"])]), {
         ResultCode::ConstraintViolation
     });
@@ -761,4 +770,24 @@ fn changes_that_concern_nobody_wake_nobody() {
     job.pass(passed);
     readers[0].connection.streams.push((job, sent));
     assert_eq!(changes(&go_on(&mut readers[0])), [(name.as_str(), ChangeType::Modify)]);
+}
+
+#[test]
+fn a_negation_is_judged_by_the_rights_of_its_reader() {
+    let served = Served::new();
+    let mut root = served.root();
+    people(&mut root);
+    everybody_reads(&mut root, SUFFIX);
+    // The supertype may be searched, one of its subtypes may not.
+    let aci = "(targetattr=\"cn\")(version 3.0; acl \"no\"; deny (search) \
+               userdn=\"ldap:///anyone\";)";
+    assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
+    let name = person(&mut root, "a", &[]);
+    let asked = Asked { filter: "(&(sn=s)(!(name=c)))", ..CITIES };
+    assert_eq!(root.search(&asked).entries.len(), 0);
+    let mut reader = served.client();
+    assert_eq!(reader.search(&asked).entries.len(), 1, "what it may not search is not there");
+    assert_eq!(follow(&mut reader, &asked, ALL), []);
+    replace(&mut root, &name, "description", &["x"]);
+    assert_eq!(changes(&go_on(&mut reader)), [(name.as_str(), ChangeType::Modify)]);
 }

@@ -172,7 +172,7 @@ impl Run<'_> {
         let new = || AskerHeld::new(&search.directory.budgets.large_entries, asker);
         let mut held = given.unwrap_or_else(new);
         if !is_given && !held.grow(LARGE_ENTRY_BYTES) {
-            if search.controls.is_stream() {
+            if search.may_wait_for_room() {
                 search.wait_for_room();
                 return Ok(Ok(sink.defer(stored.id())));
             }

@@ -128,6 +128,7 @@ impl Search<'_> {
             }
             // What was told of a consumer's past is no more than a beginning.
             at = self.at_view(view, resolved.guard, Stage::Entries);
+            self.streaming().is_live.set(false);
             // It was about a change, and is not about the entries that there are.
             *self.streaming().happened.borrow_mut() = None;
         }

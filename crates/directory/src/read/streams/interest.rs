@@ -2,8 +2,9 @@
 //! waiting.
 //!
 //! Invariant: a change is passed over only where its reader would hear nothing of it, whatever the
-//! rules say: they make terms of a filter Undefined, and that makes no filter true. Where it takes
-//! more than a glance to say so, the change concerns it.
+//! rules say: they hide values, which makes terms of a filter Undefined, or False where a subtype
+//! is hidden. That makes no filter true that negates nothing; one that does is not asked for
+//! readers whom rules concern. Where it takes more than a glance to say so, the change concerns it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) struct Interest {
     pub(crate) follows_aliases: bool,
     /// It hears of what leaves, too.
     pub(crate) is_sync: bool,
+    /// Rules concern its reader: the filter negates nothing.
+    pub(crate) is_ruled: bool,
 }
 
 /// A place in the history.

@@ -7,7 +7,11 @@
 //! Invariant: the log holds one waiter, whoever waits here; what it calls does not wait.
 //! Invariant: while changes are looked at nobody who comes or goes waits for that.
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -47,8 +51,8 @@ struct Desk {
     all: BTreeMap<(Lsn, u64), Wake>,
     groups: BTreeMap<Arc<str>, Group>,
     entered: u64,
-    /// The log tells of the next record.
-    is_watching: bool,
+    /// Records of which the log tells when they are there.
+    watched: BTreeSet<Lsn>,
     thread: Option<JoinHandle<()>>,
     /// There may be somebody to wake.
     is_told: bool,
@@ -157,7 +161,13 @@ impl Waiting {
         if asked.is_empty() {
             return None;
         }
-        let found = look(&asked);
+        // Without this thread nobody would hear of anything any more. What looks has no state that
+        // it does not make anew.
+        let looked = catch_unwind(AssertUnwindSafe(|| look(&asked)));
+        let found = looked.unwrap_or_else(|_| {
+            tracing::error!("changes could not be looked at for those who wait: a panic");
+            vec![Found::Unknown; asked.len()]
+        });
         let mut taken = Vec::new();
         let mut desk = self.lock();
         for ((interest, place), found) in asked.into_iter().zip(found) {
@@ -176,21 +186,26 @@ impl Waiting {
     /// Has the log tell of the next record, if anybody waits for one.
     fn watch(&self) {
         let mut desk = self.lock();
-        if desk.is_watching || desk.is_closed {
+        if desk.is_closed {
             return;
         }
         let of_all = desk.all.first_key_value().map(|((after, _), _)| *after);
         let of_groups = desk.groups.values().map(|group| group.place.lsn).min();
         let Some(after) = of_all.into_iter().chain(of_groups).min() else { return };
-        desk.is_watching = true;
         let next = Lsn(after.0.saturating_add(1));
+        // One that is further behind than who came before it must not wait for theirs.
+        if desk.watched.first().is_some_and(|first| *first <= next) {
+            return;
+        }
+        desk.watched.insert(next);
         // The log may answer at once.
         drop(desk);
         let this = self.this.clone();
         let moved = move |outcome: Result<Lsn, NotNow>| {
             let Some(waiting) = this.upgrade() else { return };
             let mut desk = waiting.lock();
-            (desk.is_watching, desk.is_told) = (false, true);
+            desk.watched.remove(&next);
+            desk.is_told = true;
             // Nothing comes any more, until the server starts again.
             desk.is_closed |= matches!(outcome, Err(NotNow::Closed));
             drop(desk);
@@ -237,7 +252,8 @@ impl Group {
                 return;
             }
             Found::Concerned(place) => (Some(place), place.lsn),
-            Found::Unknown => (None, Lsn(u64::MAX)),
+            // What was passed over before is known still.
+            Found::Unknown => (Some(self.place), Lsn(u64::MAX)),
         };
         // Who is behind the change that concerns them knows of it already.
         let all = std::mem::take(&mut self.all);

@@ -84,6 +84,7 @@ impl Search<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Result<Option<SearchOutcome>, Refusal> {
         let is_live = at.stage == Stage::Live;
+        self.streaming().is_live.set(is_live);
         let deadline = self.bounds().deadline.filter(|_| !is_live);
         if is_live && let Some(stop) = self.stop {
             stop.set_deadline(None);

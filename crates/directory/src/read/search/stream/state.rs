@@ -61,6 +61,8 @@ pub(in crate::read::search) struct Streaming {
     /// Room for an entry that it sends in parts, and whether it waits for that.
     pub(super) room: Cell<Option<AskerHeld>>,
     pub(super) waits_for_room: Cell<bool>,
+    /// It tells what changes, for as long as its client stays.
+    pub(super) is_live: Cell<bool>,
 }
 
 /// What has happened to an entry.

@@ -26,11 +26,15 @@ impl Following<'_, '_> {
         let search = self.run.search;
         let schema = &self.state.schema;
         // What the rules ask of the world may change with any change.
-        if self.is_sync() && !self.run.resolved.guard.is_bypassed() {
+        let is_ruled = !self.run.resolved.guard.is_bypassed();
+        if self.is_sync() && is_ruled {
             return None;
         }
         let generation = schema.generation();
-        if let Some(known) = self.at.interest.as_ref().filter(|one| one.generation == generation) {
+        let is_same = |one: &&Arc<Interest>| {
+            one.generation == generation && one.is_ruled == is_ruled
+        };
+        if let Some(known) = self.at.interest.as_ref().filter(is_same) {
             return Some(Arc::clone(known));
         }
         let request = search.request;
@@ -38,10 +42,13 @@ impl Following<'_, '_> {
         let filter = ResolvedFilter::resolve(&request.filter, schema);
         let text = request.filter.to_string();
         let is_small = terms(&filter) <= TERMS_MAX && text.len() <= TEXT_MAX_BYTES;
-        let filter = Some(filter).filter(|filter| is_small && self.is_stored(filter));
+        // A value that rules hide from its reader may make a negation true.
+        let is_told = is_small && !(is_ruled && negates(&filter)) && self.is_stored(&filter);
+        let filter = Some(filter).filter(|_| is_told);
         let text = format!(
-            "{generation} {} {} {} {} {}",
+            "{generation} {} {} {} {} {} {}",
             u8::from(self.is_sync()),
+            u8::from(is_ruled),
             request.scope as u8,
             request.deref as u8,
             filter.as_ref().map_or("", |_| &text),
@@ -55,6 +62,7 @@ impl Following<'_, '_> {
             filter,
             follows_aliases: request.deref != DerefAliases::Never,
             is_sync: self.is_sync(),
+            is_ruled,
         }))
     }
 
@@ -76,6 +84,22 @@ fn asks_any(filter: &ResolvedFilter) -> bool {
         ResolvedFilter::Not(part) => asks_any(part),
         ResolvedFilter::Extensible(_) => true,
         ResolvedFilter::Present(_)
+        | ResolvedFilter::Equality(_)
+        | ResolvedFilter::GreaterOrEqual(_)
+        | ResolvedFilter::LessOrEqual(_)
+        | ResolvedFilter::Approx(_)
+        | ResolvedFilter::Substrings(_)
+        | ResolvedFilter::Undefined => false,
+    }
+}
+
+/// Whether a part of a filter is negated.
+fn negates(filter: &ResolvedFilter) -> bool {
+    match filter {
+        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => parts.iter().any(negates),
+        ResolvedFilter::Not(_) => true,
+        ResolvedFilter::Extensible(_)
+        | ResolvedFilter::Present(_)
         | ResolvedFilter::Equality(_)
         | ResolvedFilter::GreaterOrEqual(_)
         | ResolvedFilter::LessOrEqual(_)
@@ -113,6 +137,12 @@ impl Search<'_> {
     /// The room that it has waited for.
     pub(in crate::read::search) fn take_room(&self) -> Option<AskerHeld> {
         self.streaming.get()?.room.take()
+    }
+
+    /// Whether it may wait for room: before it tells what changes it has a limit of time, and holds
+    /// back what its connection asks next.
+    pub(in crate::read::search) fn may_wait_for_room(&self) -> bool {
+        self.streaming.get().is_some_and(|streaming| streaming.is_live.get())
     }
 
     /// It parks until there is room for an entry that is sent in parts.
@@ -203,9 +233,11 @@ fn looker(directory: Weak<Directory>) -> Look {
     let mut reader = None;
     Box::new(move |asked| {
         let found = directory.upgrade().and_then(|directory| {
-            let reader = reader.get_or_insert_with(|| directory.storage.store.reader());
-            let found = look_now(&directory, reader, asked);
-            reader.release();
+            // It goes with a panic.
+            let mut one = reader.take().unwrap_or_else(|| directory.storage.store.reader());
+            let found = look_now(&directory, &mut one, asked);
+            one.release();
+            reader = Some(one);
             found
         });
         found.unwrap_or_else(|| vec![Found::Unknown; asked.len()])
