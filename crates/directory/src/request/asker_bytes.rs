@@ -4,8 +4,8 @@
 //! way. More than a little is held only as long as there is room, and one who asks never takes all
 //! of that; but the first thing of the administrator's is always taken, and that of another where
 //! nobody holds anything.
-//! Invariant: who waits for room is given it when there is some, in the order in which they came, and
-//! is called without the lock.
+//! Invariant: who waits for room is given it when there is some, in the order in which they came,
+//! and is called without the lock.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -51,8 +51,8 @@ pub(super) fn is_meant(
     }
 }
 
-/// Whether the change is of what the filter asks about, or the filter is true of the stored entry as
-/// it is, without the change, or with it alone.
+/// Whether the change is of what the filter asks about, or the filter is true of the stored entry
+/// as it is, without the change, or with it alone.
 /// One that is gone was deleted by a later change, which tells it.
 fn holds_now(
     place: &Place,

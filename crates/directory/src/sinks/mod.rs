@@ -21,8 +21,7 @@ mod targets;
 pub mod text;
 
 pub use self::endpoint::SinkEndpoint;
-pub use self::position::is_position;
-pub use self::progress::SinkPosition;
+pub use self::progress::{SinkPosition, is_position};
 pub use self::reader::{SinkBatch, SinkGap, SinkMessage, SinkPause, SinkReader};
 pub use self::targets::{FileTarget, KafkaTarget, NatsTarget, SignIn, SinkTarget, WebhookTarget};
 pub use self::text::{Sink, WhenGone};

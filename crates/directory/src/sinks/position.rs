@@ -7,19 +7,11 @@ use aci::Permitted;
 use schema::{Change, SettingChange};
 use store::{Lsn, StoreError, View};
 
-use super::progress::{SinkPosition, SinkProgress};
+use super::progress::{POSITIONS, SinkPosition, SinkProgress};
 use super::text::Sink;
 use crate::lines::name_of;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
-
-/// The setting with the positions.
-pub(crate) const POSITIONS: &str = "sink-positions";
-
-/// Whether it is a change of the positions alone: no reader of changes is told of it.
-pub fn is_position(change: &Change) -> bool {
-    matches!(change, Change::Setting(setting) if setting.name == POSITIONS)
-}
 
 /// Where a sink is, as a view has it.
 pub(crate) fn stored(view: &View<'_>, name: &str) -> Result<Option<SinkPosition>, StoreError> {

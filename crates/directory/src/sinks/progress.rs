@@ -1,5 +1,6 @@
 //! How far a sink is.
 
+use schema::Change;
 use store::Lsn;
 
 /// Up to which change a sink was told.
@@ -19,4 +20,12 @@ pub(crate) struct SinkProgress {
     /// its name.
     pub(crate) begun: Lsn,
     pub(crate) position: SinkPosition,
+}
+
+/// The setting with the positions.
+pub(crate) const POSITIONS: &str = "sink-positions";
+
+/// Whether it is a change of the positions alone: no reader of changes is told of it.
+pub fn is_position(change: &Change) -> bool {
+    matches!(change, Change::Setting(setting) if setting.name == POSITIONS)
 }

@@ -20,8 +20,8 @@ use serde_json::Value;
 use store::{Lsn, StoreError, StoreReader, View};
 
 use super::meant;
-use super::position::{self, is_position};
-use super::progress::{SinkPosition, SinkProgress};
+use super::position;
+use super::progress::{SinkPosition, SinkProgress, is_position};
 use super::text::Sink;
 use crate::access::guard::{Guard, Viewer, guarded};
 use crate::bind::{identity_mapper, login};
@@ -173,8 +173,8 @@ impl SinkReader {
         }));
     }
 
-    /// Calls `wake` once, when there is a change that [`Self::next_batch`] has not seen, or none will
-    /// come.
+    /// Calls `wake` once, when there is a change that [`Self::next_batch`] has not seen, or none
+    /// will come.
     pub fn wait(&self, wake: Box<dyn FnOnce() + Send>) -> ChangeWait {
         self.directory.wait_behind(self.position.lsn, wake)
     }

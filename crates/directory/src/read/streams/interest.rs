@@ -18,7 +18,7 @@ use store::{Lsn, StoredEntry, View};
 
 use super::records::Told;
 use crate::request::referral;
-use crate::sinks::position::is_position;
+use crate::sinks::progress::is_position;
 
 /// What a search that waits would hear of, as far as that can be said without its reader's rights.
 #[derive(Debug)]

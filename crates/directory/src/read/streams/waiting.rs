@@ -7,9 +7,6 @@
 //! Invariant: the log holds one waiter, whoever waits here; what it calls does not wait.
 //! Invariant: while changes are looked at nobody who comes or goes waits for that.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -326,3 +323,6 @@ impl Drop for Waiter {
 const TOGETHER: Duration = Duration::from_millis(2);
 /// How often the thread looks whether it is needed at all.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

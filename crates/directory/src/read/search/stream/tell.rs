@@ -1,5 +1,5 @@
-//! What one change is to a reader: an entry to be sent, one that is gone, nothing, or something that
-//! cannot be told.
+//! What one change is to a reader: an entry to be sent, one that is gone, nothing, or something
+//! that cannot be told.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::changelog::{Moment, are_above_unchanged, is_judged};
 use crate::read::streams::changes_referral;
 use crate::request::refusal::Refusal;
 use crate::request::sink::ResponseSink;
-use crate::sinks::position::is_position;
+use crate::sinks::progress::is_position;
 
 impl Following<'_, '_> {
     fn wants(&self, change: ChangeType) -> bool {

@@ -31,9 +31,8 @@ impl Following<'_, '_> {
             return None;
         }
         let generation = schema.generation();
-        let is_same = |one: &&Arc<Interest>| {
-            one.generation == generation && one.is_ruled == is_ruled
-        };
+        let is_same =
+            |one: &&Arc<Interest>| one.generation == generation && one.is_ruled == is_ruled;
         if let Some(known) = self.at.interest.as_ref().filter(is_same) {
             return Some(Arc::clone(known));
         }

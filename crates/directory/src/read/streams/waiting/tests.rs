@@ -1,3 +1,5 @@
+//! Who waits is woken: by a change, by one further behind, and where a look fails.
+
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
@@ -133,9 +135,7 @@ fn enter(waiting: &Waiting, after: u64, interest: Option<Arc<Interest>>, make: M
     One { told, _waiter: waiting.enter(place(after), interest, wake, make) }
 }
 
-fn looks(
-    look: impl FnMut(&[(Arc<Interest>, Place)]) -> Vec<Found> + Send + 'static,
-) -> Make {
+fn looks(look: impl FnMut(&[(Arc<Interest>, Place)]) -> Vec<Found> + Send + 'static) -> Make {
     Box::new(|| Box::new(look))
 }
 
