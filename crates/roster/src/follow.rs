@@ -177,7 +177,8 @@ fn claim(
         .contexts
         .iter()
         .any(|context| DnKey::from_text(schema, context).is_ok_and(|context| context == *key));
-    if !asked.replace && !(is_top && Server::is_bare(connection, &branch)?) {
+    let may_hold_others = !is_top || !Server::is_bare(connection, &branch)?;
+    if may_hold_others && !asked.replace {
         let why = format!("{branch} holds entries, and those that the source has not would go");
         return Err(Failure::refused(why).hint("run it with --replace if they may"));
     }

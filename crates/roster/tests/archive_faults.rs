@@ -1,7 +1,12 @@
 //! An archive of changes that is damaged, cut, removed, foreign, or cannot be written: whoever
 //! reads changes gets all of them from the first number on that the server names, or is told what
 //! is wrong, and writes go on.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the helpers of a test are a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test are a test"
+)]
 
 mod common;
 
@@ -149,7 +154,8 @@ impl Whole {
         let cookie = root(&mut client, "lastExternalChangelogCookie");
         let synchronized = synchronize(&running, "sync=ro");
         let lines = synchronized.lines.lines();
-        let sync_cookie = lines.filter_map(|line| line.split("cookie: ").nth(1)).last().unwrap();
+        let sync_cookie =
+            lines.filter_map(|line| line.split("cookie: ").nth(1)).next_back().unwrap();
         let time = now();
         while now() == time {
             std::thread::park_timeout(std::time::Duration::from_millis(20));

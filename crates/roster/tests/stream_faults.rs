@@ -4,7 +4,12 @@
 //! The readers are processes: python-ldap (`clients/streams.py`) and `roster changes`. The servers
 //! and their clients are those of `crash.rs` and `cluster_faults.rs`, which also judge whether the
 //! servers themselves hold what they acknowledged. `ROSTER_STREAM_ROUNDS` makes the runs long.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the helpers of a test are a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test are a test"
+)]
 
 mod common;
 

@@ -102,7 +102,7 @@ impl<'a> Undoing<'a> {
             return self.left_out(Failure::refused(format!("{other} is there again")));
         }
         let (change, references) = (change.clone(), Vec::new());
-        Ok(Some(Step::Back(Deleted { dn, change, references })))
+        Ok(Some(Step::Back(Box::new(Deleted { dn, change, references }))))
     }
 
     fn of_add(&mut self, change: &ToldChange) -> Result<Option<Step>, Failure> {

@@ -18,7 +18,7 @@ const PERMISSIVE: &str = "1.2.840.113556.1.4.1413";
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Brings back an entry as it was.
-    Back(Deleted),
+    Back(Box<Deleted>),
     /// Adds an entry.
     Add { dn: String, attributes: Vec<(String, Vec<Vec<u8>>)> },
     /// Changes values.

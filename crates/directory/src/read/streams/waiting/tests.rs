@@ -1,5 +1,7 @@
 //! Who waits is woken: by a change, by one further behind, and where a look fails.
 
+#![allow(clippy::disallowed_methods, reason = "threads of a real clock are waited for")]
+
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
