@@ -1,12 +1,9 @@
 //! `roster assignment`: what the server writes by itself when entries come to be of a kind.
 
 use clap::{Args, Subcommand};
-use client::{Connection, SearchFor};
-use ldap::filter::Filter;
-use ldap::message::Scope;
+use client::Connection;
 
-use super::lines::{Lines, name_of};
-use crate::connect::ServerOptions;
+use super::lines::{AddOptions, DropOptions, Lines, ListOptions, name_of};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -31,51 +28,23 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    List(List),
-    Add(Add),
-    Drop(Drop),
-}
-
-/// List the assignments.
-#[derive(Args, Debug)]
-struct List {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Add assignments.
-#[derive(Args, Debug)]
-struct Add {
-    /// The assignments, each a line
-    #[arg(value_name = "ASSIGNMENT", required = true)]
-    assignments: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Remove assignments; what they wrote stays, and no number is given again.
-#[derive(Args, Debug)]
-struct Drop {
-    /// The assignments, by name
-    #[arg(value_name = "NAME", required = true)]
-    names: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
+    /// List the assignments.
+    List(ListOptions),
+    /// Add assignments.
+    Add(AddOptions),
+    /// Remove assignments; what they wrote stays, and no number is given again.
+    Drop(DropOptions),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
-        Action::List(List { json: true, server }) => LINES.list(&mut server.connect()?, true),
-        Action::List(List { json: false, server }) => list(&mut server.connect()?),
-        Action::Add(Add { assignments, server }) => add(&mut server.connect()?, assignments),
-        Action::Drop(Drop { names, server }) => LINES.drop(&mut server.connect()?, names),
+        Action::List(ListOptions { json: true, server }) => {
+            LINES.list(&mut server.connect()?, true)
+        }
+        Action::List(ListOptions { json: false, server }) => list(&mut server.connect()?),
+        Action::Add(AddOptions { lines, server }) => add(&mut server.connect()?, lines),
+        Action::Drop(DropOptions { names, server }) => LINES.drop(&mut server.connect()?, names),
     }
 }
 
@@ -84,14 +53,8 @@ fn list(connection: &mut Connection) -> Result<Exit, Failure> {
     LINES.list(connection, false)?;
     for text in LINES.all(connection)? {
         let name = name_of(&text);
-        let base = format!("cn={name},{MONITOR}");
-        let asked = SearchFor {
-            scope: Scope::Base,
-            attributes: &[NEXT],
-            ..SearchFor::below(&base, Filter::Present("objectClass"))
-        };
-        let found = connection.search(&asked)?;
-        if let Some(next) = found.entries.first().and_then(|entry| entry.text(NEXT)) {
+        let told = LINES.told(connection, name, &[NEXT])?;
+        if let Some(next) = told.as_ref().and_then(|entry| entry.text(NEXT)) {
             output::note(format_args!("roster: {name}: the next number is {next}"));
         }
     }
@@ -112,8 +75,8 @@ fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
 const LINES: Lines = Lines {
     config: "cn=Assignments,cn=config",
     attribute: "roster-assignment",
+    monitor: Some("cn=Assignments,cn=monitor"),
     what: "assignment",
     change: "change of the assignments",
 };
-const MONITOR: &str = "cn=Assignments,cn=monitor";
 const NEXT: &str = "roster-assignment-next";

@@ -1,11 +1,9 @@
 //! `roster constraint`: what values of entries must be like, beyond the schema.
 
 use clap::{Args, Subcommand};
-use client::{Connection, SearchFor};
-use ldap::filter::Filter;
-use ldap::message::Scope;
+use client::Connection;
 
-use super::lines::{Lines, name_of};
+use super::lines::{AddOptions, DropOptions, Lines, ListOptions, name_of};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -35,43 +33,13 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    List(List),
-    Add(Add),
-    Drop(Drop),
+    /// List the constraints.
+    List(ListOptions),
+    /// Add constraints, and list the entries that break them.
+    Add(AddOptions),
+    /// Remove constraints.
+    Drop(DropOptions),
     Check(Check),
-}
-
-/// List the constraints.
-#[derive(Args, Debug)]
-struct List {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Add constraints, and list the entries that break them.
-#[derive(Args, Debug)]
-struct Add {
-    /// The constraints, each a line
-    #[arg(value_name = "CONSTRAINT", required = true)]
-    constraints: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Remove constraints.
-#[derive(Args, Debug)]
-struct Drop {
-    /// The constraints, by name
-    #[arg(value_name = "NAME", required = true)]
-    names: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
 }
 
 /// List the entries that break constraints; exits with code 1 if there are any.
@@ -88,11 +56,9 @@ struct Check {
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
-        Action::List(List { json, server }) => LINES.list(&mut server.connect()?, *json),
-        Action::Add(Add { constraints, server }) => {
-            add(&mut server.connect_patiently()?, constraints)
-        }
-        Action::Drop(Drop { names, server }) => LINES.drop(&mut server.connect()?, names),
+        Action::List(ListOptions { json, server }) => LINES.list(&mut server.connect()?, *json),
+        Action::Add(AddOptions { lines, server }) => add(&mut server.connect_patiently()?, lines),
+        Action::Drop(DropOptions { names, server }) => LINES.drop(&mut server.connect()?, names),
         Action::Check(Check { names, server }) => check(&mut server.connect_patiently()?, names),
     }
 }
@@ -127,19 +93,12 @@ fn check(connection: &mut Connection, names: &[String]) -> Result<Exit, Failure>
 
 /// Prints which entries break a constraint; how many.
 fn look(connection: &mut Connection, name: &str) -> Result<u64, Failure> {
-    let base = format!("cn={name},{MONITOR}");
     let bar = progress::bar(None, "");
     bar.set_message(format!("{name}: looking at the entries"));
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    let asked = SearchFor {
-        scope: Scope::Base,
-        attributes: &[LOOKED_AT, COUNT, LISTED],
-        ..SearchFor::below(&base, Filter::Present("objectClass"))
-    };
-    let found = connection.search(&asked);
+    let told = LINES.told(connection, name, &[LOOKED_AT, COUNT, LISTED]);
     bar.finish_and_clear();
-    let found = found?;
-    let entry = found.entries.first().ok_or_else(|| {
+    let entry = told?.ok_or_else(|| {
         Failure::refused(format!("the server tells nothing of constraint '{name}'"))
     })?;
     let number = |name: &str| entry.text(name).and_then(|text| text.parse::<u64>().ok());
@@ -165,10 +124,10 @@ fn look(connection: &mut Connection, name: &str) -> Result<u64, Failure> {
 const LINES: Lines = Lines {
     config: "cn=Constraints,cn=config",
     attribute: "roster-constraint",
+    monitor: Some("cn=Constraints,cn=monitor"),
     what: "constraint",
     change: "change of the constraints",
 };
-const MONITOR: &str = "cn=Constraints,cn=monitor";
 const LOOKED_AT: &str = "roster-constraint-looked-at";
 const COUNT: &str = "roster-constraint-violations";
 const LISTED: &str = "roster-constraint-violation";

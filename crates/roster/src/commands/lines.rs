@@ -1,17 +1,54 @@
 //! Settings of a directory that are lines, `NAME: …`: shown, added and removed by name.
 
-use client::{Connection, SearchFor};
+use clap::Args;
+use client::{Connection, FoundEntry, SearchFor};
 use ldap::filter::Filter;
 use ldap::message::{ModifyOperation, Scope};
 
+use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::output;
+
+/// What `list` takes.
+#[derive(Args, Debug)]
+pub(super) struct ListOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+
+    #[command(flatten)]
+    pub(super) server: ServerOptions,
+}
+
+/// What `add` takes.
+#[derive(Args, Debug)]
+pub(super) struct AddOptions {
+    /// Each 'NAME: …', in quotes
+    #[arg(value_name = "LINE", required = true)]
+    pub(super) lines: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) server: ServerOptions,
+}
+
+/// What `drop` takes.
+#[derive(Args, Debug)]
+pub(super) struct DropOptions {
+    /// Those of these names
+    #[arg(value_name = "NAME", required = true)]
+    pub(super) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) server: ServerOptions,
+}
 
 /// Such a setting.
 pub(super) struct Lines {
     /// The entry that shows it, and its attribute.
     pub(super) config: &'static str,
     pub(super) attribute: &'static str,
+    /// Below which entry is what the server tells of each; none where that is nothing.
+    pub(super) monitor: Option<&'static str>,
     /// What a line is called; with an 's' there are several. The command is called so, too, with
     /// hyphens.
     pub(super) what: &'static str,
@@ -66,6 +103,23 @@ impl Lines {
             output::note(format_args!("roster: there are no {}s", self.what));
         }
         Ok(Exit::Done)
+    }
+
+    /// What the server tells of the line with this name.
+    pub(super) fn told(
+        &self,
+        connection: &mut Connection,
+        name: &str,
+        attributes: &[&str],
+    ) -> Result<Option<FoundEntry>, Failure> {
+        let Some(monitor) = self.monitor else { return Ok(None) };
+        let base = format!("cn={name},{monitor}");
+        let asked = SearchFor {
+            scope: Scope::Base,
+            attributes,
+            ..SearchFor::below(&base, Filter::Present("objectClass"))
+        };
+        Ok(connection.search(&asked)?.entries.into_iter().next())
     }
 
     /// Adds lines; all or none.

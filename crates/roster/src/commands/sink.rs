@@ -1,12 +1,9 @@
 //! `roster sink`: what the server sends where as it changes.
 
 use clap::{Args, Subcommand};
-use client::{Connection, SearchFor};
-use ldap::filter::Filter;
-use ldap::message::Scope;
+use client::Connection;
 
-use super::lines::{Lines, name_of};
-use crate::connect::ServerOptions;
+use super::lines::{AddOptions, DropOptions, Lines, ListOptions, name_of};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -30,51 +27,23 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    List(List),
-    Add(Add),
-    Drop(Drop),
-}
-
-/// List the sinks, each with what it does.
-#[derive(Args, Debug)]
-struct List {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Add sinks; each begins behind the last change, or where 'from=' says.
-#[derive(Args, Debug)]
-struct Add {
-    /// The sinks, each a line
-    #[arg(value_name = "SINK", required = true)]
-    sinks: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Remove sinks, and what is known of where they were.
-#[derive(Args, Debug)]
-struct Drop {
-    /// The sinks, by name
-    #[arg(value_name = "NAME", required = true)]
-    names: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
+    /// List the sinks, each with what it does.
+    List(ListOptions),
+    /// Add sinks; each begins behind the last change, or where 'from=' says.
+    Add(AddOptions),
+    /// Remove sinks, and what is known of where they were.
+    Drop(DropOptions),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
-        Action::List(List { json: true, server }) => LINES.list(&mut server.connect()?, true),
-        Action::List(List { json: false, server }) => list(&mut server.connect()?),
-        Action::Add(Add { sinks, server }) => add(&mut server.connect()?, sinks),
-        Action::Drop(Drop { names, server }) => LINES.drop(&mut server.connect()?, names),
+        Action::List(ListOptions { json: true, server }) => {
+            LINES.list(&mut server.connect()?, true)
+        }
+        Action::List(ListOptions { json: false, server }) => list(&mut server.connect()?),
+        Action::Add(AddOptions { lines, server }) => add(&mut server.connect()?, lines),
+        Action::Drop(DropOptions { names, server }) => LINES.drop(&mut server.connect()?, names),
     }
 }
 
@@ -83,14 +52,7 @@ fn list(connection: &mut Connection) -> Result<Exit, Failure> {
     LINES.list(connection, false)?;
     for text in LINES.all(connection)? {
         let name = name_of(&text);
-        let base = format!("cn={name},{MONITOR}");
-        let asked = SearchFor {
-            scope: Scope::Base,
-            attributes: SHOWN,
-            ..SearchFor::below(&base, Filter::Present("objectClass"))
-        };
-        let found = connection.search(&asked)?;
-        let Some(entry) = found.entries.first() else { continue };
+        let Some(entry) = LINES.told(connection, name, SHOWN)? else { continue };
         let number = |attribute| entry.text(attribute).unwrap_or("0").to_owned();
         let state = entry.text("roster-sink-state").unwrap_or("unknown");
         let (sent, dead) = (number("roster-sink-sent"), number("roster-sink-dead-letters"));
@@ -115,10 +77,10 @@ fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
 const LINES: Lines = Lines {
     config: "cn=Sinks,cn=config",
     attribute: "roster-sink",
+    monitor: Some("cn=sinks,cn=monitor"),
     what: "sink",
     change: "change of the sinks",
 };
-const MONITOR: &str = "cn=sinks,cn=monitor";
 const SHOWN: &[&str] = &[
     "roster-sink-state",
     "roster-sink-sent",

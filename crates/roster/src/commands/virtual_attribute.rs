@@ -2,8 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::lines::{Lines, name_of};
-use crate::connect::ServerOptions;
+use super::lines::{AddOptions, DropOptions, Lines, ListOptions, name_of};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -28,62 +27,33 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    List(List),
-    Add(Add),
-    Drop(Drop),
-}
-
-/// List the virtual attributes.
-#[derive(Args, Debug)]
-struct List {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Add virtual attributes.
-#[derive(Args, Debug)]
-struct Add {
-    /// The virtual attributes, each a line
-    #[arg(value_name = "LINE", required = true)]
-    lines: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
-}
-
-/// Remove virtual attributes.
-#[derive(Args, Debug)]
-struct Drop {
-    /// The virtual attributes, by name
-    #[arg(value_name = "NAME", required = true)]
-    names: Vec<String>,
-
-    #[command(flatten)]
-    server: ServerOptions,
+    /// List the virtual attributes.
+    List(ListOptions),
+    /// Add virtual attributes.
+    Add(AddOptions),
+    /// Remove virtual attributes.
+    Drop(DropOptions),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
-        Action::List(List { json, server }) => LINES.list(&mut server.connect()?, *json),
-        Action::Add(Add { lines, server }) => {
+        Action::List(ListOptions { json, server }) => LINES.list(&mut server.connect()?, *json),
+        Action::Add(AddOptions { lines, server }) => {
             LINES.add(&mut server.connect()?, lines)?;
             for text in lines {
                 output::line(format_args!("{}: holds from now on", name_of(text)))?;
             }
             Ok(Exit::Done)
         }
-        Action::Drop(Drop { names, server }) => LINES.drop(&mut server.connect()?, names),
+        Action::Drop(DropOptions { names, server }) => LINES.drop(&mut server.connect()?, names),
     }
 }
 
 const LINES: Lines = Lines {
     config: "cn=Virtual Attributes,cn=config",
     attribute: "roster-virtual-attribute",
+    monitor: None,
     what: "virtual attribute",
     change: "change of the virtual attributes",
 };
