@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, Entry};
-use store::{StoreError, View};
 
 use crate::assignment::number;
-use crate::assignment::text::{ASSIGNMENTS, Assignment};
+use crate::assignment::text::Assignment;
 use crate::config::index_needs::{self, IndexNeed};
-use crate::lines::name_of;
 use crate::read::virtual_tree::branch::BranchSource;
-use crate::read::virtual_tree::names::{ASSIGNMENT_CONFIG_DN, ASSIGNMENT_MONITOR_DN};
+use crate::read::virtual_tree::names::ASSIGNMENT_MONITOR_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 use crate::write::references;
@@ -22,31 +20,17 @@ pub(super) const ATTRIBUTE: &str = "roster-assignment";
 /// The number that comes next, of an assignment that has given one.
 const NEXT: &str = "roster-assignment-next";
 /// The most assignments.
-const ASSIGNMENTS_MAX: usize = 64;
-
-/// The assignments of a view.
-pub(super) fn values(view: &View<'_>) -> Result<Vec<String>, StoreError> {
-    view.setting(ASSIGNMENTS)
-}
+pub(super) const ASSIGNMENTS_MAX: usize = 64;
 
 /// Refuses what is no assignment, or looks up what has no index.
 #[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
 pub(super) fn put(
     decide: &Decide<'_>,
-    others: &mut Vec<String>,
+    _others: &mut Vec<String>,
     text: &str,
 ) -> Result<(), Refusal> {
     let assignment = Assignment::parse(text, &decide.state.schema)
         .map_err(|error| Refusal::new(ResultCode::InvalidAttributeSyntax, error.to_string()))?;
-    if others.iter().any(|other| name_of(other).eq_ignore_ascii_case(&assignment.name)) {
-        let why =
-            format!("there is an assignment '{}' already; delete that value", assignment.name);
-        return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
-    }
-    if others.len() >= ASSIGNMENTS_MAX {
-        let why = format!("there are at most {ASSIGNMENTS_MAX} assignments");
-        return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
-    }
     let followed = references::names(decide.view)?;
     let is_followed =
         |one: &&Arc<AttributeDescription>| followed.iter().any(|name| one.kind.is_named(name));
@@ -60,13 +44,6 @@ pub(super) fn put(
     }
     let attributes = assignment.looks_up();
     index_needs::check(decide, &IndexNeed { by: String::new(), attributes, needs_all: true })
-}
-
-/// The entry.
-pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
-    let values = values(source.directory.storage.store.reader().view()?)?;
-    let entry = source.entry(ASSIGNMENT_CONFIG_DN, &["top", "extensibleObject"]);
-    Ok(vec![entry.values(ATTRIBUTE, values).done()])
 }
 
 /// An entry for each assignment.

@@ -3,55 +3,32 @@
 
 use ldap::result::ResultCode;
 use schema::{DnKey, Entry};
-use store::{StoreError, View};
 
 use crate::config::index_needs::{self, IndexNeed};
-use crate::constraint::text::{CONSTRAINTS, Constraint};
+use crate::constraint::text::Constraint;
 use crate::constraint::violations::{self, Violations};
-use crate::lines::name_of;
 use crate::read::virtual_tree::branch::BranchSource;
-use crate::read::virtual_tree::names::{CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN};
+use crate::read::virtual_tree::names::CONSTRAINT_MONITOR_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 
 /// The attribute.
 pub(super) const ATTRIBUTE: &str = "roster-constraint";
 /// The most constraints.
-const CONSTRAINTS_MAX: usize = 256;
-
-/// The constraints of a view.
-pub(super) fn values(view: &View<'_>) -> Result<Vec<String>, StoreError> {
-    view.setting(CONSTRAINTS)
-}
+pub(super) const CONSTRAINTS_MAX: usize = 256;
 
 /// Refuses what is no constraint, or cannot be checked quickly.
 #[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
 pub(super) fn put(
     decide: &Decide<'_>,
-    others: &mut Vec<String>,
+    _others: &mut Vec<String>,
     text: &str,
 ) -> Result<(), Refusal> {
     let constraint = Constraint::parse(text, &decide.state.schema)
         .map_err(|error| Refusal::new(ResultCode::InvalidAttributeSyntax, error.to_string()))?;
-    let refuse = |why: String| Err(Refusal::new(ResultCode::UnwillingToPerform, why));
-    // They are names of entries, too, which are the same in capitals.
-    if others.iter().any(|other| name_of(other).eq_ignore_ascii_case(&constraint.name)) {
-        let why = format!("there is a constraint '{}' already; delete that value", constraint.name);
-        return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
-    }
-    if others.len() >= CONSTRAINTS_MAX {
-        return refuse(format!("there are at most {CONSTRAINTS_MAX} constraints"));
-    }
     let (attributes, needs_all) = constraint.looks_up();
     let by = String::new();
     index_needs::check(decide, &IndexNeed { by, attributes: attributes.to_vec(), needs_all })
-}
-
-/// The entry.
-pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
-    let values = values(source.directory.storage.store.reader().view()?)?;
-    let entry = source.entry(CONSTRAINT_CONFIG_DN, &["top", "extensibleObject"]);
-    Ok(vec![entry.values(ATTRIBUTE, values).done()])
 }
 
 /// Whether it is asked which entries break constraints: each of those that are meant is then looked

@@ -1,13 +1,12 @@
 //! `cn=Groups,cn=config`: what `memberOf` means, and whose user names make members.
 
 use ldap::result::ResultCode;
-use schema::{DnKey, Entry, Schema};
+use schema::{DnKey, Schema};
 use store::{StoreError, View};
 
 use crate::config::index_needs::{self, IndexNeed};
 use crate::groups::lookup::{DIRECT, MEMBER_OF};
-use crate::groups::user_names::{BASES_MAX, MEMBER_UID_BASES};
-use crate::read::virtual_tree::branch::BranchSource;
+use crate::groups::user_names::BASES_MAX;
 use crate::read::virtual_tree::names::GROUP_CONFIG_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
@@ -40,11 +39,6 @@ pub(super) fn put(_: &Decide<'_>, others: &mut Vec<String>, text: &str) -> Resul
 /// The attribute that says below which entries accounts are members by their user names.
 pub(super) const BASE_ATTRIBUTE: &str = "roster-member-uid-base";
 
-/// The bases of a view.
-pub(super) fn bases(view: &View<'_>) -> Result<Vec<String>, StoreError> {
-    view.setting(MEMBER_UID_BASES)
-}
-
 /// Refuses what is no name, and user names that no index has.
 #[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
 pub(super) fn put_base(
@@ -76,13 +70,4 @@ pub(super) fn index_need(schema: &Schema) -> Option<IndexNeed> {
     let by = format!("'{BASE_ATTRIBUTE}' in {GROUP_CONFIG_DN}");
     let attributes = vec![member_uid, schema.well_known().uid.clone()];
     Some(IndexNeed { by, attributes, needs_all: true })
-}
-
-/// The entry.
-pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
-    let mut reader = source.directory.storage.store.reader();
-    let view = reader.view()?;
-    let entry = source.entry(GROUP_CONFIG_DN, &["top", "extensibleObject"]);
-    let entry = entry.values(ATTRIBUTE, values(view)?).values(BASE_ATTRIBUTE, bases(view)?);
-    Ok(vec![entry.done()])
 }

@@ -1,11 +1,8 @@
 //! `cn=References,cn=config`: the attributes whose values follow the entries that they name.
 
 use ldap::result::ResultCode;
-use schema::Entry;
 use store::{Meant, Naming, References, StoreError, View};
 
-use crate::read::virtual_tree::branch::BranchSource;
-use crate::read::virtual_tree::names::REFERENCE_CONFIG_DN;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 use crate::write::references;
@@ -57,11 +54,4 @@ pub(super) fn put(
         );
     }
     Ok(())
-}
-
-/// The entry.
-pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
-    let values = values(source.directory.storage.store.reader().view()?)?;
-    let entry = source.entry(REFERENCE_CONFIG_DN, &["top", "extensibleObject"]);
-    Ok(vec![entry.values(ATTRIBUTE, values).done()])
 }

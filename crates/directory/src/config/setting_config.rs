@@ -9,7 +9,7 @@
 use aci::{Access, Permitted, Privilege};
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, Schema, SettingChange};
+use schema::{Change, DnKey, Entry, Schema, SettingChange};
 use store::{StoreError, View};
 
 use crate::access::acis::{self, GLOBAL_ACI, NONE_AT_ALL};
@@ -29,6 +29,8 @@ use crate::constraint::text::CONSTRAINTS;
 use crate::enforcement::modes::MODES;
 use crate::groups::lookup::MEMBER_OF;
 use crate::groups::user_names::MEMBER_UID_BASES;
+use crate::lines::name_of;
+use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, FOLLOWING_CONFIG_DN,
     GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SINK_CONFIG_DN,
@@ -57,8 +59,10 @@ pub(crate) struct SettingEntry {
     what: &'static str,
     /// What a change takes besides `config-write`.
     privilege: Option<Privilege>,
-    /// The values, as they are set or by default.
-    values: fn(&View<'_>) -> Result<Vec<String>, StoreError>,
+    /// Where values are [lines](crate::lines), each with a name of its own: the most there may be.
+    lines_max: Option<usize>,
+    /// The values, where these are not just as they are set.
+    values: Option<fn(&View<'_>) -> Result<Vec<String>, StoreError>>,
     /// Refuses what is no value; those that it is to stand beside may lose some.
     put: fn(&Decide<'_>, &mut Vec<String>, &str) -> Result<(), Refusal>,
     /// Stands in the setting for "none at all", where that is not the default.
@@ -79,7 +83,8 @@ static ENTRIES: [SettingEntry; 11] = [
         name: GLOBAL_ACI,
         what: "ACI",
         privilege: Some(Privilege::ModifyAcl),
-        values: acis::global_values,
+        lines_max: None,
+        values: Some(acis::global_values),
         put: access_config::put,
         none_at_all: Some(NONE_AT_ALL),
         follow: None,
@@ -91,7 +96,8 @@ static ENTRIES: [SettingEntry; 11] = [
         name: JOIN_TOKENS,
         what: "token",
         privilege: None,
-        values: join_tokens::values,
+        lines_max: None,
+        values: Some(join_tokens::values),
         put: join_tokens::put,
         none_at_all: None,
         follow: None,
@@ -103,7 +109,8 @@ static ENTRIES: [SettingEntry; 11] = [
         name: CONSTRAINTS,
         what: "constraint",
         privilege: None,
-        values: constraint_config::values,
+        lines_max: Some(constraint_config::CONSTRAINTS_MAX),
+        values: None,
         put: constraint_config::put,
         none_at_all: None,
         follow: None,
@@ -116,7 +123,8 @@ static ENTRIES: [SettingEntry; 11] = [
         what: "assignment",
         // What it writes may be what rights follow from.
         privilege: Some(Privilege::ModifyAcl),
-        values: assignment_config::values,
+        lines_max: Some(assignment_config::ASSIGNMENTS_MAX),
+        values: None,
         put: assignment_config::put,
         none_at_all: None,
         follow: None,
@@ -129,7 +137,8 @@ static ENTRIES: [SettingEntry; 11] = [
         what: "virtual attribute",
         // What it gives may be read by whoever may not read where it comes from.
         privilege: Some(Privilege::ModifyAcl),
-        values: virtual_attribute_config::values,
+        lines_max: Some(virtual_attribute_config::VIRTUAL_ATTRIBUTES_MAX),
+        values: None,
         put: virtual_attribute_config::put,
         none_at_all: None,
         follow: None,
@@ -141,7 +150,8 @@ static ENTRIES: [SettingEntry; 11] = [
         name: MEMBER_OF,
         what: "meaning",
         privilege: None,
-        values: group_config::values,
+        lines_max: None,
+        values: Some(group_config::values),
         put: group_config::put,
         none_at_all: None,
         follow: None,
@@ -154,7 +164,8 @@ static ENTRIES: [SettingEntry; 11] = [
         what: "base",
         // It says who is in groups, and so who has their rights.
         privilege: Some(Privilege::ModifyAcl),
-        values: group_config::bases,
+        lines_max: None,
+        values: None,
         put: group_config::put_base,
         none_at_all: None,
         follow: None,
@@ -166,7 +177,8 @@ static ENTRIES: [SettingEntry; 11] = [
         name: REFERENCES,
         what: "attribute",
         privilege: None,
-        values: reference_config::values,
+        lines_max: None,
+        values: Some(reference_config::values),
         put: reference_config::put,
         none_at_all: Some(references::NONE_AT_ALL),
         follow: None,
@@ -178,7 +190,8 @@ static ENTRIES: [SettingEntry; 11] = [
         name: MODES,
         what: "mode",
         privilege: Some(Privilege::UpdateSchema),
-        values: schema_config::values,
+        lines_max: None,
+        values: None,
         put: schema_config::put,
         none_at_all: None,
         follow: None,
@@ -191,7 +204,8 @@ static ENTRIES: [SettingEntry; 11] = [
         what: "sink",
         // It tells elsewhere what its identity may read, whoever that is.
         privilege: Some(Privilege::ModifyAcl),
-        values: sink_config::values,
+        lines_max: Some(sink_config::SINKS_MAX),
+        values: None,
         put: sink_config::put,
         none_at_all: None,
         follow: Some(position::follow),
@@ -203,7 +217,8 @@ static ENTRIES: [SettingEntry; 11] = [
         name: FOLLOWED,
         what: "followed branch",
         privilege: None,
-        values: following_config::values,
+        lines_max: Some(following_config::BRANCHES_MAX),
+        values: None,
         put: following_config::put,
         none_at_all: None,
         follow: None,
@@ -276,7 +291,7 @@ pub(crate) fn modify(
 pub(crate) fn decide(decide: &Decide<'_>, op: &SettingConfig) -> Result<Decision, Refusal> {
     let SettingConfig { setting, steps } = op;
     let entry = entry(*setting);
-    let before = (entry.values)(decide.view)?;
+    let before = entry.values(decide.view)?;
     let mut after = before.clone();
     for step in steps {
         match step {
@@ -286,6 +301,7 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &SettingConfig) -> Result<Decision
                     let why = format!("the {} is there already", entry.what);
                     return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
                 }
+                entry.has_room(&after, text)?;
                 (entry.put)(decide, &mut after, text)?;
                 after.push(text.clone());
             }
@@ -323,7 +339,42 @@ fn entry(setting: Setting) -> &'static SettingEntry {
     found.expect("each setting has its row")
 }
 
+/// The entry with this name, for the tree that it is shown in.
+pub(crate) fn shown(source: &BranchSource<'_>, dn: &str) -> Result<Vec<Entry>, Refusal> {
+    let mut reader = source.directory.storage.store.reader();
+    let view = reader.view()?;
+    let mut made = source.entry(dn, &["top", "extensibleObject"]);
+    for entry in ENTRIES.iter().filter(|entry| entry.dn == dn) {
+        made = made.values(entry.attribute, entry.values(view)?);
+    }
+    Ok(vec![made.done()])
+}
+
 impl SettingEntry {
+    fn values(&self, view: &View<'_>) -> Result<Vec<String>, StoreError> {
+        match self.values {
+            Some(values) => values(view),
+            None => view.setting(self.name),
+        }
+    }
+
+    /// Refuses a line that has the name of another one, and one too many.
+    fn has_room(&self, others: &[String], text: &str) -> Result<(), Refusal> {
+        let Some(max) = self.lines_max else { return Ok(()) };
+        let (what, name) = (self.what, name_of(text));
+        // They are names of entries, too, which are the same in capitals.
+        if others.iter().any(|other| name_of(other).eq_ignore_ascii_case(name)) {
+            let why = format!("the {what} '{name}' is there already; delete that value");
+            return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
+        }
+        if others.len() >= max {
+            let plural = if what.ends_with("ch") { "es" } else { "s" };
+            let why = format!("there are at most {max} {what}{plural}");
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+        }
+        Ok(())
+    }
+
     fn has(&self, schema: &Schema, attribute: &str) -> bool {
         schema.attribute_type(attribute).is_some_and(|kind| kind.name() == self.attribute)
     }

@@ -16,7 +16,7 @@ use aci::Privilege;
 use ldap::message::Scope;
 use schema::{DnKey, Entry, Schema, Selection};
 
-use self::branch::{Branch, BranchSource, EntryMaker, always, never};
+use self::branch::{Branch, BranchSource, EntryMaker, MakeEntries, always, never};
 use self::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, ASSIGNMENT_MONITOR_DN, CLUSTER_MONITOR_DN,
     CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN, FILTER_MONITOR_DN, FOLLOWING_CONFIG_DN,
@@ -25,43 +25,43 @@ use self::names::{
     TLS_MONITOR_DN, TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::access::guard::Guard;
+use crate::config::setting_config::shown;
 use crate::config::{
     access_config, assignment_config, cluster_monitor, constraint_config, figure_monitor,
-    following_config, group_config, index_config, index_monitor, join_tokens, log_monitor,
-    reference_config, schema_config, session_monitor, sink_config, tls_monitor,
-    virtual_attribute_config,
+    index_config, index_monitor, join_tokens, log_monitor, session_monitor, tls_monitor,
 };
 use crate::directory::{Directory, State};
 use crate::read::analyser;
 use crate::request::refusal::Refusal;
 
+/// A branch whose entries are made at once.
+const fn quick(name: &'static str, entries: MakeEntries) -> Branch {
+    Branch { name, is_slow: never, entries }
+}
+
 /// Every branch but those of `figure_monitor`.
 const BRANCHES: [Branch; 20] = [
-    Branch { name: INDEX_CONFIG_DN, is_slow: never, entries: index_config::entries },
-    Branch { name: ACCESS_CONFIG_DN, is_slow: never, entries: access_config::entries },
-    Branch { name: CONSTRAINT_CONFIG_DN, is_slow: never, entries: constraint_config::entries },
-    Branch { name: ASSIGNMENT_CONFIG_DN, is_slow: never, entries: assignment_config::entries },
-    Branch { name: ASSIGNMENT_MONITOR_DN, is_slow: never, entries: assignment_config::states },
-    Branch {
-        name: VIRTUAL_ATTRIBUTE_CONFIG_DN,
-        is_slow: never,
-        entries: virtual_attribute_config::entries,
-    },
-    Branch { name: GROUP_CONFIG_DN, is_slow: never, entries: group_config::entries },
-    Branch { name: REFERENCE_CONFIG_DN, is_slow: never, entries: reference_config::entries },
-    Branch { name: SCHEMA_CONFIG_DN, is_slow: never, entries: schema_config::entries },
-    Branch { name: SINK_CONFIG_DN, is_slow: never, entries: sink_config::entries },
-    Branch { name: FOLLOWING_CONFIG_DN, is_slow: never, entries: following_config::entries },
+    quick(INDEX_CONFIG_DN, index_config::entries),
+    quick(ACCESS_CONFIG_DN, access_config::entries),
+    quick(CONSTRAINT_CONFIG_DN, |source| shown(source, CONSTRAINT_CONFIG_DN)),
+    quick(ASSIGNMENT_CONFIG_DN, |source| shown(source, ASSIGNMENT_CONFIG_DN)),
+    quick(ASSIGNMENT_MONITOR_DN, assignment_config::states),
+    quick(VIRTUAL_ATTRIBUTE_CONFIG_DN, |source| shown(source, VIRTUAL_ATTRIBUTE_CONFIG_DN)),
+    quick(GROUP_CONFIG_DN, |source| shown(source, GROUP_CONFIG_DN)),
+    quick(REFERENCE_CONFIG_DN, |source| shown(source, REFERENCE_CONFIG_DN)),
+    quick(SCHEMA_CONFIG_DN, |source| shown(source, SCHEMA_CONFIG_DN)),
+    quick(SINK_CONFIG_DN, |source| shown(source, SINK_CONFIG_DN)),
+    quick(FOLLOWING_CONFIG_DN, |source| shown(source, FOLLOWING_CONFIG_DN)),
     Branch {
         name: CONSTRAINT_MONITOR_DN,
         is_slow: constraint_config::is_slow,
         entries: constraint_config::broken,
     },
-    Branch { name: JOIN_TOKENS_DN, is_slow: never, entries: join_tokens::entries },
-    Branch { name: FILTER_MONITOR_DN, is_slow: never, entries: analyser::branch::entries },
+    quick(JOIN_TOKENS_DN, join_tokens::entries),
+    quick(FILTER_MONITOR_DN, analyser::branch::entries),
     Branch { name: INDEX_MONITOR_DN, is_slow: always, entries: index_monitor::entries },
-    Branch { name: LOG_MONITOR_DN, is_slow: never, entries: log_monitor::entries },
-    Branch { name: TLS_MONITOR_DN, is_slow: never, entries: tls_monitor::entries },
+    quick(LOG_MONITOR_DN, log_monitor::entries),
+    quick(TLS_MONITOR_DN, tls_monitor::entries),
     Branch {
         name: CLUSTER_MONITOR_DN,
         is_slow: cluster_monitor::is_slow,

@@ -15,8 +15,10 @@ pub(crate) struct Branch {
     /// Making it may take longer than a connection's neighbours should wait: it goes to the pool.
     pub(crate) is_slow: fn(&BranchSource<'_>) -> bool,
     /// Makes its entries, the topmost first and every superior before its subordinates.
-    pub(crate) entries: fn(&BranchSource<'_>) -> Result<Vec<Entry>, Refusal>,
+    pub(crate) entries: MakeEntries,
 }
+
+pub(super) type MakeEntries = fn(&BranchSource<'_>) -> Result<Vec<Entry>, Refusal>;
 
 pub(crate) fn never(_: &BranchSource<'_>) -> bool {
     false
