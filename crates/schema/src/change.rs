@@ -43,6 +43,24 @@ pub enum Change {
     Level(u16),
 }
 
+impl Change {
+    /// The deletion of an entry, if it is one.
+    #[must_use]
+    pub const fn as_delete(&self) -> Option<&DeleteChange> {
+        match self {
+            Self::Delete(delete) => Some(delete),
+            Self::Add(_)
+            | Self::Modify(_)
+            | Self::Rename(_)
+            | Self::Schema(_)
+            | Self::Index(_)
+            | Self::Setting(_)
+            | Self::Gather(_)
+            | Self::Level(_) => None,
+        }
+    }
+}
+
 /// Adds an entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AddChange {

@@ -51,17 +51,7 @@ impl Told {
             let aci = schema.describe("aci").ok();
             let is_aci =
                 |one: &Attribute| aci.as_ref().is_some_and(|aci| aci.covers(&one.description));
-            let deletions = self.record.changes.iter().filter_map(|change| match change {
-                Change::Delete(delete) => Some(delete),
-                Change::Add(_)
-                | Change::Modify(_)
-                | Change::Rename(_)
-                | Change::Schema(_)
-                | Change::Index(_)
-                | Change::Setting(_)
-                | Change::Level(_)
-                | Change::Gather(_) => None,
-            });
+            let deletions = self.record.changes.iter().filter_map(Change::as_delete);
             let plain = deletions
                 .filter(|one| !one.attributes.is_empty() && !one.attributes.iter().any(is_aci));
             plain.filter_map(|one| DnKey::from_dn(schema, &one.dn).ok()).collect()

@@ -49,17 +49,7 @@ pub(crate) fn go_before(
 }
 
 fn deletions(changes: &[Permitted<Change>]) -> impl Iterator<Item = &DeleteChange> {
-    changes.iter().filter_map(|change| match change.get() {
-        Change::Delete(change) => Some(change),
-        Change::Add(_)
-        | Change::Modify(_)
-        | Change::Rename(_)
-        | Change::Schema(_)
-        | Change::Index(_)
-        | Change::Setting(_)
-        | Change::Gather(_)
-        | Change::Level(_) => None,
-    })
+    changes.iter().filter_map(|change| change.get().as_delete())
 }
 
 /// What ends in entries that have lists.

@@ -382,19 +382,9 @@ pub(super) fn entry_of(delete: &DeleteChange, schema: &Schema) -> Entry {
 fn deletion_of<'b>(id: EntryId, at: At<'b>) -> Option<(&'b DeleteChange, At<'b>)> {
     let At { batch, .. } = at;
     batch.all.iter().enumerate().skip(at.record).find_map(|(record, told)| {
-        told.record.changes.iter().enumerate().find_map(|(change, one)| match one {
-            Change::Delete(delete) if delete.id == id => {
-                Some((delete, At { batch, record, change }))
-            }
-            Change::Delete(_)
-            | Change::Add(_)
-            | Change::Modify(_)
-            | Change::Rename(_)
-            | Change::Schema(_)
-            | Change::Index(_)
-            | Change::Setting(_)
-            | Change::Level(_)
-            | Change::Gather(_) => None,
+        told.record.changes.iter().enumerate().find_map(|(change, one)| {
+            let delete = one.as_delete().filter(|delete| delete.id == id)?;
+            Some((delete, At { batch, record, change }))
         })
     })
 }
