@@ -111,7 +111,7 @@ fn lines_that_are_no_sinks_are_refused() {
     refused("a: file a.jsonl", 21, "'as' and the name of an entry");
     refused(&of_people("a: file /etc/passwd"), 21, "no name for the file");
     server.sinks(ADD, &[&of_people("a: file a.jsonl")]);
-    refused(&of_people("A: file b.jsonl"), 20, "there is a sink 'A' already");
+    refused(&of_people("A: file b.jsonl"), 20, "the sink 'A' is there already");
     refused(&of_people("b: file A.jsonl"), 53, "writes to the file");
     let more: Vec<String> =
         (0..16).map(|at| of_people(&format!("s{at}: file f{at}.jsonl"))).collect();

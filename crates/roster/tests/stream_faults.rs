@@ -125,23 +125,28 @@ impl Readers {
         }
     }
 
-    /// Waits until all have the last entry.
-    fn finish(&mut self) {
+    /// Adds the last entry once all have begun, so that there is a change for each of them, and
+    /// waits until all have it.
+    fn finish(&mut self, door: &Door) {
+        // The command begins where the first has begun.
+        self.until_all("begin", |kind, tail| kind == COMMAND || !tail.is_empty());
+        door.add_end();
+        self.until_all("come to the end", |_, tail| tail.contains(END));
+        (0..KINDS.len()).for_each(|at| self.kill(at));
+    }
+
+    fn until_all(&mut self, what: &str, is_so: impl Fn(&str, &str) -> bool) {
         let begin = now();
-        let lacks = |readers: &Self| -> Vec<&str> {
-            let has_not = |kind: &&str| !tail(&readers.file(kind)).contains(END);
-            KINDS.into_iter().filter(has_not).collect()
-        };
         loop {
             self.tend();
-            let lacking = lacks(self);
+            let lacks = |kind: &&str| !is_so(kind, &tail(&self.file(kind)));
+            let lacking: Vec<&str> = KINDS.into_iter().filter(lacks).collect();
             if lacking.is_empty() {
                 break;
             }
-            assert!(begin.elapsed() < PATIENCE, "they do not come to the end: {lacking:?}");
+            assert!(begin.elapsed() < PATIENCE, "they do not {what}: {lacking:?}");
             pause(Duration::from_millis(50));
         }
-        (0..KINDS.len()).for_each(|at| self.kill(at));
     }
 
     /// Compares what they have with a server; the sums.
@@ -361,8 +366,7 @@ fn streams_are_whole_whatever_is_killed() {
         assert!(totals.kills > 0 && totals.acknowledged > 0, "{totals}");
         let running = place.start().unwrap();
         let door = Door::of(&readers.ready).unwrap();
-        door.add_end();
-        readers.finish();
+        readers.finish(&door);
         let sums = readers.judge(&door);
         eprintln!("{totals}\n{sums}");
         running.kill().unwrap();
@@ -396,8 +400,7 @@ fn streams_go_on_at_other_members() {
         let totals = totals.unwrap_or_else(|failure| panic!("{failure}\n{story}"));
         let door = Door::of(&readers.ready).unwrap();
         let _members = members(&readers.ready);
-        door.add_end();
-        readers.finish();
+        readers.finish(&door);
         let sums = readers.judge(&door);
         eprintln!("{totals}\n{sums}");
     });

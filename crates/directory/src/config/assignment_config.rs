@@ -23,7 +23,6 @@ const NEXT: &str = "roster-assignment-next";
 pub(super) const ASSIGNMENTS_MAX: usize = 64;
 
 /// Refuses what is no assignment, or looks up what has no index.
-#[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
 pub(super) fn put(
     decide: &Decide<'_>,
     _others: &mut Vec<String>,

@@ -18,7 +18,6 @@ pub(super) const ATTRIBUTE: &str = "roster-constraint";
 pub(super) const CONSTRAINTS_MAX: usize = 256;
 
 /// Refuses what is no constraint, or cannot be checked quickly.
-#[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
 pub(super) fn put(
     decide: &Decide<'_>,
     _others: &mut Vec<String>,

@@ -62,7 +62,7 @@ pub(crate) struct SettingEntry {
     /// Where values are [lines](crate::lines), each with a name of its own: the most there may be.
     lines_max: Option<usize>,
     /// The values, where these are not just as they are set.
-    values: Option<fn(&View<'_>) -> Result<Vec<String>, StoreError>>,
+    values: Option<Values>,
     /// Refuses what is no value; those that it is to stand beside may lose some.
     put: fn(&Decide<'_>, &mut Vec<String>, &str) -> Result<(), Refusal>,
     /// Stands in the setting for "none at all", where that is not the default.
@@ -70,6 +70,9 @@ pub(crate) struct SettingEntry {
     /// What else changes with it.
     follow: Option<Follow>,
 }
+
+/// What values a setting has, other than just as they are set.
+type Values = fn(&View<'_>) -> Result<Vec<String>, StoreError>;
 
 /// What follows for other settings, given the new values.
 type Follow = fn(&Decide<'_>, &[String]) -> Result<Vec<Permitted<Change>>, Refusal>;

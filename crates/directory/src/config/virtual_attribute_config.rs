@@ -13,7 +13,6 @@ pub(super) const ATTRIBUTE: &str = "roster-virtual-attribute";
 pub(super) const VIRTUAL_ATTRIBUTES_MAX: usize = 64;
 
 /// Refuses what defines none.
-#[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
 pub(super) fn put(
     decide: &Decide<'_>,
     _others: &mut Vec<String>,
