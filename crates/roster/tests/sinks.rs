@@ -113,6 +113,25 @@ fn lines_that_are_no_sinks_are_refused() {
     server.sinks(ADD, &[&of_people("a: file a.jsonl")]);
     refused(&of_people("A: file b.jsonl"), 20, "there is a sink 'A' already");
     refused(&of_people("b: file A.jsonl"), 53, "writes to the file");
+    // What one writes is no secret of another.
+    let hook = |name: &str, key: &str| {
+        of_people(&format!("{name}: webhook http://127.0.0.1:1 key={key} ca=ca.pem"))
+    };
+    let bus = |name: &str, secret: &str| {
+        of_people(&format!("{name}: nats nats://127.0.0.1:1 subject=s {secret}"))
+    };
+    server.sinks(
+        ADD,
+        &[&hook("hook", "b.1"), &bus("bus", "user=u password=p"), &bus("t", "token=T")],
+    );
+    for file in ["b", "B", "p", "t", "ca.pem"] {
+        refused(&of_people(&format!("b: file {file}")), 53, "that the sink '");
+    }
+    for key in ["a.jsonl", "A.jsonl.7"] {
+        refused(&hook("other", key), 53, "writes to the file");
+    }
+    server.sinks(ADD, &[&hook("other", "a.jsonl.key")]);
+    server.sinks(ChangeKind::Replace, &[&of_people("a: file a.jsonl")]);
     let more: Vec<String> =
         (0..16).map(|at| of_people(&format!("s{at}: file f{at}.jsonl"))).collect();
     let lines: Vec<&str> = more.iter().map(String::as_str).collect();

@@ -43,16 +43,25 @@ pub(super) fn put(
             format!("there are at most {SINKS_MAX} sinks"),
         );
     }
-    let Some(file) = sink.file() else { return Ok(()) };
     let others = others.iter().filter_map(|other| Sink::parse(other, schema).ok());
-    let is_taken = |other: &Sink| other.file().is_some_and(|one| one.eq_ignore_ascii_case(file));
-    match others.into_iter().find(is_taken) {
-        Some(other) => refuse(
-            ResultCode::UnwillingToPerform,
-            format!("the sink '{}' writes to the file {file} already", other.name),
-        ),
+    match others.into_iter().find_map(|other| clash(&sink, &other)) {
+        Some(why) => refuse(ResultCode::UnwillingToPerform, why),
         None => Ok(()),
     }
+}
+
+/// Why two sinks cannot be together in one directory of files: what one writes, or renames a file
+/// to, is to be nothing that the other writes, or reads its secrets from.
+fn clash(sink: &Sink, other: &Sink) -> Option<String> {
+    let name = &other.name;
+    if let Some(file) = sink.file().filter(|file| other.writes(file)) {
+        return Some(format!("the sink '{name}' writes to the file {file} already"));
+    }
+    if let Some(read) = other.target.files_read().find(|read| sink.writes(read)) {
+        return Some(format!("it writes to the file {read} that the sink '{name}' reads"));
+    }
+    let read = sink.target.files_read().find(|read| other.writes(read))?;
+    Some(format!("the sink '{name}' writes to the file {read}"))
 }
 
 /// The entry.
