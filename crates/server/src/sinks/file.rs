@@ -57,6 +57,7 @@ impl FileSender {
                 OpenFile::open(&path)?
             }
         };
+        self.files.check_room()?;
         if open.bytes >= self.target.max_bytes {
             self.rotate(&path)?;
             open = OpenFile::open(&path)?;
@@ -183,7 +184,7 @@ mod tests {
 
     fn sender(directory: &Path, max_bytes: u64, keep: u32) -> FileSender {
         let target = FileTarget { name: "a.jsonl".to_owned(), max_bytes, keep };
-        FileSender::new(target, SinkFiles::new(directory.join("sinks")))
+        FileSender::new(target, SinkFiles::new(directory.join("sinks"), 0))
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use directory::{DiskSpace as _, FileSystemSpace};
 use rustix::fs::OFlags;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
@@ -19,29 +20,46 @@ use zeroize::Zeroizing;
 
 /// The directory.
 #[derive(Clone, Debug)]
-pub(super) struct SinkFiles(Arc<Path>);
+pub(super) struct SinkFiles {
+    path: Arc<Path>,
+    /// Free bytes below which nothing is written.
+    full_bytes: u64,
+}
 
 impl SinkFiles {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self(path.into())
+    pub(super) fn new(path: PathBuf, full_bytes: u64) -> Self {
+        Self { path: path.into(), full_bytes }
+    }
+
+    /// Refuses to write where the disk is full. One that cannot be asked is not guarded.
+    pub(super) fn check_room(&self) -> io::Result<()> {
+        let free_bytes = FileSystemSpace::of(&*self.path).free_bytes().unwrap_or(u64::MAX);
+        if free_bytes >= self.full_bytes {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "the disk has {} MiB left: nothing is written until it has {} MiB",
+            free_bytes >> 20,
+            self.full_bytes >> 20
+        )))
     }
 
     /// Where a file of this name is.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     /// The directory itself.
     pub(super) fn directory(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Makes it, for its owner alone, if it is not there.
     pub(super) fn make(&self) -> io::Result<()> {
-        if self.0.is_dir() {
+        if self.path.is_dir() {
             return Ok(());
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path)
     }
 
     /// A secret, without the end of its line.
@@ -152,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_no_file_is_neither_waited_for_nor_read() {
         let scratch = tempfile::tempdir().unwrap();
-        let files = SinkFiles::new(scratch.path().to_owned());
+        let files = SinkFiles::new(scratch.path().to_owned(), 0);
         let mode = Mode::RUSR | Mode::WUSR;
         mknodat(CWD, files.path("fifo"), FileType::Fifo, mode, 0).unwrap();
         symlink("/dev/zero", files.path("zero")).unwrap();
@@ -169,7 +187,7 @@ mod tests {
     #[test]
     fn a_file_that_is_too_long_is_not_read() {
         let scratch = tempfile::tempdir().unwrap();
-        let files = SinkFiles::new(scratch.path().to_owned());
+        let files = SinkFiles::new(scratch.path().to_owned(), 0);
         let file = OpenOptions::new()
             .create_new(true)
             .write(true)
@@ -186,7 +204,7 @@ mod tests {
     #[test]
     fn a_secret_has_no_end_of_line_and_is_its_owners() {
         let scratch = tempfile::tempdir().unwrap();
-        let files = SinkFiles::new(scratch.path().to_owned());
+        let files = SinkFiles::new(scratch.path().to_owned(), 0);
         let path = files.path("key");
         for (text, read) in [("a key\r\n", Some("a key")), ("a\nb", Some("a\nb")), ("\n", None)] {
             fs::write(&path, text).unwrap();
