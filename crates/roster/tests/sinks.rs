@@ -21,6 +21,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ::directory::{DiskSpace as _, FileSystemSpace};
 use testing::client::{Change, ChangeKind, Client, Request};
 
 use common::have;
@@ -113,6 +114,25 @@ fn lines_that_are_no_sinks_are_refused() {
     server.sinks(ADD, &[&of_people("a: file a.jsonl")]);
     refused(&of_people("A: file b.jsonl"), 20, "the sink 'A' is there already");
     refused(&of_people("b: file A.jsonl"), 53, "writes to the file");
+    // What one writes is no secret of another.
+    let hook = |name: &str, key: &str| {
+        of_people(&format!("{name}: webhook http://127.0.0.1:1 key={key} ca=ca.pem"))
+    };
+    let bus = |name: &str, secret: &str| {
+        of_people(&format!("{name}: nats nats://127.0.0.1:1 subject=s {secret}"))
+    };
+    server.sinks(
+        ADD,
+        &[&hook("hook", "b.1"), &bus("bus", "user=u password=p"), &bus("t", "token=T")],
+    );
+    for file in ["b", "B", "p", "t", "ca.pem"] {
+        refused(&of_people(&format!("b: file {file}")), 53, "that the sink '");
+    }
+    for key in ["a.jsonl", "A.jsonl.7"] {
+        refused(&hook("other", key), 53, "writes to the file");
+    }
+    server.sinks(ADD, &[&hook("other", "a.jsonl.key")]);
+    server.sinks(ChangeKind::Replace, &[&of_people("a: file a.jsonl")]);
     let more: Vec<String> =
         (0..16).map(|at| of_people(&format!("s{at}: file f{at}.jsonl"))).collect();
     let lines: Vec<&str> = more.iter().map(String::as_str).collect();
@@ -348,6 +368,47 @@ fn receivers_that_misbehave_keep_a_sink_and_nobody_else() {
         receiver.becomes(Behaviour::Answers(204));
         until("all is told", || server.number("hook", "roster-sink-sent") == 20);
     }
+}
+
+#[test]
+fn a_file_waits_while_the_disk_is_full_and_positions_are_stored() {
+    let mut server = Server::start(&[]);
+    let mut client = server.client();
+    let receiver = Receiver::start(Behaviour::Answers(204));
+    server.put("hook.key", "a key of some length\n");
+    let url = format!("http://127.0.0.1:{}", receiver.port);
+    let hook = of_people(&format!("hook: webhook {url} key=hook.key"));
+    server.sinks(ADD, &[&hook, &of_people("log: file log.jsonl")]);
+    add_person(&mut client, "anna");
+    until("anna is told", || receiver.count() == 1 && read(&server, "log.jsonl").contains("anna"));
+    server.stop();
+    server.set("ROSTER_SINKS__RUN", "off");
+    server.again();
+    add_person(&mut server.client(), "berta");
+    server.stop();
+    // What is free is less than that, and more than half of it.
+    let free_mib = FileSystemSpace::of(server.file("")).free_bytes().unwrap() >> 20;
+    let full_mib = (free_mib + free_mib / 2).to_string();
+    server.set("ROSTER_SINKS__RUN", "on");
+    let limits = ["ROSTER_STORE__DISK_LOW_MIB", "ROSTER_STORE__DISK_FULL_MIB"];
+    limits.iter().for_each(|name| server.set(name, &full_mib));
+    server.again();
+    let request = Request::Delete { dn: person("anna") };
+    assert_eq!(server.client().call(&request).unwrap().code, 53);
+    until("berta is told", || receiver.count() == 2);
+    until("the file waits", || server.shown("log", "roster-sink-error").contains("the disk"));
+    for _ in 0..2 {
+        server.stop();
+        server.again();
+        until("it has begun", || server.has_told_all("hook"));
+    }
+    assert_eq!(receiver.count(), 2, "its position was not stored");
+    assert!(!read(&server, "log.jsonl").contains("berta"));
+    server.stop();
+    limits.iter().for_each(|name| server.set(name, "1"));
+    server.again();
+    until("berta is told", || read(&server, "log.jsonl").contains("berta"));
+    assert_eq!(receiver.count(), 2);
 }
 
 #[test]

@@ -86,7 +86,10 @@ impl Sinks {
         let keeper = Keeper {
             directory: Arc::clone(directory),
             board: Arc::clone(board),
-            files: SinkFiles::new(settings.server.data.join(&settings.sinks.directory)),
+            files: SinkFiles::new(
+                settings.server.data.join(&settings.sinks.directory),
+                settings.store.disk_full_bytes,
+            ),
             stops: Arc::clone(&stops),
             leads,
             wake: wake.clone(),

@@ -21,14 +21,23 @@ pub(super) fn put(
     let schema = &decide.state.schema;
     let sink = Sink::parse(text, schema)
         .map_err(|error| Refusal::new(ResultCode::InvalidAttributeSyntax, error.to_string()))?;
-    let Some(file) = sink.file() else { return Ok(()) };
     let others = others.iter().filter_map(|other| Sink::parse(other, schema).ok());
-    let is_taken = |other: &Sink| other.file().is_some_and(|one| one.eq_ignore_ascii_case(file));
-    match others.into_iter().find(is_taken) {
-        Some(other) => {
-            let why = format!("the sink '{}' writes to the file {file} already", other.name);
-            Err(Refusal::new(ResultCode::UnwillingToPerform, why))
-        }
+    match others.into_iter().find_map(|other| clash(&sink, &other)) {
+        Some(why) => Err(Refusal::new(ResultCode::UnwillingToPerform, why)),
         None => Ok(()),
     }
+}
+
+/// Why two sinks cannot be together in one directory of files: what one writes, or renames a file
+/// to, is to be nothing that the other writes, or reads its secrets from.
+fn clash(sink: &Sink, other: &Sink) -> Option<String> {
+    let name = &other.name;
+    if let Some(file) = sink.file().filter(|file| other.writes(file)) {
+        return Some(format!("the sink '{name}' writes to the file {file} already"));
+    }
+    if let Some(read) = other.target.files_read().find(|read| sink.writes(read)) {
+        return Some(format!("it writes to the file {read} that the sink '{name}' reads"));
+    }
+    let read = sink.target.files_read().find(|read| other.writes(read))?;
+    Some(format!("the sink '{name}' writes to the file {read}"))
 }

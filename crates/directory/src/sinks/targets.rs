@@ -27,6 +27,18 @@ impl SinkTarget {
             Self::Kafka(_) => "kafka",
         }
     }
+
+    /// The files that it reads: a key, a password, certificates.
+    pub(crate) fn files_read(&self) -> impl Iterator<Item = &str> {
+        let (sign_in, others) = match self {
+            Self::File(_) => (None, [None, None]),
+            Self::Webhook(one) => (None, [Some(&one.key), one.ca.as_ref()]),
+            Self::Nats(one) => (one.sign_in.as_ref(), [one.token.as_ref(), one.ca.as_ref()]),
+            Self::Kafka(one) => (one.sign_in.as_ref(), [None, one.ca.as_ref()]),
+        };
+        let password = sign_in.map(|one| &one.password);
+        others.into_iter().flatten().chain(password).map(String::as_str)
+    }
 }
 
 /// A file in the directory of the sinks.

@@ -135,6 +135,14 @@ impl Sink {
             SinkTarget::Webhook(_) | SinkTarget::Nats(_) | SinkTarget::Kafka(_) => None,
         }
     }
+
+    /// Whether it writes to a file of this name, or renames one to it. Names that differ in
+    /// capitals may be the same file.
+    pub(crate) fn writes(&self, name: &str) -> bool {
+        let (Some(file), name) = (self.file(), name.to_ascii_lowercase()) else { return false };
+        let rest = name.strip_prefix(&file.to_ascii_lowercase());
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(is_number))
+    }
 }
 
 fn read_file(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Meaning> {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use ldap::result::ResultCode;
 
 use crate::request::refusal::Refusal;
+use crate::write::request::{WriteOp, WriteRequest};
 
 /// What tells how much room there is.
 pub trait DiskSpace: fmt::Debug + Send + Sync {
@@ -140,8 +141,21 @@ impl SpaceWatch {
         self.next_look = None;
     }
 
+    /// The refusal of a request, if there is not room enough for it.
+    pub(crate) fn refusal_of(&self, request: &WriteRequest) -> Option<Refusal> {
+        match (&request.op, self.room) {
+            // It is short, follows what was sent, and without it all of that is sent again.
+            (WriteOp::SinkProgress(_), FreeSpace::Full { free_bytes })
+                if free_bytes >= self.limits.full_bytes / 2 =>
+            {
+                None
+            }
+            _ => self.refusal(request.access.is_root()),
+        }
+    }
+
     /// The refusal of a write, if there is not room enough for it.
-    pub(crate) fn refusal(&self, is_root: bool) -> Option<Refusal> {
+    fn refusal(&self, is_root: bool) -> Option<Refusal> {
         let (free_bytes, limit_bytes, what) = match self.room {
             FreeSpace::Enough => return None,
             FreeSpace::Low { .. } if is_root => return None,

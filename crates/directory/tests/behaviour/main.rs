@@ -64,6 +64,7 @@ mod sign_ins_of_a_cluster;
 mod sorting;
 mod stopping;
 mod streams;
+mod streams_behind;
 mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;

@@ -137,17 +137,17 @@ pub(crate) fn go_on(client: &mut Client) -> Vec<Heard> {
     heard(client)
 }
 
-fn everybody_reads(root: &mut Client, base: &str) {
+pub(crate) fn everybody_reads(root: &mut Client, base: &str) {
     let aci = "(targetattr=\"* || +\")(version 3.0; acl \"all\"; allow (read,search) \
                userdn=\"ldap:///anyone\";)";
     assert_eq!(root.modify(base, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
 }
 
-fn people(root: &mut Client) {
+pub(crate) fn people(root: &mut Client) {
     assert_eq!(root.add(PEOPLE, &[("objectClass", &["organizationalUnit"])]), OK);
 }
 
-fn person(root: &mut Client, uid: &str, more: &[(&str, &[&str])]) -> String {
+pub(crate) fn person(root: &mut Client, uid: &str, more: &[(&str, &[&str])]) -> String {
     let name = format!("uid={uid},{PEOPLE}");
     let list: [(&str, &[&str]); 3] =
         [("objectClass", &["inetOrgPerson"]), ("cn", &["c"]), ("sn", &["s"])];
@@ -156,7 +156,7 @@ fn person(root: &mut Client, uid: &str, more: &[(&str, &[&str])]) -> String {
     name
 }
 
-fn replace(root: &mut Client, name: &str, attribute: &str, values: &[&str]) {
+pub(crate) fn replace(root: &mut Client, name: &str, attribute: &str, values: &[&str]) {
     assert_eq!(root.modify(name, &[(ModifyOperation::Replace, attribute, values)]), OK);
 }
 
@@ -409,7 +409,7 @@ impl Consumer {
     }
 }
 
-const CITIES: Asked<'_> = Asked {
+pub(crate) const CITIES: Asked<'_> = Asked {
     base: SUFFIX,
     scope: Scope::Subtree,
     deref: DerefAliases::Never,

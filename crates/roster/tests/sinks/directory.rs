@@ -70,6 +70,12 @@ impl Server {
         self.running = Some(self.place.start().unwrap());
     }
 
+    /// Gives a setting another value, from the next start on.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.place.environment.retain(|(other, _)| other != name);
+        self.place.environment.push((name.to_owned(), value.to_owned()));
+    }
+
     /// A file in the directory of the sinks.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.place.data().join("sinks").join(name)

@@ -422,7 +422,7 @@ const STORE_ROWS: &[Row] = &[
         kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.store.disk_full_bytes = n << 20),
         default: "100",
         sentence: "Free disk space, less what must still be written to the data file, below which \
-                   nobody may write; at most disk_low_mib.",
+                   nobody may write, nor file sinks; at most disk_low_mib.",
     },
     Row {
         section: "archive",

@@ -361,7 +361,7 @@ impl Pipeline {
         }
         let owed_bytes = || directory.storage.store.overlay_bytes() as u64;
         self.space.look(directory.clock.elapsed(), owed_bytes);
-        if let Some(refusal) = self.space.refusal(queued.request.access.is_root()) {
+        if let Some(refusal) = self.space.refusal_of(&queued.request) {
             return refuse_all([queued], &refusal);
         }
         let Open { batch, state, .. } = open;

@@ -1,6 +1,7 @@
 //! What one change is to a reader: an entry to be sent, one that is gone, nothing, or something
 //! that cannot be told.
 
+use std::slice;
 use std::sync::Arc;
 
 use environment::Timestamp;
@@ -133,7 +134,22 @@ impl Following<'_, '_> {
         if was_in_scope && !has_name && !then.as_ref().map_or(Ok(false), is_judged)? {
             return Ok(After::Refresh);
         }
-        self.left(&before, &stored, at, sink)
+        // Far behind it is not known what it was. That it is gone is told by the changes that may
+        // have taken it away; others would tell that something hidden was changed.
+        let may_know = at.batch.is_whole
+            || tells
+            || self.tells(&modify.deltas, &before)
+            || self.may_ask_for(&modify.deltas, [&stored, &before]);
+        self.left(&before, &stored, at, sink, may_know)
+    }
+
+    /// Whether its reader may ask for any of these attributes, and does.
+    fn may_ask_for(&self, deltas: &[AttributeDelta], entries: [&dyn EntryRead; 2]) -> bool {
+        let rights = entries.map(|entry| self.run.resolved.guard.on(entry));
+        deltas.iter().any(|delta| {
+            self.are_asked_for(slice::from_ref(delta))
+                && rights.iter().any(|rights| rights.may_search(&delta.description))
+        })
     }
 
     /// Whether any of these attributes is in the filter.
@@ -188,7 +204,7 @@ impl Following<'_, '_> {
             return Ok(after);
         }
         match is_judged {
-            true => self.left(&before, &stored, at, sink),
+            true => self.left(&before, &stored, at, sink, true),
             false => Ok(After::Next),
         }
     }
@@ -243,13 +259,15 @@ impl Following<'_, '_> {
         deltas.iter().any(|delta| rights.may_read(&delta.description))
     }
 
-    /// An entry that is not to be found now, and perhaps was before.
+    /// An entry that is not to be found now, and perhaps was before. `may_know`: its reader may
+    /// know of the change.
     fn left(
         &mut self,
         before: &Undone<'_>,
         now: &dyn EntryRead,
         at: At<'_>,
         sink: &mut ResponseSink<'_>,
+        may_know: bool,
     ) -> Result<After, Refusal> {
         if !self.is_sync() {
             return Ok(After::Next);
@@ -266,7 +284,7 @@ impl Following<'_, '_> {
                 if seen.is_none() {
                     return Ok(After::Refresh);
                 }
-                seen
+                seen.filter(|_| may_know)
             }
         };
         match uuid {
