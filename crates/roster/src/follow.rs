@@ -11,6 +11,7 @@
 
 mod apply;
 mod changelog;
+mod changes;
 mod freeze;
 mod line;
 mod parked;

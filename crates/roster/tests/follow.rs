@@ -10,6 +10,8 @@
               time"
 )]
 
+#[path = "follow/again.rs"]
+mod again;
 mod common;
 mod ds389;
 mod machine;

@@ -17,20 +17,20 @@ use ldap::control_value::sync::uuid_of_text;
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{
-    AddRequest, Control, ControlsBuf, DeleteRequest, DerefAliases, Modification, ModificationsBuf,
-    ModifyDnRequest, ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope,
-    SearchRequest, StringsBuf, ValuesBuf,
+    AddRequest, Control, ControlsBuf, DeleteRequest, DerefAliases, Modification, ModifyDnRequest,
+    ModifyRequest, Request, Scope, SearchRequest, StringsBuf,
 };
 use ldap::result::ResultCode;
 use schema::Schema;
 
+use super::changes::changes;
 use super::line::lost;
 use super::parked::{decode, encode, spill_failed};
 use super::refused::Refused;
 use super::source::Source;
 use super::wanted::{Uuid, Wanted, key_of, other_name, settable, text_of_uuid};
 use crate::diff::body::{Body, BodyWriter};
-use crate::diff::entry::{compare, deletes_old_rdn};
+use crate::diff::entry::deletes_old_rdn;
 use crate::diff::known::Attributes;
 use crate::failure::Failure;
 use crate::online::server::relax_rules;
@@ -503,8 +503,16 @@ impl Applier {
                     None => self.again(work, Step::Add { looked: true }),
                 }
             }
-            (Goal::Be(_), Step::LookByName) if code == ResultCode::NoSuchObject => {
+            // Where the branch itself is not there, nothing of it is.
+            (Goal::Be(_), Step::Look | Step::LookAmongSubentries | Step::LookByName)
+                if code == ResultCode::NoSuchObject =>
+            {
                 self.again(work, Step::Add { looked: true });
+            }
+            (Goal::Go(_), Step::Look | Step::LookAmongSubentries)
+                if code == ResultCode::NoSuchObject =>
+            {
+                self.over(&work.goal);
             }
             (Goal::Be(_), Step::Modify) if is_success => {
                 self.counts.modified += 1;
@@ -671,69 +679,8 @@ fn is_stale(code: ResultCode) -> bool {
     )
 }
 
-/// What makes the entry that was found as it is wanted.
-fn changes(
-    wanted: &Wanted,
-    found: &FoundEntry,
-    attributes: &mut Attributes,
-) -> Result<ModificationsBuf, Failure> {
-    let mut octets = Vec::new();
-    let mut writer = BodyWriter::new(&mut octets, &[], &found.dn);
-    for (description, values) in &found.attributes {
-        if attributes.get(description).is_read {
-            values.iter().for_each(|value| writer.value(description, value));
-        }
-    }
-    let (first, second) = (Body::read(&wanted.body)?, Body::read(&octets)?);
-    let schema = Arc::clone(&attributes.schema);
-    let is_kept = |description: &str| {
-        let own = schema.describe(description);
-        own.is_ok_and(|own| {
-            own.kind.no_user_modification
-                && !GO_WITH_SOURCE.iter().any(|name| own.kind.is_named(name))
-        })
-    };
-    let mut all = ModificationsBuf::new();
-    let mut named = Vec::new();
-    for one in compare(&first, &second, attributes).modifications {
-        let is_gone = one.operation == ModifyOperation::Delete && one.values.is_empty();
-        if is_gone && is_kept(&one.description) {
-            continue;
-        }
-        named.extend(STAMPS.iter().filter(|stamp| one.description.eq_ignore_ascii_case(stamp)));
-        push(&mut all, one.operation, &one.description, one.values.iter().map(Vec::as_slice));
-    }
-    // Else the change would be stamped with now, and who follows.
-    if all.as_ref().iter().next().is_some() {
-        for stamp in STAMPS.iter().filter(|stamp| !named.contains(stamp)) {
-            for (name, value) in first.values().filter(|(name, _)| name.eq_ignore_ascii_case(stamp))
-            {
-                push(&mut all, ModifyOperation::Replace, name, std::iter::once(value));
-            }
-        }
-    }
-    Ok(all)
-}
-
-fn push<'v>(
-    all: &mut ModificationsBuf,
-    operation: ModifyOperation,
-    description: &str,
-    values: impl Iterator<Item = &'v [u8]>,
-) {
-    let mut list = ValuesBuf::new();
-    values.for_each(|value| list.push(value));
-    let attribute = PartialAttribute { description, values: list.as_ref() };
-    all.push(Modification { operation, attribute });
-}
-
 /// What a server says to a session that does not follow any more.
 const SESSION_IS_LOST: &str = "the session does not follow";
-/// Attributes only servers set that go when the source has them no more; others that only this
-/// server has are its own, such as when somebody signed in here.
-const GO_WITH_SOURCE: [&str; 4] =
-    ["pwdAccountLockedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdReset"];
-const STAMPS: [&str; 2] = ["modifyTimestamp", "modifiersName"];
 /// RFC 3672 §3.
 const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
 /// The BOOLEAN TRUE.
@@ -755,40 +702,3 @@ const LARGE_BYTES: usize = 16 << 10;
 const TURNS_MAX: u32 = 8;
 /// How long a server that is busy is left alone.
 const BUSY_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-
-    fn changed(wanted: &[(&str, &str)], found: &[(&str, &str)]) -> Vec<(ModifyOperation, String)> {
-        let mut body = Vec::new();
-        let mut writer = BodyWriter::new(&mut body, &[], "cn=a,o=x");
-        wanted.iter().for_each(|(name, value)| writer.value(name, value.as_bytes()));
-        let wanted = Wanted { uuid: [0; 16], dn: "cn=a,o=x".to_owned(), body };
-        let attributes =
-            |(name, value): &(&str, &str)| ((*name).to_owned(), vec![value.as_bytes().to_vec()]);
-        let attributes = found.iter().map(attributes).collect();
-        let found = FoundEntry { dn: "cn=a,o=x".to_owned(), attributes };
-        let mut attributes = settable(&Schema::builtin());
-        let changes = changes(&wanted, &found, &mut attributes).unwrap();
-        let one = |one: Modification<'_>| (one.operation, one.attribute.description.to_owned());
-        changes.as_ref().iter().map(one).collect()
-    }
-
-    #[test]
-    fn an_entry_becomes_as_the_source_has_it_with_the_stamps_of_the_source() {
-        let stamp = (STAMPS[0], "20270101000000Z");
-        assert!(changed(&[("sn", "A"), stamp], &[("sn", "a"), stamp]).is_empty());
-        let all = changed(&[("sn", "b"), stamp], &[("sn", "a"), ("l", "x"), stamp]);
-        let stamped = (ModifyOperation::Replace, STAMPS[0].to_owned());
-        assert!(all.contains(&(ModifyOperation::Replace, "sn".to_owned())), "{all:?}");
-        assert!(all.contains(&(ModifyOperation::Delete, "l".to_owned())), "{all:?}");
-        assert_eq!(all.last(), Some(&stamped));
-        // What this server noted stays, but for what locks an account.
-        let found = [("sn", "a"), ("pwdChangedTime", "20270101000000Z")];
-        assert!(changed(&[("sn", "a")], &found).is_empty());
-        let found = [("sn", "a"), ("pwdAccountLockedTime", "000001010000Z")];
-        assert_eq!(changed(&[("sn", "a")], &found).len(), 1);
-    }
-}

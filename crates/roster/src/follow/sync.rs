@@ -207,12 +207,12 @@ fn read(answer: StreamAnswer<'_>, state: State) -> Result<(Told, Option<Vec<u8>>
             })
         }
         StreamAnswer::Between { .. } => Ok((Told::Moved, None)),
-        StreamAnswer::Done { outcome, controls } => Err(ended(&outcome, controls)),
+        StreamAnswer::Done { outcome, controls } => Err(ended(&outcome, controls, state)),
     }
 }
 
 /// Why the search is over, which was to go on.
-fn ended(outcome: &Outcome, controls: Controls<'_>) -> Failure {
+fn ended(outcome: &Outcome, controls: Controls<'_>, state: State) -> Failure {
     let failure = Failure::refused(format!("the source ends the search: {outcome}"));
     match outcome.code {
         ResultCode::SyncRefreshRequired => failure.hint(BEGIN_ANEW),
@@ -227,7 +227,10 @@ fn ended(outcome: &Outcome, controls: Controls<'_>) -> Failure {
              syncprov' on the database; others are followed with --by changelog",
         ),
         ResultCode::NoSuchObject => {
-            failure.hint("is that the branch, and may this entry see it there?")
+            // One that was there may be made anew.
+            let is_passing = state.is_complete || !state.is_first;
+            let failure = failure.hint("is that the branch, and may this entry see it there?");
+            Failure { is_passing, ..failure }
         }
         ResultCode::Success | ResultCode::Canceled => {
             // A server that does not go on with changes says where to ask again.
