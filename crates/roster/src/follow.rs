@@ -13,7 +13,9 @@ mod apply;
 mod changelog;
 mod changes;
 mod freeze;
+mod goal;
 mod line;
+mod names;
 mod parked;
 mod refused;
 mod rest;
@@ -34,7 +36,9 @@ use schema::{DnKey, Schema};
 use self::apply::Applier;
 use self::changelog::LogSource;
 use self::freeze::Frozen;
+use self::goal::Settle;
 use self::line::{BEAT_EVERY, Begun, Claim, Held, Position};
+use self::names::Names;
 use self::refused::Refused;
 use self::rest::Seen;
 use self::source::{Lag, Source, Told};
@@ -117,6 +121,7 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
         refused: Some(refused),
         teller: Teller::new(),
         refreshes: asked.refresh,
+        is_unsure: false,
         frozen: None,
         has_lifted: false,
         interrupted,
@@ -196,6 +201,8 @@ struct Following<'f> {
     refused: Option<Refused>,
     teller: Teller,
     refreshes: bool,
+    /// The names here are to be compared with those of the source.
+    is_unsure: bool,
     /// The source takes no changes since then.
     frozen: Option<(Instant, Option<Frozen>)>,
     /// It was asked for that changes be made here, whatever became of it.
@@ -333,12 +340,15 @@ impl Following<'_> {
                 return Err(failure);
             }
         };
-        let mut applier = Applier::new(here, &to, &self.schema, self.held.session(), refused);
+        let mut applier = Applier::new(here, &to, &self.schema, self.held.session(), refused)?;
         applier.is_whole = is_whole;
+        applier.is_unsure = self.is_unsure;
+        applier.tells_in_order = source.tells_in_order();
         let ended = self.run(&mut *source, &mut applier, connection);
         if ended.is_err() {
             self.teller.add(&applier.counts);
         }
+        self.is_unsure = applier.is_unsure;
         self.refused = Some(std::mem::take(&mut applier.refused));
         ended
     }
@@ -351,14 +361,16 @@ impl Following<'_> {
     ) -> Result<End, Failure> {
         let renaming = (self.asked.from != self.asked.to)
             .then(|| Renaming { from: self.asked.from.clone(), to: self.asked.to.clone() });
-        let mut translation = Translation::new(&self.schema, renaming)?;
         let mut run = Run {
+            translation: Translation::new(&self.schema, renaming)?,
             seen: Some(Seen::default()),
             is_complete: false,
             parked_since: None,
             saved: now(),
             beaten: now(),
             looked: None,
+            unsure_since: None,
+            compared: None,
         };
         self.teller.begin(applier.is_whole);
         loop {
@@ -373,11 +385,11 @@ impl Following<'_> {
             let tick = if applier.is_busy() || self.frozen.is_some() { TICK_MIN } else { TICK };
             match source.next(tick)? {
                 Some(told) => {
-                    self.take(told, source, &mut translation, applier, connection, &mut run)?;
+                    self.take(told, source, applier, connection, &mut run)?;
                 }
                 None => {
                     applier.drain()?;
-                    settle(source, applier, &mut run)?;
+                    self.settle(source, applier, connection, &mut run)?;
                     if let Some(end) = self.quiet(source, applier, connection, &mut run)? {
                         return Ok(end);
                     }
@@ -398,7 +410,6 @@ impl Following<'_> {
         &mut self,
         told: Told,
         source: &mut dyn Source,
-        translation: &mut Translation,
         applier: &mut Applier,
         connection: &mut Connection,
         run: &mut Run,
@@ -406,7 +417,7 @@ impl Following<'_> {
         match told {
             Told::Entry(uuid, entry) => {
                 let dn = entry.dn.clone();
-                match translation.wanted(uuid, entry)? {
+                match run.translation.wanted(uuid, entry)? {
                     Some(wanted) => {
                         run.see(wanted.uuid);
                         applier.put(wanted)?;
@@ -416,26 +427,38 @@ impl Following<'_> {
             }
             Told::Present(uuids) => uuids.into_iter().for_each(|uuid| run.see(uuid)),
             Told::Gone(uuids) => uuids.into_iter().try_for_each(|uuid| applier.remove(uuid))?,
-            Told::GoneByName(dn) => applier.remove_name(&translation.name_here(&dn))?,
-            Told::GoneWithAllBelow(dn) => applier.remove_tree(&translation.name_here(&dn))?,
+            Told::GoneWithAllBelow(Some(uuid), _) => applier.remove_tree(uuid)?,
+            // What was done before may be told of again, and another entry have the name by now.
+            Told::GoneByName(dn) | Told::GoneWithAllBelow(None, dn)
+                if applier.is_behind && names::is_taken(source, &dn)? =>
+            {
+                applier.is_unsure = true;
+            }
+            Told::GoneByName(dn) => applier.remove_name(&run.translation.name_here(&dn))?,
+            Told::GoneWithAllBelow(None, dn) => {
+                applier.remove_tree_of_name(&run.translation.name_here(&dn))?;
+            }
             Told::Renamed(mut renamed) => {
-                renamed.dn = translation.name_here(&renamed.dn);
+                renamed.dn = run.translation.name_here(&renamed.dn);
                 let above = renamed.new_superior.take();
-                renamed.new_superior = above.map(|above| translation.name_here(&above));
+                renamed.new_superior = above.map(|above| run.translation.name_here(&above));
                 applier.rename(renamed)?;
             }
             Told::Elsewhere(urls) => self.teller.note(format_args!(
                 "a part of the directory is elsewhere and is not followed: {}",
-                urls.join(" or ")
+                output::within_line(&urls.join(" or "))
             )),
             Told::Moved => {}
             Told::Complete { without_the_rest } => {
-                applier.settle(source, false)?;
+                applier.settle(source, Settle::Try)?;
                 if let Some(mut seen) = run.seen.take().filter(|_| without_the_rest) {
                     let (to, with) = (self.asked.to.to_string(), source.tells_subentries());
                     seen.remove_others(connection, &to, applier, with)?;
                 }
-                applier.settle(source, true)?;
+                if applier.is_unsure {
+                    self.compare_names(source, applier, connection, run)?;
+                }
+                applier.settle(source, Settle::Last)?;
                 applier.is_whole = false;
                 run.is_complete = true;
                 self.refreshes = false;
@@ -456,7 +479,8 @@ impl Following<'_> {
     ) -> Result<(), Failure> {
         applier.drain()?;
         run.saved = now();
-        let position = match run.is_complete && applier.parked() == 0 {
+        let is_sure = applier.parked() == 0 && !applier.is_unsure;
+        let position = match run.is_complete && is_sure {
             true => source.position(),
             false => None,
         };
@@ -465,6 +489,55 @@ impl Following<'_> {
             self.held.save(connection, position)?;
             run.beaten = now();
         }
+        Ok(())
+    }
+
+    /// What waits for others is tried again; what waits too long is refused, unless that is for
+    /// names that are not those of the source.
+    fn settle(
+        &mut self,
+        source: &mut dyn Source,
+        applier: &mut Applier,
+        connection: &mut Connection,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        if !run.is_complete || applier.parked() == 0 {
+            run.parked_since = None;
+            return Ok(());
+        }
+        if run.parked_since.get_or_insert_with(now).elapsed() < PARKED_MAX {
+            return applier.settle(source, Settle::Try);
+        }
+        applier.settle(source, Settle::Displace)?;
+        if applier.parked() > 0 && run.may_compare() {
+            self.compare_names(source, applier, connection, run)?;
+        }
+        applier.settle(source, Settle::Last)
+    }
+
+    /// Makes the names here those of the source.
+    fn compare_names(
+        &mut self,
+        source: &mut dyn Source,
+        applier: &mut Applier,
+        connection: &mut Connection,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let (begun, to_text) = (now(), self.asked.to.to_string());
+        let names = &mut Names {
+            source,
+            translation: &mut run.translation,
+            applier,
+            here: connection,
+            from: &self.asked.from.to_string(),
+            to: &key_of(&self.schema, &to_text)?,
+            to_text: &to_text,
+        };
+        names.make_equal()?;
+        applier.is_unsure = false;
+        // What is told next may have been seen already.
+        applier.is_behind = !source.lag()?.is_none;
+        (run.unsure_since, run.compared) = (None, Some((now(), begun.elapsed())));
         Ok(())
     }
 
@@ -484,11 +557,22 @@ impl Following<'_> {
             return Ok(None);
         }
         let lag = source.lag()?;
+        if applier.is_unsure {
+            let since = run.unsure_since.get_or_insert_with(now).elapsed();
+            if self.frozen.is_some() && lag.is_none
+                || (lag.is_none || since >= UNSURE_MAX) && run.may_compare()
+            {
+                self.compare_names(source, applier, connection, run)?;
+            }
+        } else if lag.is_none && !applier.is_busy() {
+            applier.is_behind = false;
+        }
         if lag.is_none && self.frozen.is_some() {
             // Nothing more comes that it could wait for.
-            applier.settle(source, true)?;
+            applier.settle(source, Settle::Last)?;
         }
-        let is_none = lag.is_none && applier.parked() == 0 && !applier.is_busy();
+        let is_at_rest = applier.parked() == 0 && !applier.is_busy() && !applier.is_unsure;
+        let is_none = lag.is_none && is_at_rest;
         let is_near = is_none || lag.is_small();
         run.looked = Some((now(), lag));
         let Some(cut_over) = self.asked.cut_over else { return Ok(None) };
@@ -570,6 +654,7 @@ fn source_of(asked: &Asked, position: Option<Position>) -> Result<Box<dyn Source
 
 /// Where one run is.
 struct Run {
+    translation: Translation,
     /// What was told of, until all was.
     seen: Option<Seen>,
     is_complete: bool,
@@ -577,6 +662,10 @@ struct Run {
     saved: Instant,
     beaten: Instant,
     looked: Option<(Instant, Lag)>,
+    /// The names are to be compared since then.
+    unsure_since: Option<Instant>,
+    /// When names were compared last, and how long it took.
+    compared: Option<(Instant, Duration)>,
 }
 
 impl Run {
@@ -586,19 +675,14 @@ impl Run {
         }
     }
 
+    /// Whether names may be compared again: most of the time is for what comes.
+    fn may_compare(&self) -> bool {
+        self.compared.is_none_or(|(at, took)| at.elapsed() >= took * COMPARED_SHARE)
+    }
+
     fn lag(&self) -> Lag {
         self.looked.as_ref().map(|(_, lag)| lag.clone()).unwrap_or_default()
     }
-}
-
-/// What waits for others is tried again; what waits too long is refused.
-fn settle(source: &mut dyn Source, applier: &mut Applier, run: &mut Run) -> Result<(), Failure> {
-    if !run.is_complete || applier.parked() == 0 {
-        run.parked_since = None;
-        return Ok(());
-    }
-    let since = *run.parked_since.get_or_insert_with(now);
-    applier.settle(source, since.elapsed() >= PARKED_MAX)
 }
 
 /// How long to wait for the source when nothing is outstanding, and when something is.
@@ -608,6 +692,10 @@ const TICK_MIN: Duration = Duration::from_millis(5);
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The source is asked how far it is that often.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Names that are to be compared wait so long for a source that is at rest.
+const UNSURE_MAX: Duration = Duration::from_secs(30);
+/// Of that time, one part is for comparing names.
+const COMPARED_SHARE: u32 = 10;
 /// What waits for another change waits so long.
 const PARKED_MAX: Duration = Duration::from_secs(5);
 /// Pauses before one connects anew.

@@ -15,6 +15,8 @@ mod again;
 mod common;
 mod ds389;
 mod machine;
+#[path = "follow/names.rs"]
+mod names;
 #[path = "follow/proxy.rs"]
 mod proxy;
 

@@ -20,7 +20,7 @@ use ldap::result::ResultCode;
 use offline::PlainEntry;
 use schema::{DnKey, Schema};
 
-use super::apply::Renamed;
+use super::goal::Renamed;
 use super::line::Position;
 use super::source::{Lag, Source, Told, has_entry};
 use super::sync::{begin_anew, plain};
@@ -329,11 +329,12 @@ impl LogSource {
             ("delete", Some(uuid)) => self.queue.push_back(Told::Gone(vec![uuid])),
             ("delete", None) => self.queue.push_back(Told::GoneByName(change.dn)),
             ("modrdn", _) if was_in && is_now_in == Some(false) => {
-                self.queue.push_back(Told::GoneWithAllBelow(change.dn));
+                self.queue.push_back(Told::GoneWithAllBelow(uuid, change.dn));
             }
             ("modrdn", _) if is_now_in == Some(true) => {
                 if was_in {
                     self.queue.push_back(Told::Renamed(Renamed {
+                        uuid,
                         dn: change.dn.clone(),
                         new_rdn: change.new_rdn.clone().unwrap_or_default(),
                         delete_old_rdn: change.deletes_old_rdn,
@@ -471,6 +472,15 @@ impl Source for LogSource {
 
     fn is_stale(&mut self, uuid: &Uuid) -> Result<bool, Failure> {
         Ok(!self.is_there(uuid)?)
+    }
+
+    /// Entries are read as they are by now.
+    fn tells_in_order(&self) -> bool {
+        false
+    }
+
+    fn questions(&mut self) -> Result<&mut Connection, Failure> {
+        Ok(&mut self.connection)
     }
 
     fn tells_subentries(&self) -> bool {

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use client::FoundEntry;
-use ldap::message::{
-    Modification, ModificationsBuf, ModifyOperation, PartialAttribute, ValuesBuf,
-};
+use ldap::message::{Modification, ModificationsBuf, ModifyOperation, PartialAttribute, ValuesBuf};
 
 use super::wanted::Wanted;
 use crate::diff::body::{Body, BodyWriter};

@@ -121,6 +121,14 @@ impl Source for SyncSource<'_> {
         Ok(false)
     }
 
+    fn tells_in_order(&self) -> bool {
+        true
+    }
+
+    fn questions(&mut self) -> Result<&mut Connection, Failure> {
+        self.other()
+    }
+
     /// A search shows either them or all other entries.
     fn tells_subentries(&self) -> bool {
         false

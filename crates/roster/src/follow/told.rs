@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
-use super::apply::{Applier, Counts};
+use super::apply::Applier;
+use super::goal::Counts;
 use super::source::Lag;
 use crate::online::now;
 use crate::output;

@@ -4,7 +4,7 @@ use super::*;
 use ldap::message::{Control, ControlsBuf, DeleteRequest};
 
 /// Deletes an entry with all below it.
-fn delete_tree(there: &mut Connection, name: &str) {
+pub(crate) fn delete_tree(there: &mut Connection, name: &str) {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
     let request = Request::Delete(DeleteRequest { name });
