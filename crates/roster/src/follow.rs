@@ -122,6 +122,7 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
         teller: Teller::new(),
         refreshes: asked.refresh,
         is_unsure: false,
+        has_told_of_place: false,
         frozen: None,
         has_lifted: false,
         interrupted,
@@ -203,6 +204,8 @@ struct Following<'f> {
     refreshes: bool,
     /// The names here are to be compared with those of the source.
     is_unsure: bool,
+    /// That no position can be noted.
+    has_told_of_place: bool,
     /// The source takes no changes since then.
     frozen: Option<(Instant, Option<Frozen>)>,
     /// It was asked for that changes be made here, whatever became of it.
@@ -486,8 +489,16 @@ impl Following<'_> {
         };
         let position = position.or_else(|| self.held.position().cloned());
         if position.as_ref() != self.held.position() || run.beaten.elapsed() >= BEAT_EVERY {
+            let is_known = position.is_some();
             self.held.save(connection, position)?;
             run.beaten = now();
+            if is_known && self.held.position().is_none() && !self.has_told_of_place {
+                self.has_told_of_place = true;
+                self.teller.note(format_args!(
+                    "where it is takes more room than the directory has for it: after a break \
+                     everything is compared"
+                ));
+            }
         }
         Ok(())
     }
