@@ -132,7 +132,11 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
     if let Some(refused) = &following.refused {
         refused.tell();
     }
-    ended
+    // What the source says is in it, and must not look like lines of this program.
+    ended.map_err(|failure| Failure {
+        message: output::within_line(&failure.message).into_owned(),
+        ..failure
+    })
 }
 
 /// Has one server stop to follow, and take changes.
@@ -449,7 +453,7 @@ impl Following<'_> {
             }
             Told::Elsewhere(urls) => self.teller.note(format_args!(
                 "a part of the directory is elsewhere and is not followed: {}",
-                output::within_line(&urls.join(" or "))
+                urls.join(" or ")
             )),
             Told::Moved => {}
             Told::Complete { without_the_rest } => {
