@@ -112,6 +112,22 @@ pub enum SearchAnswer<'a> {
     Reference(Strings<'a>),
 }
 
+impl SearchAnswer<'_> {
+    /// Roughly what it takes when it is kept in memory.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Entry { dn, attributes } => {
+                let of = |attribute: PartialAttribute<'_>| {
+                    let values = attribute.values.iter().map(|value| KEPT_BYTES + value.len());
+                    KEPT_BYTES + attribute.description.len() + values.sum::<usize>()
+                };
+                KEPT_BYTES + dn.len() + attributes.iter().map(of).sum::<usize>()
+            }
+            Self::Reference(urls) => urls.iter().map(|url| KEPT_BYTES + url.len()).sum(),
+        }
+    }
+}
+
 /// The end of a search, or of one page of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Page {
@@ -220,7 +236,7 @@ impl Connection {
         let (mut entries, mut references) = (Vec::new(), Vec::new());
         let (max, mut bytes) = (self.options.message_size_max_bytes, 0);
         let mut each = |found: SearchAnswer<'_>| {
-            bytes += size(&found);
+            bytes += found.bytes();
             if bytes > max {
                 return Err(ClientError::TooMuch(max));
             }
@@ -571,20 +587,6 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.send(Request::Unbind, Controls::EMPTY);
-    }
-}
-
-/// What is kept of what a search has found, about, in bytes.
-fn size(found: &SearchAnswer<'_>) -> usize {
-    match found {
-        SearchAnswer::Entry { dn, attributes } => {
-            let of = |attribute: PartialAttribute<'_>| {
-                let values = attribute.values.iter().map(|value| KEPT_BYTES + value.len());
-                KEPT_BYTES + attribute.description.len() + values.sum::<usize>()
-            };
-            KEPT_BYTES + dn.len() + attributes.iter().map(of).sum::<usize>()
-        }
-        SearchAnswer::Reference(urls) => urls.iter().map(|url| KEPT_BYTES + url.len()).sum(),
     }
 }
 
