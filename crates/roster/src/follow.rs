@@ -48,6 +48,7 @@ use self::wanted::{Renaming, Translation, key_of};
 use crate::connect::Login;
 use crate::diff::rules_of;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::online::server::Server;
 use crate::online::{now, wait};
 use crate::output;
@@ -327,6 +328,13 @@ impl Following<'_> {
         })
     }
 
+    /// What is left of the time for which nobody takes changes, while that is so.
+    fn left(&self) -> Option<Duration> {
+        let within = self.asked.cut_over?.within;
+        let (since, _) = self.frozen.as_ref()?;
+        Some(within.saturating_sub(since.elapsed()) + TICK)
+    }
+
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
@@ -389,6 +397,7 @@ impl Following<'_> {
             if let Some(failure) = self.overdue() {
                 return Err(failure);
             }
+            source.end_within(self.left());
             let tick = if applier.is_busy() || self.frozen.is_some() { TICK_MIN } else { TICK };
             match source.next(tick)? {
                 Some(told) => {
@@ -613,6 +622,7 @@ impl Following<'_> {
                 self.save(source, applier, connection, run)?;
                 self.has_lifted = true;
                 self.held.lift(connection)?;
+                interrupt::leaves_behind(None);
                 self.teller.switched(since.elapsed(), applier.refused.count);
                 Ok(Some(End::CutOver))
             }
@@ -622,19 +632,23 @@ impl Following<'_> {
 
     /// Has the source take no changes, if that is up to this.
     fn freeze(&mut self) -> Result<(), Failure> {
+        let left = self.left().unwrap_or_default();
         let Some((_, Some(frozen))) = &mut self.frozen else { return Ok(()) };
-        let done = frozen.freeze(&self.asked.there);
+        interrupt::leaves_behind(Some(LEFT_FROZEN));
+        let done = frozen.freeze(&self.asked.there, left);
         if done.as_ref().is_err_and(|failure| !failure.is_passing) {
             self.frozen = None;
+            interrupt::leaves_behind(None);
         }
         done
     }
 
     /// The source takes changes again, if it was this that made it take none.
     fn thaw(&mut self) {
-        if let Some((_, Some(frozen))) = self.frozen.take()
-            && let Err(failure) = frozen.thaw(&self.asked.there)
-        {
+        let Some((_, Some(frozen))) = self.frozen.take() else { return };
+        let done = frozen.thaw(&self.asked.there);
+        interrupt::leaves_behind(None);
+        if let Err(failure) = done {
             self.teller.note(format_args!(
                 "the source could not be made writable again, do it by hand: {}",
                 failure.message
@@ -700,6 +714,9 @@ impl Run {
     }
 }
 
+/// What is told where one is ended by force while nobody takes changes.
+const LEFT_FROZEN: &str =
+    "the source is read-only still: run it again, or make it writable by hand";
 /// How long to wait for the source when nothing is outstanding, and when something is.
 const TICK: Duration = Duration::from_millis(200);
 const TICK_MIN: Duration = Duration::from_millis(5);

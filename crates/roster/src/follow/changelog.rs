@@ -481,6 +481,10 @@ impl Source for LogSource {
         false
     }
 
+    fn end_within(&mut self, left: Option<Duration>) {
+        self.connection.end_within(left);
+    }
+
     fn questions(&mut self) -> Result<&mut Connection, Failure> {
         Ok(&mut self.connection)
     }

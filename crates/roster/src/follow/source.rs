@@ -76,6 +76,9 @@ pub(super) trait Source {
     /// Whether it tells each thing as it was then, once it has told all there is.
     fn tells_in_order(&self) -> bool;
 
+    /// Has all answers come within what is left.
+    fn end_within(&mut self, left: Option<Duration>);
+
     /// A connection to ask what else there is.
     fn questions(&mut self) -> Result<&mut Connection, crate::failure::Failure>;
 

@@ -38,6 +38,8 @@ pub(super) struct SyncSource<'l> {
     is_first: bool,
     /// When something came last.
     heard: Instant,
+    /// When all answers are to have come.
+    deadline: Option<Instant>,
 }
 
 impl<'l> SyncSource<'l> {
@@ -68,13 +70,19 @@ impl<'l> SyncSource<'l> {
             is_complete: false,
             is_first: cookie.is_none(),
             heard: now(),
+            deadline: None,
         })
     }
 
     fn other(&mut self) -> Result<&mut Connection, Failure> {
         match &mut self.other {
             Some(connection) => Ok(connection),
-            none => Ok(none.insert(self.login.connect()?)),
+            none => {
+                let connection = none.insert(self.login.connect()?);
+                let left = |until: Instant| until.saturating_duration_since(now());
+                connection.end_within(self.deadline.map(left));
+                Ok(connection)
+            }
         }
     }
 
@@ -123,6 +131,14 @@ impl Source for SyncSource<'_> {
 
     fn tells_in_order(&self) -> bool {
         true
+    }
+
+    fn end_within(&mut self, left: Option<Duration>) {
+        self.deadline = left.map(|left| now() + left);
+        self.connection.end_within(left);
+        if let Some(other) = &mut self.other {
+            other.end_within(left);
+        }
     }
 
     fn questions(&mut self) -> Result<&mut Connection, Failure> {
