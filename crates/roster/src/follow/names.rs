@@ -121,9 +121,10 @@ impl Names<'_> {
                     }
                 }
                 let above = key.parent().map_or(0, |above| hasher.hash_one(&above));
-                // What goes with the one above it is looked at in the next round.
+                // What goes with the one above it is looked at in the next round; what waited does
+                // so no more, so it is told of now.
                 let waits = match at {
-                    Some(_) => wrong.contains(&above),
+                    Some(_) => wrong.contains(&above) && !waiting.contains(&uuid),
                     None => missing.contains(&above),
                 };
                 wrong.insert(name);
