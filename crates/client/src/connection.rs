@@ -112,6 +112,22 @@ pub enum SearchAnswer<'a> {
     Reference(Strings<'a>),
 }
 
+impl SearchAnswer<'_> {
+    /// Roughly what it takes when it is kept in memory.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Entry { dn, attributes } => {
+                let of = |attribute: PartialAttribute<'_>| {
+                    let values = attribute.values.iter().map(|value| KEPT_BYTES + value.len());
+                    KEPT_BYTES + attribute.description.len() + values.sum::<usize>()
+                };
+                KEPT_BYTES + dn.len() + attributes.iter().map(of).sum::<usize>()
+            }
+            Self::Reference(urls) => urls.iter().map(|url| KEPT_BYTES + url.len()).sum(),
+        }
+    }
+}
+
 /// The end of a search, or of one page of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Page {
@@ -130,6 +146,8 @@ pub struct Connection {
     is_shortened: bool,
     /// When the exchange began that has one time limit as a whole.
     began: Option<Duration>,
+    /// When all answers are to have come.
+    deadline: Option<Duration>,
     host: String,
     options: ConnectOptions,
     incoming: Vec<u8>,
@@ -159,6 +177,7 @@ impl Connection {
             clock,
             is_shortened: false,
             began: None,
+            deadline: None,
             host,
             options,
             incoming: Vec::new(),
@@ -173,6 +192,12 @@ impl Connection {
         stream.set_timeout(timeout).map_err(ClientError::Lost)?;
         self.options.answer_timeout = timeout;
         Ok(())
+    }
+
+    /// Has every answer come within what is left now, however many there are; none: each has its
+    /// own time again.
+    pub fn end_within(&mut self, left: Option<Duration>) {
+        self.deadline = left.map(|left| self.clock.elapsed() + left);
     }
 
     /// Whether TLS protects the connection.
@@ -220,7 +245,7 @@ impl Connection {
         let (mut entries, mut references) = (Vec::new(), Vec::new());
         let (max, mut bytes) = (self.options.message_size_max_bytes, 0);
         let mut each = |found: SearchAnswer<'_>| {
-            bytes += size(&found);
+            bytes += found.bytes();
             if bytes > max {
                 return Err(ClientError::TooMuch(max));
             }
@@ -489,7 +514,7 @@ impl Connection {
         let malformed = |error: &dyn std::fmt::Display| ClientError::Malformed(error.to_string());
         let size_max = self.options.message_size_max_bytes;
         let (begin, mut reads) = (self.began.unwrap_or_else(|| self.clock.elapsed()), 0);
-        if self.began.is_some() {
+        if self.began.is_some() || self.deadline.is_some() {
             self.left(begin)?;
         }
         let length = loop {
@@ -519,7 +544,7 @@ impl Connection {
     /// Has a read end in time: the first of an answer has all the time there is, others what is
     /// left of it.
     fn limit(&mut self, begin: Duration, reads: u64) -> Result<(), ClientError> {
-        let is_first = reads == 0 && self.began.is_none();
+        let is_first = reads == 0 && self.began.is_none() && self.deadline.is_none();
         if is_first && !self.is_shortened {
             return Ok(());
         }
@@ -532,7 +557,9 @@ impl Connection {
     /// What is left of the time of an answer since `begin`.
     fn left(&self, begin: Duration) -> Result<Duration, ClientError> {
         let all = self.options.answer_timeout;
-        let left = all.saturating_sub(self.clock.elapsed().saturating_sub(begin));
+        let now = self.clock.elapsed();
+        let own = all.saturating_sub(now.saturating_sub(begin));
+        let left = self.deadline.map_or(own, |deadline| own.min(deadline.saturating_sub(now)));
         if left.is_zero() { Err(ClientError::TimedOut(all.as_secs())) } else { Ok(left) }
     }
 
@@ -571,20 +598,6 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.send(Request::Unbind, Controls::EMPTY);
-    }
-}
-
-/// What is kept of what a search has found, about, in bytes.
-fn size(found: &SearchAnswer<'_>) -> usize {
-    match found {
-        SearchAnswer::Entry { dn, attributes } => {
-            let of = |attribute: PartialAttribute<'_>| {
-                let values = attribute.values.iter().map(|value| KEPT_BYTES + value.len());
-                KEPT_BYTES + attribute.description.len() + values.sum::<usize>()
-            };
-            KEPT_BYTES + dn.len() + attributes.iter().map(of).sum::<usize>()
-        }
-        SearchAnswer::Reference(urls) => urls.iter().map(|url| KEPT_BYTES + url.len()).sum(),
     }
 }
 

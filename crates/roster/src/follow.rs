@@ -11,8 +11,11 @@
 
 mod apply;
 mod changelog;
+mod changes;
 mod freeze;
+mod goal;
 mod line;
+mod names;
 mod parked;
 mod refused;
 mod rest;
@@ -33,7 +36,9 @@ use schema::{DnKey, Schema};
 use self::apply::Applier;
 use self::changelog::LogSource;
 use self::freeze::Frozen;
+use self::goal::Settle;
 use self::line::{BEAT_EVERY, Begun, Claim, Held, Position};
+use self::names::Names;
 use self::refused::Refused;
 use self::rest::Seen;
 use self::source::{Lag, Source, Told};
@@ -43,6 +48,7 @@ use self::wanted::{Renaming, Translation, key_of};
 use crate::connect::Login;
 use crate::diff::rules_of;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::online::server::Server;
 use crate::online::{now, wait};
 use crate::output;
@@ -116,6 +122,8 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
         refused: Some(refused),
         teller: Teller::new(),
         refreshes: asked.refresh,
+        is_unsure: false,
+        has_told_of_place: false,
         frozen: None,
         has_lifted: false,
         interrupted,
@@ -125,7 +133,11 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
     if let Some(refused) = &following.refused {
         refused.tell();
     }
-    ended
+    // What the source says is in it, and must not look like lines of this program.
+    ended.map_err(|failure| Failure {
+        message: output::within_line(&failure.message).into_owned(),
+        ..failure
+    })
 }
 
 /// Has one server stop to follow, and take changes.
@@ -195,6 +207,10 @@ struct Following<'f> {
     refused: Option<Refused>,
     teller: Teller,
     refreshes: bool,
+    /// The names here are to be compared with those of the source.
+    is_unsure: bool,
+    /// That no position can be noted.
+    has_told_of_place: bool,
     /// The source takes no changes since then.
     frozen: Option<(Instant, Option<Frozen>)>,
     /// It was asked for that changes be made here, whatever became of it.
@@ -312,6 +328,13 @@ impl Following<'_> {
         })
     }
 
+    /// What is left of the time for which nobody takes changes, while that is so.
+    fn left(&self) -> Option<Duration> {
+        let within = self.asked.cut_over?.within;
+        let (since, _) = self.frozen.as_ref()?;
+        Some(within.saturating_sub(since.elapsed()) + TICK)
+    }
+
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
@@ -332,12 +355,15 @@ impl Following<'_> {
                 return Err(failure);
             }
         };
-        let mut applier = Applier::new(here, &to, &self.schema, self.held.session(), refused);
+        let mut applier = Applier::new(here, &to, &self.schema, self.held.session(), refused)?;
         applier.is_whole = is_whole;
+        applier.is_unsure = self.is_unsure;
+        applier.tells_in_order = source.tells_in_order();
         let ended = self.run(&mut *source, &mut applier, connection);
         if ended.is_err() {
             self.teller.add(&applier.counts);
         }
+        self.is_unsure = applier.is_unsure;
         self.refused = Some(std::mem::take(&mut applier.refused));
         ended
     }
@@ -350,14 +376,16 @@ impl Following<'_> {
     ) -> Result<End, Failure> {
         let renaming = (self.asked.from != self.asked.to)
             .then(|| Renaming { from: self.asked.from.clone(), to: self.asked.to.clone() });
-        let mut translation = Translation::new(&self.schema, renaming)?;
         let mut run = Run {
+            translation: Translation::new(&self.schema, renaming)?,
             seen: Some(Seen::default()),
             is_complete: false,
             parked_since: None,
             saved: now(),
             beaten: now(),
             looked: None,
+            unsure_since: None,
+            compared: None,
         };
         self.teller.begin(applier.is_whole);
         loop {
@@ -369,14 +397,15 @@ impl Following<'_> {
             if let Some(failure) = self.overdue() {
                 return Err(failure);
             }
+            source.end_within(self.left());
             let tick = if applier.is_busy() || self.frozen.is_some() { TICK_MIN } else { TICK };
             match source.next(tick)? {
                 Some(told) => {
-                    self.take(told, source, &mut translation, applier, connection, &mut run)?;
+                    self.take(told, source, applier, connection, &mut run)?;
                 }
                 None => {
                     applier.drain()?;
-                    settle(source, applier, &mut run)?;
+                    self.settle(source, applier, connection, &mut run)?;
                     if let Some(end) = self.quiet(source, applier, connection, &mut run)? {
                         return Ok(end);
                     }
@@ -397,7 +426,6 @@ impl Following<'_> {
         &mut self,
         told: Told,
         source: &mut dyn Source,
-        translation: &mut Translation,
         applier: &mut Applier,
         connection: &mut Connection,
         run: &mut Run,
@@ -405,7 +433,7 @@ impl Following<'_> {
         match told {
             Told::Entry(uuid, entry) => {
                 let dn = entry.dn.clone();
-                match translation.wanted(uuid, entry)? {
+                match run.translation.wanted(uuid, entry)? {
                     Some(wanted) => {
                         run.see(wanted.uuid);
                         applier.put(wanted)?;
@@ -415,12 +443,21 @@ impl Following<'_> {
             }
             Told::Present(uuids) => uuids.into_iter().for_each(|uuid| run.see(uuid)),
             Told::Gone(uuids) => uuids.into_iter().try_for_each(|uuid| applier.remove(uuid))?,
-            Told::GoneByName(dn) => applier.remove_name(&translation.name_here(&dn))?,
-            Told::GoneWithAllBelow(dn) => applier.remove_tree(&translation.name_here(&dn))?,
+            Told::GoneWithAllBelow(Some(uuid), _) => applier.remove_tree(uuid)?,
+            // What was done before may be told of again, and another entry have the name by now.
+            Told::GoneByName(dn) | Told::GoneWithAllBelow(None, dn)
+                if applier.is_behind && names::is_taken(source, &dn)? =>
+            {
+                applier.is_unsure = true;
+            }
+            Told::GoneByName(dn) => applier.remove_name(&run.translation.name_here(&dn))?,
+            Told::GoneWithAllBelow(None, dn) => {
+                applier.remove_tree_of_name(&run.translation.name_here(&dn))?;
+            }
             Told::Renamed(mut renamed) => {
-                renamed.dn = translation.name_here(&renamed.dn);
+                renamed.dn = run.translation.name_here(&renamed.dn);
                 let above = renamed.new_superior.take();
-                renamed.new_superior = above.map(|above| translation.name_here(&above));
+                renamed.new_superior = above.map(|above| run.translation.name_here(&above));
                 applier.rename(renamed)?;
             }
             Told::Elsewhere(urls) => self.teller.note(format_args!(
@@ -429,12 +466,15 @@ impl Following<'_> {
             )),
             Told::Moved => {}
             Told::Complete { without_the_rest } => {
-                applier.settle(source, false)?;
+                applier.settle(source, Settle::Try)?;
                 if let Some(mut seen) = run.seen.take().filter(|_| without_the_rest) {
                     let (to, with) = (self.asked.to.to_string(), source.tells_subentries());
                     seen.remove_others(connection, &to, applier, with)?;
                 }
-                applier.settle(source, true)?;
+                if applier.is_unsure {
+                    self.compare_names(source, applier, connection, run)?;
+                }
+                applier.settle(source, Settle::Last)?;
                 applier.is_whole = false;
                 run.is_complete = true;
                 self.refreshes = false;
@@ -455,15 +495,73 @@ impl Following<'_> {
     ) -> Result<(), Failure> {
         applier.drain()?;
         run.saved = now();
-        let position = match run.is_complete && applier.parked() == 0 {
+        let is_sure = applier.parked() == 0 && !applier.is_unsure;
+        let position = match run.is_complete && is_sure {
             true => source.position(),
             false => None,
         };
         let position = position.or_else(|| self.held.position().cloned());
         if position.as_ref() != self.held.position() || run.beaten.elapsed() >= BEAT_EVERY {
+            let is_known = position.is_some();
             self.held.save(connection, position)?;
             run.beaten = now();
+            if is_known && self.held.position().is_none() && !self.has_told_of_place {
+                self.has_told_of_place = true;
+                self.teller.note(format_args!(
+                    "where it is takes more room than the directory has for it: after a break \
+                     everything is compared"
+                ));
+            }
         }
+        Ok(())
+    }
+
+    /// What waits for others is tried again; what waits too long is refused, unless that is for
+    /// names that are not those of the source.
+    fn settle(
+        &mut self,
+        source: &mut dyn Source,
+        applier: &mut Applier,
+        connection: &mut Connection,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        if !run.is_complete || applier.parked() == 0 {
+            run.parked_since = None;
+            return Ok(());
+        }
+        if run.parked_since.get_or_insert_with(now).elapsed() < PARKED_MAX {
+            return applier.settle(source, Settle::Try);
+        }
+        applier.settle(source, Settle::Displace)?;
+        if applier.parked() > 0 && run.may_compare() {
+            self.compare_names(source, applier, connection, run)?;
+        }
+        applier.settle(source, Settle::Last)
+    }
+
+    /// Makes the names here those of the source.
+    fn compare_names(
+        &mut self,
+        source: &mut dyn Source,
+        applier: &mut Applier,
+        connection: &mut Connection,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let (begun, to_text) = (now(), self.asked.to.to_string());
+        let names = &mut Names {
+            source,
+            translation: &mut run.translation,
+            applier,
+            here: connection,
+            from: &self.asked.from.to_string(),
+            to: &key_of(&self.schema, &to_text)?,
+            to_text: &to_text,
+        };
+        names.make_equal()?;
+        applier.is_unsure = false;
+        // What is told next may have been seen already.
+        applier.is_behind = !source.lag()?.is_none;
+        (run.unsure_since, run.compared) = (None, Some((now(), begun.elapsed())));
         Ok(())
     }
 
@@ -483,11 +581,22 @@ impl Following<'_> {
             return Ok(None);
         }
         let lag = source.lag()?;
+        if applier.is_unsure {
+            let since = run.unsure_since.get_or_insert_with(now).elapsed();
+            if self.frozen.is_some() && lag.is_none
+                || (lag.is_none || since >= UNSURE_MAX) && run.may_compare()
+            {
+                self.compare_names(source, applier, connection, run)?;
+            }
+        } else if lag.is_none && !applier.is_busy() {
+            applier.is_behind = false;
+        }
         if lag.is_none && self.frozen.is_some() {
             // Nothing more comes that it could wait for.
-            applier.settle(source, true)?;
+            applier.settle(source, Settle::Last)?;
         }
-        let is_none = lag.is_none && applier.parked() == 0 && !applier.is_busy();
+        let is_at_rest = applier.parked() == 0 && !applier.is_busy() && !applier.is_unsure;
+        let is_none = lag.is_none && is_at_rest;
         let is_near = is_none || lag.is_small();
         run.looked = Some((now(), lag));
         let Some(cut_over) = self.asked.cut_over else { return Ok(None) };
@@ -513,6 +622,7 @@ impl Following<'_> {
                 self.save(source, applier, connection, run)?;
                 self.has_lifted = true;
                 self.held.lift(connection)?;
+                interrupt::leaves_behind(None);
                 self.teller.switched(since.elapsed(), applier.refused.count);
                 Ok(Some(End::CutOver))
             }
@@ -522,19 +632,23 @@ impl Following<'_> {
 
     /// Has the source take no changes, if that is up to this.
     fn freeze(&mut self) -> Result<(), Failure> {
+        let left = self.left().unwrap_or_default();
         let Some((_, Some(frozen))) = &mut self.frozen else { return Ok(()) };
-        let done = frozen.freeze(&self.asked.there);
+        interrupt::leaves_behind(Some(LEFT_FROZEN));
+        let done = frozen.freeze(&self.asked.there, left);
         if done.as_ref().is_err_and(|failure| !failure.is_passing) {
             self.frozen = None;
+            interrupt::leaves_behind(None);
         }
         done
     }
 
     /// The source takes changes again, if it was this that made it take none.
     fn thaw(&mut self) {
-        if let Some((_, Some(frozen))) = self.frozen.take()
-            && let Err(failure) = frozen.thaw(&self.asked.there)
-        {
+        let Some((_, Some(frozen))) = self.frozen.take() else { return };
+        let done = frozen.thaw(&self.asked.there);
+        interrupt::leaves_behind(None);
+        if let Err(failure) = done {
             self.teller.note(format_args!(
                 "the source could not be made writable again, do it by hand: {}",
                 failure.message
@@ -569,6 +683,7 @@ fn source_of(asked: &Asked, position: Option<Position>) -> Result<Box<dyn Source
 
 /// Where one run is.
 struct Run {
+    translation: Translation,
     /// What was told of, until all was.
     seen: Option<Seen>,
     is_complete: bool,
@@ -576,6 +691,10 @@ struct Run {
     saved: Instant,
     beaten: Instant,
     looked: Option<(Instant, Lag)>,
+    /// The names are to be compared since then.
+    unsure_since: Option<Instant>,
+    /// When names were compared last, and how long it took.
+    compared: Option<(Instant, Duration)>,
 }
 
 impl Run {
@@ -585,21 +704,19 @@ impl Run {
         }
     }
 
+    /// Whether names may be compared again: most of the time is for what comes.
+    fn may_compare(&self) -> bool {
+        self.compared.is_none_or(|(at, took)| at.elapsed() >= took * COMPARED_SHARE)
+    }
+
     fn lag(&self) -> Lag {
         self.looked.as_ref().map(|(_, lag)| lag.clone()).unwrap_or_default()
     }
 }
 
-/// What waits for others is tried again; what waits too long is refused.
-fn settle(source: &mut dyn Source, applier: &mut Applier, run: &mut Run) -> Result<(), Failure> {
-    if !run.is_complete || applier.parked() == 0 {
-        run.parked_since = None;
-        return Ok(());
-    }
-    let since = *run.parked_since.get_or_insert_with(now);
-    applier.settle(source, since.elapsed() >= PARKED_MAX)
-}
-
+/// What is told where one is ended by force while nobody takes changes.
+const LEFT_FROZEN: &str =
+    "the source is read-only still: run it again, or make it writable by hand";
 /// How long to wait for the source when nothing is outstanding, and when something is.
 const TICK: Duration = Duration::from_millis(200);
 const TICK_MIN: Duration = Duration::from_millis(5);
@@ -607,6 +724,10 @@ const TICK_MIN: Duration = Duration::from_millis(5);
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The source is asked how far it is that often.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Names that are to be compared wait so long for a source that is at rest.
+const UNSURE_MAX: Duration = Duration::from_secs(30);
+/// Of that time, one part is for comparing names.
+const COMPARED_SHARE: u32 = 10;
 /// What waits for another change waits so long.
 const PARKED_MAX: Duration = Duration::from_secs(5);
 /// Pauses before one connects anew.

@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -114,10 +114,21 @@ fn at_signal(
             let _ = output::draw("\r\x1b[2K");
         }
         output::note(format_args!("roster: error: interrupted"));
+        if let Some(left) = *LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner) {
+            output::note(format_args!("roster: warning: {left}"));
+        }
         std::process::exit(Exit::Interrupted as i32);
     });
     Ok(())
 }
+
+/// Says what stays undone if the process is ended by a signal from now on.
+pub(crate) fn leaves_behind(what: Option<&'static str>) {
+    *LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner) = what;
+}
+
+/// What is told when the process is ended by a signal.
+static LEFT_BEHIND: Mutex<Option<&'static str>> = Mutex::new(None);
 
 /// The next of these signals.
 async fn any(signals: &mut [Signal]) {

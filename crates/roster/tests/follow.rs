@@ -10,9 +10,13 @@
               time"
 )]
 
+#[path = "follow/again.rs"]
+mod again;
 mod common;
 mod ds389;
 mod machine;
+#[path = "follow/names.rs"]
+mod names;
 #[path = "follow/proxy.rs"]
 mod proxy;
 
@@ -662,6 +666,27 @@ fn a_source_that_is_away_after_it_was_frozen_takes_changes_again_in_time() {
     assert_eq!(way.broken.load(Ordering::Relaxed), 1);
     assert!(!is_read_only(&slapd), "{run:?}");
     assert_eq!(changed_here(&machine).0, ResultCode::UnwillingToPerform);
+}
+
+#[test]
+fn a_source_that_stalls_after_it_was_frozen_takes_changes_again_in_time() {
+    if !has(&["/usr/sbin/slapd", "/usr/lib/ldap/syncprov.so"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let slapd = Slapd::start(folder, 50, true);
+    let machine = bare(folder);
+    let after = |octets: &[u8]| has_text(octets, "olcReadOnly") && has_text(octets, "TRUE");
+    let way = proxy::stalling(&slapd.url, after, |octets| has_text(octets, "contextCSN"));
+    let follower = Follower::of(folder, &way, OF_SLAPD, &machine);
+    let first = follower.start("first.log", &[]);
+    first.wait_for("all is here after");
+    let begun = std::time::Instant::now();
+    let run = follower.run(&["--cut-over", "--within", "3"]);
+    check_all(&run, 1, &["the lag did not end within 3 s"]);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(!is_read_only(&slapd), "{run:?}");
 }
 
 /// Subentries, which searches show to who asks for them alone, and branches that move into and out

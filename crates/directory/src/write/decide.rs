@@ -354,7 +354,8 @@ impl Attempt<'_, '_> {
             };
             permit::check(&decide, op)?;
             let followed = directory.rules.followed.of(view, &state.schema);
-            followed::check(&followed, decide.controls.following.as_deref(), op)?;
+            let session = decide.controls.following.as_deref();
+            followed::check(&followed, session, op, &state.schema)?;
             let mut read = pre_read(&decide, op, room)?;
             let (decision, is_over) = match op {
                 WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),

@@ -90,41 +90,50 @@ fn after<'t>(scanner: &mut Scanner<'t>, word: &str) -> Parsed<&'t str> {
 }
 
 /// Refuses what would change a branch that follows another server, unless its session asks for it;
-/// and what a session asks for that has no branch there.
-pub(crate) fn check(all: &[Followed], session: Option<&str>, op: &WriteOp) -> Result<(), Refusal> {
+/// and what a session asks for that is not all within a branch of its own.
+pub(crate) fn check(
+    all: &[Followed],
+    session: Option<&str>,
+    op: &WriteOp,
+    schema: &Schema,
+) -> Result<(), Refusal> {
     if session.is_none() && all.is_empty() {
         return Ok(());
     }
-    let (key, other) = match op {
+    let (key, new) = match op {
         WriteOp::Add(op) => (&op.key, None),
-        WriteOp::ModifyDn(op) => (&op.key, op.superior()),
+        WriteOp::ModifyDn(op) => (&op.key, Some(op.new_key(schema)?)),
         other => match other.target() {
             Some((_, key)) => (key, None),
             None => return Ok(()),
         },
     };
     let takes_all_below = matches!(op, WriteOp::ModifyDn(_) | WriteOp::SubtreeDelete(_));
-    let mut is_own = false;
-    for one in all.iter() {
-        let is_in = key.is_within(&one.below)
-            || other.is_some_and(|other| other.is_within(&one.below))
-            || (takes_all_below && one.below.is_within(key));
-        if is_in && session != Some(&*one.session) {
-            return Err(match session {
-                Some(_) => lost(),
-                None => one.refusal(),
-            });
-        }
-        is_own |= is_in;
+    let Some(name) = session else {
+        // What comes to a place above a branch may bring something into the place of the branch.
+        let touches = |one: &&Followed| {
+            key.is_within(&one.below)
+                || (takes_all_below && one.below.is_within(key))
+                || new.as_ref().is_some_and(|new| {
+                    new.is_within(&one.below) || one.below.is_within(new)
+                })
+        };
+        return all.iter().find(touches).map_or(Ok(()), |one| Err(one.refusal()));
+    };
+    let mut own = all.iter().filter(|one| one.session == name).peekable();
+    if own.peek().is_none() {
+        return Err(lost());
     }
-    match session {
-        Some(_) if is_own => Ok(()),
-        Some(name) if all.iter().any(|one| one.session == name) => Err(Refusal::new(
+    // So the top keeps its name, and nothing above it changes.
+    let holds = |one: &Followed| {
+        key.is_within(&one.below) && new.as_ref().is_none_or(|new| new.is_within(&one.below))
+    };
+    match own.any(holds) {
+        true => Ok(()),
+        false => Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the session follows in another branch",
         )),
-        Some(_) => Err(lost()),
-        None => Ok(()),
     }
 }
 

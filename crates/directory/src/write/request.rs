@@ -13,7 +13,8 @@ use environment::Chance;
 use history::record::{OpKind, Origin};
 use ldap::dn::{Dn, Rdn};
 use ldap::message::{MessageId, ModifyOperation, OperationKind};
-use schema::{AttributeDescription, DnKey, Entry, EntryId};
+use ldap::result::ResultCode;
+use schema::{AttributeDescription, DnKey, Entry, EntryId, RdnKey, Schema};
 
 use crate::config::changes::{IndexConfig, SettingConfig};
 use crate::forward::request::{Forwardable, Messages};
@@ -308,9 +309,14 @@ impl ModifyDn {
         self.new_superior.is_some()
     }
 
-    /// The superior that is named.
-    pub(crate) fn superior(&self) -> Option<&DnKey> {
-        self.new_superior.as_ref().map(|(_, key)| key)
+    /// The name that it asks for.
+    pub(super) fn new_key(&self, schema: &Schema) -> Result<DnKey, Refusal> {
+        let rdn = RdnKey::from_rdn(schema, &self.new_rdn)
+            .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
+        let above = self.new_superior.as_ref().map(|(_, key)| key.clone());
+        let mut key = above.or_else(|| self.key.parent()).unwrap_or_else(DnKey::root);
+        key.push(&rdn);
+        Ok(key)
     }
 
     /// Has it made in one step, or refused: in a transaction.

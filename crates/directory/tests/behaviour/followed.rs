@@ -34,17 +34,25 @@ fn served(rest: &str) -> (Served, Client) {
     (served, root)
 }
 
-/// A delete by a session.
-fn delete(client: &mut Client, name: &str, session: &str) -> Answer {
-    let mut controls = ControlsBuf::new();
+/// A request by a session.
+fn ask(client: &mut Client, request: Request<'_>, session: &str, more: Controls<'_>) -> Answer {
+    let mut controls: ControlsBuf = more.iter().collect();
     let value = Some(session.as_bytes());
     controls.push(Control { oid: following::OID, critical: true, value });
-    client.request(Request::Delete(DeleteRequest { name }), controls.as_ref())
+    client.request(request, controls.as_ref())
+}
+
+fn delete(client: &mut Client, name: &str, session: &str) -> Answer {
+    ask(client, Request::Delete(DeleteRequest { name }), session, Controls::EMPTY)
+}
+
+fn renaming<'a>(name: &'a str, new_rdn: &'a str, above: Option<&'a str>) -> Request<'a> {
+    let new_superior = above;
+    Request::ModifyDn(ModifyDnRequest { name, new_rdn, delete_old_rdn: true, new_superior })
 }
 
 fn rename(client: &mut Client, name: &str, new_rdn: &str, above: Option<&str>) -> ResultCode {
-    let request = ModifyDnRequest { name, new_rdn, delete_old_rdn: true, new_superior: above };
-    client.request(Request::ModifyDn(request), Controls::EMPTY).code()
+    client.request(renaming(name, new_rdn, above), Controls::EMPTY).code()
 }
 
 #[test]
@@ -78,6 +86,75 @@ fn only_its_session_changes_a_branch_that_follows() {
     set(&mut root, ModifyOperation::Delete, &line("one", ""), OK);
     assert_eq!(delete(&mut root, &top, "one").code(), REFUSED);
     assert_eq!(root.modify(&top, &change), OK);
+}
+
+#[test]
+fn nobody_else_brings_anything_into_the_place_of_a_branch() {
+    let (_served, mut root) = served("");
+    let line = format!("n: from ldap://h session two at - below ou=n,ou=k,{SUFFIX}");
+    set(&mut root, ModifyOperation::Add, &line, OK);
+    let unit = [("objectClass", &["organizationalUnit"][..])];
+    let [k, n, m, in_m] = ["ou=k", "ou=n,ou=k", "ou=m", "ou=n,ou=m"]
+        .map(|name| format!("{name},{SUFFIX}"));
+    for name in [&m, &in_m] {
+        assert_eq!(root.add(name, &unit), OK);
+    }
+    // By the name of what is above it, with what is below that.
+    assert_eq!(rename(&mut root, &m, "ou=k", None), REFUSED);
+    assert_eq!(root.add(&k, &unit), OK);
+    assert_eq!(root.add(&n, &unit), REFUSED);
+    assert_eq!(rename(&mut root, &m, "ou=n", Some(&k)), REFUSED);
+    assert_eq!(rename(&mut root, &m, "OU=N", Some(&k)), REFUSED);
+    assert_eq!(rename(&mut root, &m, "ou=o", Some(&k)), OK);
+    let o = format!("ou=o,{k}");
+    assert_eq!(rename(&mut root, &o, "ou=n", None), REFUSED);
+    assert_eq!(rename(&mut root, &k, "ou=q", None), REFUSED);
+    // Nor does the session of another branch.
+    let answer = ask(&mut root, renaming(&o, "ou=n", None), "one", Controls::EMPTY);
+    assert_eq!(answer.code(), REFUSED);
+    assert_eq!(rename(&mut root, &o, "ou=p", None), OK);
+}
+
+#[test]
+fn a_session_changes_nothing_outside_its_branch() {
+    let (_served, mut root) = served("");
+    let [top, below, other] = ["ou=a", "ou=c,ou=a", "ou=b"].map(|it| format!("{it},{SUFFIX}"));
+    let line = format!("t: from ldap://h session two at - below ou=x,{other}");
+    let unit = [("objectClass", &["organizationalUnit"][..])];
+    for name in [format!("ou=x,{other}"), format!("ou=o,{other}")] {
+        assert_eq!(root.add(&name, &unit), OK);
+    }
+    set(&mut root, ModifyOperation::Add, &line, OK);
+    let (held, out) = (format!("ou=x,{other}"), format!("ou=o,{other}"));
+    for (session, name, new_rdn, above) in [
+        // Out of it, and into it.
+        ("one", &below, "ou=c", Some(&*other)),
+        ("one", &out, "ou=o", Some(&*top)),
+        // The branch itself.
+        ("one", &top, "ou=a", Some(&*other)),
+        ("one", &top, "ou=z", None),
+        // What is above it.
+        ("two", &other, "ou=bb", None),
+        ("two", &other, "OU=b", None),
+        // Into another one, and out of that.
+        ("one", &below, "ou=c", Some(&*held)),
+        ("two", &below, "ou=c", Some(&*held)),
+    ] {
+        let answer = ask(&mut root, renaming(name, new_rdn, above), session, Controls::EMPTY);
+        assert_eq!(answer.code(), REFUSED, "{session}: {name} to {new_rdn}: {answer:?}");
+        assert!(answer.diagnostic.starts_with("the session follows in another"), "{answer:?}");
+    }
+    let mut tree = ControlsBuf::new();
+    tree.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
+    let delete_tree = |name| Request::Delete(DeleteRequest { name });
+    let answer = ask(&mut root, delete_tree(&other), "two", tree.as_ref());
+    assert_eq!(answer.code(), REFUSED);
+    // Within it all is allowed, and the top may be written otherwise.
+    let within = ask(&mut root, renaming(&below, "ou=e", Some(&top)), "one", Controls::EMPTY);
+    assert_eq!(within.code(), OK, "{within:?}");
+    let again = ask(&mut root, renaming(&top, "OU=A", None), "one", Controls::EMPTY);
+    assert_eq!(again.code(), OK, "{again:?}");
+    assert_eq!(ask(&mut root, delete_tree(&top), "one", tree.as_ref()).code(), OK);
 }
 
 #[test]

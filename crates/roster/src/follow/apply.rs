@@ -11,73 +11,32 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use client::{Answer, Connection, FoundEntry, Pipeline, Window};
+use client::{Answer, Connection, FoundEntry, Outcome, Pipeline, Window};
 use ldap::control_value::following;
 use ldap::control_value::sync::uuid_of_text;
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{
-    AddRequest, Control, ControlsBuf, DeleteRequest, DerefAliases, Modification, ModificationsBuf,
-    ModifyDnRequest, ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope,
-    SearchRequest, StringsBuf, ValuesBuf,
+    AddRequest, Control, ControlsBuf, DeleteRequest, DerefAliases, Modification, ModifyDnRequest,
+    ModifyRequest, Request, Scope, SearchRequest, StringsBuf,
 };
 use ldap::result::ResultCode;
-use schema::Schema;
+use schema::{DnKey, Schema};
 
+use super::changes::changes;
+use super::goal::{Counts, Goal, Renamed, Settle};
 use super::line::lost;
 use super::parked::{decode, encode, spill_failed};
 use super::refused::Refused;
 use super::source::Source;
 use super::wanted::{Uuid, Wanted, key_of, other_name, settable, text_of_uuid};
 use crate::diff::body::{Body, BodyWriter};
-use crate::diff::entry::{compare, deletes_old_rdn};
+use crate::diff::entry::deletes_old_rdn;
 use crate::diff::known::Attributes;
 use crate::failure::Failure;
 use crate::online::server::relax_rules;
 use crate::online::wait;
 use crate::online::waiting::{Taken, Waiting};
-
-/// What was done.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Counts {
-    pub(super) added: u64,
-    pub(super) modified: u64,
-    pub(super) renamed: u64,
-    pub(super) deleted: u64,
-    /// Entries that were as they were to be.
-    pub(super) unchanged: u64,
-}
-
-impl Counts {
-    /// Everything that was looked at.
-    pub(super) const fn all(&self) -> u64 {
-        self.added + self.modified + self.deleted + self.unchanged
-    }
-}
-
-/// What is to become of one entry.
-#[derive(Clone, Debug)]
-pub(super) enum Goal {
-    /// It is like this.
-    Be(Wanted),
-    /// It is not there.
-    Go(Uuid),
-    /// The entry of this name is not there.
-    GoByName(String),
-    /// Nor anything below it.
-    GoWithAllBelow(String),
-    /// The entry of this name has another one.
-    Rename(Renamed),
-}
-
-/// A rename, as a change log tells it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Renamed {
-    pub(super) dn: String,
-    pub(super) new_rdn: String,
-    pub(super) delete_old_rdn: bool,
-    pub(super) new_superior: Option<String>,
-}
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Step {
@@ -116,6 +75,7 @@ pub(super) struct Applier {
     pipeline: Pipeline,
     /// The branch.
     base: String,
+    key: DnKey,
     schema: Arc<Schema>,
     attributes: Attributes,
     /// Controls of updates, and of searches.
@@ -128,8 +88,17 @@ pub(super) struct Applier {
     /// Of what waits, the last thing for each entry; what came before it is void.
     last_parked: HashMap<Uuid, u64>,
     parkings: u64,
+    /// What the server refused for what it is, not for what is missing or in its way.
+    refused_for_good: HashSet<Uuid>,
     /// Whether all entries come, so that one in the place of another is that one made anew.
     pub(super) is_whole: bool,
+    /// Whether the source may have told of later things, or of some that were done before.
+    pub(super) is_behind: bool,
+    /// Whether each thing is told as it was then, and not as it is by now.
+    pub(super) tells_in_order: bool,
+    /// An entry may be below another one than at the source: superiors are found by their names,
+    /// which others may have had at that time.
+    pub(super) is_unsure: bool,
     pub(super) counts: Counts,
     pub(super) refused: Refused,
 }
@@ -142,7 +111,7 @@ impl Applier {
         schema: &Arc<Schema>,
         session: &str,
         refused: Refused,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
         let window = Window { requests_max: REQUESTS_MAX, bytes_max: WINDOW_BYTES };
         let manage = Control { oid: MANAGE_DSA_IT, critical: true, value: None };
         let mut of_updates = relax_rules();
@@ -152,9 +121,10 @@ impl Applier {
         let mut of_searches = ControlsBuf::new();
         of_searches.push(manage);
         of_searches.push(Control { oid: REAL_ATTRIBUTES_ONLY, critical: true, value: None });
-        Self {
+        Ok(Self {
             pipeline: Pipeline::new(connection, window),
             base: base.to_owned(),
+            key: key_of(schema, base)?,
             schema: Arc::clone(schema),
             attributes: settable(schema),
             of_updates,
@@ -165,19 +135,31 @@ impl Applier {
             parked: Waiting::default(),
             last_parked: HashMap::new(),
             parkings: 0,
+            refused_for_good: HashSet::new(),
             is_whole: false,
+            is_behind: true,
+            tells_in_order: false,
+            is_unsure: false,
             counts: Counts::default(),
             refused,
-        }
+        })
     }
 
     /// Has an entry be like this.
     pub(super) fn put(&mut self, wanted: Wanted) -> Result<(), Failure> {
         let step = if self.is_whole { Step::Add { looked: false } } else { Step::Look };
         self.forget(&wanted.uuid)?;
-        if wanted.body.len() > ENTRY_MAX_BYTES {
+        let wrong = match key_of(&self.schema, &wanted.dn)?.is_within(&self.key) {
+            // The source may tell of others; here they are no part of the branch.
+            false => Some("it is not within the branch"),
             // The server would end the connection, and so it would be sent for ever.
-            self.refuse(&Goal::Be(wanted), "it is larger than a request may be");
+            true if wanted.body.len() > ENTRY_MAX_BYTES => {
+                Some("it is larger than a request may be")
+            }
+            true => None,
+        };
+        if let Some(wrong) = wrong {
+            self.refuse_for_good(&Goal::Be(wanted), wrong);
             return Ok(());
         }
         self.begin(Work { goal: Goal::Be(wanted), step, turns: 0 })
@@ -189,7 +171,13 @@ impl Applier {
             self.drain()?;
         }
         self.last_parked.remove(uuid);
+        self.refused_for_good.remove(uuid);
         Ok(())
+    }
+
+    /// Whether the server would refuse it again.
+    pub(super) fn is_refused(&self, uuid: &Uuid) -> bool {
+        self.refused_for_good.contains(uuid)
     }
 
     /// Has the entry with this identity go.
@@ -201,21 +189,36 @@ impl Applier {
     /// Has the entry of this name go, if there is one.
     pub(super) fn remove_name(&mut self, dn: &str) -> Result<(), Failure> {
         self.drain()?;
+        self.is_unsure |= self.is_behind;
         let goal = Goal::GoByName(dn.to_owned());
         self.begin(Work { goal, step: Step::Delete, turns: 0 })
     }
 
     /// Has the entry of this name go with all below it, if there is one.
-    pub(super) fn remove_tree(&mut self, dn: &str) -> Result<(), Failure> {
+    pub(super) fn remove_tree_of_name(&mut self, dn: &str) -> Result<(), Failure> {
         self.drain()?;
+        self.is_unsure = true;
         let goal = Goal::GoWithAllBelow(dn.to_owned());
         self.begin(Work { goal, step: Step::Delete, turns: 0 })?;
         self.drain()
     }
 
-    /// Renames the entry of this name, if there is one.
+    /// Has the entry with this identity go with all below it.
+    pub(super) fn remove_tree(&mut self, uuid: Uuid) -> Result<(), Failure> {
+        self.forget(&uuid)?;
+        self.drain()?;
+        self.begin(Work { goal: Goal::GoTree(uuid), step: Step::Look, turns: 0 })?;
+        self.drain()
+    }
+
+    /// Renames the entry of this name, if there is one and it is that one.
     pub(super) fn rename(&mut self, renamed: Renamed) -> Result<(), Failure> {
         self.drain()?;
+        if let Some(uuid) = renamed.uuid
+            && self.uuid_here(&renamed.dn)?.is_some_and(|other| other != uuid)
+        {
+            return Ok(());
+        }
         let goal = Goal::Rename(renamed);
         self.begin(Work { goal, step: Step::Rename, turns: 0 })?;
         self.drain()
@@ -231,6 +234,17 @@ impl Applier {
         self.last_parked.len()
     }
 
+    /// Of which entries something could not be made yet.
+    pub(super) fn who_waits(&self) -> HashSet<Uuid> {
+        self.last_parked.keys().copied().collect()
+    }
+
+    /// What waits is void: what it was for is told of again, or is done.
+    pub(super) fn forget_all(&mut self) {
+        self.last_parked.clear();
+        self.parked = Waiting::default();
+    }
+
     /// Waits until nothing is outstanding.
     pub(super) fn drain(&mut self) -> Result<(), Failure> {
         loop {
@@ -241,10 +255,8 @@ impl Applier {
         }
     }
 
-    /// Tries again what waits, as long as that helps. What is left at the `last` time is refused;
-    /// before that, who is in the way of another one goes, or gets another name if the source has
-    /// it still.
-    pub(super) fn settle(&mut self, source: &mut dyn Source, last: bool) -> Result<(), Failure> {
+    /// Tries again what waits, as long as that helps, and does what else is allowed.
+    pub(super) fn settle(&mut self, source: &mut dyn Source, how: Settle) -> Result<(), Failure> {
         self.drain()?;
         let mut has_displaced = false;
         while self.parked() > 0 {
@@ -262,13 +274,13 @@ impl Applier {
             if self.parked() < before {
                 continue;
             }
-            match (last, has_displaced) {
-                (false, _) => return Ok(()),
-                (true, false) => {
+            match (how, has_displaced) {
+                (Settle::Try, _) | (Settle::Displace, true) => return Ok(()),
+                (Settle::Displace | Settle::Last, false) => {
                     has_displaced = true;
                     self.displace(source)?;
                 }
-                (true, true) => {
+                (Settle::Last, true) => {
                     let mut taken = self.taken()?;
                     while let Some((goal, reason)) = self.next_parked(&mut taken)? {
                         self.refuse(&goal, &reason);
@@ -288,7 +300,7 @@ impl Applier {
     fn next_parked(&mut self, taken: &mut Taken) -> Result<Option<(Goal, String)>, Failure> {
         for octets in taken {
             let parked = decode(&octets.map_err(|error| spill_failed(&error))?)?;
-            let Some(uuid) = uuid_of(&parked.goal) else { continue };
+            let Some(uuid) = parked.goal.uuid() else { continue };
             if self.last_parked.get(&uuid) == Some(&parked.number) {
                 self.last_parked.remove(&uuid);
                 return Ok(Some((parked.goal, parked.reason)));
@@ -305,13 +317,18 @@ impl Applier {
                 && let Some(other) = self.uuid_here(&wanted.dn)?
                 && other != wanted.uuid
             {
-                if source.is_there(&other)? {
-                    let new_rdn = other_name(&wanted.dn, &other);
-                    let (dn, new_superior) = (wanted.dn.clone(), None);
-                    self.rename(Renamed { dn, new_rdn, delete_old_rdn: false, new_superior })?;
-                } else {
+                let is_there = source.is_there(&other)?;
+                if !is_there {
                     self.begin(Work { goal: Goal::Go(other), step: Step::Look, turns: 0 })?;
                     self.drain()?;
+                }
+                // It may hold others that have another place.
+                if is_there || self.last_parked.contains_key(&other) {
+                    let new_rdn = other_name(&wanted.dn, &other);
+                    let (uuid, dn, new_superior) = (Some(other), wanted.dn.clone(), None);
+                    let delete_old_rdn = false;
+                    self.rename(Renamed { uuid, dn, new_rdn, delete_old_rdn, new_superior })?;
+                    self.is_unsure = true;
                 }
             }
             self.park(&goal, &reason)?;
@@ -330,7 +347,7 @@ impl Applier {
     }
 
     fn begin(&mut self, work: Work) -> Result<(), Failure> {
-        if let Some(uuid) = uuid_of(&work.goal) {
+        if let Some(uuid) = work.goal.uuid() {
             if self.busy.contains(&uuid) {
                 self.drain()?;
             }
@@ -366,7 +383,7 @@ impl Applier {
                 self.pipeline.send(Request::Add(request), updates)?
             }
             (
-                Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid),
+                Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid) | Goal::GoTree(uuid),
                 step @ (Step::Look | Step::LookAmongSubentries),
             ) => {
                 let subentries = step == Step::LookAmongSubentries;
@@ -396,8 +413,11 @@ impl Applier {
                 let request = Request::Delete(DeleteRequest { name });
                 self.pipeline.send(request, controls.as_ref())?
             }
-            (Goal::Be(_) | Goal::Go(_), Step::Modify | Step::Rename | Step::Delete)
-            | (Goal::Go(_), Step::Add { .. } | Step::LookByName) => {
+            (
+                Goal::Be(_) | Goal::Go(_) | Goal::GoTree(_),
+                Step::Modify | Step::Rename | Step::Delete,
+            )
+            | (Goal::Go(_) | Goal::GoTree(_), Step::Add { .. } | Step::LookByName) => {
                 return Err(Failure::local("a step of following comes out of order"));
             }
         };
@@ -492,7 +512,9 @@ impl Applier {
             {
                 self.park(&work.goal, &outcome.to_string())?;
             }
-            (Goal::Be(_) | Goal::Go(_), Step::Look) if is_success && answer.entries.is_empty() => {
+            (Goal::Be(_) | Goal::Go(_) | Goal::GoTree(_), Step::Look)
+                if is_success && answer.entries.is_empty() =>
+            {
                 self.again(work, Step::LookAmongSubentries);
             }
             (Goal::Be(_), Step::Look | Step::LookAmongSubentries | Step::LookByName)
@@ -503,7 +525,10 @@ impl Applier {
                     None => self.again(work, Step::Add { looked: true }),
                 }
             }
-            (Goal::Be(_), Step::LookByName) if code == ResultCode::NoSuchObject => {
+            // Where the branch itself is not there, nothing of it is.
+            (Goal::Be(_), Step::Look | Step::LookAmongSubentries | Step::LookByName)
+                if code == ResultCode::NoSuchObject =>
+            {
                 self.again(work, Step::Add { looked: true });
             }
             (Goal::Be(_), Step::Modify) if is_success => {
@@ -512,6 +537,7 @@ impl Applier {
             }
             (Goal::Be(_), Step::Rename) if is_success => {
                 self.counts.renamed += 1;
+                self.is_unsure |= self.is_behind || !self.tells_in_order;
                 work.turns = 0;
                 self.again(work, Step::Look);
             }
@@ -521,23 +547,16 @@ impl Applier {
             {
                 self.park(&work.goal, &outcome.to_string())?;
             }
-            // It is not as it was found any more.
-            (Goal::Be(_) | Goal::Go(_), Step::Modify | Step::Rename | Step::Delete)
-                if is_stale(code) && work.turns < TURNS_MAX =>
-            {
-                self.again(work, Step::Look);
-            }
-            (Goal::Go(_), Step::Look | Step::LookAmongSubentries) if is_success => {
-                self.go(work, answer.entries.first())?;
-            }
-            (Goal::Go(_) | Goal::GoByName(_) | Goal::GoWithAllBelow(_), Step::Delete)
-                if is_success || code == ResultCode::NoSuchObject =>
-            {
-                self.counts.deleted += u64::from(is_success);
-                self.over(&work.goal);
-            }
-            (Goal::Go(_), Step::Delete) if code == ResultCode::NotAllowedOnNonLeaf => {
+            // The one that is to be above it is to come out first.
+            (Goal::Be(_), Step::Rename) if outcome.diagnostic.starts_with(BELOW_ITSELF) => {
                 self.park(&work.goal, &outcome.to_string())?;
+            }
+            // It is not as it was found any more.
+            (
+                Goal::Be(_) | Goal::Go(_) | Goal::GoTree(_),
+                Step::Modify | Step::Rename | Step::Delete,
+            ) if is_stale(code) && work.turns < TURNS_MAX => {
+                self.again(work, Step::Look);
             }
             // It was made before, or there is nothing to rename.
             (Goal::Rename(_), _)
@@ -548,6 +567,47 @@ impl Applier {
                     ) =>
             {
                 self.counts.renamed += u64::from(is_success);
+                self.is_unsure |= is_success && self.is_behind;
+            }
+            (Goal::Be(_) | Goal::Rename(_), _) => {
+                self.refuse_for_good(&work.goal, &outcome.to_string());
+                self.over(&work.goal);
+            }
+            (Goal::Go(_) | Goal::GoTree(_) | Goal::GoByName(_) | Goal::GoWithAllBelow(_), _) => {
+                return self.answered_to_go(work, &outcome, answer.entries.first());
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes of what is to go.
+    fn answered_to_go(
+        &mut self,
+        work: Work,
+        outcome: &Outcome,
+        found: Option<&FoundEntry>,
+    ) -> Result<(), Failure> {
+        let (code, is_success) = (outcome.code, outcome.is_success());
+        match (&work.goal, work.step) {
+            (Goal::Go(_) | Goal::GoTree(_), Step::Look | Step::LookAmongSubentries)
+                if code == ResultCode::NoSuchObject =>
+            {
+                self.over(&work.goal);
+            }
+            (Goal::Go(_) | Goal::GoTree(_), Step::Look | Step::LookAmongSubentries)
+                if is_success =>
+            {
+                self.go(work, found)?;
+            }
+            (
+                Goal::Go(_) | Goal::GoTree(_) | Goal::GoByName(_) | Goal::GoWithAllBelow(_),
+                Step::Delete,
+            ) if is_success || code == ResultCode::NoSuchObject => {
+                self.counts.deleted += u64::from(is_success);
+                self.over(&work.goal);
+            }
+            (Goal::Go(_), Step::Delete) if code == ResultCode::NotAllowedOnNonLeaf => {
+                self.park(&work.goal, &outcome.to_string())?;
             }
             _ => {
                 self.refuse(&work.goal, &outcome.to_string());
@@ -566,7 +626,11 @@ impl Applier {
         let request = Request::Delete(DeleteRequest { name: &found.dn });
         work.step = Step::Delete;
         work.turns += 1;
-        let id = self.pipeline.send(request, self.of_updates.as_ref())?;
+        let mut controls: ControlsBuf = self.of_updates.as_ref().iter().collect();
+        if matches!(work.goal, Goal::GoTree(_)) {
+            controls.push(Control { oid: TREE_DELETE, critical: true, value: None });
+        }
+        let id = self.pipeline.send(request, controls.as_ref())?;
         self.under_way.insert(id.0, work);
         Ok(())
     }
@@ -604,7 +668,7 @@ impl Applier {
         let octets = |one: Modification<'_>| one.attribute.values.iter().map(<[u8]>::len).sum();
         let bytes: usize = changes.as_ref().iter().map::<usize, _>(octets).sum();
         if bytes > ENTRY_MAX_BYTES {
-            self.refuse(&work.goal, "the change is larger than a request may be");
+            self.refuse_for_good(&work.goal, "the change is larger than a request may be");
             self.over(&work.goal);
             return Ok(());
         }
@@ -622,7 +686,7 @@ impl Applier {
     }
 
     fn over(&mut self, goal: &Goal) {
-        if let Some(uuid) = uuid_of(goal) {
+        if let Some(uuid) = goal.uuid() {
             self.busy.remove(&uuid);
         }
     }
@@ -630,28 +694,33 @@ impl Applier {
     fn park(&mut self, goal: &Goal, reason: &str) -> Result<(), Failure> {
         self.over(goal);
         self.parkings += 1;
-        if let Some(uuid) = uuid_of(goal) {
+        if let Some(uuid) = goal.uuid() {
             self.last_parked.insert(uuid, self.parkings);
         }
         let octets = encode(goal, reason, self.parkings);
         self.parked.push(&octets).map_err(|error| spill_failed(&error))
     }
 
+    /// Refuses what would be refused again.
+    fn refuse_for_good(&mut self, goal: &Goal, reason: &str) {
+        if let Goal::Be(Wanted { uuid, .. }) = goal
+            && self.refused_for_good.len() < REFUSED_MAX
+        {
+            self.refused_for_good.insert(*uuid);
+        }
+        self.refuse(goal, reason);
+    }
+
     fn refuse(&mut self, goal: &Goal, reason: &str) {
         match goal {
             Goal::Be(wanted) => self.refused.note(&wanted.dn, reason, Some(&wanted.text())),
-            Goal::Go(uuid) => self.refused.note(&text_of_uuid(uuid), reason, None),
+            Goal::Go(uuid) | Goal::GoTree(uuid) => {
+                self.refused.note(&text_of_uuid(uuid), reason, None);
+            }
             Goal::GoByName(dn) | Goal::GoWithAllBelow(dn) | Goal::Rename(Renamed { dn, .. }) => {
                 self.refused.note(dn, reason, None)
             }
         }
-    }
-}
-
-fn uuid_of(goal: &Goal) -> Option<Uuid> {
-    match goal {
-        Goal::Be(Wanted { uuid, .. }) | Goal::Go(uuid) => Some(*uuid),
-        Goal::GoByName(_) | Goal::GoWithAllBelow(_) | Goal::Rename(_) => None,
     }
 }
 
@@ -671,69 +740,12 @@ fn is_stale(code: ResultCode) -> bool {
     )
 }
 
-/// What makes the entry that was found as it is wanted.
-fn changes(
-    wanted: &Wanted,
-    found: &FoundEntry,
-    attributes: &mut Attributes,
-) -> Result<ModificationsBuf, Failure> {
-    let mut octets = Vec::new();
-    let mut writer = BodyWriter::new(&mut octets, &[], &found.dn);
-    for (description, values) in &found.attributes {
-        if attributes.get(description).is_read {
-            values.iter().for_each(|value| writer.value(description, value));
-        }
-    }
-    let (first, second) = (Body::read(&wanted.body)?, Body::read(&octets)?);
-    let schema = Arc::clone(&attributes.schema);
-    let is_kept = |description: &str| {
-        let own = schema.describe(description);
-        own.is_ok_and(|own| {
-            own.kind.no_user_modification
-                && !GO_WITH_SOURCE.iter().any(|name| own.kind.is_named(name))
-        })
-    };
-    let mut all = ModificationsBuf::new();
-    let mut named = Vec::new();
-    for one in compare(&first, &second, attributes).modifications {
-        let is_gone = one.operation == ModifyOperation::Delete && one.values.is_empty();
-        if is_gone && is_kept(&one.description) {
-            continue;
-        }
-        named.extend(STAMPS.iter().filter(|stamp| one.description.eq_ignore_ascii_case(stamp)));
-        push(&mut all, one.operation, &one.description, one.values.iter().map(Vec::as_slice));
-    }
-    // Else the change would be stamped with now, and who follows.
-    if all.as_ref().iter().next().is_some() {
-        for stamp in STAMPS.iter().filter(|stamp| !named.contains(stamp)) {
-            for (name, value) in first.values().filter(|(name, _)| name.eq_ignore_ascii_case(stamp))
-            {
-                push(&mut all, ModifyOperation::Replace, name, std::iter::once(value));
-            }
-        }
-    }
-    Ok(all)
-}
-
-fn push<'v>(
-    all: &mut ModificationsBuf,
-    operation: ModifyOperation,
-    description: &str,
-    values: impl Iterator<Item = &'v [u8]>,
-) {
-    let mut list = ValuesBuf::new();
-    values.for_each(|value| list.push(value));
-    let attribute = PartialAttribute { description, values: list.as_ref() };
-    all.push(Modification { operation, attribute });
-}
-
 /// What a server says to a session that does not follow any more.
 const SESSION_IS_LOST: &str = "the session does not follow";
-/// Attributes only servers set that go when the source has them no more; others that only this
-/// server has are its own, such as when somebody signed in here.
-const GO_WITH_SOURCE: [&str; 4] =
-    ["pwdAccountLockedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdReset"];
-const STAMPS: [&str; 2] = ["modifyTimestamp", "modifiersName"];
+/// What it says of a new superior that is below the entry.
+const BELOW_ITSELF: &str = "an entry cannot be moved below itself";
+/// Entries whose refusal is remembered.
+const REFUSED_MAX: usize = 100_000;
 /// RFC 3672 §3.
 const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
 /// The BOOLEAN TRUE.
@@ -755,40 +767,3 @@ const LARGE_BYTES: usize = 16 << 10;
 const TURNS_MAX: u32 = 8;
 /// How long a server that is busy is left alone.
 const BUSY_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-
-    fn changed(wanted: &[(&str, &str)], found: &[(&str, &str)]) -> Vec<(ModifyOperation, String)> {
-        let mut body = Vec::new();
-        let mut writer = BodyWriter::new(&mut body, &[], "cn=a,o=x");
-        wanted.iter().for_each(|(name, value)| writer.value(name, value.as_bytes()));
-        let wanted = Wanted { uuid: [0; 16], dn: "cn=a,o=x".to_owned(), body };
-        let attributes =
-            |(name, value): &(&str, &str)| ((*name).to_owned(), vec![value.as_bytes().to_vec()]);
-        let attributes = found.iter().map(attributes).collect();
-        let found = FoundEntry { dn: "cn=a,o=x".to_owned(), attributes };
-        let mut attributes = settable(&Schema::builtin());
-        let changes = changes(&wanted, &found, &mut attributes).unwrap();
-        let one = |one: Modification<'_>| (one.operation, one.attribute.description.to_owned());
-        changes.as_ref().iter().map(one).collect()
-    }
-
-    #[test]
-    fn an_entry_becomes_as_the_source_has_it_with_the_stamps_of_the_source() {
-        let stamp = (STAMPS[0], "20270101000000Z");
-        assert!(changed(&[("sn", "A"), stamp], &[("sn", "a"), stamp]).is_empty());
-        let all = changed(&[("sn", "b"), stamp], &[("sn", "a"), ("l", "x"), stamp]);
-        let stamped = (ModifyOperation::Replace, STAMPS[0].to_owned());
-        assert!(all.contains(&(ModifyOperation::Replace, "sn".to_owned())), "{all:?}");
-        assert!(all.contains(&(ModifyOperation::Delete, "l".to_owned())), "{all:?}");
-        assert_eq!(all.last(), Some(&stamped));
-        // What this server noted stays, but for what locks an account.
-        let found = [("sn", "a"), ("pwdChangedTime", "20270101000000Z")];
-        assert!(changed(&[("sn", "a")], &found).is_empty());
-        let found = [("sn", "a"), ("pwdAccountLockedTime", "000001010000Z")];
-        assert_eq!(changed(&[("sn", "a")], &found).len(), 1);
-    }
-}

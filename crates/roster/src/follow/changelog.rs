@@ -20,7 +20,7 @@ use ldap::result::ResultCode;
 use offline::PlainEntry;
 use schema::{DnKey, Schema};
 
-use super::apply::Renamed;
+use super::goal::Renamed;
 use super::line::Position;
 use super::source::{Lag, Source, Told, has_entry};
 use super::sync::{begin_anew, plain};
@@ -159,8 +159,9 @@ impl LogSource {
             stored_only: false,
             ..SearchFor::below(&self.base, all)
         };
-        let queue = &mut self.queue;
+        let (queue, mut bytes) = (&mut self.queue, 0);
         let mut each = |answer: SearchAnswer<'_>| {
+            count(&mut bytes, &answer)?;
             queue.push_back(match answer {
                 SearchAnswer::Entry { dn, attributes } => Told::Entry(None, plain(dn, attributes)),
                 SearchAnswer::Reference(urls) => {
@@ -289,8 +290,9 @@ impl LogSource {
             size_limit_entries: CHANGES_MAX as u32,
             ..SearchFor::below(CHANGELOG, equal(CLASS, "changeLogEntry"))
         };
-        let mut entries = Vec::new();
+        let (mut entries, mut bytes) = (Vec::new(), 0);
         let mut each = |answer: SearchAnswer<'_>| {
+            count(&mut bytes, &answer)?;
             if let SearchAnswer::Entry { dn, attributes } = answer {
                 entries.push(FoundEntry::of(dn, attributes));
             }
@@ -329,11 +331,12 @@ impl LogSource {
             ("delete", Some(uuid)) => self.queue.push_back(Told::Gone(vec![uuid])),
             ("delete", None) => self.queue.push_back(Told::GoneByName(change.dn)),
             ("modrdn", _) if was_in && is_now_in == Some(false) => {
-                self.queue.push_back(Told::GoneWithAllBelow(change.dn));
+                self.queue.push_back(Told::GoneWithAllBelow(uuid, change.dn));
             }
             ("modrdn", _) if is_now_in == Some(true) => {
                 if was_in {
                     self.queue.push_back(Told::Renamed(Renamed {
+                        uuid,
                         dn: change.dn.clone(),
                         new_rdn: change.new_rdn.clone().unwrap_or_default(),
                         delete_old_rdn: change.deletes_old_rdn,
@@ -473,6 +476,19 @@ impl Source for LogSource {
         Ok(!self.is_there(uuid)?)
     }
 
+    /// Entries are read as they are by now.
+    fn tells_in_order(&self) -> bool {
+        false
+    }
+
+    fn end_within(&mut self, left: Option<Duration>) {
+        self.connection.end_within(left);
+    }
+
+    fn questions(&mut self) -> Result<&mut Connection, Failure> {
+        Ok(&mut self.connection)
+    }
+
     fn tells_subentries(&self) -> bool {
         true
     }
@@ -526,6 +542,19 @@ fn passable(number: u64, until: u64, found: &[u64], settled: u64) -> u64 {
     at.max(settled.min(until))
 }
 
+/// Counts what one answer takes in memory: a source that does not end would take all.
+fn count(bytes: &mut usize, answer: &SearchAnswer<'_>) -> Result<(), Failure> {
+    *bytes += answer.bytes();
+    match *bytes > PAGE_MAX_BYTES {
+        true => {
+            let why = format!("the source sends more than {} MiB at once", PAGE_MAX_BYTES >> 20);
+            Err(Failure::refused(why)
+                .hint(format!("it was asked for {PAGE_ENTRIES} entries at a time (RFC 2696)")))
+        }
+        false => Ok(()),
+    }
+}
+
 fn equal<'a>(description: &'a str, value: &'a str) -> Filter<'a> {
     Filter::Equality(AvaFilter { description, value: value.as_bytes().into() })
 }
@@ -546,6 +575,8 @@ const TURN_MAX: Duration = Duration::from_secs(1);
 /// Changes that are read at a time.
 const CHANGES_MAX: u64 = 500;
 const PAGE_ENTRIES: u32 = 500;
+/// The most that is kept of one page of entries or changes.
+const PAGE_MAX_BYTES: usize = 256 << 20;
 /// RFC 3296 §3.
 const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 /// RFC 3672 §3.

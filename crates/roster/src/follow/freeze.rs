@@ -82,10 +82,11 @@ impl Frozen {
     }
 
     /// Freezes the branch. When no answer comes it may be frozen, and is to be frozen again.
-    pub(super) fn freeze(&mut self, login: &Login) -> Result<(), Failure> {
+    pub(super) fn freeze(&mut self, login: &Login, left: Duration) -> Result<(), Failure> {
         if self.tried > 0 {
             self.connection = login.connect()?;
         }
+        self.connection.end_within(Some(left));
         self.tried += 1;
         let values = [self.way.frozen];
         let change = [(ModifyOperation::Replace, self.way.attribute, &values[..])];
@@ -108,6 +109,7 @@ impl Frozen {
         };
         let change = [(ModifyOperation::Replace, self.way.attribute, values.as_slice())];
         let mut turns = TURNS_MAX;
+        self.connection.end_within(None);
         loop {
             let failure = match self.connection.modify(&self.dn, &change) {
                 Ok(outcome) => match outcome.into_result("modify") {

@@ -73,6 +73,13 @@ impl FollowLine {
         )
     }
 
+    /// A position for which the directory has no room is none.
+    fn shorten(&mut self) {
+        if self.text().len() > LINE_MAX_BYTES {
+            self.position = None;
+        }
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let (name, rest) = text.split_once(": from ")?;
         let (source, rest) = rest.split_once(' ')?;
@@ -262,6 +269,7 @@ impl Held {
             let before = self.line.text();
             let mut after = self.line.clone();
             change(&mut after);
+            after.shorten();
             let text = after.text();
             let changes = [
                 (ModifyOperation::Delete, ATTRIBUTE, &[&*before][..]),
@@ -400,6 +408,8 @@ const TURNS_MAX: u32 = 50;
 const CONFIG: &str = "cn=Following,cn=config";
 const ATTRIBUTE: &str = "roster-follow";
 const NAME_MAX_CHARS: usize = 60;
+/// What the server takes of a line.
+const LINE_MAX_BYTES: usize = 4096;
 /// Who follows says so that often when nothing changes.
 pub(super) const BEAT_EVERY: Duration = Duration::from_secs(4);
 /// Who has not said so for this long does not follow any more.
@@ -410,6 +420,25 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_position_that_is_too_long_is_none() {
+        let line = |octets| FollowLine {
+            name: "a".to_owned(),
+            source: "ldap://old:389".to_owned(),
+            refers: false,
+            session: "00ff".to_owned(),
+            beat: 7,
+            position: Some(Position::Cookie(vec![b'x'; octets])),
+            branch: "dc=x".to_owned(),
+        };
+        for (octets, is_kept) in [(3_000, true), (3_100, false)] {
+            let mut line = line(octets);
+            line.shorten();
+            assert_eq!(line.position.is_some(), is_kept);
+            assert!(line.text().len() <= LINE_MAX_BYTES);
+        }
+    }
 
     #[test]
     fn a_line_is_read_as_it_was_written() {

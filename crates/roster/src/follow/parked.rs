@@ -1,6 +1,6 @@
 //! What cannot be made yet, as octets that wait.
 
-use super::apply::Goal;
+use super::goal::Goal;
 use super::wanted::Wanted;
 use crate::failure::Failure;
 
@@ -28,7 +28,7 @@ pub(super) fn encode(goal: &Goal, reason: &str, number: u64) -> Vec<u8> {
         }
         Goal::Go(uuid) => put(uuid),
         // Those are not tried again.
-        Goal::GoByName(_) | Goal::GoWithAllBelow(_) | Goal::Rename(_) => {}
+        Goal::GoByName(_) | Goal::GoWithAllBelow(_) | Goal::GoTree(_) | Goal::Rename(_) => {}
     }
     out
 }

@@ -6,6 +6,7 @@ use client::{Connection, SearchAnswer, SearchFor};
 use ldap::control_value::sync::uuid_of_text;
 use ldap::filter::Filter;
 use ldap::message::{Control, Controls, ControlsBuf};
+use ldap::result::ResultCode;
 
 use super::apply::Applier;
 use super::wanted::Uuid;
@@ -91,6 +92,10 @@ impl Seen {
                 controls.as_ref(),
                 &mut each,
             )?;
+            if page.outcome.code == ResultCode::NoSuchObject {
+                // The branch itself is not there.
+                return Ok(found);
+            }
             page.outcome.into_result("search")?;
             cookie = page.cookie;
             if cookie.is_empty() || found.len() >= NAMES_MAX {

@@ -24,10 +24,10 @@ pub(super) enum Told {
     Gone(Vec<Uuid>),
     /// The entry of this name is gone.
     GoneByName(String),
-    /// The entry of this name is gone from the branch, with all below it.
-    GoneWithAllBelow(String),
+    /// The entry with this identity, or else of this name, is gone from the branch with all below.
+    GoneWithAllBelow(Option<Uuid>, String),
     /// An entry has another name, and all below it.
-    Renamed(super::apply::Renamed),
+    Renamed(super::goal::Renamed),
     /// All there is was told, and changes follow; whether what was not told of is gone.
     Complete { without_the_rest: bool },
     /// A part of the directory is elsewhere.
@@ -72,6 +72,15 @@ pub(super) trait Source {
 
     /// Whether an entry that was told of and waits may be gone without that being told of it.
     fn is_stale(&mut self, uuid: &Uuid) -> Result<bool, crate::failure::Failure>;
+
+    /// Whether it tells each thing as it was then, once it has told all there is.
+    fn tells_in_order(&self) -> bool;
+
+    /// Has all answers come within what is left.
+    fn end_within(&mut self, left: Option<Duration>);
+
+    /// A connection to ask what else there is.
+    fn questions(&mut self) -> Result<&mut Connection, crate::failure::Failure>;
 
     /// Whether subentries are among what it tells.
     fn tells_subentries(&self) -> bool;

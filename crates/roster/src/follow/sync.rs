@@ -38,6 +38,8 @@ pub(super) struct SyncSource<'l> {
     is_first: bool,
     /// When something came last.
     heard: Instant,
+    /// When all answers are to have come.
+    deadline: Option<Instant>,
 }
 
 impl<'l> SyncSource<'l> {
@@ -68,13 +70,19 @@ impl<'l> SyncSource<'l> {
             is_complete: false,
             is_first: cookie.is_none(),
             heard: now(),
+            deadline: None,
         })
     }
 
     fn other(&mut self) -> Result<&mut Connection, Failure> {
         match &mut self.other {
             Some(connection) => Ok(connection),
-            none => Ok(none.insert(self.login.connect()?)),
+            none => {
+                let connection = none.insert(self.login.connect()?);
+                let left = |until: Instant| until.saturating_duration_since(now());
+                connection.end_within(self.deadline.map(left));
+                Ok(connection)
+            }
         }
     }
 
@@ -119,6 +127,22 @@ impl Source for SyncSource<'_> {
 
     fn is_stale(&mut self, _: &Uuid) -> Result<bool, Failure> {
         Ok(false)
+    }
+
+    fn tells_in_order(&self) -> bool {
+        true
+    }
+
+    fn end_within(&mut self, left: Option<Duration>) {
+        self.deadline = left.map(|left| now() + left);
+        self.connection.end_within(left);
+        if let Some(other) = &mut self.other {
+            other.end_within(left);
+        }
+    }
+
+    fn questions(&mut self) -> Result<&mut Connection, Failure> {
+        self.other()
     }
 
     /// A search shows either them or all other entries.
@@ -207,12 +231,12 @@ fn read(answer: StreamAnswer<'_>, state: State) -> Result<(Told, Option<Vec<u8>>
             })
         }
         StreamAnswer::Between { .. } => Ok((Told::Moved, None)),
-        StreamAnswer::Done { outcome, controls } => Err(ended(&outcome, controls)),
+        StreamAnswer::Done { outcome, controls } => Err(ended(&outcome, controls, state)),
     }
 }
 
 /// Why the search is over, which was to go on.
-fn ended(outcome: &Outcome, controls: Controls<'_>) -> Failure {
+fn ended(outcome: &Outcome, controls: Controls<'_>, state: State) -> Failure {
     let failure = Failure::refused(format!("the source ends the search: {outcome}"));
     match outcome.code {
         ResultCode::SyncRefreshRequired => failure.hint(BEGIN_ANEW),
@@ -227,7 +251,10 @@ fn ended(outcome: &Outcome, controls: Controls<'_>) -> Failure {
              syncprov' on the database; others are followed with --by changelog",
         ),
         ResultCode::NoSuchObject => {
-            failure.hint("is that the branch, and may this entry see it there?")
+            // One that was there may be made anew.
+            let is_passing = state.is_complete || !state.is_first;
+            let failure = failure.hint("is that the branch, and may this entry see it there?");
+            Failure { is_passing, ..failure }
         }
         ResultCode::Success | ResultCode::Canceled => {
             // A server that does not go on with changes says where to ask again.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
-use super::apply::{Applier, Counts};
+use super::apply::Applier;
+use super::goal::Counts;
 use super::source::Lag;
 use crate::online::now;
 use crate::output;
@@ -44,6 +45,9 @@ impl Teller {
 
     /// Says something that stays.
     pub(super) fn note(&self, text: fmt::Arguments<'_>) {
+        // What the source says is in it, and must not look like lines of this program.
+        let text = text.to_string();
+        let text = output::within_line(&text);
         self.bar.suspend(|| output::note(format_args!("roster: note: {text}")));
     }
 
@@ -60,7 +64,7 @@ impl Teller {
     pub(super) fn left_out(&mut self, dn: &str) {
         self.left_out += 1;
         if self.left_out <= LEFT_OUT_TOLD_MAX {
-            self.note(format_args!("left out: {}", output::within_line(dn)));
+            self.note(format_args!("left out: {dn}"));
         }
     }
 

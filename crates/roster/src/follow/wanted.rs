@@ -100,6 +100,11 @@ impl Translation {
         })
     }
 
+    /// A name here as it is compared; none if it cannot be one.
+    pub(super) fn key(&self, dn: &str) -> Option<DnKey> {
+        DnKey::from_text(&self.schema, dn).ok()
+    }
+
     /// What an entry of the source is to be here; none if it is left out. Its identity is `uuid`,
     /// or what its translation has, or follows from its name.
     pub(super) fn wanted(

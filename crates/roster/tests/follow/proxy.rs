@@ -44,6 +44,31 @@ impl Proxy {
     }
 }
 
+/// Where a follower connects instead of to a server: after a request of one kind, those of another
+/// kind get no answer.
+pub(crate) fn stalling(url: &str, after: fn(&[u8]) -> bool, at: fn(&[u8]) -> bool) -> String {
+    let target = url.strip_prefix("ldap://").unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ldap://{}", listener.local_addr().unwrap());
+    let stalls = Arc::new(AtomicBool::new(false));
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = TcpStream::connect(&target) else { continue };
+            let (from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || copy(&from, &to, |_| true));
+            let stalls = Arc::clone(&stalls);
+            std::thread::spawn(move || {
+                copy(&client, &server, |octets| {
+                    stalls.fetch_or(after(octets), Ordering::Relaxed);
+                    !(stalls.load(Ordering::Relaxed) && at(octets))
+                });
+                let _ = server.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    url
+}
+
 /// Passes octets on, both ways, until one side ends or it breaks.
 fn pass(
     client: &TcpStream,
