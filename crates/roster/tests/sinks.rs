@@ -9,6 +9,8 @@
 mod common;
 #[path = "sinks/directory.rs"]
 mod directory;
+#[path = "sinks/hostile.rs"]
+mod hostile;
 #[path = "sinks/kafka.rs"]
 mod kafka;
 #[path = "sinks/nats.rs"]

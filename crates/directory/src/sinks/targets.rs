@@ -27,6 +27,16 @@ impl SinkTarget {
             Self::Kafka(_) => "kafka",
         }
     }
+
+    /// How long an answer may take.
+    pub const fn timeout(&self) -> Duration {
+        match self {
+            Self::File(_) => FILE_TIMEOUT,
+            Self::Webhook(target) => target.timeout,
+            Self::Nats(target) => target.timeout,
+            Self::Kafka(target) => target.timeout,
+        }
+    }
 }
 
 /// A file in the directory of the sinks.
@@ -95,3 +105,6 @@ pub struct KafkaTarget {
     /// How long an answer may take.
     pub timeout: Duration,
 }
+
+/// What is written to a file longer than that is told of.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);

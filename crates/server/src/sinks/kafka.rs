@@ -84,7 +84,10 @@ impl KafkaSender {
         let KafkaTarget { brokers, topic, ca, sign_in, mechanism, timeout } = &self.target;
         let names = brokers.iter().map(|broker| broker.authority()).collect();
         let backoff = BackoffConfig { deadline: Some(*timeout), ..BackoffConfig::default() };
-        let mut builder = ClientBuilder::new(names).client_id("roster").backoff_config(backoff);
+        let mut builder = ClientBuilder::new(names)
+            .client_id("roster")
+            .backoff_config(backoff)
+            .max_message_size(ANSWER_MAX_BYTES);
         if brokers.iter().any(|broker| broker.is_tls) {
             builder = builder.tls_config(self.files.tls(ca.as_deref())?);
         }
@@ -187,5 +190,7 @@ fn is_of_records(error: &Error) -> bool {
 
 /// Octets of a request: a broker takes 1 MiB by default.
 const REQUEST_BYTES: usize = 768 * 1024;
+/// The largest answer: that about all topics of a cluster.
+const ANSWER_MAX_BYTES: usize = 16 << 20;
 /// What a record has beside its object, about.
 const OVERHEAD_BYTES: usize = 256;

@@ -15,12 +15,14 @@ use async_nats::jetstream::context::{
     Context, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind,
 };
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectOptions, Event};
 use directory::sinks::{NatsTarget, SinkMessage};
 use hyper::body::Bytes;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::files::SinkFiles;
+use super::received::Received;
 use super::target::{NotSent, take_confirmed};
 
 /// Sends to a stream.
@@ -29,6 +31,7 @@ pub(super) struct NatsSender {
     /// The sink, for the server.
     name: String,
     files: SinkFiles,
+    received: Received,
     live: Option<Live>,
 }
 
@@ -36,6 +39,9 @@ struct Live {
     stream: Context,
     _client: Client,
 }
+
+/// How an attempt to connect ended.
+type Connected = Result<(), String>;
 
 /// Why a message is not confirmed.
 enum Unconfirmed {
@@ -45,7 +51,13 @@ enum Unconfirmed {
 
 impl NatsSender {
     pub(super) fn new(target: NatsTarget, name: &str, files: SinkFiles) -> Self {
-        Self { target, name: name.to_owned(), files, live: None }
+        let (name, received) = (name.to_owned(), Received::default());
+        Self { target, name, files, received, live: None }
+    }
+
+    /// What comes from the server: its client keeps a line in memory, however long it is.
+    pub(super) fn received(&self) -> Received {
+        self.received.clone()
     }
 
     pub(super) async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<(), NotSent> {
@@ -147,6 +159,8 @@ impl NatsSender {
             .connection_timeout(*timeout)
             .ignore_discovered_servers()
             .max_reconnects(1)
+            // So that there is a count of what comes before it is connected.
+            .retry_on_initial_connect()
             .require_tls(endpoint.is_tls);
         if endpoint.is_tls {
             let config = self.files.tls(ca.as_deref())?;
@@ -161,14 +175,49 @@ impl NatsSender {
         }
         let scheme = if endpoint.is_tls { "tls" } else { "nats" };
         let url = format!("{scheme}://{}", endpoint.authority());
+        let (options, mut outcome) = told(options);
+        let failed = |error: &str| format!("{}: {error}", endpoint.authority());
         let client = async_nats::connect_with_options(url, options).await;
-        let client = client.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
+        let client = client.map_err(|error| failed(&error.to_string()))?;
+        self.received.is_of(client.statistics());
+        match outcome.recv().await {
+            Some(Ok(())) => {}
+            Some(Err(why)) => return Err(failed(&why)),
+            None => return Err(failed("it cannot be connected")),
+        }
         let stream = ContextBuilder::new()
             .timeout(*timeout)
             .max_ack_inflight(2 * WINDOW_MAX)
             .build(client.clone());
         Ok(Live { stream, _client: client })
     }
+}
+
+/// What is to tell how a first attempt to connect ended.
+fn told(options: ConnectOptions) -> (ConnectOptions, mpsc::UnboundedReceiver<Connected>) {
+    let (tell, outcome) = mpsc::unbounded_channel();
+    let failed = tell.clone();
+    let options = options
+        .event_callback(move |event| {
+            let tell = tell.clone();
+            async move {
+                if event == Event::Connected {
+                    let _ = tell.send(Ok(()));
+                }
+            }
+        })
+        // It is asked before each attempt: before the second one, how the first one ended is known.
+        .reconnect_to_server_callback(move |servers, _| {
+            let failed = failed.clone();
+            async move {
+                if let Some(server) = servers.first().filter(|server| server.failed_attempts > 0) {
+                    let why = server.last_error.clone();
+                    let _ = failed.send(Err(why.unwrap_or_else(|| "it is away".to_owned())));
+                }
+                None
+            }
+        });
+    (options, outcome)
 }
 
 /// Whether it is larger than the stream's `max_msg_size`.

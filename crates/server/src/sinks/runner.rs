@@ -14,16 +14,16 @@ use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
+use super::apart::ApartSender;
 use super::board::{SinkFigures, SinkState};
-use super::files::SinkFiles;
-use super::target::{NotSent, Sender};
+use super::target::NotSent;
 
 /// A sink and what it works with.
 pub(super) struct Runner {
     directory: Arc<Directory>,
     sink: Arc<Sink>,
     figures: Arc<SinkFigures>,
-    sender: Sender,
+    sender: ApartSender,
     stop: watch::Receiver<bool>,
     /// What is not stored yet of where it is.
     unstored: Unstored,
@@ -52,7 +52,7 @@ struct Unstored {
 }
 
 /// Waits that grow.
-struct Waits(Duration);
+pub(super) struct Waits(Duration);
 
 /// It has to end.
 struct Stop;
@@ -62,10 +62,9 @@ impl Runner {
         directory: &Arc<Directory>,
         sink: &Arc<Sink>,
         figures: Arc<SinkFigures>,
-        files: SinkFiles,
+        sender: ApartSender,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        let sender = Sender::of(sink, &files);
         let (directory, sink) = (Arc::clone(directory), Arc::clone(sink));
         let (unstored, attempts) = (Unstored::default(), Attempts::new());
         Self { directory, sink, figures, sender, stop, unstored, attempts }
@@ -150,23 +149,18 @@ impl Runner {
         while let Some(first) = pending.first() {
             self.figures.is_behind(Some(first.time));
             let before: Vec<String> = pending.iter().map(|message| message.id.clone()).collect();
-            let Self { sender, stop, directory, .. } = self;
-            let now = || directory.clock().now();
-            let sent = tokio::select! {
-                biased;
-                _ = stop.wait_for(|stops| *stops) => None,
-                sent = sender.send(&mut pending, &now) => Some(sent),
-            };
-            self.confirmed(before, &pending);
-            self.move_before(reader, &pending);
-            let Some(sent) = sent else { return Err(Stop) };
+            let sent = self.send(&mut pending).await?;
+            if !matches!(sent, Err(NotSent::Lost(_))) {
+                self.confirmed(before, &pending);
+                self.move_before(reader, &pending);
+            }
             match sent {
                 Ok(()) => {
                     if self.figures.is(SinkState::Running, "") {
                         tracing::info!(sink = %self.sink.name, "a sink sends");
                     }
                 }
-                Err(NotSent::Away(why)) => {
+                Err(NotSent::Away(why) | NotSent::Lost(why)) => {
                     self.figures.failed.fetch_add(1, Ordering::Relaxed);
                     self.is_kept(SinkState::Waiting, &why);
                     self.rest_of_target().await?;
@@ -196,6 +190,22 @@ impl Runner {
         self.attempts.done.clear();
         self.figures.is_behind(None);
         Ok(true)
+    }
+
+    /// Has some of it sent, unless it has to end.
+    async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<Result<(), NotSent>, Stop> {
+        let Self { directory, sink, figures, sender, stop, .. } = self;
+        let mut is_kept = |why: &str| {
+            figures.failed.fetch_add(1, Ordering::Relaxed);
+            if figures.is(SinkState::Waiting, why) {
+                tracing::warn!(sink = %sink.name, why, "a sink is kept");
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stops| *stops) => Err(Stop),
+            sent = sender.send(pending, directory.clock().now(), &mut is_kept) => Ok(sent),
+        }
     }
 
     /// Counts what is pending no more.
@@ -369,11 +379,11 @@ impl Unstored {
 }
 
 impl Waits {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self(WAIT_FIRST)
     }
 
-    fn next(&mut self) -> Duration {
+    pub(super) fn next(&mut self) -> Duration {
         let now = self.0;
         self.0 = (now * 2).min(WAIT_MAX);
         now
@@ -383,7 +393,7 @@ impl Waits {
 /// The wait after the first attempt that failed; each is twice the one before.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The oldest batch of which something is sent.
 const BATCH_AGE_MAX: Duration = Duration::from_secs(2);
 /// How often the position is stored while messages are sent.

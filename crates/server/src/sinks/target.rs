@@ -7,6 +7,7 @@ use super::file::FileSender;
 use super::files::SinkFiles;
 use super::kafka::KafkaSender;
 use super::nats::NatsSender;
+use super::received::Received;
 use super::webhook::WebhookSender;
 
 /// What sends.
@@ -22,8 +23,29 @@ pub(super) enum Sender {
 pub(super) enum NotSent {
     /// The target takes nothing now: it is tried again until it does.
     Away(String),
+    /// Likewise, and nothing is known of any message.
+    Lost(String),
     /// The target takes others, but not this one of those that are left.
     Refused { at: usize, why: String },
+}
+
+impl NotSent {
+    /// Likewise, in a text that fits into a line of a log: a target may say anything.
+    pub(super) fn shortened(self) -> Self {
+        let short = |why: String| -> String {
+            let shown = |char: char| if char.is_control() { ' ' } else { char };
+            let mut text: String = why.chars().take(WHY_MAX_CHARS).map(shown).collect();
+            if text.len() < why.len() {
+                text.push('…');
+            }
+            text
+        };
+        match self {
+            Self::Away(why) => Self::Away(short(why)),
+            Self::Lost(why) => Self::Lost(short(why)),
+            Self::Refused { at, why } => Self::Refused { at, why: short(why) },
+        }
+    }
 }
 
 impl Sender {
@@ -42,13 +64,21 @@ impl Sender {
         }
     }
 
+    /// What comes from the target meanwhile.
+    pub(super) fn received(&self) -> Received {
+        match self {
+            Self::Nats(nats) => nats.received(),
+            Self::File(_) | Self::Webhook(_) | Self::Kafka(_) => Received::default(),
+        }
+    }
+
     /// Sends some messages, and takes those away that are confirmed: of one entry never a later one
     /// before an earlier one. It returns often, for where the sink is to be stored. `now` is what
     /// the clock says.
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,
-        now: &dyn Fn() -> Timestamp,
+        now: Timestamp,
     ) -> Result<(), NotSent> {
         match self {
             Self::File(file) => file.send(pending),
@@ -67,4 +97,20 @@ pub(super) fn take_confirmed(pending: &mut Vec<SinkMessage>, confirmed: &[bool])
         at += 1;
         !is_confirmed
     });
+}
+
+/// The longest reason that is shown and logged, in characters.
+const WHY_MAX_CHARS: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_target_says_fits_into_a_line() {
+        let said = format!("no\u{1b}]0;title\u{7}\n2026 ERROR {}", "ä".repeat(5_000));
+        let NotSent::Away(why) = NotSent::Away(said).shortened() else { unreachable!() };
+        assert_eq!(why.chars().count(), WHY_MAX_CHARS + 1);
+        assert!(why.starts_with("no ]0;title  2026 ERROR ") && why.ends_with("ä…"), "{why}");
+    }
 }

@@ -64,7 +64,7 @@ impl WebhookSender {
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,
-        now: &dyn Fn() -> Timestamp,
+        now: Timestamp,
     ) -> Result<(), NotSent> {
         let Some(message) = pending.first() else { return Ok(()) };
         if message.json.len() > BODY_MAX_BYTES {
@@ -72,7 +72,7 @@ impl WebhookSender {
             return Err(NotSent::Refused { at: 0, why });
         }
         let limit = self.target.timeout;
-        let status = match timeout(limit, self.post(message, now())).await {
+        let status = match timeout(limit, self.post(message, now)).await {
             Ok(Ok(status)) => status,
             Ok(Err(why)) => {
                 self.live = None;
