@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 
 use testing::client::ChangeKind;
 
-use super::directory::{Server, add_person, until};
-use super::{ADD, IN_FORCE, of_people, read};
+use super::broker::{self, Broker, MESSAGE_TOO_LARGE};
+use super::common::have;
+use super::directory::{Server, add, add_person, person, until};
+use super::receiver::Https;
+use super::{ADD, IN_FORCE, changelog_read, of_people, read};
 
 /// A target that does this with each connection.
 struct Target {
@@ -59,6 +62,13 @@ fn flood(stream: &mut TcpStream, most: &AtomicU64) -> Option<()> {
         most.fetch_max(sent, Ordering::SeqCst);
     }
     None
+}
+
+/// Has two speak with each other.
+fn relay(mut stream: TcpStream, mut server: TcpStream) -> Option<()> {
+    let (mut there, mut back) = (stream.try_clone().ok()?, server.try_clone().ok()?);
+    thread::spawn(move || std::io::copy(&mut there, &mut back));
+    std::io::copy(&mut server, &mut stream).ok().map(drop)
 }
 
 /// Speaks NATS, confirms the first message, and does something then.
@@ -117,8 +127,7 @@ fn a_target_that_sends_without_end_is_left() {
     let server = Server::start(&[]);
     let mut client = server.client();
     // When it is idle.
-    let target =
-        Target::start(|stream, most| confirm_one(stream, |stream| flood(stream, most)));
+    let target = Target::start(|stream, most| confirm_one(stream, |stream| flood(stream, most)));
     server.sinks(ADD, &[&target.nats("timeout=2")]);
     add_person(&mut client, "anna");
     until("it sends", || target.most.load(Ordering::SeqCst) > 0);
@@ -144,7 +153,8 @@ fn what_a_target_says_is_shown_and_logged_in_a_line() {
     let target = Target::start(|mut stream, _| {
         stream.write_all(format!("INFO {NATS_INFO}\r\n").as_bytes()).ok()?;
         BufReader::new(stream.try_clone().ok()?).read_line(&mut String::new()).ok()?;
-        let text = format!("x\u{1b}]0;title\u{7} \n2026-01-01 ERROR forged {}", "B".repeat(1 << 20));
+        let text =
+            format!("x\u{1b}]0;title\u{7} \n2026-01-01 ERROR forged {}", "B".repeat(1 << 20));
         stream.write_all(format!("-ERR '{text}'\r\n").as_bytes()).ok()?;
         sleep(Duration::from_secs(2));
         None
@@ -163,7 +173,7 @@ fn what_a_target_says_is_shown_and_logged_in_a_line() {
 fn a_sign_in_that_takes_hours_keeps_neither_other_sinks_nor_a_stop() {
     let mut server = Server::start(&[]);
     let mut client = server.client();
-    let target = Target::start(|stream, _| scram(stream));
+    let target = Target::start(|stream, _| broker::scram(stream));
     server.put("password", "a password");
     let place = format!("127.0.0.1:{} topic=t cleartext=yes", target.port);
     let bad = of_people(&format!("bad: kafka {place} user=u password=password timeout=1"));
@@ -186,51 +196,136 @@ fn a_sign_in_that_takes_hours_keeps_neither_other_sinks_nor_a_stop() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// A broker that asks who signs in to work for hours.
-fn scram(mut stream: TcpStream) -> Option<()> {
-    loop {
-        let mut length = [0; 4];
-        stream.read_exact(&mut length).ok()?;
-        let mut request = vec![0; usize::try_from(u32::from_be_bytes(length)).ok()?];
-        stream.read_exact(&mut request).ok()?;
-        let number = |at: usize| Some(i16::from_be_bytes([request[at], *request.get(at + 1)?]));
-        let body = match (number(0)?, number(2)?) {
-            (18, version) => versions(version),
-            // SaslHandshake: one mechanism.
-            (17, _) => [&[0, 0, 0, 0, 0, 1, 0, 13], &b"SCRAM-SHA-512"[..]].concat(),
-            // SaslAuthenticate.
-            (36, version) => {
-                let text = String::from_utf8_lossy(&request).into_owned();
-                let nonce = text.split("r=").nth(1)?.trim_end_matches('\0');
-                let first = format!("r={nonce}more,s=c2FsdHNhbHRzYWx0,i=4294967295");
-                let length = i32::try_from(first.len()).ok()?.to_be_bytes();
-                let lifetime: &[u8] = if version > 0 { &[0; 8] } else { &[] };
-                [&[0, 0, 255, 255], &length[..], first.as_bytes(), lifetime].concat()
-            }
-            _ => return None,
-        };
-        let length = u32::try_from(4 + body.len()).ok()?;
-        let answer = [&length.to_be_bytes(), request.get(4..8)?, &body].concat();
-        stream.write_all(&answer).ok()?;
-    }
+#[test]
+fn a_message_is_not_sent_after_its_connection_took_long_where_rights_were_lost_meanwhile() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let target = Target::start(|stream, told| {
+        sleep(Duration::from_secs(5));
+        confirm_one(stream, |_| {
+            told.fetch_add(1, Ordering::SeqCst);
+            sleep(Duration::from_secs(60));
+            None
+        })
+    });
+    server.sinks(ADD, &[&target.nats("timeout=30")]);
+    add_person(&mut client, "anna");
+    until("it connects", || target.count() == 1);
+    sleep(Duration::from_secs(1));
+    changelog_read(&mut client, ChangeKind::Delete);
+    let why = || server.shown("bad", "roster-sink-error");
+    until("it may not", || why().contains("changelog-read"));
+    assert_eq!(target.most.load(Ordering::SeqCst), 0, "it was sent by rights of before");
+    changelog_read(&mut client, ADD);
+    until("it is told", || target.most.load(Ordering::SeqCst) == 1);
+    assert_eq!(target.count(), 1, "the connection is kept");
 }
 
-/// Which requests the broker takes, in which versions.
-fn versions(version: i16) -> Vec<u8> {
-    let all = [[0_u16, 3, 9], [3, 1, 12], [17, 1, 1], [18, 0, 3], [36, 0, 1]];
-    let is_new = version >= 3;
-    let mut body = vec![0, 0];
-    match is_new {
-        true => body.push(u8::try_from(all.len()).unwrap() + 1),
-        false => body.extend(u32::try_from(all.len()).unwrap().to_be_bytes()),
+#[test]
+fn a_request_is_not_sent_after_its_connection_took_long_where_rights_were_lost_meanwhile() {
+    if !have("/usr/bin/python3", &["--version"]) || !have("openssl", &["version"]) {
+        return;
     }
-    for one in all {
-        one.iter().for_each(|number| body.extend(number.to_be_bytes()));
-        body.extend(is_new.then_some(0));
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let https = Https::start();
+    let port = https.port;
+    let way = Target::start(move |stream, _| {
+        sleep(Duration::from_secs(5));
+        relay(stream, TcpStream::connect(("127.0.0.1", port)).ok()?)
+    });
+    server.put("hook.key", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    server.put("ca.pem", &https.certificate());
+    let target = format!("https://localhost:{}/ key=hook.key ca=ca.pem timeout=30", way.port);
+    server.sinks(ADD, &[&of_people(&format!("bad: webhook {target}"))]);
+    add_person(&mut client, "anna");
+    until("it connects", || way.count() == 1);
+    sleep(Duration::from_secs(1));
+    changelog_read(&mut client, ChangeKind::Delete);
+    let why = || server.shown("bad", "roster-sink-error");
+    until("it may not", || why().contains("changelog-read"));
+    assert_eq!(https.received(), "", "it was sent by rights of before");
+    changelog_read(&mut client, ADD);
+    until("it is told", || https.received().contains("anna"));
+    assert_eq!(way.count(), 1, "the connection is kept");
+}
+
+#[test]
+fn a_slow_broker_is_sent_nothing_by_rights_that_are_lost() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let taken = Arc::<AtomicU64>::default();
+    let counted = Arc::clone(&taken);
+    // Several together it refuses, after a long time.
+    let broker = Broker::start(move |_, records| {
+        sleep(Duration::from_millis(if records > 1 { 2_500 } else { 200 }));
+        counted.fetch_add(u64::from(records == 1), Ordering::SeqCst);
+        Some(if records > 1 { MESSAGE_TOO_LARGE } else { 0 })
+    });
+    (0..40).for_each(|at| add_person(&mut client, &format!("p{at}")));
+    changelog_read(&mut client, ChangeKind::Delete);
+    server.sinks(ADD, &[&broker.line("timeout=300 from=first")]);
+    changelog_read(&mut client, ADD);
+    until("it is told", || taken.load(Ordering::SeqCst) > 1);
+    changelog_read(&mut client, ChangeKind::Delete);
+    sleep(Duration::from_millis(3_500));
+    let by_then = taken.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(2));
+    assert_eq!(taken.load(Ordering::SeqCst), by_then, "it is told by rights of before");
+    assert!(server.shown("bad", "roster-sink-error").contains("changelog-read"));
+    changelog_read(&mut client, ADD);
+    until("all is told", || server.number("bad", "roster-sink-sent") >= 40);
+}
+
+#[test]
+fn a_target_that_does_not_read_keeps_no_connection_and_no_memory() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let nats = Target::start(|mut stream, _| {
+        let info = NATS_INFO.replace("1048576", "67108864");
+        stream.write_all(format!("INFO {info}\r\n").as_bytes()).ok()?;
+        let mut lines = BufReader::new(stream.try_clone().ok()?);
+        let mut line = String::new();
+        while lines.read_line(&mut line).ok()? > 0 && !line.ends_with("PING\r\n") {}
+        stream.write_all(b"PONG\r\n").ok()?;
+        sleep(Duration::from_secs(120));
+        None
+    });
+    let broker = Broker::start(|_, _| {
+        sleep(Duration::from_secs(120));
+        None
+    });
+    let before = server.sockets();
+    let kafka = broker.line("timeout=1").replace("bad:", "worse:");
+    server.sinks(ADD, &[&nats.nats("timeout=1"), &kafka]);
+    let long = "x".repeat(14 << 20);
+    let names = [("objectClass", "inetOrgPerson"), ("uid", "a"), ("cn", "a"), ("sn", "a")];
+    add(&mut client, &person("a"), &[&names[..], &[("description", &long)]].concat());
+    for name in ["bad", "worse"] {
+        until("it is tried again", || server.number(name, "roster-sink-failed") >= 4);
     }
-    body.extend([0; 4].iter().take(if version > 0 { 4 } else { 0 }));
-    body.extend(is_new.then_some(0));
-    body
+    let now = server.sockets();
+    assert!(now <= before + 5, "{before} sockets, and {now} after some attempts");
+}
+
+#[test]
+fn a_broker_does_not_fill_the_log() {
+    let server = Server::start(&[]);
+    let broker = Broker::start(|stream, _| {
+        let (mut unasked, mut stream) = (stream.try_clone().ok()?, stream.try_clone().ok()?);
+        stream.flush().ok()?;
+        thread::spawn(move || {
+            sleep(Duration::from_millis(500));
+            let frames = [&[0, 0, 0, 8][..], &[77; 8]].concat().repeat(20_000);
+            unasked.write_all(&frames)
+        });
+        Some(0)
+    });
+    server.sinks(ADD, &[&broker.line("timeout=5")]);
+    add_person(&mut server.client(), "anna");
+    until("it is told", || server.number("bad", "roster-sink-sent") > 0);
+    sleep(Duration::from_secs(2));
+    assert!(server.log().len() < 100_000, "{} octets", server.log().len());
 }
 
 /// More than is to be read.

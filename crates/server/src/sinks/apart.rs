@@ -11,13 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use directory::sinks::{Sink, SinkMessage};
-use environment::Timestamp;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::files::SinkFiles;
-use super::target::{NotSent, Sender};
+use super::received::Received;
+use super::target::{NotSent, SendTime, Sender};
 
 /// Threads that were left, by the names of their sinks.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ struct AtWork {
 /// What is to be sent.
 struct Order {
     pending: Vec<SinkMessage>,
-    now: Timestamp,
+    time: SendTime,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -83,21 +83,31 @@ impl ApartSender {
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,
-        now: Timestamp,
+        time: SendTime,
         is_kept: &mut dyn FnMut(&str),
     ) -> Result<(), NotSent> {
-        if self.at_work.as_ref().is_some_and(|at_work| at_work.orders.is_closed()) {
-            self.leave();
-        }
-        let at_work = match self.at_work.take() {
-            Some(at_work) => at_work,
-            None => self.begin().await?,
-        };
-        let at_work = self.at_work.insert(at_work);
         let (answer, mut answered) = oneshot::channel();
-        let order = Order { pending: mem::take(pending), now, answer };
-        // Where it is gone the answer does not come either.
-        let _ = at_work.orders.send(order);
+        let mut order = Order { pending: mem::take(pending), time, answer };
+        let at_work = loop {
+            let at_work = match self.at_work.take() {
+                Some(at_work) => at_work,
+                None => match self.begin().await {
+                    Ok(at_work) => at_work,
+                    Err(not_sent) => {
+                        *pending = order.pending;
+                        return Err(not_sent);
+                    }
+                },
+            };
+            match at_work.orders.send(order) {
+                Ok(()) => break self.at_work.insert(at_work),
+                // It has ended meanwhile.
+                Err(mpsc::error::SendError(back)) => {
+                    order = back;
+                    self.left.keep(&self.sink.name, at_work.thread);
+                }
+            }
+        };
         let (mut last, mut still, mut is_told) = (0, Duration::ZERO, false);
         let answer = loop {
             tokio::select! {
@@ -143,9 +153,10 @@ impl ApartSender {
         let (orders, ordered) = mpsc::unbounded_channel();
         let beats = Arc::<AtomicU64>::default();
         let (sender, beating) = (Sender::of(&self.sink, &self.files), Arc::clone(&beats));
+        let owned = name.clone();
         let thread = thread::Builder::new()
             .name(format!("send-{name}"))
-            .spawn(move || work(sender, ordered, &beating))
+            .spawn(move || work(&owned, sender, ordered, &beating))
             .map_err(|error| NotSent::Away(format!("it has no thread: {error}")))?;
         Ok(AtWork { orders, beats, thread })
     }
@@ -165,55 +176,33 @@ impl Drop for ApartSender {
     }
 }
 
+/// What the thread works with.
+struct Worker<'a> {
+    /// The sink.
+    name: &'a str,
+    sender: Sender,
+    ordered: mpsc::UnboundedReceiver<Order>,
+    received: Received,
+    ticks: Interval,
+    beats: &'a AtomicU64,
+}
+
 /// Sends what it is told to, until nobody tells it any more, or something failed: what a library
 /// has at work for a connection ends with the runtime alone, whatever the target does.
-fn work(mut sender: Sender, mut ordered: mpsc::UnboundedReceiver<Order>, beats: &AtomicU64) {
+fn work(name: &str, sender: Sender, ordered: mpsc::UnboundedReceiver<Order>, beats: &AtomicU64) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!(%error, "what sends for a sink cannot work");
+            tracing::error!(sink = name, %error, "what sends for a sink cannot work");
             return;
         }
     };
     runtime.block_on(async {
-        let received = sender.received();
-        let mut ticks = interval(BEAT);
+        let (received, mut ticks) = (sender.received(), interval(BEAT));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let order = tokio::select! {
-                order = ordered.recv() => order,
-                // Between messages, too, a target may send whatever it wants.
-                _ = ticks.tick(), if received.is_counted() => match received.check() {
-                    Ok(()) => continue,
-                    Err(why) => {
-                        tracing::warn!(why, "the connection of a sink is closed");
-                        break;
-                    }
-                },
-            };
-            let Some(Order { mut pending, now, mut answer }) = order else { break };
-            received.begin();
-            let sent = {
-                let mut sending = std::pin::pin!(sender.send(&mut pending, now));
-                loop {
-                    tokio::select! {
-                        biased;
-                        // The sink ends: what is under way is given up.
-                        () = answer.closed() => break None,
-                        _ = ticks.tick() => {
-                            beats.fetch_add(1, Ordering::Relaxed);
-                            if let Err(why) = received.check() {
-                                break Some(Err(NotSent::Away(why)));
-                            }
-                        }
-                        sent = &mut sending => break Some(sent),
-                    }
-                }
-            };
-            let Some(sent) = sent else { break };
-            let is_away = matches!(sent, Err(NotSent::Away(_) | NotSent::Lost(_)));
-            let _ = answer.send(Answer { pending, sent });
-            if is_away {
+        let mut worker = Worker { name, sender, ordered, received, ticks, beats };
+        while let Some(order) = worker.next().await {
+            if !worker.serve(order).await {
                 break;
             }
         }
@@ -222,8 +211,62 @@ fn work(mut sender: Sender, mut ordered: mpsc::UnboundedReceiver<Order>, beats: 
     runtime.shutdown_background();
 }
 
+impl Worker<'_> {
+    /// What is to be sent next; none where it is to end: nobody asks any more, or the connection is
+    /// lost, or has not been of use for long.
+    async fn next(&mut self) -> Option<Order> {
+        let Self { name, ordered, received, ticks, .. } = self;
+        let mut idle = std::pin::pin!(sleep(IDLE_MAX));
+        loop {
+            tokio::select! {
+                biased;
+                order = ordered.recv() => return order,
+                () = &mut idle => break,
+                // Between messages, too, a target may send whatever it wants.
+                _ = ticks.tick(), if received.is_counted() => if let Err(why) = received.check() {
+                    tracing::warn!(sink = *name, why, "the connection of a sink is closed");
+                    break;
+                },
+            }
+        }
+        ordered.close();
+        // Ordered meanwhile.
+        ordered.try_recv().ok()
+    }
+
+    /// Sends; `false` where it is to end.
+    async fn serve(&mut self, order: Order) -> bool {
+        let Self { sender, received, ticks, beats, .. } = self;
+        let Order { mut pending, time, mut answer } = order;
+        received.begin();
+        let sent = {
+            let mut sending = std::pin::pin!(sender.send(&mut pending, time));
+            loop {
+                tokio::select! {
+                    biased;
+                    // The sink ends: what is under way is given up.
+                    () = answer.closed() => return false,
+                    _ = ticks.tick() => {
+                        beats.fetch_add(1, Ordering::Relaxed);
+                        if let Err(why) = received.check() {
+                            break Err(NotSent::Away(why));
+                        }
+                    }
+                    sent = &mut sending => break sent,
+                }
+            }
+        };
+        let ends = matches!(sent, Err(NotSent::Away(_) | NotSent::Lost(_)));
+        let _ = answer.send(Answer { pending, sent });
+        !ends
+    }
+}
+
 /// How often it is looked how the thread is.
 const BEAT: Duration = Duration::from_millis(250);
+/// A connection that is of no use for so long is closed: many targets close it then, or soon, which
+/// would be found out when something is sent.
+const IDLE_MAX: Duration = Duration::from_secs(50);
 /// How long the thread before may take to end, before that is told.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
 /// How often that is looked at.

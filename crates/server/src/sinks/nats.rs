@@ -7,7 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
+use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_nats::jetstream::Error as StreamError;
 use async_nats::jetstream::ErrorCode;
@@ -15,7 +17,7 @@ use async_nats::jetstream::context::{
     Context, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind,
 };
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::{Client, ConnectOptions, Event, Server};
 use directory::sinks::{NatsTarget, SinkMessage};
 use hyper::body::Bytes;
 use tokio::sync::mpsc;
@@ -23,7 +25,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::files::SinkFiles;
 use super::received::Received;
-use super::target::{NotSent, take_confirmed};
+use super::target::{NotSent, SendTime, take_confirmed};
 
 /// Sends to a stream.
 pub(super) struct NatsSender {
@@ -39,9 +41,6 @@ struct Live {
     stream: Context,
     _client: Client,
 }
-
-/// How an attempt to connect ended.
-type Connected = Result<(), String>;
 
 /// Why a message is not confirmed.
 enum Unconfirmed {
@@ -60,7 +59,11 @@ impl NatsSender {
         self.received.clone()
     }
 
-    pub(super) async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<(), NotSent> {
+    pub(super) async fn send(
+        &mut self,
+        pending: &mut Vec<SinkMessage>,
+        time: SendTime,
+    ) -> Result<(), NotSent> {
         let limit = self.target.timeout;
         let live = match self.live.take() {
             Some(live) => live,
@@ -69,7 +72,7 @@ impl NatsSender {
                 Err(_) => return Err(NotSent::Away(no_answer(limit.as_secs()))),
             },
         };
-        let sent = self.publish(&live.stream, pending).await;
+        let sent = self.publish(&live.stream, pending, time).await;
         // What was sent and not confirmed may come yet: the next ones go another way, and what
         // comes twice is dropped by its id.
         if !matches!(sent, Err(NotSent::Away(_))) {
@@ -83,15 +86,20 @@ impl NatsSender {
         &self,
         stream: &Context,
         pending: &mut Vec<SinkMessage>,
+        time: SendTime,
     ) -> Result<(), NotSent> {
         let mut entries = BTreeSet::new();
         let is_other = |message: &&SinkMessage| entries.insert(message.entry);
         let window = pending.iter().take(WINDOW_MAX).take_while(is_other);
         let mut acknowledged = Vec::new();
-        let mut failed = None;
+        let (mut failed, mut is_stale) = (None, false);
         // Of all together.
         let until = Instant::now() + self.target.timeout;
         for message in window {
+            if time.check().is_err() {
+                is_stale = true;
+                break;
+            }
             let publish = PublishMessage::build()
                 .payload(Bytes::from(message.json.clone()))
                 .message_id(&message.id)
@@ -130,6 +138,7 @@ impl NatsSender {
                 let why = "it is larger than the server or the stream takes".to_owned();
                 Err(NotSent::Refused { at, why })
             }
+            (None, None) if is_stale => Err(NotSent::Stale),
             (None, None) => Ok(()),
         }
     }
@@ -158,7 +167,6 @@ impl NatsSender {
             .name(format!("roster sink {}", self.name))
             .connection_timeout(*timeout)
             .ignore_discovered_servers()
-            .max_reconnects(1)
             // So that there is a count of what comes before it is connected.
             .retry_on_initial_connect()
             .require_tls(endpoint.is_tls);
@@ -175,15 +183,13 @@ impl NatsSender {
         }
         let scheme = if endpoint.is_tls { "tls" } else { "nats" };
         let url = format!("{scheme}://{}", endpoint.authority());
-        let (options, mut outcome) = told(options);
-        let failed = |error: &str| format!("{}: {error}", endpoint.authority());
+        let (options, mut connected) = told(options, endpoint.authority(), self.received.clone());
         let client = async_nats::connect_with_options(url, options).await;
-        let client = client.map_err(|error| failed(&error.to_string()))?;
+        let client = client.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
         self.received.is_of(client.statistics());
-        match outcome.recv().await {
-            Some(Ok(())) => {}
-            Some(Err(why)) => return Err(failed(&why)),
-            None => return Err(failed("it cannot be connected")),
+        // Where it fails that is seen there.
+        if connected.recv().await.is_none() {
+            return Err(format!("{}: it cannot be connected", endpoint.authority()));
         }
         let stream = ContextBuilder::new()
             .timeout(*timeout)
@@ -193,31 +199,43 @@ impl NatsSender {
     }
 }
 
-/// What is to tell how a first attempt to connect ended.
-fn told(options: ConnectOptions) -> (ConnectOptions, mpsc::UnboundedReceiver<Connected>) {
-    let (tell, outcome) = mpsc::unbounded_channel();
-    let failed = tell.clone();
+/// What is to tell that it is connected, and that it is not, or no more: it never connects a second
+/// time, since what waits for that would be sent by rights of before.
+fn told(
+    options: ConnectOptions,
+    authority: String,
+    received: Received,
+) -> (ConnectOptions, mpsc::Receiver<()>) {
+    let (tell, connected) = mpsc::channel(1);
+    let attempts = AtomicU64::default();
     let options = options
         .event_callback(move |event| {
             let tell = tell.clone();
             async move {
                 if event == Event::Connected {
-                    let _ = tell.send(Ok(()));
+                    let _ = tell.try_send(());
                 }
             }
         })
         // It is asked before each attempt: before the second one, how the first one ended is known.
         .reconnect_to_server_callback(move |servers, _| {
-            let failed = failed.clone();
+            let is_first = attempts.fetch_add(1, Ordering::Relaxed) == 0;
+            let (authority, received) = (authority.clone(), received.clone());
             async move {
-                if let Some(server) = servers.first().filter(|server| server.failed_attempts > 0) {
-                    let why = server.last_error.clone();
-                    let _ = failed.send(Err(why.unwrap_or_else(|| "it is away".to_owned())));
+                if is_first {
+                    return None;
                 }
-                None
+                let why = match servers.into_iter().next() {
+                    Some(server) if server.did_connect => "the connection is lost".to_owned(),
+                    Some(Server { last_error: Some(why), .. }) => why,
+                    _ => "its name is not known, or it is away".to_owned(),
+                };
+                received.is_lost(format!("{authority}: {why}"));
+                // It ends with its runtime.
+                pending().await
             }
         });
-    (options, outcome)
+    (options, connected)
 }
 
 /// Whether it is larger than the stream's `max_msg_size`.

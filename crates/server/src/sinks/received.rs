@@ -1,4 +1,5 @@
-//! What comes from a target, counted, where the library that reads it keeps all of it in memory.
+//! What comes from a target, counted, where the library that reads it keeps all of it in memory;
+//! and whether the connection is lost, where the library would make another one by itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ pub(super) struct Received(Arc<Inner>);
 struct Inner {
     counts: Mutex<Option<Arc<Statistics>>>,
     before: AtomicU64,
+    lost: Mutex<Option<String>>,
 }
 
 impl Received {
@@ -32,8 +34,16 @@ impl Received {
         self.0.before.store(self.all(), Ordering::Relaxed);
     }
 
-    /// Refuses more than any answers have.
+    /// There is no connection, for this reason.
+    pub(super) fn is_lost(&self, why: String) {
+        *self.0.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// Refuses more than any answers have, and a connection that is lost.
     pub(super) fn check(&self) -> Result<(), String> {
+        if let Some(why) = &*self.0.lost.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Err(why.clone());
+        }
         let bytes = self.all().saturating_sub(self.0.before.load(Ordering::Relaxed));
         match bytes > RECEIVED_MAX_BYTES {
             true => Err(format!("it sends more than {RECEIVED_MAX_BYTES} bytes for an answer")),

@@ -1,9 +1,10 @@
 //! One sink at work: reads a batch, has it sent until it is confirmed, stores where it is.
 //!
-//! Invariant: a message is sent only while the batch is young, and never after a wait: what is
-//! left is made anew, by the rights of then.
+//! Invariant: a message is sent only while the batch is young, and never after a wait, be it for a
+//! connection: what is left is made anew, by the rights of then.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,11 +13,11 @@ use directory::Directory;
 use directory::sinks::{Sink, SinkGap, SinkMessage, SinkPause, SinkReader, WhenGone};
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::apart::ApartSender;
 use super::board::{SinkFigures, SinkState};
-use super::target::NotSent;
+use super::target::{NotSent, SendTime};
 
 /// A sink and what it works with.
 pub(super) struct Runner {
@@ -37,6 +38,8 @@ struct Attempts {
     refused: Option<(String, u32)>,
     /// Messages behind the position that were confirmed, or left out.
     done: BTreeSet<String>,
+    /// The last batch became too old before anything of it was confirmed.
+    is_stale: bool,
 }
 
 /// When the position is to be stored.
@@ -149,7 +152,7 @@ impl Runner {
         while let Some(first) = pending.first() {
             self.figures.is_behind(Some(first.time));
             let before: Vec<String> = pending.iter().map(|message| message.id.clone()).collect();
-            let sent = self.send(&mut pending).await?;
+            let sent = self.send(&mut pending, made + BATCH_AGE_MAX).await?;
             if !matches!(sent, Err(NotSent::Lost(_))) {
                 self.confirmed(before, &pending);
                 self.move_before(reader, &pending);
@@ -164,6 +167,14 @@ impl Runner {
                     self.figures.failed.fetch_add(1, Ordering::Relaxed);
                     self.is_kept(SinkState::Waiting, &why);
                     self.rest_of_target().await?;
+                    return Ok(false);
+                }
+                Err(NotSent::Stale) => {
+                    if mem::replace(&mut self.attempts.is_stale, true) {
+                        self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                        self.is_kept(SinkState::Waiting, "its connection takes long, and is lost");
+                        self.rest_of_target().await?;
+                    }
                     return Ok(false);
                 }
                 Err(NotSent::Refused { at, why }) => {
@@ -192,9 +203,16 @@ impl Runner {
         Ok(true)
     }
 
-    /// Has some of it sent, unless it has to end.
-    async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<Result<(), NotSent>, Stop> {
+    /// Has some of it sent, until then, by the clock that never goes back; unless it has to end.
+    async fn send(
+        &mut self,
+        pending: &mut Vec<SinkMessage>,
+        until: Duration,
+    ) -> Result<Result<(), NotSent>, Stop> {
         let Self { directory, sink, figures, sender, stop, .. } = self;
+        let clock = directory.clock();
+        let until = Instant::now() + until.saturating_sub(clock.elapsed());
+        let time = SendTime { now: clock.now(), until };
         let mut is_kept = |why: &str| {
             figures.failed.fetch_add(1, Ordering::Relaxed);
             if figures.is(SinkState::Waiting, why) {
@@ -204,7 +222,7 @@ impl Runner {
         tokio::select! {
             biased;
             _ = stop.wait_for(|stops| *stops) => Err(Stop),
-            sent = sender.send(pending, directory.clock().now(), &mut is_kept) => Ok(sent),
+            sent = sender.send(pending, time, &mut is_kept) => Ok(sent),
         }
     }
 
@@ -216,6 +234,7 @@ impl Runner {
         }
         self.figures.sent.fetch_add(count as u64, Ordering::Relaxed);
         self.attempts.waits = Waits::new();
+        self.attempts.is_stale = false;
         self.unstored.has_sent = true;
         let mut left = pending.iter().map(|message| &message.id).peekable();
         for id in before {
@@ -334,7 +353,7 @@ impl Runner {
 
 impl Attempts {
     const fn new() -> Self {
-        Self { waits: Waits::new(), refused: None, done: BTreeSet::new() }
+        Self { waits: Waits::new(), refused: None, done: BTreeSet::new(), is_stale: false }
     }
 
     /// Takes away what was confirmed or left out before the batch was made anew.

@@ -2,6 +2,7 @@
 
 use directory::sinks::{Sink, SinkMessage, SinkTarget};
 use environment::Timestamp;
+use tokio::time::Instant;
 
 use super::file::FileSender;
 use super::files::SinkFiles;
@@ -25,8 +26,30 @@ pub(super) enum NotSent {
     Away(String),
     /// Likewise, and nothing is known of any message.
     Lost(String),
+    /// What is left is to be made anew, by the rights of now: that its connection was made, or that
+    /// others were sent, took too long.
+    Stale,
     /// The target takes others, but not this one of those that are left.
     Refused { at: usize, why: String },
+}
+
+/// When something is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SendTime {
+    /// What the clock says.
+    pub(super) now: Timestamp,
+    /// Nothing begins to be sent behind that: the identity may have lost its rights.
+    pub(super) until: Instant,
+}
+
+impl SendTime {
+    /// Refuses to send what is too old.
+    pub(super) fn check(&self) -> Result<(), NotSent> {
+        match Instant::now() < self.until {
+            true => Ok(()),
+            false => Err(NotSent::Stale),
+        }
+    }
 }
 
 impl NotSent {
@@ -43,6 +66,7 @@ impl NotSent {
         match self {
             Self::Away(why) => Self::Away(short(why)),
             Self::Lost(why) => Self::Lost(short(why)),
+            Self::Stale => Self::Stale,
             Self::Refused { at, why } => Self::Refused { at, why: short(why) },
         }
     }
@@ -73,18 +97,18 @@ impl Sender {
     }
 
     /// Sends some messages, and takes those away that are confirmed: of one entry never a later one
-    /// before an earlier one. It returns often, for where the sink is to be stored. `now` is what
-    /// the clock says.
+    /// before an earlier one. It returns often, for where the sink is to be stored.
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,
-        now: Timestamp,
+        time: SendTime,
     ) -> Result<(), NotSent> {
+        time.check()?;
         match self {
             Self::File(file) => file.send(pending),
-            Self::Webhook(webhook) => webhook.send(pending, now).await,
-            Self::Nats(nats) => nats.send(pending).await,
-            Self::Kafka(kafka) => kafka.send(pending).await,
+            Self::Webhook(webhook) => webhook.send(pending, time).await,
+            Self::Nats(nats) => nats.send(pending, time).await,
+            Self::Kafka(kafka) => kafka.send(pending, time).await,
         }
     }
 }
