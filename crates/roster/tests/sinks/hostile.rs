@@ -12,7 +12,8 @@ use testing::client::ChangeKind;
 use super::broker::{self, Broker, MESSAGE_TOO_LARGE};
 use super::common::have;
 use super::directory::{Server, add, add_person, person, until};
-use super::receiver::Https;
+use super::nats::{self, Nats};
+use super::receiver::{Https, certificates};
 use super::{ADD, IN_FORCE, changelog_read, of_people, read};
 
 /// A target that does this with each connection.
@@ -306,6 +307,48 @@ fn a_target_that_does_not_read_keeps_no_connection_and_no_memory() {
     }
     let now = server.sockets();
     assert!(now <= before + 5, "{before} sockets, and {now} after some attempts");
+}
+
+#[test]
+fn who_is_on_the_way_to_a_server_with_tls_loses_no_change() {
+    if !have(nats::PROGRAM, &["--version"]) || !have("openssl", &["version"]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    certificates(scratch.path());
+    let path = |name: &str| scratch.path().join(name);
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let nats = Nats::start(&format!(
+        "allow_non_tls: true\ntls {{ cert_file: \"{}\", key_file: \"{}\" }}",
+        cert.display(),
+        key.display()
+    ));
+    nats.make_stream();
+    // It changes what is told before TLS, and nothing else.
+    let port = nats.port;
+    let way = Target::start(move |mut stream, _| {
+        let server = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        let mut lines = BufReader::with_capacity(1, server.try_clone().ok()?);
+        let mut info = String::new();
+        lines.read_line(&mut info).ok()?;
+        let info = info.replace("\"max_payload\":1048576", "\"max_payload\":1");
+        stream.write_all(info.as_bytes()).ok()?;
+        relay(stream, server)
+    });
+    let server = Server::start(&[]);
+    server.put("ca.pem", &std::fs::read_to_string(path("ca.pem")).unwrap());
+    let line = |port: u16| {
+        let options = "subject=directory.changes ca=ca.pem tries=1";
+        of_people(&format!("bad: nats tls://localhost:{port} {options}"))
+    };
+    server.sinks(ADD, &[&line(way.port)]);
+    add_person(&mut server.client(), "anna");
+    until("it waits", || server.number("bad", "roster-sink-failed") >= 2);
+    let why = server.shown("bad", "roster-sink-error");
+    assert!(why.contains("limit of 1 exceeded"), "{why}");
+    assert_eq!(server.number("bad", "roster-sink-dead-letters"), 0);
+    server.sinks(ChangeKind::Replace, &[&line(port)]);
+    until("it is told", || nats.count() == 1);
 }
 
 #[test]

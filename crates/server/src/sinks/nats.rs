@@ -108,6 +108,10 @@ impl NatsSender {
             match stream.send_publish(self.target.subject.clone(), publish).await {
                 Ok(future) => acknowledged.push(Some(future)),
                 Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                    if !self.is_believed(message.json.len()) {
+                        failed = Some(error.to_string());
+                        break;
+                    }
                     acknowledged.push(None);
                 }
                 Err(error) => {
@@ -141,6 +145,13 @@ impl NatsSender {
             (None, None) if is_stale => Err(NotSent::Stale),
             (None, None) => Ok(()),
         }
+    }
+
+    /// Whether a server is believed that says that it takes no message of this size. It says so
+    /// before its certificate is seen: with TLS nobody on the way loses a message by that which a
+    /// server takes that is set up as it comes.
+    const fn is_believed(&self, bytes: usize) -> bool {
+        !self.target.endpoint.is_tls || bytes > PAYLOAD_BYTES
     }
 
     /// What a stream says of a message, up to then.
@@ -248,5 +259,7 @@ fn no_answer(seconds: u64) -> String {
     format!("no answer within {seconds} seconds")
 }
 
+/// What a server takes that is set up as it comes.
+const PAYLOAD_BYTES: usize = 1 << 20;
 /// Messages under way.
 const WINDOW_MAX: usize = 256;
