@@ -40,11 +40,12 @@ pub(crate) fn start_log(settings: &Settings) -> Log {
 
 /// What is logged at a level. The engine of clusters warns ten times a second of a member that is
 /// away, and tells its inner state at every start: that is for whoever looks for a fault in it.
-/// What an operator should know of it, the server tells itself.
+/// What an operator should know of it, the server tells itself; and of the targets of sinks, whose
+/// words their libraries would write as they come.
 fn filter(level: &str) -> String {
     match level {
         "debug" | "trace" => level.to_owned(),
-        _ => format!("{level},openraft=error"),
+        _ => format!("{level},openraft=error,async_nats=off,rskafka=off"),
     }
 }
 

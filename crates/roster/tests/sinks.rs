@@ -6,9 +6,13 @@
 #![allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 #![allow(clippy::disallowed_methods, reason = "asking programs again is the only way")]
 
+#[path = "sinks/broker.rs"]
+mod broker;
 mod common;
 #[path = "sinks/directory.rs"]
 mod directory;
+#[path = "sinks/hostile.rs"]
+mod hostile;
 #[path = "sinks/kafka.rs"]
 mod kafka;
 #[path = "sinks/nats.rs"]

@@ -236,12 +236,15 @@ impl Server {
             // Whoever asks for something else from now on is refused.
             decided(&ending);
             metrics.stopping();
-            // While this server decides: they store where they are.
-            sinks.stop();
-            directory.retire();
-            workers.iter().for_each(|worker| worker.send(Order::Stop));
-            // It closes when the last worker has ended.
-            let all_ended = async { while ended.recv().await.is_some() {} };
+            sinks.ask_to_stop();
+            let all_ended = async {
+                // While this server decides: they store where they are.
+                sinks.ended().await;
+                directory.retire();
+                workers.iter().for_each(|worker| worker.send(Order::Stop));
+                // It closes when the last worker has ended.
+                while ended.recv().await.is_some() {}
+            };
             tokio::select! {
                 () = all_ended => {}
                 () = signals.next() => outcome = outcome.map(|_| Ended::Stopped),

@@ -1,18 +1,23 @@
 //! Sinks at work: a thread for each, which reads what it is to be told and sends it; and one that
 //! starts and stops them as `cn=Sinks,cn=config` says, where this server decides.
 //!
-//! Start at `sinks/runner.rs`; where it is sent to is `sinks/target.rs`, with a file for each kind.
+//! Start at `sinks/runner.rs`; what sends is `sinks/apart.rs`, where it is sent to
+//! `sinks/target.rs`, with a file for each kind.
 //!
 //! Invariant: nothing waits for a sink: it holds a batch of messages and nothing else while its
 //! target does not answer.
+//! Invariant: what a target does keeps its own sink alone: what sends has a thread of its own, and
+//! no thread is waited for without a limit.
 //! Invariant: a position is stored behind what its target has confirmed.
 
+mod apart;
 mod board;
 mod file;
 mod files;
 mod kafka;
 mod nats;
 mod partition;
+mod received;
 mod runner;
 mod target;
 mod webhook;
@@ -29,9 +34,10 @@ use directory::sinks::Sink;
 use history::log::Role;
 use tokio::sync::watch;
 
+use self::apart::{ApartSender, LeftThreads};
 pub(crate) use self::board::{SinkBoard, SinkFigures, SinkState};
 use self::files::SinkFiles;
-use self::runner::Runner;
+use self::runner::{Runner, WAIT_MAX, Waits};
 use crate::error::ServerError;
 use crate::settings::Settings;
 
@@ -52,6 +58,18 @@ struct Keeper {
     wake: Sender<()>,
     woken: Receiver<()>,
     running: BTreeMap<String, Running>,
+    /// Those that panicked.
+    broken: BTreeMap<String, Broken>,
+    /// Their own threads, and those that send for them, which have not ended in time.
+    left: LeftThreads,
+    left_senders: LeftThreads,
+}
+
+/// A sink whose thread has panicked.
+struct Broken {
+    waits: Waits,
+    /// When it begins again, by the clock that never goes back.
+    again: Duration,
 }
 
 /// A sink at work.
@@ -95,6 +113,9 @@ impl Sinks {
             wake: wake.clone(),
             woken,
             running: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            left: LeftThreads::default(),
+            left_senders: LeftThreads::default(),
         };
         let thread = thread::Builder::new()
             .name("sinks".to_owned())
@@ -103,15 +124,47 @@ impl Sinks {
         Ok(Self { stops, wake, thread: Some(thread) })
     }
 
-    /// Ends them: what was confirmed is stored first, as far as that takes no longer than
+    /// Has them end: what was confirmed is stored first, as far as that takes no longer than
     /// [`runner::STORE_MAX`].
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn ask_to_stop(&self) {
         self.stops.store(true, Ordering::Release);
         let _ = self.wake.try_send(());
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+    }
+
+    /// Waits until they have ended, and no longer than [`STOP_MAX`].
+    pub(crate) async fn ended(&self) {
+        let is_at_work = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        let all = async {
+            while is_at_work() {
+                tokio::time::sleep(END_LOOK_EVERY).await;
+            }
+        };
+        let _ = tokio::time::timeout(STOP_MAX, all).await;
+    }
+
+    /// Ends them, or leaves them to the end of the process.
+    pub(crate) fn stop(&mut self) {
+        self.ask_to_stop();
+        let Some(thread) = self.thread.take() else { return };
+        if !ends_within(&[&thread], STOP_MAX) {
+            tracing::error!("the thread that starts sinks does not end, and is left");
+        } else if thread.join().is_err() {
             tracing::error!("the thread that starts sinks had panicked");
         }
     }
+}
+
+/// Waits until they have ended; `false` where that takes longer.
+fn ends_within(threads: &[&JoinHandle<()>], limit: Duration) -> bool {
+    let mut waited = Duration::ZERO;
+    while !threads.iter().all(|thread| thread.is_finished()) {
+        if waited > limit {
+            return false;
+        }
+        thread::park_timeout(END_LOOK_EVERY);
+        waited += END_LOOK_EVERY;
+    }
+    true
 }
 
 impl Drop for Sinks {
@@ -164,18 +217,30 @@ impl Keeper {
         for sink in &wanted {
             if !leads {
                 self.board.of(sink).is(SinkState::Standby, "");
-            } else if !self.running.contains_key(&sink.name) {
+            } else if !self.running.contains_key(&sink.name) && self.may_begin(sink) {
                 self.begin(sink, generation);
             }
         }
+        self.broken.retain(|name, _| wanted.iter().any(|sink| sink.name == *name));
         Ok(())
+    }
+
+    /// Whether nothing of before is at work for it, and it need not wait.
+    fn may_begin(&self, sink: &Sink) -> bool {
+        if self.left.has(&sink.name) {
+            let why = "its thread of before has not ended: it begins behind that";
+            self.board.of(sink).is(SinkState::Waiting, why);
+            return false;
+        }
+        let now = self.directory.clock().elapsed();
+        self.broken.get(&sink.name).is_none_or(|broken| broken.again <= now)
     }
 
     fn begin(&mut self, sink: &Arc<Sink>, generation: u64) {
         let (stop, stopped) = watch::channel(false);
         let figures = self.board.of(sink);
-        let runner =
-            Runner::new(&self.directory, sink, Arc::clone(&figures), self.files.clone(), stopped);
+        let sender = ApartSender::new(sink, self.files.clone(), self.left_senders.clone());
+        let runner = Runner::new(&self.directory, sink, Arc::clone(&figures), sender, stopped);
         let thread = thread::Builder::new().name(format!("sink-{}", sink.name));
         match thread.spawn(move || runner.work()) {
             Ok(thread) => {
@@ -198,13 +263,35 @@ impl Keeper {
         for running in &over {
             let _ = running.stop.send(true);
         }
-        for running in over {
-            let name = &running.sink.name;
-            match running.thread.join() {
+        let threads: Vec<&JoinHandle<()>> = over.iter().map(|running| &running.thread).collect();
+        ends_within(&threads, END_MAX);
+        for Running { sink, thread, .. } in over {
+            let name = &sink.name;
+            if !thread.is_finished() {
+                tracing::error!(sink = %name, "the thread of a sink does not end, and is left");
+                self.left.keep(name, thread);
+                continue;
+            }
+            match thread.join() {
                 Ok(()) => tracing::info!(sink = %name, "a sink ends"),
-                Err(_) => tracing::error!(sink = %name, "the thread of a sink had panicked"),
+                Err(_) => self.panicked(&sink),
             }
         }
+    }
+
+    /// It begins again, after waits that grow while that comes soon again.
+    fn panicked(&mut self, sink: &Sink) {
+        let now = self.directory.clock().elapsed();
+        let new = || Broken { waits: Waits::new(), again: now };
+        let broken = self.broken.entry(sink.name.clone()).or_insert_with(new);
+        if now.saturating_sub(broken.again) > WAIT_MAX {
+            *broken = new();
+        }
+        broken.again = now + broken.waits.next();
+        tracing::error!(sink = %sink.name, "the thread of a sink had panicked");
+        let figures = self.board.of(sink);
+        figures.failed.fetch_add(1, Ordering::Relaxed);
+        figures.is(SinkState::Waiting, "its thread had panicked: the log says where");
     }
 }
 
@@ -212,3 +299,9 @@ impl Keeper {
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How long changes gather before they are looked at.
 const TOGETHER: Duration = Duration::from_millis(100);
+/// How long threads of sinks may take to end, before they are left.
+const END_MAX: Duration = Duration::from_secs(3);
+/// The same for the thread that ends them.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// How often it is looked whether a thread has ended.
+const END_LOOK_EVERY: Duration = Duration::from_millis(10);

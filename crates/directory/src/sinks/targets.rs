@@ -39,6 +39,16 @@ impl SinkTarget {
         let password = sign_in.map(|one| &one.password);
         others.into_iter().flatten().chain(password).map(String::as_str)
     }
+
+    /// How long an answer may take.
+    pub const fn timeout(&self) -> Duration {
+        match self {
+            Self::File(_) => FILE_TIMEOUT,
+            Self::Webhook(target) => target.timeout,
+            Self::Nats(target) => target.timeout,
+            Self::Kafka(target) => target.timeout,
+        }
+    }
 }
 
 /// A file in the directory of the sinks.
@@ -107,3 +117,6 @@ pub struct KafkaTarget {
     /// How long an answer may take.
     pub timeout: Duration,
 }
+
+/// What is written to a file longer than that is told of.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);

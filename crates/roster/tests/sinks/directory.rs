@@ -94,6 +94,14 @@ impl Server {
         fs::read_to_string(self.place.folder.join("log")).unwrap_or_default()
     }
 
+    /// How many sockets it has.
+    pub(crate) fn sockets(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.running.as_ref().unwrap().id());
+        let all = fs::read_dir(folder).unwrap().flatten();
+        let targets = all.filter_map(|one| fs::read_link(one.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    }
+
     /// An attribute of a sink in `cn=monitor`; empty where it has none.
     pub(crate) fn shown(&self, name: &str, attribute: &str) -> String {
         let search = Search {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -124,10 +125,7 @@ impl Https {
         let scratch = tempfile::tempdir().unwrap();
         let [address] = testing::ports::free_addresses().unwrap();
         let path = |name: &str| scratch.path().join(name);
-        let mut make = Command::new("sh");
-        make.args(["-ec", CERTIFICATES]).current_dir(scratch.path());
-        let made = make.output().unwrap();
-        assert!(made.status.success(), "{made:?}");
+        certificates(scratch.path());
         fs::write(path("server.py"), PROGRAM).unwrap();
         let port = address.port();
         let child = Command::new("/usr/bin/python3")
@@ -156,6 +154,13 @@ impl Drop for Https {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Puts `ca.pem` there, and `cert.pem` and `key.pem` of `localhost`.
+pub(crate) fn certificates(folder: &Path) {
+    let made = Command::new("sh").args(["-ec", CERTIFICATES]).current_dir(folder).output();
+    let made = made.unwrap();
+    assert!(made.status.success(), "{made:?}");
 }
 
 /// An authority, and a certificate of it.

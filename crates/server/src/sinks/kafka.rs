@@ -4,21 +4,22 @@
 //! is sent when the one before it was confirmed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use directory::sinks::{KafkaTarget, SinkMessage};
 use environment::Timestamp;
 use futures_util::future::join_all;
-use rskafka::BackoffConfig;
 use rskafka::chrono::{DateTime, Utc};
 use rskafka::client::error::{Error, ProtocolError};
 use rskafka::client::partition::{Compression, PartitionClient, UnknownTopicHandling};
 use rskafka::client::{ClientBuilder, Credentials, SaslConfig};
 use rskafka::record::Record;
+use rskafka::{BackoffConfig, BackoffError};
 use tokio::time::timeout;
 
 use super::files::SinkFiles;
 use super::partition::partition_of;
-use super::target::{NotSent, take_confirmed};
+use super::target::{NotSent, SendTime, take_confirmed};
 
 /// Sends to a topic.
 pub(super) struct KafkaSender {
@@ -26,6 +27,8 @@ pub(super) struct KafkaSender {
     files: SinkFiles,
     /// The partitions of the topic, as they were when it was connected.
     live: Option<Vec<PartitionClient>>,
+    /// The broker has refused several records together: each is sent alone until all are sent.
+    is_alone: bool,
 }
 
 /// What became of the records of a partition.
@@ -34,14 +37,28 @@ struct Produced {
     confirmed: Vec<usize>,
     away: Option<String>,
     refused: Option<(usize, String)>,
+    /// Records were refused that were sent together.
+    is_alone: bool,
+}
+
+/// How records are sent.
+#[derive(Clone, Copy)]
+struct How {
+    time: SendTime,
+    limit: Duration,
+    is_alone: bool,
 }
 
 impl KafkaSender {
     pub(super) fn new(target: KafkaTarget, files: SinkFiles) -> Self {
-        Self { target, files, live: None }
+        Self { target, files, live: None, is_alone: false }
     }
 
-    pub(super) async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<(), NotSent> {
+    pub(super) async fn send(
+        &mut self,
+        pending: &mut Vec<SinkMessage>,
+        time: SendTime,
+    ) -> Result<(), NotSent> {
         let limit = self.target.timeout;
         let seconds = limit.as_secs();
         let late = |_| NotSent::Away(format!("no answer within {seconds} seconds"));
@@ -54,9 +71,10 @@ impl KafkaSender {
             let partition = partition_of(message.key.as_bytes(), live.len());
             places.entry(partition).or_default().push(at);
         }
+        let how = How { time, limit, is_alone: self.is_alone };
         let all = places.into_iter().filter_map(|(partition, places)| {
             let client = live.get(partition)?;
-            Some(produce(client, places, pending, limit))
+            Some(produce(client, places, pending, how))
         });
         let all: Vec<Produced> = join_all(all).await;
         let mut confirmed = vec![false; pending.len()];
@@ -65,6 +83,7 @@ impl KafkaSender {
                 *one = true;
             }
         }
+        self.is_alone |= all.iter().any(|one| one.is_alone);
         let away = all.iter().find_map(|one| one.away.clone());
         let refused = all.into_iter().find_map(|one| one.refused);
         let before = confirmed.iter().take(refused.as_ref().map_or(0, |(at, _)| *at));
@@ -76,15 +95,24 @@ impl KafkaSender {
         self.live = Some(live);
         match refused {
             Some((_, why)) => Err(NotSent::Refused { at, why }),
-            None => Ok(()),
+            // The age of what is left.
+            None if !pending.is_empty() => Err(NotSent::Stale),
+            None => {
+                self.is_alone = false;
+                Ok(())
+            }
         }
     }
 
     async fn connect(&self) -> Result<Vec<PartitionClient>, String> {
-        let KafkaTarget { brokers, topic, ca, sign_in, mechanism, timeout } = &self.target;
+        let KafkaTarget { brokers, topic, ca, sign_in, mechanism, .. } = &self.target;
         let names = brokers.iter().map(|broker| broker.authority()).collect();
-        let backoff = BackoffConfig { deadline: Some(*timeout), ..BackoffConfig::default() };
-        let mut builder = ClientBuilder::new(names).client_id("roster").backoff_config(backoff);
+        // It tries nothing again by itself: by then, what is to be sent may be too old.
+        let backoff = BackoffConfig { deadline: Some(Duration::ZERO), ..BackoffConfig::default() };
+        let mut builder = ClientBuilder::new(names)
+            .client_id("roster")
+            .backoff_config(backoff)
+            .max_message_size(ANSWER_MAX_BYTES);
         if brokers.iter().any(|broker| broker.is_tls) {
             builder = builder.tls_config(self.files.tls(ca.as_deref())?);
         }
@@ -97,7 +125,7 @@ impl KafkaSender {
                 _ => SaslConfig::ScramSha512(credentials),
             });
         }
-        let failed = |error: Error| error.to_string();
+        let failed = |error: Error| said(&error);
         let client = builder.build().await.map_err(failed)?;
         let topics = client.list_topics().await.map_err(failed)?;
         let Some(found) = topics.into_iter().find(|one| one.name == *topic) else {
@@ -116,48 +144,56 @@ impl KafkaSender {
     }
 }
 
-/// Sends the messages at these places to a partition, in requests of some size.
+/// Sends the messages at these places to a partition, in requests of some size, while they are
+/// young.
 async fn produce(
     client: &PartitionClient,
     places: Vec<usize>,
     pending: &[SinkMessage],
-    limit: std::time::Duration,
+    how: How,
 ) -> Produced {
-    let mut produced = Produced::default();
+    let mut produced = Produced { is_alone: how.is_alone, ..Produced::default() };
     let mut left = places.as_slice();
-    let mut one_by_one = false;
-    while !left.is_empty() {
+    while !left.is_empty() && how.time.check().is_ok() {
         let mut bytes = 0;
         let fits = |at: &&usize| {
             bytes += pending.get(**at).map_or(0, |message| message.json.len() + OVERHEAD_BYTES);
             bytes <= REQUEST_BYTES
         };
-        let count = if one_by_one { 1 } else { left.iter().take_while(fits).count().max(1) };
-        let (now, later) = left.split_at(count);
+        let fit = left.iter().take_while(fits).count().max(1);
+        let (now, later) = left.split_at(if produced.is_alone { 1 } else { fit });
         let records = now.iter().filter_map(|at| pending.get(*at)).map(record).collect();
         let sent = client.produce(records, Compression::NoCompression);
-        match timeout(limit, sent).await {
+        match timeout(how.limit, sent).await {
             Ok(Ok(_)) => produced.confirmed.extend(now),
             Ok(Err(error)) if is_of_records(&error) => {
                 if let [alone] = now {
                     produced.refused = Some((*alone, error.to_string()));
                     return produced;
                 }
-                one_by_one = true;
+                produced.is_alone = true;
                 continue;
             }
             Ok(Err(error)) => {
-                produced.away = Some(error.to_string());
+                produced.away = Some(said(&error));
                 return produced;
             }
             Err(_) => {
-                produced.away = Some(format!("no answer within {} seconds", limit.as_secs()));
+                produced.away = Some(format!("no answer within {} seconds", how.limit.as_secs()));
                 return produced;
             }
         }
         left = later;
     }
     produced
+}
+
+/// What went wrong, without that it was not tried again.
+fn said(error: &Error) -> String {
+    match error {
+        Error::RetryFailed(BackoffError::DeadlineExceded { source, .. }) => source.to_string(),
+        _ => error.to_string(),
+    }
 }
 
 fn record(message: &SinkMessage) -> Record {
@@ -187,5 +223,7 @@ fn is_of_records(error: &Error) -> bool {
 
 /// Octets of a request: a broker takes 1 MiB by default.
 const REQUEST_BYTES: usize = 768 * 1024;
+/// The largest answer: that about all topics of a cluster.
+const ANSWER_MAX_BYTES: usize = 16 << 20;
 /// What a record has beside its object, about.
 const OVERHEAD_BYTES: usize = 256;

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
+use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_nats::jetstream::Error as StreamError;
 use async_nats::jetstream::ErrorCode;
@@ -15,13 +17,15 @@ use async_nats::jetstream::context::{
     Context, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind,
 };
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectOptions, Event, Server};
 use directory::sinks::{NatsTarget, SinkMessage};
 use hyper::body::Bytes;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::files::SinkFiles;
-use super::target::{NotSent, take_confirmed};
+use super::received::Received;
+use super::target::{NotSent, SendTime, take_confirmed};
 
 /// Sends to a stream.
 pub(super) struct NatsSender {
@@ -29,6 +33,7 @@ pub(super) struct NatsSender {
     /// The sink, for the server.
     name: String,
     files: SinkFiles,
+    received: Received,
     live: Option<Live>,
 }
 
@@ -45,10 +50,20 @@ enum Unconfirmed {
 
 impl NatsSender {
     pub(super) fn new(target: NatsTarget, name: &str, files: SinkFiles) -> Self {
-        Self { target, name: name.to_owned(), files, live: None }
+        let (name, received) = (name.to_owned(), Received::default());
+        Self { target, name, files, received, live: None }
     }
 
-    pub(super) async fn send(&mut self, pending: &mut Vec<SinkMessage>) -> Result<(), NotSent> {
+    /// What comes from the server: its client keeps a line in memory, however long it is.
+    pub(super) fn received(&self) -> Received {
+        self.received.clone()
+    }
+
+    pub(super) async fn send(
+        &mut self,
+        pending: &mut Vec<SinkMessage>,
+        time: SendTime,
+    ) -> Result<(), NotSent> {
         let limit = self.target.timeout;
         let live = match self.live.take() {
             Some(live) => live,
@@ -57,7 +72,7 @@ impl NatsSender {
                 Err(_) => return Err(NotSent::Away(no_answer(limit.as_secs()))),
             },
         };
-        let sent = self.publish(&live.stream, pending).await;
+        let sent = self.publish(&live.stream, pending, time).await;
         // What was sent and not confirmed may come yet: the next ones go another way, and what
         // comes twice is dropped by its id.
         if !matches!(sent, Err(NotSent::Away(_))) {
@@ -71,15 +86,20 @@ impl NatsSender {
         &self,
         stream: &Context,
         pending: &mut Vec<SinkMessage>,
+        time: SendTime,
     ) -> Result<(), NotSent> {
         let mut entries = BTreeSet::new();
         let is_other = |message: &&SinkMessage| entries.insert(message.entry);
         let window = pending.iter().take(WINDOW_MAX).take_while(is_other);
         let mut acknowledged = Vec::new();
-        let mut failed = None;
+        let (mut failed, mut is_stale) = (None, false);
         // Of all together.
         let until = Instant::now() + self.target.timeout;
         for message in window {
+            if time.check().is_err() {
+                is_stale = true;
+                break;
+            }
             let publish = PublishMessage::build()
                 .payload(Bytes::from(message.json.clone()))
                 .message_id(&message.id)
@@ -88,6 +108,10 @@ impl NatsSender {
             match stream.send_publish(self.target.subject.clone(), publish).await {
                 Ok(future) => acknowledged.push(Some(future)),
                 Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                    if !self.is_believed(message.json.len()) {
+                        failed = Some(error.to_string());
+                        break;
+                    }
                     acknowledged.push(None);
                 }
                 Err(error) => {
@@ -118,8 +142,16 @@ impl NatsSender {
                 let why = "it is larger than the server or the stream takes".to_owned();
                 Err(NotSent::Refused { at, why })
             }
+            (None, None) if is_stale => Err(NotSent::Stale),
             (None, None) => Ok(()),
         }
+    }
+
+    /// Whether a server is believed that says that it takes no message of this size. It says so
+    /// before its certificate is seen: with TLS nobody on the way loses a message by that which a
+    /// server takes that is set up as it comes.
+    const fn is_believed(&self, bytes: usize) -> bool {
+        !self.target.endpoint.is_tls || bytes > PAYLOAD_BYTES
     }
 
     /// What a stream says of a message, up to then.
@@ -146,7 +178,8 @@ impl NatsSender {
             .name(format!("roster sink {}", self.name))
             .connection_timeout(*timeout)
             .ignore_discovered_servers()
-            .max_reconnects(1)
+            // So that there is a count of what comes before it is connected.
+            .retry_on_initial_connect()
             .require_tls(endpoint.is_tls);
         if endpoint.is_tls {
             let config = self.files.tls(ca.as_deref())?;
@@ -161,14 +194,59 @@ impl NatsSender {
         }
         let scheme = if endpoint.is_tls { "tls" } else { "nats" };
         let url = format!("{scheme}://{}", endpoint.authority());
+        let (options, mut connected) = told(options, endpoint.authority(), self.received.clone());
         let client = async_nats::connect_with_options(url, options).await;
         let client = client.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
+        self.received.is_of(client.statistics());
+        // Where it fails that is seen there.
+        if connected.recv().await.is_none() {
+            return Err(format!("{}: it cannot be connected", endpoint.authority()));
+        }
         let stream = ContextBuilder::new()
             .timeout(*timeout)
             .max_ack_inflight(2 * WINDOW_MAX)
             .build(client.clone());
         Ok(Live { stream, _client: client })
     }
+}
+
+/// What is to tell that it is connected, and that it is not, or no more: it never connects a second
+/// time, since what waits for that would be sent by rights of before.
+fn told(
+    options: ConnectOptions,
+    authority: String,
+    received: Received,
+) -> (ConnectOptions, mpsc::Receiver<()>) {
+    let (tell, connected) = mpsc::channel(1);
+    let attempts = AtomicU64::default();
+    let options = options
+        .event_callback(move |event| {
+            let tell = tell.clone();
+            async move {
+                if event == Event::Connected {
+                    let _ = tell.try_send(());
+                }
+            }
+        })
+        // It is asked before each attempt: before the second one, how the first one ended is known.
+        .reconnect_to_server_callback(move |servers, _| {
+            let is_first = attempts.fetch_add(1, Ordering::Relaxed) == 0;
+            let (authority, received) = (authority.clone(), received.clone());
+            async move {
+                if is_first {
+                    return None;
+                }
+                let why = match servers.into_iter().next() {
+                    Some(server) if server.did_connect => "the connection is lost".to_owned(),
+                    Some(Server { last_error: Some(why), .. }) => why,
+                    _ => "its name is not known, or it is away".to_owned(),
+                };
+                received.is_lost(format!("{authority}: {why}"));
+                // It ends with its runtime.
+                pending().await
+            }
+        });
+    (options, connected)
 }
 
 /// Whether it is larger than the stream's `max_msg_size`.
@@ -181,5 +259,7 @@ fn no_answer(seconds: u64) -> String {
     format!("no answer within {seconds} seconds")
 }
 
+/// What a server takes that is set up as it comes.
+const PAYLOAD_BYTES: usize = 1 << 20;
 /// Messages under way.
 const WINDOW_MAX: usize = 256;

@@ -1,9 +1,10 @@
 //! One sink at work: reads a batch, has it sent until it is confirmed, stores where it is.
 //!
-//! Invariant: a message is sent only while the batch is young, and never after a wait: what is
-//! left is made anew, by the rights of then.
+//! Invariant: a message is sent only while the batch is young, and never after a wait, be it for a
+//! connection: what is left is made anew, by the rights of then.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,18 +13,18 @@ use directory::Directory;
 use directory::sinks::{Sink, SinkGap, SinkMessage, SinkPause, SinkReader, WhenGone};
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::apart::ApartSender;
 use super::board::{SinkFigures, SinkState};
-use super::files::SinkFiles;
-use super::target::{NotSent, Sender};
+use super::target::{NotSent, SendTime};
 
 /// A sink and what it works with.
 pub(super) struct Runner {
     directory: Arc<Directory>,
     sink: Arc<Sink>,
     figures: Arc<SinkFigures>,
-    sender: Sender,
+    sender: ApartSender,
     stop: watch::Receiver<bool>,
     /// What is not stored yet of where it is.
     unstored: Unstored,
@@ -37,6 +38,8 @@ struct Attempts {
     refused: Option<(String, u32)>,
     /// Messages behind the position that were confirmed, or left out.
     done: BTreeSet<String>,
+    /// The last batch became too old before anything of it was confirmed.
+    is_stale: bool,
 }
 
 /// When the position is to be stored.
@@ -52,7 +55,7 @@ struct Unstored {
 }
 
 /// Waits that grow.
-struct Waits(Duration);
+pub(super) struct Waits(Duration);
 
 /// It has to end.
 struct Stop;
@@ -62,10 +65,9 @@ impl Runner {
         directory: &Arc<Directory>,
         sink: &Arc<Sink>,
         figures: Arc<SinkFigures>,
-        files: SinkFiles,
+        sender: ApartSender,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        let sender = Sender::of(sink, &files);
         let (directory, sink) = (Arc::clone(directory), Arc::clone(sink));
         let (unstored, attempts) = (Unstored::default(), Attempts::new());
         Self { directory, sink, figures, sender, stop, unstored, attempts }
@@ -150,26 +152,29 @@ impl Runner {
         while let Some(first) = pending.first() {
             self.figures.is_behind(Some(first.time));
             let before: Vec<String> = pending.iter().map(|message| message.id.clone()).collect();
-            let Self { sender, stop, directory, .. } = self;
-            let now = || directory.clock().now();
-            let sent = tokio::select! {
-                biased;
-                _ = stop.wait_for(|stops| *stops) => None,
-                sent = sender.send(&mut pending, &now) => Some(sent),
-            };
-            self.confirmed(before, &pending);
-            self.move_before(reader, &pending);
-            let Some(sent) = sent else { return Err(Stop) };
+            let sent = self.send(&mut pending, made + BATCH_AGE_MAX).await?;
+            if !matches!(sent, Err(NotSent::Lost(_))) {
+                self.confirmed(before, &pending);
+                self.move_before(reader, &pending);
+            }
             match sent {
                 Ok(()) => {
                     if self.figures.is(SinkState::Running, "") {
                         tracing::info!(sink = %self.sink.name, "a sink sends");
                     }
                 }
-                Err(NotSent::Away(why)) => {
+                Err(NotSent::Away(why) | NotSent::Lost(why)) => {
                     self.figures.failed.fetch_add(1, Ordering::Relaxed);
                     self.is_kept(SinkState::Waiting, &why);
                     self.rest_of_target().await?;
+                    return Ok(false);
+                }
+                Err(NotSent::Stale) => {
+                    if mem::replace(&mut self.attempts.is_stale, true) {
+                        self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                        self.is_kept(SinkState::Waiting, "its connection takes long, and is lost");
+                        self.rest_of_target().await?;
+                    }
                     return Ok(false);
                 }
                 Err(NotSent::Refused { at, why }) => {
@@ -198,6 +203,29 @@ impl Runner {
         Ok(true)
     }
 
+    /// Has some of it sent, until then, by the clock that never goes back; unless it has to end.
+    async fn send(
+        &mut self,
+        pending: &mut Vec<SinkMessage>,
+        until: Duration,
+    ) -> Result<Result<(), NotSent>, Stop> {
+        let Self { directory, sink, figures, sender, stop, .. } = self;
+        let clock = directory.clock();
+        let until = Instant::now() + until.saturating_sub(clock.elapsed());
+        let time = SendTime { now: clock.now(), until };
+        let mut is_kept = |why: &str| {
+            figures.failed.fetch_add(1, Ordering::Relaxed);
+            if figures.is(SinkState::Waiting, why) {
+                tracing::warn!(sink = %sink.name, why, "a sink is kept");
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stops| *stops) => Err(Stop),
+            sent = sender.send(pending, time, &mut is_kept) => Ok(sent),
+        }
+    }
+
     /// Counts what is pending no more.
     fn confirmed(&mut self, before: Vec<String>, pending: &[SinkMessage]) {
         let count = before.len() - pending.len();
@@ -206,6 +234,7 @@ impl Runner {
         }
         self.figures.sent.fetch_add(count as u64, Ordering::Relaxed);
         self.attempts.waits = Waits::new();
+        self.attempts.is_stale = false;
         self.unstored.has_sent = true;
         let mut left = pending.iter().map(|message| &message.id).peekable();
         for id in before {
@@ -324,7 +353,7 @@ impl Runner {
 
 impl Attempts {
     const fn new() -> Self {
-        Self { waits: Waits::new(), refused: None, done: BTreeSet::new() }
+        Self { waits: Waits::new(), refused: None, done: BTreeSet::new(), is_stale: false }
     }
 
     /// Takes away what was confirmed or left out before the batch was made anew.
@@ -369,11 +398,11 @@ impl Unstored {
 }
 
 impl Waits {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self(WAIT_FIRST)
     }
 
-    fn next(&mut self) -> Duration {
+    pub(super) fn next(&mut self) -> Duration {
         let now = self.0;
         self.0 = (now * 2).min(WAIT_MAX);
         now
@@ -383,7 +412,7 @@ impl Waits {
 /// The wait after the first attempt that failed; each is twice the one before.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The oldest batch of which something is sent.
 const BATCH_AGE_MAX: Duration = Duration::from_secs(2);
 /// How often the position is stored while messages are sent.

@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
 use super::files::SinkFiles;
-use super::target::NotSent;
+use super::target::{NotSent, SendTime};
 
 /// Sends the requests.
 pub(super) struct WebhookSender {
@@ -64,7 +64,7 @@ impl WebhookSender {
     pub(super) async fn send(
         &mut self,
         pending: &mut Vec<SinkMessage>,
-        now: &dyn Fn() -> Timestamp,
+        time: SendTime,
     ) -> Result<(), NotSent> {
         let Some(message) = pending.first() else { return Ok(()) };
         if message.json.len() > BODY_MAX_BYTES {
@@ -72,8 +72,9 @@ impl WebhookSender {
             return Err(NotSent::Refused { at: 0, why });
         }
         let limit = self.target.timeout;
-        let status = match timeout(limit, self.post(message, now())).await {
-            Ok(Ok(status)) => status,
+        let status = match timeout(limit, self.post(message, time)).await {
+            Ok(Ok(Some(status))) => status,
+            Ok(Ok(None)) => return Err(NotSent::Stale),
             Ok(Err(why)) => {
                 self.live = None;
                 return Err(NotSent::Away(why));
@@ -98,7 +99,12 @@ impl WebhookSender {
         Ok(())
     }
 
-    async fn post(&mut self, message: &SinkMessage, now: Timestamp) -> Result<StatusCode, String> {
+    /// The status of the answer; none where it is too late to send.
+    async fn post(
+        &mut self,
+        message: &SinkMessage,
+        time: SendTime,
+    ) -> Result<Option<StatusCode>, String> {
         // Read each time: it may have been corrected, or replaced.
         let key = signing_key(&self.files.secret(&self.target.key)?)?;
         // One that the receiver has closed meanwhile is found out before the request is sent.
@@ -108,7 +114,11 @@ impl WebhookSender {
             None => self.connect().await?,
         };
         live.requests.ready().await.map_err(|error| error.to_string())?;
-        let request = self.request(message, now, &key)?;
+        if time.check().is_err() {
+            self.live = Some(live);
+            return Ok(None);
+        }
+        let request = self.request(message, time.now, &key)?;
         let answer = live.requests.send_request(request).await;
         let answer = answer.map_err(|error| format!("no answer: {error}"))?;
         let status = answer.status();
@@ -120,11 +130,11 @@ impl WebhookSender {
             match left.checked_sub(bytes) {
                 Some(less) => left = less,
                 // The rest is not read, and the connection of no more use.
-                None => return Ok(status),
+                None => return Ok(Some(status)),
             }
         }
         self.live = Some(live);
-        Ok(status)
+        Ok(Some(status))
     }
 
     fn request(
