@@ -23,6 +23,8 @@ use crate::config::monitor_sources::{
     MonitorSources, SessionTeller,
 };
 use crate::config::schema_times::SchemaTimes;
+use crate::config::server_settings::ServerSettings;
+use crate::live::Live;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::quarantine::Quarantine;
@@ -57,11 +59,14 @@ pub struct Directory {
     pub(crate) credentials: Credentials,
     /// What binds have left in accounts and is not written yet.
     pub(crate) accounts: Arc<Accounts>,
-    pub(crate) limits: Limits,
+    /// See [`Self::limits`].
+    pub(crate) limits: Live<Limits>,
     pub(crate) decode_limits: DecodeLimits,
     pub(crate) budgets: Budgets,
     pub(crate) queue: Arc<WriteQueue>,
     pub(crate) monitors: MonitorSources,
+    /// The server's settings that the directory has.
+    pub(crate) settings: Arc<ServerSettings>,
     pub(crate) seldom: Arc<SeldomLines>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) make_chance: MakeChance,
@@ -126,7 +131,7 @@ impl Directory {
     /// How passwords are hashed here.
     pub(crate) fn hash_rules(&self) -> HashRules<'_> {
         HashRules {
-            options: &self.credentials.passwords,
+            options: self.credentials.passwords(),
             chance: self.make_chance,
             seldom: &self.seldom,
         }
@@ -149,7 +154,7 @@ impl Directory {
 
     /// How many searches go on with what changes, and how many may.
     pub fn streams(&self) -> (usize, usize) {
-        (self.budgets.streams(), self.limits.streams_max)
+        (self.budgets.streams(), self.limits().streams_max)
     }
 
     /// How many change records were decoded for those searches since the start.
@@ -306,7 +311,7 @@ impl Directory {
         self.retire();
         self.accounts.finish();
         self.queue.shutdown();
-        self.storage.shutdown(self.limits.shutdown_flush_max);
+        self.storage.shutdown(self.limits().shutdown_flush_max);
     }
 
     /// Makes `cn=tls,cn=monitor` show what this tells.

@@ -19,6 +19,7 @@ use store::{Mark, Store, View};
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
 use crate::config::schema_times::SchemaTimes;
+use crate::config::server_settings::{ServerSettings, is_of_settings};
 use crate::directory::State;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;
@@ -32,6 +33,7 @@ pub(crate) struct Following {
     pub(crate) password_policies: Arc<PoliciesInForce>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) scram_keys: Arc<KnownKeys>,
+    pub(crate) settings: Arc<ServerSettings>,
     pub(crate) unseen: Mutex<Unseen>,
 }
 
@@ -41,6 +43,8 @@ pub(crate) struct Unseen {
     /// Since when the schema is what records that are not visible yet have made it.
     schema_times: Option<SchemaTimes>,
     key_search: Searching,
+    /// The server's settings have changed.
+    settings: bool,
 }
 
 /// A search for accounts with keys for SCRAM.
@@ -82,6 +86,9 @@ impl Follower for Following {
             self.accounts.heed_another(changes, Timestamp(mark.time_us));
         }
         self.scram_keys.heed(changes);
+        if changes.iter().any(is_of_settings) {
+            self.unseen().settings = true;
+        }
         Ok(())
     }
 
@@ -94,7 +101,9 @@ impl Follower for Following {
         // For views of the copy; those of before keep theirs.
         self.view_rules.put(&Arc::new(rules), mark.lsn);
         self.password_policies.set(Arc::new(policies));
-        self.unseen().key_search = Searching::Due;
+        let mut unseen = self.unseen();
+        unseen.key_search = Searching::Due;
+        unseen.settings = true;
         Ok(())
     }
 
@@ -105,6 +114,11 @@ impl Follower for Following {
         }
         if let Some(times) = unseen.schema_times.take() {
             self.state.store(Arc::new(State::new(self.store.schema(), times)));
+        }
+        let has_settings = std::mem::take(&mut unseen.settings);
+        drop(unseen);
+        if has_settings {
+            self.settings.begin();
         }
     }
 }

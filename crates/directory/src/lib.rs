@@ -20,6 +20,7 @@ mod following;
 pub mod forward;
 mod groups;
 mod lines;
+mod live;
 pub mod loading;
 mod member_machine;
 mod opening;
@@ -62,12 +63,16 @@ pub use config::monitor_sources::{
 };
 pub use config::promotion::promote_joined;
 pub use config::record_level::raise_record_level;
+pub use config::server_settings::{
+    BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller,
+};
 pub use config::verify::{
     OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
 };
 pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;
+pub use live::{Live, LiveOptions};
 pub use options::{AdminPassword, DirectoryOptions, LogParts, MakeLog};
 pub use password_policy::PasswordPolicyOptions;
 pub use read::dangling::{DANGLING_LISTED_MAX, Dangling, DanglingValue};

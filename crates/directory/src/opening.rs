@@ -33,12 +33,14 @@ use crate::bind::{administrator, sasl};
 use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
+use crate::config::server_settings::ServerSettings;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
 use crate::flush_failures::FlushFailures;
 use crate::following::Following;
 use crate::forward::known_requests::KnownRequests;
 use crate::forward::outgoing::{Forwarding, ForwardingOptions};
+use crate::live::Live;
 use crate::member_machine::MemberMachine;
 use crate::options::{AdminPassword, DirectoryOptions, LogParts};
 use crate::password_policy::in_force::PoliciesInForce;
@@ -134,13 +136,12 @@ impl Directory {
         let (accounts, account_writer) = Accounts::new(&options.password_policy, member);
         let root = RootIdentity::new(&options, &schema)?;
         let policies = Policies::new(&options.policies, &schema)?;
-        let owner_uid = fs::metadata(&options.data)
-            .map_err(|source| DirectoryError::io(options.data.clone(), source))?
-            .uid();
+        let owner_uid = owner_of(&options.data)?;
         sasl::check(&options.authentication)?;
         options.authentication.check(&schema)?;
         let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
+        let settings = Arc::new(ServerSettings::new(&store));
         let following = Arc::new(Following {
             store: Arc::clone(&store),
             state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
@@ -148,6 +149,7 @@ impl Directory {
             password_policies: Arc::new(PoliciesInForce::new(password_policies)),
             accounts: Arc::new(accounts),
             scram_keys: Arc::clone(&scram_keys),
+            settings: Arc::clone(&settings),
             unseen: Mutex::default(),
         });
         let machine = machine_of(&following, known.as_ref(), &options, &quarantine)?;
@@ -164,12 +166,12 @@ impl Directory {
         let credentials = Credentials {
             root,
             owner_uid,
-            authentication: options.authentication,
-            decoy: decoy(&options.passwords)?,
-            rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
+            authentication: Live::new(options.authentication),
+            decoy: Live::new(decoy(&options.passwords)?),
+            rehasher,
             password_cache: PasswordCache::new(options.passwords.cache, &mut *(options.chance)())
                 .map(Arc::new),
-            passwords: options.passwords,
+            passwords: Live::new(options.passwords),
             scram_secret,
             scram_keys,
             _scram_key_search: scram_key_search,
@@ -198,8 +200,9 @@ impl Directory {
             decode_limits: decode_limits(),
             budgets: Budgets::new(&options.limits),
             queue: Arc::new(WriteQueue::new(&options.limits, options.chance, forwarding)),
-            limits: options.limits,
+            limits: Live::new(options.limits),
             monitors: MonitorSources::default(),
+            settings,
             seldom: Arc::new(SeldomLines::new(&clock)),
             clock,
             make_chance: options.chance,
@@ -229,6 +232,12 @@ impl Directory {
     }
 }
 
+/// The user id that owns the data directory.
+fn owner_of(data: &Path) -> Result<u32, DirectoryError> {
+    let metadata = fs::metadata(data);
+    Ok(metadata.map_err(|source| DirectoryError::io(data.to_owned(), source))?.uid())
+}
+
 /// What seals where consumers of content synchronisation are: they come back after a restart, and
 /// to any server of the directory.
 fn sync_key(store: &[u8; 16]) -> CookieKey {
@@ -256,9 +265,7 @@ fn start_account_threads(
 ) {
     let root = &directory.credentials.root.dn;
     account_writer.start(&directory.accounts, &directory.queue, root.clone());
-    if directory.credentials.rehasher.is_some() {
-        proved.start(&directory.queue, root.clone());
-    }
+    proved.start(&directory.queue, root.clone());
     if let Some(cache) = &directory.credentials.password_cache {
         password_cache::start_sweeper(cache, Arc::clone(&directory.clock));
     }
@@ -481,7 +488,7 @@ impl RootIdentity {
 }
 
 /// The stored form of a password that nobody knows.
-fn decoy(options: &PasswordOptions) -> Result<Vec<u8>, DirectoryError> {
+pub(crate) fn decoy(options: &PasswordOptions) -> Result<Vec<u8>, DirectoryError> {
     let mut clear = Zeroizing::new([0; 32]);
     OsChance.fill(&mut *clear);
     options.storage.hash(&*clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)

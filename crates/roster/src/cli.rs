@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, assignment, backup, bench, changes, check, cluster, constraint, demo, diff, explain,
-    export, follow, generate, history, import, index, init, restore, revert, schema, serve,
-    session, sink, top, undelete, virtual_attribute, why,
+    account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
+    explain, export, follow, generate, history, import, index, init, restore, revert, schema,
+    serve, session, sink, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -43,6 +43,7 @@ enum Command {
     Account(account::Options),
     Session(session::Options),
     Top(top::Options),
+    Config(config::Options),
     Cluster(cluster::Options),
     Index(index::Options),
     Schema(schema::Options),
@@ -76,6 +77,7 @@ impl Command {
             Self::Account(options) => account::run(&options),
             Self::Session(options) => session::run(&options),
             Self::Top(options) => top::run(&options),
+            Self::Config(options) => config::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Schema(options) => schema::run(&options),

@@ -12,6 +12,7 @@ pub(crate) mod cluster_join;
 pub(crate) mod cluster_members;
 pub(crate) mod cluster_recover;
 pub(crate) mod cluster_verify;
+pub(crate) mod config;
 pub(crate) mod constraint;
 pub(crate) mod demo;
 pub(crate) mod diff;

@@ -6,7 +6,7 @@
 use std::io::{self, Stderr, Write};
 use std::sync::{Arc, OnceLock};
 
-use server::Settings;
+use server::{HearSettings, Settings};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
@@ -16,6 +16,18 @@ use crate::output;
 #[must_use]
 pub(crate) struct Log {
     _guard: WorkerGuard,
+    set: SetFilter,
+}
+
+/// Has another filter hold.
+type SetFilter = Arc<dyn Fn(&str) + Send + Sync>;
+
+impl Log {
+    /// What has the log follow `log.level`.
+    pub(crate) fn follower(&self) -> HearSettings {
+        let set = Arc::clone(&self.set);
+        Box::new(move |settings| set(&filter(settings.log.level)))
+    }
 }
 
 /// Sends diagnostics to standard error, as `[log]` says.
@@ -28,14 +40,21 @@ pub(crate) fn start_log(settings: &Settings) -> Log {
         .thread_name("log")
         .finish(writer);
     let _ = counter.set(writer.error_counter());
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(filter(settings.log.level)))
-        .with_ansi(output::is_watched())
-        .with_writer(writer);
+    let filter = EnvFilter::new(filter(settings.log.level));
+    let builder = tracing_subscriber::fmt().with_ansi(output::is_watched()).with_writer(writer);
     // A second subscriber would be refused: the first one stays, as in tests.
-    let _ =
-        if settings.log.format == "json" { builder.json().try_init() } else { builder.try_init() };
-    Log { _guard: guard }
+    let set: SetFilter = if settings.log.format == "json" {
+        let builder = builder.json().with_env_filter(filter).with_filter_reloading();
+        let handle = builder.reload_handle();
+        let _ = builder.try_init();
+        Arc::new(move |text| drop(handle.reload(EnvFilter::new(text))))
+    } else {
+        let builder = builder.with_env_filter(filter).with_filter_reloading();
+        let handle = builder.reload_handle();
+        let _ = builder.try_init();
+        Arc::new(move |text| drop(handle.reload(EnvFilter::new(text))))
+    };
+    Log { _guard: guard, set }
 }
 
 /// What is logged at a level. The engine of clusters warns ten times a second of a member that is

@@ -11,13 +11,17 @@ use std::sync::Arc;
 use clap::Args;
 use directory::{
     ArchiveAt, Directory, DirectoryError, DirectoryOptions, DiskSpace as _, FileSystemSpace,
-    SpaceLimits,
+    LiveOptions, SpaceLimits,
 };
 use environment::SystemClock;
 use history::archive::ArchiveOptions;
-use server::{Addresses, ArchiveSettings, ClusterMember, Server, Settings};
+use server::{
+    Addresses, ArchiveSettings, ClusterMember, HearSettings, LoadSettings, Server, Settings,
+    Sources,
+};
 use store::{FlushOptions, Store};
 
+use crate::diagnostics::Log;
 use crate::failure::Failure;
 use crate::joining;
 
@@ -64,6 +68,45 @@ impl Listeners {
         more: &[(&'static str, String)],
         own_text: Option<&str>,
     ) -> Result<Settings, Failure> {
+        let overrides = self.overrides(data, more);
+        let environment: Vec<_> = environment().collect();
+        let sources = Sources {
+            own_text,
+            file: config,
+            environment: &environment,
+            overrides: &overrides,
+            ..Sources::default()
+        };
+        Ok(Settings::load_from(&sources)?.settings)
+    }
+
+    /// What reads the same settings again, under what the directory says.
+    pub(crate) fn load_again(
+        &self,
+        config: Option<&Path>,
+        data: Option<&Path>,
+        more: &[(&'static str, String)],
+    ) -> LoadSettings {
+        let overrides = self.overrides(data, more);
+        let file = config.map(Path::to_owned);
+        Box::new(move |lines| {
+            let environment: Vec<_> = environment().collect();
+            Settings::load_from(&Sources {
+                directory: lines,
+                own_text: None,
+                file: file.as_deref(),
+                environment: &environment,
+                overrides: &overrides,
+            })
+        })
+    }
+
+    /// What the flags say, and more.
+    fn overrides(
+        &self,
+        data: Option<&Path>,
+        more: &[(&'static str, String)],
+    ) -> Vec<(&'static str, String)> {
         let list = |addresses: &[SocketAddr]| {
             let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             (!texts.is_empty()).then(|| texts.join(","))
@@ -79,7 +122,7 @@ impl Listeners {
         ] {
             overrides.extend(value.map(|value| (name, value)));
         }
-        Ok(Settings::load_as_if(config, environment(), &overrides, own_text)?)
+        overrides
     }
 
     /// What one of several servers on this machine listens on, if it is asked for: LDAP, LDAPS,
@@ -141,8 +184,24 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// A running server, and the store of its directory.
+/// A running server, and the store of its directory, with settings that are those of its start.
 pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure> {
+    start_with(settings, None)
+}
+
+/// The same, with settings that follow those of the directory, and are read again on SIGHUP.
+pub(crate) fn start_following(
+    settings: &Settings,
+    load: LoadSettings,
+    log: &Log,
+) -> Result<(Server, Arc<Store>), Failure> {
+    start_with(settings, Some((load, log.follower())))
+}
+
+fn start_with(
+    settings: &Settings,
+    following: Option<(LoadSettings, HearSettings)>,
+) -> Result<(Server, Arc<Store>), Failure> {
     if joining::is_waiting(&settings.server.data) {
         let what = format!("{} has not got its data yet", settings.server.data.display());
         return Err(Failure::local(what).hint("run 'roster cluster join' again until it has ended"));
@@ -150,25 +209,15 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     let mut options = DirectoryOptions::new(&settings.server.data);
     // The server makes a certificate where none is.
     options.offers_tls = true;
-    options.authentication = settings.authentication.options();
     options.root_privileges = settings.access_control.administrator_privileges.clone();
     let bounds = &settings.store;
-    let limits = &settings.limits;
-    options.limits.size_limit_entries = limits.size_limit_entries;
-    options.limits.paged_total_entries_max = limits.paged_total_entries_max;
-    options.limits.time_limit_s = limits.time_limit_s;
-    options.limits.look_through_limit_entries = limits.look_through_limit_entries;
-    options.limits.connections_per_identity_max = limits.connections_per_identity_max;
-    options.limits.operations_per_identity_max = limits.operations_per_identity_max;
-    options.limits.search_work_max = limits.search_work_max;
-    options.limits.search_work_anonymous_max = limits.search_work_anonymous_max;
-    options.limits.unindexed_entries = limits.unindexed_entries;
-    options.limits.streams_max = limits.streams_max;
-    options.limits.streams_each_max = limits.streams_each_max;
-    options.limits.outstanding_max = limits.outstanding_max;
-    options.limits.sort_entries_max = limits.sort_entries_max;
-    options.limits.sort_bytes_max = limits.sort_bytes_max;
-    options.passwords = settings.password.options;
+    let LiveOptions { limits, passwords, authentication } = settings.live_options(LiveOptions {
+        limits: options.limits,
+        passwords: options.passwords,
+        authentication: options.authentication,
+    });
+    (options.limits, options.passwords) = (limits, passwords);
+    options.authentication = authentication;
     options.password_policy = settings.password_policy.options.clone();
     options.store.map_size_bytes = bounds.map_size_bytes;
     options.flush = FlushOptions {
@@ -185,11 +234,26 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     let directory = Directory::open(options, Arc::new(SystemClock::new()))
         .map_err(|error| not_opened(error, settings))?;
     let store = Arc::clone(directory.store());
-    let server = Server::start(Arc::clone(&directory), settings)?;
+    let settings = match &following {
+        Some((load, _)) => with_directory(load, &directory)?,
+        None => settings.clone(),
+    };
+    let mut server = Server::start(Arc::clone(&directory), &settings)?;
     if let Some(member) = &member {
         member.serve(&directory, &server);
     }
+    if let Some((load, hear)) = following {
+        hear(&settings);
+        server.follow_settings(load, hear)?;
+    }
     Ok((server, store))
+}
+
+/// The settings with what an open directory says, which holds for it from now on.
+fn with_directory(load: &LoadSettings, directory: &Directory) -> Result<Settings, Failure> {
+    let settings = load(&directory.setting_lines())?.settings;
+    directory.set_live(settings.live_options(directory.live()))?;
+    Ok(settings)
 }
 
 /// What is kept of what changed, and where; none if nothing is.

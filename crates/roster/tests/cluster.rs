@@ -686,3 +686,22 @@ fn reads_are_as_fresh_as_they_ask_for_or_refused() {
         (found.titles == ["Title 19"]).then_some(())
     });
 }
+
+#[test]
+fn a_setting_holds_on_all_nodes() {
+    let demo = Demo::start(3);
+    let strangers_get = |node: &Node| {
+        let mut connection = Connection::open(ConnectOptions::new(node.url())).unwrap();
+        let asked = SearchFor::below(SUFFIX, Filter::Present("objectClass"));
+        connection.search(&asked).unwrap().entries.len()
+    };
+    for (at, node) in demo.nodes.iter().enumerate() {
+        // Whoever is told hands it on to the one that decides.
+        let setting = format!("limits.size_limit_entries={}", at + 3);
+        let set = ["config", "set", &setting, "-H", &node.url(), "-w", &demo.password];
+        assert_eq!(roster(&set).code, 0);
+        for other in &demo.nodes {
+            wait_for("the limit", || (strangers_get(other) == at + 3).then_some(()));
+        }
+    }
+}

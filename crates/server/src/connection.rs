@@ -169,7 +169,7 @@ impl Connection {
         client: Client,
     ) -> Self {
         let Client { session, mailbox, log, bind_throttle, holding } = client;
-        let limits = &worker.shared.limits;
+        let limits = &worker.shared.limits();
         let idle = IdleTimer::new(limits.idle_timeout, limits.first_request_timeout);
         Self {
             recheck_round: worker.recheck_round.get(),
@@ -348,7 +348,7 @@ impl Connection {
 
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
     fn may_handle(&self, waiting_bytes: usize) -> bool {
-        let limits = &self.worker.shared.limits;
+        let limits = &self.worker.shared.limits();
         self.state.is_handling()
             && !self.worker.is_stopping()
             && !self.bind_throttle.is_waiting()
@@ -367,7 +367,7 @@ impl Connection {
         // What waits for changes makes nothing before it has a thread.
         let making = self.jobs.iter().filter(|job| job.follows.is_none()).count();
         let expected = (making + self.fresh.len()) * END_MAX_BYTES;
-        waiting_bytes + expected < self.worker.shared.limits.output_buffer_max_bytes
+        waiting_bytes + expected < self.worker.shared.limits().output_buffer_max_bytes
             && self.holding.has_room()
     }
 

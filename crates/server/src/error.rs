@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::settings::SettingsError;
+
 /// What keeps a server from starting, or ended it.
 #[derive(Debug)]
 pub enum ServerError {
@@ -56,6 +58,8 @@ pub enum ServerError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The settings cannot be read again.
+    Settings(SettingsError),
     /// A thread or its event loop cannot be started.
     Thread(io::Error),
     /// A worker thread ended by itself: a bug of the server.
@@ -91,6 +95,7 @@ impl fmt::Display for ServerError {
                 write!(f, "cannot use {} as keys for tokens: {reason}", path.display())
             }
             Self::Io { path, source } => write!(f, "cannot write {}: {source}", path.display()),
+            Self::Settings(error) => error.fmt(f),
             Self::Thread(source) => write!(f, "cannot start a thread: {source}"),
             Self::WorkerEnded => f.write_str("a worker thread has ended unexpectedly"),
         }

@@ -13,6 +13,7 @@ mod admin;
 mod cluster;
 mod connection;
 mod error;
+mod in_force;
 mod limits;
 mod listen;
 mod log;
@@ -26,6 +27,7 @@ mod worker;
 
 pub use cluster::ClusterMember;
 pub use error::ServerError;
+pub use in_force::{HearSettings, LoadSettings};
 pub use limits::memory::on_release;
 pub use listen::listeners::Addresses;
 pub use listen::proxy_header::{NoProxyHeader, ProxyHeader};
@@ -37,8 +39,9 @@ pub use pools::forwarded_pool::{ForwardedPool, ForwardedPoolSize};
 pub use server::{Ended, Server, ShutdownHandle};
 pub use settings::{
     AccessControlSettings, AccessLogSettings, AdminSettings, ArchiveSettings, AuditLogSettings,
-    AuthenticationSettings, ClusterSettings, LimitSettings, ListenSettings, LogFileSettings,
-    LogSettings, ServerSettings, Settings, SettingsError, StoreSettings, TlsSettings,
+    AuthenticationSettings, ClusterSettings, LimitSettings, ListenSettings, Loaded,
+    LogFileSettings, LogSettings, ServerSettings, SettingDescription, Settings, SettingsError,
+    Sources, StoreSettings, TlsSettings, setting_descriptions, setting_like,
 };
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ mod worker_thread;
 
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use directory::{Directory, FirstMember, SessionTeller};
+use directory::{Directory, FirstMember, Live, SessionTeller};
 use rustix::process::{DumpableBehavior, Resource, set_dumpable_behavior, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,8 +18,9 @@ use self::worker_thread::WorkerThread;
 use crate::admin::Admin;
 use crate::connection::sessions::Sessions;
 use crate::error::ServerError;
-use crate::limits::budget::{Budget, BudgetLimits};
-use crate::limits::client_addresses::{AddressLimits, ClientAddresses};
+use crate::in_force::{HearSettings, LoadSettings, SettingsInForce, address_limits, budget_limits};
+use crate::limits::budget::Budget;
+use crate::limits::client_addresses::ClientAddresses;
 use crate::limits::connection_slots::ConnectionSlots;
 use crate::limits::open_files::{fit_connections, raise_file_limit, warn_of_files};
 use crate::listen::host_names::HostNames;
@@ -40,6 +41,10 @@ use crate::worker::{Order, Shared};
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
 pub struct Server {
     directory: Arc<Directory>,
+    /// Of the workers: the pools end when these have let it go.
+    shared: Weak<Shared>,
+    /// Those that are read again; none: they stay as they are.
+    settings: Option<Arc<SettingsInForce>>,
     addresses: Addresses,
     pub(crate) counters: Arc<Counters>,
     pub(crate) metrics: Arc<Metrics>,
@@ -127,6 +132,8 @@ impl Server {
         let (ended_sender, ended) = unbounded_channel();
         let mut server = Self {
             directory,
+            shared: Arc::downgrade(&shared),
+            settings: None,
             addresses: listeners.addresses,
             counters: Arc::clone(&shared.counters),
             metrics,
@@ -155,6 +162,24 @@ impl Server {
         server.admin = Some(admin);
         tracing::info!(workers, "serving {}", server.addresses);
         Ok(server)
+    }
+
+    /// Has settings read again by `load` when the directory's change, or on SIGHUP; `hear` is told
+    /// of those that are in force from then on. What `load` says now must be what the server was
+    /// started with.
+    ///
+    /// # Errors
+    /// Settings that cannot be read.
+    pub fn follow_settings(
+        &mut self,
+        load: LoadSettings,
+        hear: HearSettings,
+    ) -> Result<(), ServerError> {
+        let settings = SettingsInForce::new(&self.directory, &self.shared, load, hear)
+            .map_err(ServerError::Settings)?;
+        settings.follow();
+        self.settings = Some(settings);
+        Ok(())
     }
 
     /// Where the server listens; with the port the system chose where the settings say 0.
@@ -219,6 +244,7 @@ impl Server {
             logs,
             metrics,
             sinks,
+            settings,
             ..
         } = &mut self;
         let outcome = control.block_on(async {
@@ -226,7 +252,12 @@ impl Server {
                 tokio::select! {
                     kind = signals.any() => match kind {
                         Heard::Stop => break Ok(Ended::Stopped),
-                        Heard::HangUp => logs.reopen(),
+                        Heard::HangUp => {
+                            logs.reopen();
+                            if let Some(settings) = settings {
+                                settings.reload();
+                            }
+                        }
                     },
                     () = shutdown.0.notified() => break Ok(decided(&ending)),
                     _ = ended.recv() => break Err(ServerError::WorkerEnded),
@@ -296,18 +327,14 @@ pub(crate) fn share(
 ) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), ServerError> {
     let counters = Arc::new(Counters::default());
     let limits = &settings.limits;
-    let budget = Budget::new(BudgetLimits {
-        all_max_bytes: limits.undelivered_max_bytes,
-        anonymous_max_bytes: limits.undelivered_anonymous_max_bytes,
-        address_max_bytes: limits.undelivered_per_address_max_bytes,
-    });
+    let budget = Budget::new(budget_limits(limits));
     let size = scan_pool_size(&settings.server);
     let (scan_pool, mut threads) = ScanPool::start(directory, &counters, &budget, size)?;
     let (hash_pool, hash_threads) = HashPool::start(&counters, hash_pool_size(&settings.password))?;
     threads.extend(hash_threads);
     let shared = Arc::new(Shared {
         directory: Arc::clone(directory),
-        limits: settings.limits.clone(),
+        limits: Live::new(limits.clone()),
         warned_of_files: AtomicBool::new(false),
         handshake_timeout: settings.tls.handshake_timeout,
         shutdown_timeout: settings.server.shutdown_timeout,
@@ -325,12 +352,10 @@ pub(crate) fn share(
             let settings = &settings.access_control;
             settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))
         },
-        client_addresses: ClientAddresses::new(AddressLimits {
-            connections_max: settings.limits.connections_per_address_max,
-            bind_failures_max: settings.limits.bind_failures_max,
-            bind_delay_max: settings.limits.bind_delay_max,
-        })
-        .with_gateways(settings.limits.bind_gateways.clone()),
+        client_addresses: ClientAddresses::new(
+            address_limits(limits),
+            limits.bind_gateways.clone(),
+        ),
     });
     Ok((shared, threads))
 }
@@ -368,7 +393,7 @@ fn show_sessions(shared: &Arc<Shared>) {
 }
 
 /// How many connections may be there that have not authenticated.
-fn connection_slots_max(limits: &LimitSettings) -> usize {
+pub(crate) fn connection_slots_max(limits: &LimitSettings) -> usize {
     let LimitSettings { connections_max, connections_anonymous_percent, .. } = *limits;
     connections_max.saturating_mul(connections_anonymous_percent) / 100
 }

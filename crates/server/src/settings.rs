@@ -4,7 +4,7 @@
 //! reference page all derive from it. Invariant: no value gets into [`Settings`] but through its
 //! row, so that defaults, file, environment and flags are held to the same limits.
 //!
-//! Order, the later wins: default, `roster.toml` of the data directory, the file that is named,
+//! Order, the later wins: default, what the directory says, `roster.toml` of the data directory, the file that is named,
 //! environment (`ROSTER_SECTION__KEY`, or `ROSTER_SECTION__KEY_FILE` naming a file that holds the
 //! value), flags.
 
@@ -14,6 +14,7 @@ mod cluster;
 mod error;
 pub(crate) mod file_watch;
 mod load;
+pub(crate) mod of_directory;
 mod page;
 mod policy;
 mod row;
@@ -27,6 +28,8 @@ pub use access_control::AccessControlSettings;
 pub use authentication::AuthenticationSettings;
 pub use cluster::ClusterSettings;
 pub use error::SettingsError;
+pub use load::{Loaded, Sources};
+pub use page::{SettingDescription, setting_descriptions, setting_like};
 
 use directory::{Network, PasswordOptions, PasswordPolicyOptions, Policy};
 

@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use arc_swap::Guard;
 use directory::{
-    Completion, Directory, HashDone, Network, Next, Outbox, ReadReady, Received, Session, WriteDone,
+    Completion, Directory, HashDone, Live, Network, Next, Outbox, ReadReady, Received, Session,
+    WriteDone,
 };
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
@@ -43,7 +45,8 @@ use crate::sinks::SinkBoard;
 /// What all workers share.
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
-    pub(crate) limits: LimitSettings,
+    /// See [`Self::limits`].
+    pub(crate) limits: Live<LimitSettings>,
     /// The log has warned that connections are nearly as many as open files allow.
     pub(crate) warned_of_files: AtomicBool,
     pub(crate) handshake_timeout: Duration,
@@ -68,6 +71,13 @@ pub(crate) struct Shared {
     pub(crate) connection_slots: ConnectionSlots,
     /// Finds the names of clients' hosts, when access rules are to ask for them.
     pub(crate) host_names: Option<HostNames>,
+}
+
+impl Shared {
+    /// What connections may cost now.
+    pub(crate) fn limits(&self) -> Guard<Arc<LimitSettings>> {
+        self.limits.get()
+    }
 }
 
 /// What a worker has to do.

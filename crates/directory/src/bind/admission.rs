@@ -42,7 +42,7 @@ fn count_connection(
     let (Identity::Entry(_), Some(key)) = (access.identity(), access.key()) else {
         return Ok(None);
     };
-    let (grants, limits) = (access.grants(), &directory.limits);
+    let (grants, limits) = (access.grants(), &directory.limits());
     let policy = match directory.rules.policies.is_empty() {
         true => None,
         false => directory.rules.policies.identity_limits(session, key),

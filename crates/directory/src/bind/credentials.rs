@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Grants, Identity, Privileges};
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use auth::jwt::TokenKeys;
 use ldap::dn::{Dn, DnText};
 use schema::DnKey;
@@ -13,6 +13,7 @@ use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{PasswordCache, PasswordCacheCounts};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
+use crate::live::Live;
 use crate::write::rehash::queue::Rehasher;
 
 /// What a directory verifies identities with.
@@ -20,12 +21,12 @@ pub(crate) struct Credentials {
     pub(crate) root: RootIdentity,
     /// The user id that owns the data directory: an administrator on the Unix socket.
     pub(crate) owner_uid: u32,
-    pub(crate) authentication: AuthenticationOptions,
-    pub(crate) passwords: PasswordOptions,
+    pub(crate) authentication: Live<AuthenticationOptions>,
+    pub(crate) passwords: Live<PasswordOptions>,
     /// A stored password that nobody has: names that do not exist are verified against it.
-    pub(crate) decoy: Vec<u8>,
-    /// None when passwords stay as they are stored.
-    pub(crate) rehasher: Option<Rehasher>,
+    pub(crate) decoy: Live<Vec<u8>>,
+    /// See [`Self::rehasher`].
+    pub(crate) rehasher: Rehasher,
     /// None where every bind computes its hash.
     pub(crate) password_cache: Option<Arc<PasswordCache>>,
     /// What salts of names that have no keys are made of. It stays the same as long as the data
@@ -48,6 +49,21 @@ pub(crate) struct RootIdentity {
 }
 
 impl Credentials {
+    /// How clients may prove who they are.
+    pub(crate) fn authentication(&self) -> Guard<Arc<AuthenticationOptions>> {
+        self.authentication.get()
+    }
+
+    /// What stores passwords anew; none when they stay as they are stored.
+    pub(crate) fn rehasher(&self) -> Option<&Rehasher> {
+        self.passwords().rehash_on_bind.then_some(&self.rehasher)
+    }
+
+    /// How passwords are kept and verified.
+    pub(crate) fn passwords(&self) -> PasswordOptions {
+        **self.passwords.get()
+    }
+
     /// What was counted of slow passwords, and how many are held.
     pub(crate) fn password_cache_counts(&self) -> PasswordCacheCounts {
         self.password_cache.as_ref().map(|cache| cache.counts()).unwrap_or_default()
@@ -62,7 +78,8 @@ impl Credentials {
 
     /// Whether a bearer token can be accepted.
     pub(crate) fn takes_tokens(&self) -> bool {
-        let tokens = &self.authentication.tokens;
+        let authentication = self.authentication();
+        let tokens = &authentication.tokens;
         !tokens.issuer.is_empty() && !tokens.audience.is_empty() && self.token_keys.load().is_some()
     }
 }

@@ -264,7 +264,7 @@ impl Questions {
             message: Zeroizing::new(bytes.to_vec()),
             questions: self,
             cancel,
-            options: *rules.options,
+            options: rules.options,
             seldom: Arc::clone(rules.seldom),
             chance: rules.chance,
         })
@@ -274,7 +274,7 @@ impl Questions {
 /// How hashes are computed, and where is told what is not.
 #[derive(Clone, Copy)]
 pub(crate) struct HashRules<'d> {
-    pub(crate) options: &'d PasswordOptions,
+    pub(crate) options: PasswordOptions,
     /// What salts are made of.
     pub(crate) chance: MakeChance,
     pub(crate) seldom: &'d Arc<SeldomLines>,

@@ -77,7 +77,7 @@ pub(crate) fn find_vouched(
     };
     let Some(Found::Entry(id)) = found else { return Ok(None) };
     let Some(entry) = view.entry(id)? else { return Ok(None) };
-    let bases = bases(&directory.credentials.authentication.names, state, view)?;
+    let bases = bases(&directory.credentials.authentication().names, state, view)?;
     Ok(is_below_any(view, &entry, bases.as_deref())?.then_some(Found::Entry(id)))
 }
 
@@ -121,7 +121,7 @@ fn find_user(
     if name.is_empty() || name.len() > USER_NAME_MAX_BYTES {
         return Ok(None);
     }
-    let mapper = &directory.credentials.authentication.names;
+    let mapper = &directory.credentials.authentication().names;
     for attribute in &mapper.attributes {
         let pair = AvaFilter { description: attribute, value: Cow::Borrowed(name.as_bytes()) };
         match find_all(directory, state, view, &Filter::Equality(pair))? {
@@ -176,7 +176,7 @@ fn find_all(
             "users are not found by name here, because an index is missing; bind with a DN",
         ));
     }
-    let bases = bases(&directory.credentials.authentication.names, state, view)?;
+    let bases = bases(&directory.credentials.authentication().names, state, view)?;
     let mut found = Matches::None;
     for entry in plan.entries(view, EntryId::ROOT) {
         let entry = entry?;

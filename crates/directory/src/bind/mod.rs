@@ -97,7 +97,7 @@ fn bind_simply(
     password: &[u8],
 ) -> Result<BindOutcome, Refusal> {
     if !password.is_empty() {
-        require_confidentiality(&worker.directory.credentials.authentication, session)?;
+        require_confidentiality(&worker.directory.credentials.authentication(), session)?;
     }
     let name = simple::bind_name(worker, name);
     let access = match simple::start(worker, name, password)? {

@@ -22,10 +22,10 @@ pub(crate) fn after_bind(
 ) {
     let scheme = scheme(worker, key);
     let directory = &worker.directory;
-    let options = &directory.credentials.passwords;
+    let options = &directory.credentials.passwords();
     let PasswordStorage { scheme: usual, costs } = options.storage;
     let storage = PasswordStorage { scheme: scheme.unwrap_or(usual), costs };
-    let (Some(rehasher), Some(dn)) = (&directory.credentials.rehasher, access.identity().dn())
+    let (Some(rehasher), Some(dn)) = (directory.credentials.rehasher(), access.identity().dn())
     else {
         return;
     };
@@ -41,7 +41,7 @@ pub(crate) fn after_bind(
 /// In which scheme the policy of an account wants its passwords, if in any.
 fn scheme(worker: &mut Worker, key: &DnKey) -> Option<Scheme> {
     let policies = worker.directory.rules.password_policies.load_full();
-    if policies.is_empty() || !worker.directory.credentials.passwords.rehash_on_bind {
+    if policies.is_empty() || !worker.directory.credentials.passwords().rehash_on_bind {
         return None;
     }
     let view = worker.snapshot.view().ok()?;

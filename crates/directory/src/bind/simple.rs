@@ -27,7 +27,7 @@ pub(crate) enum Simple {
 /// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
 /// of a user.
 pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
-    if worker.directory.credentials.authentication.bind_by_name {
+    if worker.directory.credentials.authentication().bind_by_name {
         UserName::of_bind(name)
     } else {
         UserName::Dn(name)
@@ -193,7 +193,8 @@ fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
 fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]) -> bool {
     let Worker { directory, request, .. } = worker;
     let is_late = candidate.is_some_and(|one| one.takes_as_long_as_new(directory));
-    let decoy = std::slice::from_ref(&directory.credentials.decoy);
+    let decoy = directory.credentials.decoy.get();
+    let decoy = std::slice::from_ref(&**decoy);
     !is_late && request.hashing.which(directory.hash_rules(), password, decoy) == Behind::Pending
 }
 
@@ -238,7 +239,8 @@ impl Candidate {
 
     /// Whether a look at its passwords takes as long as one at a password that is stored now.
     fn takes_as_long_as_new(&self, directory: &Directory) -> bool {
-        let (new, max) = (&directory.credentials.decoy, &directory.credentials.passwords.cost_max);
+        let (new, options) = (directory.credentials.decoy.get(), directory.credentials.passwords());
+        let (new, max) = (&**new, &options.cost_max);
         let is_enough = |one: &Vec<u8>| password::takes_as_long(one, new, max);
         // One look at a fast one is as long as another.
         let is_fast = !self.passwords.is_empty() && !password::is_slow(new, max);
@@ -266,7 +268,7 @@ impl Candidate {
     fn cache(&self, worker: &Worker, place: usize, clear: &[u8]) {
         let directory = &worker.directory;
         let Some(cache) = &directory.credentials.password_cache else { return };
-        let is_slow = self.is_slow(&directory.credentials.passwords.cost_max);
+        let is_slow = self.is_slow(&directory.credentials.passwords().cost_max);
         match (self.account(), self.access.entry()) {
             (Some(account), _) if is_slow => {
                 let now = directory.clock.elapsed();

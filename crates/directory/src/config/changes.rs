@@ -61,11 +61,15 @@ pub(crate) enum Setting {
     Sinks,
     /// `cn=Following,cn=config`.
     Following,
+    /// `cn=Settings,cn=config`.
+    Server,
 }
 
 /// A part of a change of the values of a setting.
 pub(super) enum SettingStep {
     Put(String),
     Take(String),
+    /// All lines of one of the server's settings.
+    TakeOf(String),
     TakeAll,
 }

@@ -25,6 +25,7 @@ pub(crate) mod reference_config;
 pub(crate) mod schema_config;
 pub(crate) mod schema_modify;
 pub(crate) mod schema_times;
+pub(crate) mod server_settings;
 pub(crate) mod session_monitor;
 pub(crate) mod setting_config;
 pub(crate) mod sink_config;

@@ -23,6 +23,7 @@ use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
 use crate::config::reference_config;
 use crate::config::schema_config;
+use crate::config::server_settings::{self, SERVER_SETTINGS, line_name};
 use crate::config::sink_config;
 use crate::config::virtual_attribute_config;
 use crate::constraint::text::CONSTRAINTS;
@@ -33,8 +34,8 @@ use crate::lines::name_of;
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, FOLLOWING_CONFIG_DN,
-    GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SINK_CONFIG_DN,
-    VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN,
+    SINK_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::sinks::position;
@@ -78,7 +79,7 @@ type Values = fn(&View<'_>) -> Result<Vec<String>, StoreError>;
 type Follow = fn(&Decide<'_>, &[String]) -> Result<Vec<Permitted<Change>>, Refusal>;
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 11] = [
+static ENTRIES: [SettingEntry; 12] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -226,6 +227,19 @@ static ENTRIES: [SettingEntry; 11] = [
         none_at_all: None,
         follow: None,
     },
+    SettingEntry {
+        dn: SERVER_SETTINGS_DN,
+        attribute: server_settings::ATTRIBUTE,
+        setting: Setting::Server,
+        name: SERVER_SETTINGS,
+        what: "setting",
+        privilege: None,
+        lines_max: None,
+        values: None,
+        put: server_settings::put,
+        none_at_all: None,
+        follow: Some(server_settings::check),
+    },
 ];
 
 /// By which entry and attribute a setting is shown, if readers of changes may learn of it: of
@@ -299,6 +313,7 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &SettingConfig) -> Result<Decision
     for step in steps {
         match step {
             SettingStep::TakeAll => after.clear(),
+            SettingStep::TakeOf(name) => after.retain(|line| line_name(line) != name),
             SettingStep::Put(text) => {
                 if after.contains(text) {
                     let why = format!("the {} is there already", entry.what);

@@ -90,7 +90,7 @@ fn post_read(
             return Ok(None);
         }
         let Some(wanted) = taken.resolve(&state.schema)?.post_read else { return Ok(None) };
-        let mut room = Room::new(directory.limits.read_entry_max_bytes);
+        let mut room = Room::new(directory.limits().read_entry_max_bytes);
         wanted.read(POST_READ, &mut room, view, &stored, known, guard).map(Some)
     })
 }

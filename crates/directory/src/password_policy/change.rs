@@ -213,7 +213,7 @@ fn judge_known(
                 was_used = is_any_behind(worker, &clear, &compared);
             }
         }
-    } else if requester == Requester::Owner && worker.directory.credentials.passwords.check_own {
+    } else if requester == Requester::Owner && worker.directory.credentials.passwords().check_own {
         check_quality(&PasswordPolicy::built_in(), &clear, sent.old, &[])?;
     }
     let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
@@ -422,9 +422,10 @@ fn drop_keys(
 /// was stored anew.
 fn is_compared(decide: &Decide<'_>, verdict: &Verdict, stored: &[u8]) -> bool {
     let now = [stored.to_vec()];
-    verdict.compared.iter().any(|one| {
-        current_form(decide.directory.credentials.rehasher.as_ref(), &now, one).is_some()
-    })
+    verdict
+        .compared
+        .iter()
+        .any(|one| current_form(decide.directory.credentials.rehasher(), &now, one).is_some())
 }
 
 fn stored_passwords(

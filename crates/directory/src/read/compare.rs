@@ -51,7 +51,7 @@ pub(crate) fn start(
         session: Some(session),
         request,
         controls,
-        work_max: worker.directory.limits.inline_work_max,
+        work_max: worker.directory.limits().inline_work_max,
         stop: None,
     };
     let outcome = compare.run(worker)?;
@@ -90,7 +90,7 @@ pub(crate) fn run_job(
             session: None,
             request,
             controls,
-            work_max: cost::work_max(&worker.directory.limits, &job.access),
+            work_max: cost::work_max(&worker.directory.limits(), &job.access),
             stop: Some(&job.stop),
         };
         compare.run(worker)
@@ -168,7 +168,7 @@ impl Compare<'_> {
         let of_password = is_password.then(|| key.clone());
         match session {
             Some(session) if is_password => {
-                require_confidentiality(&directory.credentials.authentication, session)?
+                require_confidentiality(&directory.credentials.authentication(), session)?
             }
             None if is_password => return Err(too_much_work()),
             Some(_) | None => {}
@@ -214,7 +214,7 @@ impl Compare<'_> {
         let (&Viewer { directory, view, .. }, key) = (viewer, lookup.key);
         let schema = &state.schema;
         let check = |entry: &dyn EntryRead, rights: &Rights<'_>, meter: &mut Meter<'_>| {
-            let work_max = directory.limits.inline_work_max;
+            let work_max = directory.limits().inline_work_max;
             controls.check_assertion(entry, rights, schema, work_max)?;
             evaluate(entry, rights, assertion, schema, meter)
         };

@@ -127,7 +127,7 @@ fn wait_max(
     request: &Request<'_>,
 ) -> (Duration, ResultCode) {
     let of_client = asked.and_then(|asked| asked.wait_ms).map(u64::from).map(Duration::from_millis);
-    let most = directory.limits.read_wait_max;
+    let most = directory.limits().read_wait_max;
     let wait_max = of_client.map_or(most, |own| own.min(most));
     match request {
         Request::Search(search) if search.time_limit_s > 0 => {

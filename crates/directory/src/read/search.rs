@@ -91,7 +91,7 @@ pub(crate) fn start(
     let Worker { directory, snapshot, names, recorder, chance, .. } = worker;
     let note = Note::default();
     let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, &*directory.clock));
-    let limits = &directory.limits;
+    let limits = &directory.limits();
     let terms_max = limits.inline_terms_max;
     let Envelope { id, operation, bytes, .. } = envelope;
     sink.limit(limits.inline_output_max_bytes);

@@ -21,14 +21,15 @@ use self::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, ASSIGNMENT_MONITOR_DN, CLUSTER_MONITOR_DN,
     CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN, FILTER_MONITOR_DN, FOLLOWING_CONFIG_DN,
     GROUP_CONFIG_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN, JOIN_TOKENS_DN, LOG_MONITOR_DN,
-    REFERENCE_CONFIG_DN, REPLICATION_MONITOR_DN, SCHEMA_CONFIG_DN, SESSIONS_DN, SINK_CONFIG_DN,
-    TLS_MONITOR_DN, TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    REFERENCE_CONFIG_DN, REPLICATION_MONITOR_DN, SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN, SESSIONS_DN,
+    SINK_CONFIG_DN, TLS_MONITOR_DN, TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::access::guard::Guard;
 use crate::config::setting_config::shown;
 use crate::config::{
     access_config, assignment_config, cluster_monitor, constraint_config, figure_monitor,
-    index_config, index_monitor, join_tokens, log_monitor, session_monitor, tls_monitor,
+    index_config, index_monitor, join_tokens, log_monitor, server_settings, session_monitor,
+    tls_monitor,
 };
 use crate::directory::{Directory, State};
 use crate::read::analyser;
@@ -40,7 +41,7 @@ const fn quick(name: &'static str, entries: MakeEntries) -> Branch {
 }
 
 /// Every branch but those of `figure_monitor`.
-const BRANCHES: [Branch; 20] = [
+const BRANCHES: [Branch; 21] = [
     quick(INDEX_CONFIG_DN, index_config::entries),
     quick(ACCESS_CONFIG_DN, access_config::entries),
     quick(CONSTRAINT_CONFIG_DN, |source| shown(source, CONSTRAINT_CONFIG_DN)),
@@ -51,6 +52,7 @@ const BRANCHES: [Branch; 20] = [
     quick(REFERENCE_CONFIG_DN, |source| shown(source, REFERENCE_CONFIG_DN)),
     quick(SCHEMA_CONFIG_DN, |source| shown(source, SCHEMA_CONFIG_DN)),
     quick(SINK_CONFIG_DN, |source| shown(source, SINK_CONFIG_DN)),
+    quick(SERVER_SETTINGS_DN, server_settings::sections),
     quick(FOLLOWING_CONFIG_DN, |source| shown(source, FOLLOWING_CONFIG_DN)),
     Branch {
         name: CONSTRAINT_MONITOR_DN,

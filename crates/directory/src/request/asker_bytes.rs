@@ -51,6 +51,11 @@ impl AskerBytes {
         Self { max, all: 0, strangers: 0, of, waiting }
     }
 
+    /// At most so many from now on; what is held beyond stays until it is released.
+    pub(crate) fn set_max(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// Counts octets, if there is room for them.
     pub(crate) fn hold(&mut self, asker: Asker, octets: usize) -> bool {
         let own = self.held_by(asker);

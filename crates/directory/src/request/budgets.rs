@@ -28,15 +28,25 @@ pub(crate) const STREAM_BYTES: usize = LARGE_ENTRY_BYTES;
 impl Budgets {
     /// Nothing is taken of what the limits allow.
     pub(crate) fn new(limits: &Limits) -> Self {
-        let transactions_max_bytes = limits.transactions_max_bytes;
-        let large_bytes = limits.large_entries_max.saturating_mul(LARGE_ENTRY_BYTES);
-        let stream_bytes = limits.streams_max.saturating_mul(STREAM_BYTES);
+        let of = |max| Arc::new(Mutex::new(AskerBytes::new(max)));
         Self {
             identities: Arc::default(),
-            transactions: Arc::new(Mutex::new(AskerBytes::new(transactions_max_bytes))),
+            transactions: of(limits.transactions_max_bytes),
             parked: Budget::default(),
-            large_entries: Arc::new(Mutex::new(AskerBytes::new(large_bytes))),
-            streams: Arc::new(Mutex::new(AskerBytes::new(stream_bytes))),
+            large_entries: of(large_bytes(limits)),
+            streams: of(stream_bytes(limits)),
+        }
+    }
+
+    /// What is allowed from now on; what is held beyond it stays.
+    pub(crate) fn fit(&self, limits: &Limits) {
+        let all = [
+            (&self.transactions, limits.transactions_max_bytes),
+            (&self.large_entries, large_bytes(limits)),
+            (&self.streams, stream_bytes(limits)),
+        ];
+        for (held, max) in all {
+            held.lock().unwrap_or_else(PoisonError::into_inner).set_max(max);
         }
     }
 
@@ -50,4 +60,12 @@ impl Budgets {
     pub(crate) fn transaction_bytes(&self) -> usize {
         self.transactions.lock().unwrap_or_else(PoisonError::into_inner).held()
     }
+}
+
+fn large_bytes(limits: &Limits) -> usize {
+    limits.large_entries_max.saturating_mul(LARGE_ENTRY_BYTES)
+}
+
+fn stream_bytes(limits: &Limits) -> usize {
+    limits.streams_max.saturating_mul(STREAM_BYTES)
 }

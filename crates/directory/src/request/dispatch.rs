@@ -368,7 +368,8 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
     let so_far = job.parked.as_mut().map_or_else(new, |parked| parked.so_far.clone());
     worker.request = RequestState::default();
     let directory = Arc::clone(&worker.directory);
-    let mut sink = ResponseSink::flushed(&mut end, so_far, directory.limits.chunk_bytes, receiver);
+    let mut sink =
+        ResponseSink::flushed(&mut end, so_far, directory.limits().chunk_bytes, receiver);
     if job.keeps_order {
         sink.keep_order();
     }
@@ -388,7 +389,7 @@ fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
                     parked.so_far = sink.parked();
                 }
                 let budget = &directory.budgets.parked;
-                let max = directory.limits.parked_requests_max_bytes();
+                let max = directory.limits().parked_requests_max_bytes();
                 let large = sink.take_large();
                 job.park(request, parked, budget, max);
                 let Some(large) = large else { return Ran::Parked(job) };

@@ -83,7 +83,8 @@ impl Worker {
     /// Whether the stored form of a new password takes long to make, in this scheme or that of the
     /// settings.
     pub(crate) fn hashes_slowly(&self, scheme: Option<Scheme>) -> bool {
-        let PasswordStorage { scheme: usual, costs } = self.directory.credentials.passwords.storage;
+        let PasswordStorage { scheme: usual, costs } =
+            self.directory.credentials.passwords().storage;
         PasswordStorage { scheme: scheme.unwrap_or(usual), costs }.is_slow()
     }
 
@@ -95,7 +96,7 @@ impl Worker {
         is_generated: bool,
     ) -> Result<Hashed, Refusal> {
         let Self { directory, request, chance, .. } = self;
-        let (known, options) = (request.hashing.known(), &directory.credentials.passwords);
+        let (known, options) = (request.hashing.known(), &directory.credentials.passwords());
         known.stored_form(options, clear, scheme, is_generated, &mut **chance)
     }
 

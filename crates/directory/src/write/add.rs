@@ -82,7 +82,7 @@ pub(crate) fn resolve(
 /// Refuses a name and values that take too long to prepare: the name as such and as a value, values
 /// of one attribute to compare them with each other, and with that of the name.
 fn check_work(worker: &Worker, session: &Session, request: &AddRequest<'_>) -> Result<(), Refusal> {
-    let limits = &worker.directory.limits;
+    let limits = &worker.directory.limits();
     let is_stranger = matches!(session.access().identity(), Identity::Anonymous);
     let max = if is_stranger { limits.add_work_anonymous_max } else { limits.modify_work_max };
     let octets = request.name.len() + request.attributes.as_ber().len();

@@ -21,6 +21,7 @@ use crate::access::view_rules::ViewRules;
 use crate::assignment::follow;
 use crate::assignment::text::ASSIGNMENTS;
 use crate::bind::recheck;
+use crate::config::server_settings::is_of_settings;
 use crate::config::{index_config, record_level, setting_config};
 use crate::constraint::requested::{self, Told};
 use crate::directory::{Directory, State};
@@ -70,6 +71,11 @@ impl WriteOutcome {
     /// Whether the next request must be decided under another schema.
     pub(crate) fn changes_schema(&self) -> bool {
         self.changes.iter().any(|change| matches!(change.get(), Change::Schema(_)))
+    }
+
+    /// Whether settings of the server change.
+    pub(crate) fn changes_settings(&self) -> bool {
+        self.changes.iter().any(|change| is_of_settings(change.get()))
     }
 
     /// The changes stay in the batch: what is remembered of accounts beside their entries follows
@@ -122,7 +128,7 @@ impl Decider {
         let rules = directory.rules.of_views.newest();
         let (changes, settled, broken) = (Vec::new(), Vec::new(), Vec::new());
         let before = Arc::clone(&rules);
-        let room = Room::new(directory.limits.read_entry_max_bytes);
+        let room = Room::new(directory.limits().read_entry_max_bytes);
         let mut attempt = Attempt {
             directory,
             batch,
@@ -235,7 +241,7 @@ impl Attempt<'_, '_> {
     fn transaction(&mut self, updates: &mut [WriteRequest]) -> Result<Carried, Failed> {
         let mut controls = Vec::new();
         let mut refused = None;
-        let (clock, most) = (&self.directory.clock, self.directory.limits.transaction_max);
+        let (clock, most) = (&self.directory.clock, self.directory.limits().transaction_max);
         let begun = clock.elapsed();
         for update in updates {
             if clock.elapsed().saturating_sub(begun) > most {
@@ -527,7 +533,7 @@ fn pre_read(
     let guard = &decide.guard;
     let check = |entry: &dyn EntryRead, rights: &Rights<'_>| match assertion {
         Some(filter) => {
-            let work_max = decide.directory.limits.assertion_work_max;
+            let work_max = decide.directory.limits().assertion_work_max;
             assertion::check(filter, entry, rights, schema, work_max)
         }
         None => Ok(()),

@@ -51,7 +51,7 @@ impl Decide<'_> {
     /// Whether values of an attribute sign somebody in.
     pub(crate) fn signs_in(&self, description: &AttributeDescription) -> bool {
         description.is_password()
-            || self.directory.credentials.authentication.signs_in(&description.kind)
+            || self.directory.credentials.authentication().signs_in(&description.kind)
     }
 
     /// Whether `key` names the entry at the top of a naming context.

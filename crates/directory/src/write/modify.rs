@@ -18,7 +18,7 @@ use crate::assignment::number::{self, Before, Given};
 use crate::assignment::text::Assignment;
 use crate::bind;
 use crate::bind::hashing::Behind;
-use crate::config::{index_config, schema_modify, setting_config};
+use crate::config::{index_config, schema_modify, server_settings, setting_config};
 use crate::directory::Directory;
 use crate::enforcement::broken::Broken;
 use crate::enforcement::placement::{self, Placed};
@@ -51,6 +51,9 @@ pub(crate) fn resolve(
 ) -> Result<Resolution, Refusal> {
     let named = named::named(&worker.directory, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
+        if let Some(op) = server_settings::modify(&worker.directory, &named, request)? {
+            return Ok(op.into());
+        }
         let settings = setting_config::named(&named);
         if !settings.is_empty() {
             return Ok(setting_config::modify(&settings, &named, request)?.into());
@@ -239,7 +242,7 @@ fn resolve_one(
     }
     if passwords::is_hashable(&description) && !attribute.values.is_empty() {
         bind::refusals::require_confidentiality(
-            &worker.directory.credentials.authentication,
+            &worker.directory.credentials.authentication(),
             session,
         )?;
     }
@@ -432,7 +435,7 @@ fn give_numbers(
 /// The entry as it was, as far as the modifications need it, and as they leave it.
 fn modified(decide: &Decide<'_>, op: &Modify, id: EntryId) -> Result<(Entry, Entry), Refusal> {
     let schema = &decide.state.schema;
-    let mut passes = Passes::new(decide.directory.limits.modify_work_max);
+    let mut passes = Passes::new(decide.directory.limits().modify_work_max);
     passes.sent(&op.modifications)?;
     let before = excerpt::load(decide.view, id, schema, &op.modifications, &mut passes)?;
     let mut after = before.clone();
@@ -448,8 +451,7 @@ fn modified(decide: &Decide<'_>, op: &Modify, id: EntryId) -> Result<(Entry, Ent
 /// not care, and was sent in clear text: who has read a hash does not know the password.
 fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
     let is_there = |stored: &Vec<u8>, description: &AttributeDescription| {
-        current_form(directory.credentials.rehasher.as_ref(), before.values(description), stored)
-            .is_some()
+        current_form(directory.credentials.rehasher(), before.values(description), stored).is_some()
     };
     op.modifications.iter().any(|one| {
         let Modification { operation: ModifyOperation::Delete, description, values } = one else {
@@ -626,7 +628,7 @@ fn stored_forms(
         .iter()
         .map(|value| {
             let is_it = |one: &&Vec<u8>| password::verify_if_fast(one, value);
-            current_form(directory.credentials.rehasher.as_ref(), stored, value)
+            current_form(directory.credentials.rehasher(), stored, value)
                 .or_else(|| stored.iter().find(is_it).cloned())
                 .unwrap_or_else(|| value.clone())
         })

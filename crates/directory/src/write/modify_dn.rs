@@ -125,7 +125,7 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
         ));
     }
     let stored = guard::stored(decide.view, id)?;
-    let mut passes = Passes::new(decide.directory.limits.modify_work_max);
+    let mut passes = Passes::new(decide.directory.limits().modify_work_max);
     let before = excerpt::load(
         decide.view,
         id,

@@ -37,7 +37,7 @@ pub(crate) fn start(
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     crate::bind::refusals::require_confidentiality(
-        &worker.directory.credentials.authentication,
+        &worker.directory.credentials.authentication(),
         session,
     )?;
     let value = match request.value {
@@ -169,8 +169,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let proves_old = match &op.old {
         OldPassword::NotSent => false,
         OldPassword::Right(old)
-            if current_form(decide.directory.credentials.rehasher.as_ref(), stored_now, old)
-                .is_some() =>
+            if current_form(decide.directory.credentials.rehasher(), stored_now, old).is_some() =>
         {
             true
         }

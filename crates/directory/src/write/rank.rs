@@ -92,7 +92,7 @@ pub(crate) fn check_change(decide: &Decide<'_>, change: &Change) -> Result<(), R
 fn is_of_equals(decide: &Decide<'_>, description: &AttributeDescription) -> bool {
     decide.signs_in(description)
         || is_account_state(description)
-        || decide.directory.credentials.authentication.names_users(&description.kind)
+        || decide.directory.credentials.authentication().names_users(&description.kind)
 }
 
 /// Refuses who lacks a privilege that the entry has, unless it is the own one. Who acts as somebody

@@ -55,7 +55,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
     after.replace_values(schema, &known.user_password, values)?;
     let kept = [&known.modifiers_name, &known.modify_timestamp].map(Arc::clone);
     stamp::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
-    if let Some(rehasher) = &decide.directory.credentials.rehasher {
+    if let Some(rehasher) = decide.directory.credentials.rehasher() {
         rehasher.note(&op.old, &op.new);
     }
     let change = Change::Modify(delta::modify_change(id, &before, &after));

@@ -22,7 +22,7 @@ pub(crate) fn hash_passwords(
     storing: Option<&Storing>,
 ) -> Result<(), Refusal> {
     if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
-        require_confidentiality(&worker.directory.credentials.authentication, session)?;
+        require_confidentiality(&worker.directory.credentials.authentication(), session)?;
     }
     hash_passwords_with(entry, schema, &mut |value| match storing {
         Some(storing) => stored_password(worker, storing, value),

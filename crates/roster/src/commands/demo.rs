@@ -23,7 +23,7 @@ use crate::keytab;
 use crate::nodes::{self, Nodes};
 use crate::output;
 use crate::progress;
-use crate::serving::{Listeners, start};
+use crate::serving::{Listeners, start_following};
 use crate::template::{Generator, PEOPLE, ParseOptions, ShippedWords, Template};
 use crate::temporary::TemporaryFolder;
 
@@ -98,7 +98,7 @@ fn run_alone(options: &Options) -> Result<Exit, Failure> {
     let data = options.data.as_deref().or(temporary.as_ref().map(TemporaryFolder::path));
     let data = data.unwrap_or(Path::new(""));
     let settings = options.listeners.settings(None, Some(data), &quiet)?;
-    let _log = start_log(&settings);
+    let log = start_log(&settings);
     let password = if has_data(data) {
         None
     } else {
@@ -110,7 +110,8 @@ fn run_alone(options: &Options) -> Result<Exit, Failure> {
         }
         Some(password)
     };
-    let (server, _) = start(&settings)?;
+    let again = options.listeners.load_again(None, Some(data), &quiet);
+    let (server, _) = start_following(&settings, again, &log)?;
     let addresses = server.addresses().clone();
     let mut more = vec![("suffix", SUFFIX.to_owned()), ("admin_dn", ADMINISTRATOR.to_owned())];
     more.extend(password.clone().map(|password| ("admin_password", password)));

@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::{self, Signals};
 use crate::keytab;
 use crate::preload::Preload;
-use crate::serving::{Listeners, start};
+use crate::serving::{Listeners, start_following};
 
 /// Serve a data directory over LDAP, LDAPS and a Unix socket.
 ///
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let load = || options.listeners.settings(config, data, preload.as_slice());
     let mut settings = load()?;
     keytab::prepare(&settings)?;
-    let _log = start_log(&settings);
+    let log = start_log(&settings);
     if let Some(member) = &options.becomes {
         match become_member(member, &settings) {
             Ok(()) => settings = load()?,
@@ -87,7 +87,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             }
         }
     }
-    let (server, store) = start(&settings)?;
+    let again = options.listeners.load_again(config, data, preload.as_slice());
+    let (server, store) = start_following(&settings, again, &log)?;
     let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])?;
     offer_cluster(&server, &store, &settings, options);
     options.listeners.ready(server.addresses(), &[])?;

@@ -297,11 +297,14 @@ mod tests {
 
     #[test]
     fn who_is_called_and_cannot_go_lets_the_next_one_go() {
-        let addresses = ClientAddresses::new(AddressLimits {
-            connections_max: 0,
-            bind_failures_max: 1,
-            bind_delay_max: Duration::from_secs(1),
-        });
+        let addresses = ClientAddresses::new(
+            AddressLimits {
+                connections_max: 0,
+                bind_failures_max: 1,
+                bind_delay_max: Duration::from_secs(1),
+            },
+            Vec::new(),
+        );
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let cx = &mut Context::from_waker(Waker::noop());
@@ -334,11 +337,14 @@ mod tests {
     /// It took the place of a bind of its address until it was answered: for as long as nobody led.
     #[test]
     fn a_guess_that_waits_is_counted_on_its_own_until_it_is_answered() {
-        let addresses = ClientAddresses::new(AddressLimits {
-            connections_max: 0,
-            bind_failures_max: 4,
-            bind_delay_max: Duration::from_secs(1),
-        });
+        let addresses = ClientAddresses::new(
+            AddressLimits {
+                connections_max: 0,
+                bind_failures_max: 4,
+                bind_delay_max: Duration::from_secs(1),
+            },
+            Vec::new(),
+        );
         let address = IpAddr::from([192, 0, 2, 1]);
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
@@ -386,11 +392,14 @@ mod tests {
     /// A client that sends many at once need not be refused.
     #[test]
     fn guesses_of_one_connection_wait_for_each_other() {
-        let addresses = ClientAddresses::new(AddressLimits {
-            connections_max: 0,
-            bind_failures_max: 9,
-            bind_delay_max: Duration::from_secs(1),
-        });
+        let addresses = ClientAddresses::new(
+            AddressLimits {
+                connections_max: 0,
+                bind_failures_max: 9,
+                bind_delay_max: Duration::from_secs(1),
+            },
+            Vec::new(),
+        );
         let mut one = BindThrottle::new(Some(IpAddr::from([192, 0, 2, 1])), None);
         let mut compare = Vec::new();
         let op = Request::Compare(CompareRequest {
@@ -414,11 +423,14 @@ mod tests {
 
     #[test]
     fn what_is_found_to_be_a_wrong_guess_counts_whatever_its_message_looks_like() {
-        let addresses = ClientAddresses::new(AddressLimits {
-            connections_max: 0,
-            bind_failures_max: 9,
-            bind_delay_max: Duration::from_secs(1),
-        });
+        let addresses = ClientAddresses::new(
+            AddressLimits {
+                connections_max: 0,
+                bind_failures_max: 9,
+                bind_delay_max: Duration::from_secs(1),
+            },
+            Vec::new(),
+        );
         let address = IpAddr::from([192, 0, 2, 1]);
         let mut one = BindThrottle::new(Some(address), None);
         // A type of passwords that only the schema knows.

@@ -42,7 +42,7 @@ impl Connection {
         while !self.state.is_draining()
             && let Some(job) = self.jobs.get_mut(index)
         {
-            if self.output.waiting() >= self.worker.shared.limits.output_buffer_max_bytes {
+            if self.output.waiting() >= self.worker.shared.limits().output_buffer_max_bytes {
                 return true;
             }
             if job.waits {

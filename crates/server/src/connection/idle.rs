@@ -77,7 +77,7 @@ impl Connection {
     /// waits in line. It may still read, or be gone:
     /// TCP says so only when something is sent to it, and a search may look long before it does.
     pub(super) fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = self.worker.shared.limits.half_closed_timeout;
+        let timeout = self.worker.shared.limits().half_closed_timeout;
         let is_in_line = self.bind_throttle.is_waiting();
         let has_nothing = self.jobs.is_empty() && !is_in_line;
         // What goes on with what changes has no end of its own that could be waited for.
@@ -119,7 +119,7 @@ impl Connection {
         }
         let busy = self.session.outstanding() > 0 || self.output.waiting() > 0;
         let timeout = self.session.idle_limit();
-        let timeout = timeout.unwrap_or(self.worker.shared.limits.idle_timeout);
+        let timeout = timeout.unwrap_or(self.worker.shared.limits().idle_timeout);
         ready!(self.idle.poll_expired(cx, busy, timeout));
         self.dismiss(ResultCode::TimeLimitExceeded, "the connection was idle for too long");
         Poll::Ready(())

@@ -210,7 +210,7 @@ impl Connection {
             return error.to_string();
         }
         let most = self.message_size_max();
-        match most < self.worker.shared.limits.message_size_max_bytes {
+        match most < self.worker.shared.limits().message_size_max_bytes {
             true => format!(
                 "the request is larger than {most} bytes, which is the limit before signing in \
                  (limits.message_size_anonymous_max_bytes)"
@@ -223,7 +223,7 @@ impl Connection {
 
     /// Before the client has authenticated, little memory is spent on it.
     fn message_size_max(&self) -> usize {
-        let limits = &self.worker.shared.limits;
+        let limits = &self.worker.shared.limits();
         if matches!(self.session.identity(), Identity::Anonymous) {
             limits.message_size_anonymous_max_bytes.min(limits.message_size_max_bytes)
         } else {

@@ -177,7 +177,7 @@ impl Connection {
             }
         }
         self.output.flushed = false;
-        let timeout = self.worker.shared.limits.write_timeout;
+        let timeout = self.worker.shared.limits().write_timeout;
         let timer = self.output.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(timer.as_mut().poll(cx));
         tracing::debug!(connection = self.id.0, "closed: the client does not read its answers");

@@ -52,7 +52,7 @@ impl Connection {
             && !self.state.is_draining()
             && self.keeps_order().is_none()
             && !self.is_hashing()
-            && self.output.waiting() < self.worker.shared.limits.output_buffer_max_bytes
+            && self.output.waiting() < self.worker.shared.limits().output_buffer_max_bytes
     }
 
     /// Goes on with the one that has waited longest, as with a message that has just come.

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use directory::Part;
+use directory::{Live, Part};
 use rustc_hash::FxHashMap;
 
 use crate::connection::presence::{Presence, Why, millis, network};
@@ -37,7 +37,7 @@ pub(crate) struct BudgetLimits {
 /// What is held for all connections.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    limits: BudgetLimits,
+    limits: Live<BudgetLimits>,
     all: Sum,
     anonymous: Sum,
     holders: Mutex<Holders>,
@@ -129,7 +129,7 @@ impl fmt::Debug for Chunk {
 impl Budget {
     pub(crate) fn new(limits: BudgetLimits) -> Arc<Self> {
         Arc::new(Self {
-            limits,
+            limits: Live::new(limits),
             all: Sum::default(),
             anonymous: Sum::default(),
             holders: Mutex::default(),
@@ -203,6 +203,11 @@ impl Budget {
         self.released.load(Ordering::Relaxed)
     }
 
+    /// These hold from now on; what is held beyond ends connections when more is to be held.
+    pub(crate) fn set_limits(&self, limits: BudgetLimits) {
+        self.limits.set(limits);
+    }
+
     /// Ends connections until what is held is within the limits, and a little below.
     fn make_room(&self) {
         let holders = self.lock();
@@ -211,12 +216,12 @@ impl Budget {
             let of_it = |account: &&Arc<Account>| {
                 account.is_anonymous() && account.address.as_ref() == Some(address)
             };
-            self.relieve(sum, self.limits.address_max_bytes, || accounts().filter(of_it));
+            self.relieve(sum, self.limits.get().address_max_bytes, || accounts().filter(of_it));
         }
         let is_anonymous = |account: &&Arc<Account>| account.is_anonymous();
-        let max = self.limits.anonymous_max_bytes;
+        let max = self.limits.get().anonymous_max_bytes;
         self.relieve(&self.anonymous, max, || accounts().filter(is_anonymous));
-        self.relieve(&self.all, self.limits.all_max_bytes, accounts);
+        self.relieve(&self.all, self.limits.get().all_max_bytes, accounts);
     }
 
     fn relieve<'h, I>(&self, sum: &Sum, max: usize, accounts: impl Fn() -> I)
@@ -323,7 +328,8 @@ impl Account {
 
     /// Whether what it shares has room, when it holds so much more.
     fn shares_room(&self, more: usize) -> bool {
-        let Budget { limits, all, anonymous, .. } = &*self.budget;
+        let Budget { all, anonymous, .. } = &*self.budget;
+        let limits = self.budget.limits.get();
         let of_address = self.of_address.as_ref().map_or(0, |sum| sum.value());
         let has_room = |held: usize, max: usize| held.saturating_add(more) < max;
         has_room(all.value(), limits.all_max_bytes)
@@ -361,7 +367,8 @@ impl Account {
         self.each_sum(is_anonymous, |sum| {
             sum.held.fetch_add(octets, Ordering::Relaxed);
         });
-        let Budget { limits, all, anonymous, .. } = &*self.budget;
+        let Budget { all, anonymous, .. } = &*self.budget;
+        let limits = self.budget.limits.get();
         let of_address = self.of_address.as_ref().filter(|_| is_anonymous);
         let is_full = all.value() > limits.all_max_bytes
             || anonymous.value() > limits.anonymous_max_bytes

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use directory::Network;
+use directory::{Live, Network};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tokio::sync::oneshot;
 
@@ -47,8 +47,8 @@ pub(crate) struct AddressLimits {
 
 /// The addresses that something is known of.
 pub(crate) struct ClientAddresses {
-    limits: AddressLimits,
-    gateways: Vec<Network>,
+    limits: Live<AddressLimits>,
+    gateways: Live<Vec<Network>>,
     /// Keys the hashes of accounts: nobody can choose a name that counts as another's.
     names: RandomState,
     shards: Vec<Mutex<Shard>>,
@@ -136,15 +136,18 @@ pub(crate) struct HandedOn(Source);
 pub(crate) struct CountedConnection(Source);
 
 impl ClientAddresses {
-    pub(crate) fn new(limits: AddressLimits) -> Self {
+    /// Binds from `gateways` are counted by account.
+    pub(crate) fn new(limits: AddressLimits, gateways: Vec<Network>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (gateways, names) = (Vec::new(), RandomState::new());
+        let (limits, gateways) = (Live::new(limits), Live::new(gateways));
+        let names = RandomState::new();
         Self { limits, gateways, names, shards, suspects: AtomicUsize::new(0) }
     }
 
-    /// Binds from these networks are counted by account.
-    pub(crate) fn with_gateways(self, gateways: Vec<Network>) -> Self {
-        Self { gateways, ..self }
+    /// These hold from now on; what is counted stays.
+    pub(crate) fn set(&self, limits: AddressLimits, gateways: Vec<Network>) {
+        self.limits.set(limits);
+        self.gateways.set(gateways);
     }
 
     /// What a bind is counted for; none: nothing. Of a gateway that is the account whose password
@@ -155,7 +158,8 @@ impl ClientAddresses {
         account: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<Source> {
         let whole = Source::whole(address?);
-        if !self.gateways.iter().any(|gateway| address.is_some_and(|it| gateway.contains(it))) {
+        if !self.gateways.get().iter().any(|gateway| address.is_some_and(|it| gateway.contains(it)))
+        {
             return Some(whole);
         }
         let account = account().map(|account| self.names.hash_one(account));
@@ -168,7 +172,7 @@ impl ClientAddresses {
         &self,
         address: Option<IpAddr>,
     ) -> Result<Option<CountedConnection>, TooMany> {
-        let max = self.limits.connections_max;
+        let max = self.limits.get().connections_max;
         let Some(source) = address.map(Source::whole).filter(|_| max > 0) else { return Ok(None) };
         let mut shard = self.shard(source);
         let known = shard.entry(source).or_default();
@@ -256,18 +260,18 @@ impl ClientAddresses {
 
     /// How long a bind waits at the most.
     fn wait_max(&self) -> Duration {
-        self.limits.bind_delay_max * WAITING_MAX
+        self.limits.get().bind_delay_max * WAITING_MAX
     }
 
     /// How many binds may be under way: so many that no more can fail than may; and one.
     fn under_way_max(&self, known: &Known) -> u32 {
-        let most = self.limits.bind_failures_max.saturating_add(1);
+        let most = self.limits.get().bind_failures_max.saturating_add(1);
         most.saturating_sub(known.failed_at_worst()).max(1)
     }
 
     /// A bind that was looked at waits for its hash.
     pub(crate) fn begin(&self, source: Option<Source>, now: Duration) -> Option<Ticket> {
-        let source = source.filter(|_| self.limits.bind_failures_max > 0)?;
+        let source = source.filter(|_| self.limits.get().bind_failures_max > 0)?;
         self.with_new(source, now, |known| {
             known.under_way += 1;
             Ticket(source)
@@ -297,12 +301,12 @@ impl ClientAddresses {
         source: Option<Source>,
         now: Duration,
     ) -> Result<Option<HandedOn>, Option<Ticket>> {
-        let Some(source) = source.filter(|_| self.limits.bind_failures_max > 0) else {
+        let Some(source) = source.filter(|_| self.limits.get().bind_failures_max > 0) else {
             return Ok(None);
         };
         let may = self.with_new(source, now, |known| {
             let others = known.under_way.saturating_sub(u32::from(ticket.is_some()));
-            let failures_max = self.limits.bind_failures_max;
+            let failures_max = self.limits.get().bind_failures_max;
             let room = failures_max.saturating_sub(known.failures.saturating_add(others));
             let most = room.min(failures_max / 2).clamp(1, HANDED_ON_MAX);
             if known.handed_on >= most {
@@ -345,7 +349,9 @@ impl ClientAddresses {
 
     /// A bind of this source failed that was answered at once.
     pub(crate) fn bind_failed(&self, source: Option<Source>, now: Duration) {
-        let Some(source) = source.filter(|_| self.limits.bind_failures_max > 0) else { return };
+        let Some(source) = source.filter(|_| self.limits.get().bind_failures_max > 0) else {
+            return;
+        };
         self.with_new(source, now, |known| self.fail(known, now));
     }
 
@@ -408,7 +414,7 @@ impl ClientAddresses {
 
     /// How long an address waits between its binds.
     fn delay(&self, failures: u32) -> Duration {
-        let AddressLimits { bind_failures_max, bind_delay_max, .. } = self.limits;
+        let AddressLimits { bind_failures_max, bind_delay_max, .. } = **self.limits.get();
         let over = failures.saturating_sub(bind_failures_max);
         if bind_failures_max == 0 || over == 0 {
             return Duration::ZERO;

@@ -20,7 +20,7 @@ use crate::metrics::counters::Counter;
 /// The slots of connections that have not authenticated.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlots {
-    max: usize,
+    max: AtomicUsize,
     taken: Mutex<Taken>,
     /// Those that were ended for another one, and are still there.
     leaving: AtomicUsize,
@@ -100,7 +100,13 @@ impl ConnectionSlots {
     /// With so many.
     pub(crate) fn new(max: usize) -> Self {
         let (leaving, replaced) = (AtomicUsize::new(0), Counter::default());
-        Self { max: max.max(1), taken: Mutex::default(), leaving, replaced }
+        let max = AtomicUsize::new(max.max(1));
+        Self { max, taken: Mutex::default(), leaving, replaced }
+    }
+
+    /// With so many from now on; who has one keeps it.
+    pub(crate) fn set_max(&self, max: usize) {
+        self.max.store(max.max(1), Ordering::Relaxed);
     }
 
     /// A slot for one that has not authenticated; another may have to end for it.
@@ -145,7 +151,7 @@ impl ConnectionSlots {
 
     fn occupy(&self, slot: &mut Slot) {
         let mut taken = self.lock();
-        if taken.occupants.len() >= self.max {
+        if taken.occupants.len() >= self.max.load(Ordering::Relaxed) {
             self.replace(&mut taken);
         }
         let occupant = Occupant { address: slot.address, presence: Arc::clone(&slot.presence) };

@@ -212,13 +212,13 @@ pub(crate) fn begin(
 fn has_room(worker: &Worker, is_local: bool) -> bool {
     let shared = &worker.shared;
     let open = shared.counters.connections.add(1);
-    let reserved = if is_local { shared.limits.connections_reserved } else { 0 };
-    let max = shared.limits.connections_max.saturating_add(reserved);
-    if let Some(files) = shared.limits.open_files_max
+    let reserved = if is_local { shared.limits().connections_reserved } else { 0 };
+    let max = shared.limits().connections_max.saturating_add(reserved);
+    if let Some(files) = shared.limits().open_files_max
         && open > u64::try_from(max - max / 10).unwrap_or(u64::MAX)
         && !shared.warned_of_files.swap(true, Ordering::Relaxed)
     {
-        warn_of_files(shared.limits.connections_max, files);
+        warn_of_files(shared.limits().connections_max, files);
     }
     let leaving = shared.connection_slots.leaving();
     let max = max.saturating_add(leaving);

@@ -1,5 +1,6 @@
 //! Reading settings from file, environment and flags.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,30 @@ use toml::de::{DeTable, DeValue};
 use super::row::{NotAccepted, Row};
 use super::rows::{self, ROWS, SECTIONS};
 use super::{Settings, SettingsError, policy};
+
+/// Settings, and which of them this server's own sources say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// All of them together.
+    pub settings: Settings,
+    /// What files, environment and options say, by the names of the settings.
+    pub given: BTreeMap<String, String>,
+}
+
+/// Where settings are read from, the later wins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sources<'s> {
+    /// What the directory says: lines `SECTION.KEY=VALUE`.
+    pub directory: &'s [String],
+    /// `roster.toml` of the data directory is as if it were this; none: it is read if it is there.
+    pub own_text: Option<&'s str>,
+    /// The file that is named.
+    pub file: Option<&'s Path>,
+    /// Variables of the environment; those that start with `ROSTER_` count.
+    pub environment: &'s [(String, String)],
+    /// Pairs such as `("listen.ldap", "[::1]:389")`.
+    pub overrides: &'s [(&'s str, String)],
+}
 
 impl Settings {
     /// Reads the settings: defaults, then `roster.toml` of the data directory if it is there, then
@@ -24,32 +49,31 @@ impl Settings {
         environment: impl Iterator<Item = (String, String)>,
         overrides: &[(&str, String)],
     ) -> Result<Self, SettingsError> {
-        Self::load_as_if(file, environment, overrides, None)
+        let environment: Vec<_> = environment.collect();
+        let sources = Sources { file, environment: &environment, overrides, ..Sources::default() };
+        Ok(Self::load_from(&sources)?.settings)
     }
 
-    /// As [`Self::load`], as if `roster.toml` of the data directory were this text.
+    /// As [`Self::load`], from all sources there are.
     ///
     /// # Errors
-    /// As those of [`Self::load`].
-    pub fn load_as_if(
-        file: Option<&Path>,
-        environment: impl Iterator<Item = (String, String)>,
-        overrides: &[(&str, String)],
-        own_text: Option<&str>,
-    ) -> Result<Self, SettingsError> {
-        let environment: Vec<_> = environment.collect();
-        let layered = |mut settings: Self| {
+    /// As those of [`Self::load`]. A line of the directory that this server does not know is none.
+    pub fn load_from(sources: &Sources<'_>) -> Result<Loaded, SettingsError> {
+        let &Sources { directory, own_text, file, environment, overrides } = sources;
+        let layered = |mut draft: Loaded| {
             if let Some(path) = file {
-                from_file(&mut settings, path)?;
+                from_file(&mut draft, path)?;
             }
-            from_environment(&mut settings, environment.iter().cloned())?;
+            from_environment(&mut draft, environment.iter().cloned())?;
             for (name, text) in overrides {
-                from_flag(&mut settings, name, text)?;
+                from_flag(&mut draft, name, text)?;
             }
-            Ok(settings)
+            Ok(draft)
         };
-        let mut settings: Self = layered(Self::default())?;
-        let data = settings.server.data.clone();
+        let mut below = Loaded::default();
+        super::of_directory::begin_with(&mut below.settings, directory);
+        let mut draft: Loaded = layered(below.clone())?;
+        let data = draft.settings.server.data.clone();
         let own = data.join(Self::DATA_FILE);
         let own_text = match own_text {
             Some(text) => Some(text.to_owned()),
@@ -58,18 +82,23 @@ impl Settings {
             None => None,
         };
         if let Some(text) = own_text {
-            let mut below = Self::default();
             from_toml(&mut below, &own.display().to_string(), &text)?;
-            settings = layered(below)?;
-            settings.server.data = data;
+            draft = layered(below)?;
+            draft.settings.server.data = data;
         }
-        check_together(&settings)?;
-        Ok(settings)
+        check_together(&draft.settings)?;
+        Ok(draft)
     }
 }
 
-fn from_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
-    from_toml(settings, &path.display().to_string(), &read(path)?)
+impl Loaded {
+    fn say(&mut self, row: &Row, value: String) {
+        self.given.insert(row.name(), value);
+    }
+}
+
+fn from_file(draft: &mut Loaded, path: &Path) -> Result<(), SettingsError> {
+    from_toml(draft, &path.display().to_string(), &read(path)?)
 }
 
 impl Default for Settings {
@@ -83,7 +112,7 @@ impl Default for Settings {
 }
 
 /// What no row can see alone.
-fn check_together(settings: &Settings) -> Result<(), SettingsError> {
+pub(super) fn check_together(settings: &Settings) -> Result<(), SettingsError> {
     let refuse = |reason| Err(SettingsError::Value { location: "settings".to_owned(), reason });
     let (low, full) = (settings.store.disk_low_bytes, settings.store.disk_full_bytes);
     if full > low {
@@ -108,11 +137,7 @@ fn read(path: &Path) -> Result<String, SettingsError> {
 }
 
 /// Applies the text of a file; `file` is its name for errors.
-pub(super) fn from_toml(
-    settings: &mut Settings,
-    file: &str,
-    text: &str,
-) -> Result<(), SettingsError> {
+pub(super) fn from_toml(draft: &mut Loaded, file: &str, text: &str) -> Result<(), SettingsError> {
     let document = DeTable::parse(text).map_err(|error| SettingsError::Syntax {
         location: location(file, text, error.span().map_or(0, |span| span.start)),
         reason: error.message().to_owned(),
@@ -121,16 +146,14 @@ pub(super) fn from_toml(
         let location = location(file, text, section.span().start);
         let name = section.get_ref().as_ref();
         if name == policy::NAME {
-            settings.policies = policy::read(content, &|at| self::location(file, text, at))?;
+            draft.settings.policies = policy::read(content, &|at| self::location(file, text, at))?;
             continue;
         }
         let known = SECTIONS.iter().any(|(known, _)| *known == name);
         match content.get_ref() {
             DeValue::Table(table) if known => {
                 for (key, value) in table {
-                    from_toml_key(settings, name, key, value, &|at| {
-                        self::location(file, text, at)
-                    })?;
+                    from_toml_key(draft, name, key, value, &|at| self::location(file, text, at))?;
                 }
             }
             _ if known => {
@@ -145,7 +168,7 @@ pub(super) fn from_toml(
 }
 
 fn from_toml_key(
-    settings: &mut Settings,
+    draft: &mut Loaded,
     section: &str,
     key: &Spanned<std::borrow::Cow<'_, str>>,
     value: &Spanned<DeValue<'_>>,
@@ -157,10 +180,13 @@ fn from_toml_key(
         let location = location(key.span().start);
         return Err(unknown(location, &format!("{section}.{name}"), candidates));
     };
-    set_toml(settings, row, value.get_ref()).map_err(|NotAccepted(reason)| SettingsError::Value {
+    let set = set_toml(&mut draft.settings, row, value.get_ref());
+    set.map_err(|NotAccepted(reason)| SettingsError::Value {
         location: location(value.span().start),
         reason,
-    })
+    })?;
+    draft.say(row, as_text(value.get_ref()));
+    Ok(())
 }
 
 fn set_toml(settings: &mut Settings, row: &Row, value: &DeValue<'_>) -> Result<(), NotAccepted> {
@@ -186,10 +212,25 @@ fn set_toml(settings: &mut Settings, row: &Row, value: &DeValue<'_>) -> Result<(
     }
 }
 
+/// A value of a file as text: one that is written otherwise is another one.
+fn as_text(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Array(items) => {
+            let texts = items.iter().filter_map(|item| item.get_ref().as_str());
+            texts.collect::<Vec<_>>().join(",")
+        }
+        // No setting takes these.
+        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => String::new(),
+    }
+}
+
 /// Applies the variables that are ours: `ROSTER_SECTION__KEY`, optionally with `_FILE`. Others
 /// that start with `ROSTER_` belong to the command line, unless they look like a slip.
 fn from_environment(
-    settings: &mut Settings,
+    draft: &mut Loaded,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<(), SettingsError> {
     for (variable, text) in environment {
@@ -212,8 +253,9 @@ fn from_environment(
             continue;
         };
         let text = if direct.is_some() { text } else { read(&PathBuf::from(text))? };
-        row.set_text(settings, &text)
+        row.set_text(&mut draft.settings, &text)
             .map_err(|NotAccepted(reason)| SettingsError::Value { location: variable, reason })?;
+        draft.say(row, text);
     }
     Ok(())
 }
@@ -226,14 +268,16 @@ fn is_slip(rest: &str) -> bool {
         })
 }
 
-fn from_flag(settings: &mut Settings, name: &str, text: &str) -> Result<(), SettingsError> {
+fn from_flag(draft: &mut Loaded, name: &str, text: &str) -> Result<(), SettingsError> {
     let location = "command line".to_owned();
     let row = name.split_once('.').and_then(|(section, key)| rows::find(section, key));
     let Some(row) = row else {
         return Err(unknown(location, name, ROWS.iter().map(Row::name)));
     };
-    row.set_text(settings, text)
-        .map_err(|NotAccepted(reason)| SettingsError::Value { location, reason })
+    row.set_text(&mut draft.settings, text)
+        .map_err(|NotAccepted(reason)| SettingsError::Value { location, reason })?;
+    draft.say(row, text.to_owned());
+    Ok(())
 }
 
 fn section_names() -> impl Iterator<Item = String> {

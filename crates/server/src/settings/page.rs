@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::Settings;
+use super::load::unknown;
+use super::of_directory::attribute;
 use super::policy;
-use super::row::{Kind, Row};
+use super::row::{Kind, Place, Row, is_switch};
 use super::rows::{ROWS, SECTIONS};
+use super::{Settings, SettingsError};
 
 impl Settings {
     /// A commented `roster.toml` that sets every setting to its default.
@@ -36,6 +38,7 @@ impl Settings {
                 let _ = writeln!(text, "- Value: {}", row.accepts());
                 let _ = writeln!(text, "- Default: `{}`", toml_default(row));
                 let _ = writeln!(text, "- Variable: `{}`", row.variable());
+                let _ = writeln!(text, "- {}", place(row));
             }
         }
         text.push_str(policy::REFERENCE);
@@ -43,8 +46,73 @@ impl Settings {
     }
 }
 
+/// What a setting is, for those who ask for it by name.
+#[derive(Clone, Debug)]
+pub struct SettingDescription {
+    /// `SECTION.KEY`.
+    pub name: String,
+    /// What it means.
+    pub sentence: &'static str,
+    /// Which values it takes, in words.
+    pub accepts: String,
+    /// Its default, as in a file.
+    pub default: String,
+    /// The variable of the environment that sets it.
+    pub variable: String,
+    /// Where it lives, and when a change of it takes effect.
+    pub place: String,
+    /// The attribute that shows it, where it is the directory's.
+    pub attribute: Option<String>,
+    /// What separates the items of a list; none where it has one value.
+    pub separator: Option<char>,
+    /// Whether it is `true` or `false`.
+    pub is_switch: bool,
+}
+
+/// Every setting, by section.
+#[must_use]
+pub fn setting_descriptions() -> Vec<SettingDescription> {
+    let described = |row: &Row| SettingDescription {
+        name: row.name(),
+        sentence: row.sentence,
+        accepts: row.accepts(),
+        default: toml_default(row),
+        variable: row.variable(),
+        place: place(row),
+        attribute: matches!(row.place, Place::Directory(_)).then(|| attribute(row)),
+        separator: row.separator(),
+        is_switch: matches!(row.kind, Kind::Word { words, .. } if is_switch(words)),
+    };
+    SECTIONS.iter().flat_map(|(section, _)| rows_of(section)).map(described).collect()
+}
+
+/// The setting whose name is most like this one, if any is.
+#[must_use]
+pub fn setting_like(name: &str) -> Option<String> {
+    match unknown(String::new(), name, ROWS.iter().map(Row::name)) {
+        SettingsError::Unknown { suggestion, .. } => suggestion,
+        SettingsError::Io { .. } | SettingsError::Syntax { .. } | SettingsError::Value { .. } => {
+            None
+        }
+    }
+}
+
 fn rows_of(section: &str) -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(move |row| row.section == section)
+}
+
+/// Where it lives, and when a change of it takes effect.
+fn place(row: &Row) -> String {
+    match row.place {
+        Place::Start => "Of this server; takes effect at the next start".to_owned(),
+        Place::Reload => "Of this server; takes effect on SIGHUP".to_owned(),
+        Place::Directory(_) => format!(
+            "Of the directory, takes effect at once: `{}` of `cn={},cn=Settings,cn=config`; of \
+             this server, where it is set here",
+            attribute(row),
+            row.section
+        ),
+    }
 }
 
 /// The default as TOML.
@@ -58,15 +126,11 @@ fn toml_default(row: &Row) -> String {
         | Kind::Text { .. } => {
             format!("\"{}\"", row.default)
         }
-        Kind::Addresses { .. } | Kind::Words { .. } => list(row.default, ','),
-        Kind::Texts { separator, .. } => list(row.default, separator),
+        Kind::Addresses { .. } | Kind::Words { .. } | Kind::Texts { .. } => {
+            let quoted = row.items(row.default).map(|item| format!("\"{item}\""));
+            format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
+        }
     }
-}
-
-fn list(text: &str, separator: char) -> String {
-    let items = text.split(separator).filter(|item| !item.is_empty());
-    let quoted = items.map(|item| format!("\"{item}\""));
-    format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
 }
 
 fn capitalized(text: &str) -> String {
@@ -82,6 +146,11 @@ because every setting has a default. An environment variable overrides the files
 option overrides them all. The file in the data directory cannot change `server.data`. With `_FILE`
 appended to its name, a variable names a file that contains the value.
 In a variable, commas separate the items of a list, unless another character is named.
+
+Settings of the directory are the same on all its servers: they are attributes of entries below
+`cn=Settings,cn=config`, are changed with `roster config set`, and take effect at once. What this
+server's own files, environment and options say comes before them. SIGHUP has a server read its
+files again; the log tells what has changed, and what takes effect at the next start only.
 
 An unknown section, key or variable is an error, and so is a value out of range.
 

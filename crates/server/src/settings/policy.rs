@@ -155,14 +155,14 @@ const COUNT_MAX: u32 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
-    use super::super::Settings;
+    use super::super::Loaded;
     use super::super::load::from_toml;
     use super::*;
 
     fn parse(text: &str) -> Result<Vec<Policy>, String> {
-        let mut settings = Settings::default();
-        from_toml(&mut settings, "roster.toml", text).map_err(|error| error.to_string())?;
-        Ok(settings.policies)
+        let mut draft = Loaded::default();
+        from_toml(&mut draft, "roster.toml", text).map_err(|error| error.to_string())?;
+        Ok(draft.settings.policies)
     }
 
     #[test]

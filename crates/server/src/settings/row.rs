@@ -12,11 +12,26 @@ use super::Settings;
 pub(super) struct Row {
     pub(super) section: &'static str,
     pub(super) key: &'static str,
+    /// Where it lives.
+    pub(super) place: Place,
     pub(super) kind: Kind,
     /// As it would be written in an environment variable.
     pub(super) default: &'static str,
     /// One sentence for the sample file and the reference page.
     pub(super) sentence: &'static str,
+}
+
+/// Where a setting lives, and when it takes effect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Place {
+    /// It is of this machine, and takes effect when the server starts.
+    Start,
+    /// It is of this machine, and takes effect when its sources are read again.
+    Reload,
+    /// It is of the directory, the same on all its servers, and takes effect at once; what this
+    /// machine says comes before, and takes effect as that of [`Self::Reload`] does. The number is
+    /// that of its attribute type, and never changes.
+    Directory(u16),
 }
 
 /// What values a setting takes, and where they go.
@@ -82,6 +97,25 @@ impl Row {
         format!("ROSTER_{}__{}", self.section.to_uppercase(), self.key.to_uppercase())
     }
 
+    /// What separates the items of a list that is one text; none where it is no list.
+    pub(super) fn separator(&self) -> Option<char> {
+        match self.kind {
+            Kind::Texts { separator, .. } => Some(separator),
+            Kind::Addresses { .. } | Kind::Words { .. } => Some(','),
+            Kind::Number { .. }
+            | Kind::Path { .. }
+            | Kind::Mode { .. }
+            | Kind::TimeOfDay { .. }
+            | Kind::Word { .. }
+            | Kind::Text { .. } => None,
+        }
+    }
+
+    /// The items of a list that is one text.
+    pub(super) fn items<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> + use<'t> {
+        split(text, self.separator().unwrap_or(','))
+    }
+
     /// Sets it from text: a variable, a flag, a default. Lists are separated by commas.
     pub(super) fn set_text(&self, settings: &mut Settings, text: &str) -> Result<(), NotAccepted> {
         let text = text.trim();
@@ -90,10 +124,9 @@ impl Row {
                 let number = text.parse::<u64>().map_err(|_| self.not_accepted(text))?;
                 self.set_number(settings, number)
             }
-            Kind::Addresses { .. } | Kind::Words { .. } => {
-                self.set_list(settings, split(text, ','))
+            Kind::Addresses { .. } | Kind::Words { .. } | Kind::Texts { .. } => {
+                self.set_list(settings, self.items(text))
             }
-            Kind::Texts { separator, .. } => self.set_list(settings, split(text, separator)),
             Kind::Path { .. }
             | Kind::Mode { .. }
             | Kind::TimeOfDay { .. }
@@ -249,7 +282,7 @@ impl Row {
 }
 
 /// Whether a setting is on or off, and nothing else.
-fn is_switch(words: &[&str]) -> bool {
+pub(super) fn is_switch(words: &[&str]) -> bool {
     words.iter().all(|word| ["on", "off"].contains(word))
 }
 
@@ -262,7 +295,6 @@ fn as_switch(text: &str) -> &str {
     }
 }
 
-/// The items of a list that is one text.
 fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     text.split(separator).map(str::trim).filter(|item| !item.is_empty())
 }

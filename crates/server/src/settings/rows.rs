@@ -5,7 +5,7 @@ use std::time::Duration;
 use directory::Network;
 
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
-use super::row::{Kind, NETWORKS, Row, TIMEOUT_MAX_S, number};
+use super::row::{Kind, NETWORKS, Place, Row, TIMEOUT_MAX_S, number};
 use crate::listen::read_levels::{FORM as LISTENER_LEVELS, ListenerLevels};
 use crate::listen::tls::{CIPHER_SUITES, VERSIONS};
 use crate::rows::join;
@@ -77,6 +77,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldap",
+        place: Place::Start,
         kind: Kind::Addresses { set: |s, addresses| s.listen.ldap = addresses },
         default: "127.0.0.1:1389",
         sentence: "Addresses for LDAP; StartTLS is offered there.",
@@ -84,6 +85,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldaps",
+        place: Place::Start,
         kind: Kind::Addresses { set: |s, addresses| s.listen.ldaps = addresses },
         default: "127.0.0.1:1636",
         sentence: "Addresses for LDAP over TLS (LDAPS).",
@@ -91,6 +93,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldapi",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.listen.ldapi = path },
         default: "ldapi",
         sentence: "Unix socket for local clients, relative to the data directory; empty for none.",
@@ -98,6 +101,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldapi_mode",
+        place: Place::Start,
         kind: Kind::Mode { set: |s, mode| s.listen.ldapi_mode = mode },
         default: "0660",
         sentence: "Permission bits of the Unix socket, which decide who may connect.",
@@ -105,6 +109,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "proxies",
+        place: Place::Start,
         kind: Kind::Texts {
             separator: ',',
             form: NETWORKS,
@@ -121,6 +126,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "read_levels",
+        place: Place::Start,
         kind: Kind::Texts {
             separator: ';',
             form: LISTENER_LEVELS,
@@ -138,6 +144,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "cert",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.cert = path },
         default: "tls/cert.pem",
         sentence: "Certificates (PEM), the server's own first; relative to the data directory.",
@@ -145,6 +152,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "key",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.key = path },
         default: "tls/key.pem",
         sentence: "Private key (PEM) of the certificate; relative to the data directory.",
@@ -152,6 +160,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "versions",
+        place: Place::Start,
         kind: Kind::Words { words: VERSIONS, set: |s, words| s.tls.versions = words },
         default: "1.2,1.3",
         sentence: "Protocol versions that are allowed.",
@@ -159,6 +168,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "cipher_suites",
+        place: Place::Start,
         kind: Kind::Words { words: CIPHER_SUITES, set: |s, words| s.tls.cipher_suites = words },
         default: "",
         sentence: "Cipher suites that are allowed; empty means all of them.",
@@ -166,6 +176,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "client_certificates",
+        place: Place::Start,
         kind: Kind::word(&["none", "optional", "required"], |s, word| {
             s.tls.client_certificates = word
         }),
@@ -176,6 +187,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "client_ca",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_ca = path },
         default: "",
         sentence: "Certificates (PEM) of the authorities that may issue client certificates; \
@@ -184,6 +196,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "client_crl",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_crl = path },
         default: "",
         sentence: "Certificate revocation lists (PEM), one for each issuer; relative to the data \
@@ -192,6 +205,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "reload_interval_s",
+        place: Place::Start,
         kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.tls.reload_interval = Duration::from_secs(n)
         }),
@@ -202,6 +216,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "handshake_timeout_s",
+        place: Place::Start,
         kind: Kind::number(1..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.tls.handshake_timeout = Duration::from_secs(n)
         }),
@@ -211,6 +226,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "confidentiality",
+        place: Place::Directory(41),
         kind: Kind::word(&["always", "remote", "never"], |s, word| {
             s.authentication.confidentiality = word
         }),
@@ -221,6 +237,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "plain_confidentiality",
+        place: Place::Directory(42),
         kind: Kind::word(&["always", "remote", "never"], |s, word| {
             s.authentication.plain_confidentiality = word
         }),
@@ -231,6 +248,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "mechanisms",
+        place: Place::Directory(43),
         kind: Kind::Words {
             words: MECHANISMS,
             set: |s, words| s.authentication.mechanisms = words,
@@ -243,6 +261,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "bind_by_name",
+        place: Place::Directory(44),
         kind: Kind::word(&["on", "off"], |s, word| s.authentication.bind_by_name = word == "on"),
         default: "on",
         sentence: "Whether a simple bind may use a user name instead of a DN.",
@@ -250,6 +269,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "name_attributes",
+        place: Place::Directory(45),
         kind: Kind::Texts {
             separator: ',',
             form: "attribute types",
@@ -263,6 +283,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "name_bases",
+        place: Place::Directory(46),
         kind: Kind::Texts {
             separator: ';',
             form: "DNs",
@@ -275,6 +296,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "certificate_mapper",
+        place: Place::Directory(47),
         kind: Kind::word(CERTIFICATE_MAPPERS, |s, word| s.authentication.certificate_mapper = word),
         default: "subject-equals-dn",
         sentence: "How SASL EXTERNAL finds the entry of a client certificate.",
@@ -282,6 +304,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "certificate_subject_attribute",
+        place: Place::Directory(48),
         kind: Kind::Text { set: |s, text| s.authentication.certificate_subject_attribute = text },
         default: "ds-certificate-subject-dn",
         sentence: "For subject-dn-to-user-attribute: the attribute type of the entry that \
@@ -290,6 +313,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "certificate_attributes",
+        place: Place::Directory(49),
         kind: Kind::Texts {
             separator: ',',
             form: "pairs SUBJECT:ENTRY of attribute types",
@@ -303,6 +327,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "certificate_fingerprint_attribute",
+        place: Place::Directory(50),
         kind: Kind::Text {
             set: |s, text| s.authentication.certificate_fingerprint_attribute = text,
         },
@@ -312,6 +337,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "certificate_fingerprint_digest",
+        place: Place::Directory(51),
         kind: Kind::word(&["sha256", "sha1"], |s, word| {
             s.authentication.certificate_fingerprint_digest = word
         }),
@@ -321,6 +347,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "keytab",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.authentication.keytab = path },
         default: "",
         sentence: "Keys of the service ldap/HOST for Kerberos (GSSAPI), if it is built in and \
@@ -330,6 +357,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "token_keys",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.authentication.token_keys = path },
         default: "",
         sentence: "Keys (a JSON Web Key Set) of the issuer of tokens for OAUTHBEARER; relative to \
@@ -338,6 +366,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "token_issuer",
+        place: Place::Directory(52),
         kind: Kind::Text { set: |s, text| s.authentication.token_issuer = text },
         default: "",
         sentence: "The issuer that a token must name (iss).",
@@ -345,6 +374,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "token_audience",
+        place: Place::Directory(53),
         kind: Kind::Text { set: |s, text| s.authentication.token_audience = text },
         default: "",
         sentence: "The audience that a token must name (aud): this directory.",
@@ -352,6 +382,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "token_claim",
+        place: Place::Directory(54),
         kind: Kind::Text { set: |s, text| s.authentication.token_claim = text },
         default: "sub",
         sentence: "The claim of a token that contains the user name or DN.",
@@ -359,6 +390,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "token_clock_skew_s",
+        place: Place::Directory(55),
         kind: Kind::number(0..=3_600, "seconds", |s, n| {
             s.authentication.token_clock_skew_s = number(n)
         }),
@@ -372,6 +404,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "map_size_gib",
+        place: Place::Start,
         kind: Kind::number(1..=65_536, "GiB", |s, n| s.store.map_size_bytes = n << 30),
         default: "1024",
         sentence: "Address space reserved for the database; it uses neither memory nor disk.",
@@ -379,6 +412,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "overlay_max_mib",
+        place: Place::Start,
         kind: Kind::number(1..=65_536, "MiB", |s, n| s.store.overlay_max_bytes = n << 20),
         default: "256",
         sentence: "Memory for changes that are not in the database yet; at the limit, writes wait.",
@@ -386,6 +420,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "preload",
+        place: Place::Start,
         kind: Kind::word(&["auto", "on", "off"], |s, word| s.store.preload = word),
         default: "auto",
         sentence: "Whether 'roster serve' reads the data file into memory while it serves \
@@ -395,6 +430,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "index_build_percent",
+        place: Place::Start,
         kind: Kind::number(1..=100, "percent", |s, n| {
             s.store.index_build_percent = u8::try_from(n).unwrap_or(100)
         }),
@@ -404,6 +440,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "journal_keep_mib",
+        place: Place::Start,
         kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.store.journal_keep_bytes = n << 20),
         default: "1024",
         sentence: "Size of the journal that is kept after its changes are in the database, for \
@@ -412,6 +449,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "disk_low_mib",
+        place: Place::Start,
         kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.store.disk_low_bytes = n << 20),
         default: "200",
         sentence: "Free disk space below which only the administrator may write.",
@@ -419,6 +457,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "disk_full_mib",
+        place: Place::Start,
         kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.store.disk_full_bytes = n << 20),
         default: "100",
         sentence: "Free disk space, less what must still be written to the data file, below which \
@@ -427,6 +466,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "archive",
         key: "keep_days",
+        place: Place::Start,
         kind: Kind::number(0..=36_500, "days", |s, n| {
             s.archive.keep = Duration::from_secs(n * 86_400);
         }),
@@ -436,6 +476,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "archive",
         key: "max_percent",
+        place: Place::Start,
         kind: Kind::number(1..=100, "percent", |s, n| {
             s.archive.max_percent = u8::try_from(n).unwrap_or(100);
         }),
@@ -446,6 +487,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "archive",
         key: "max_mib",
+        place: Place::Start,
         kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.archive.max_bytes = n << 20),
         default: "0",
         sentence: "Size that the archive may take, if that is less; 0 means that max_percent alone \
@@ -454,6 +496,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "archive",
         key: "directory",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.archive.directory = path },
         default: "archive",
         sentence: "Where it is, relative to the data directory; it may be on another disk.",
@@ -461,6 +504,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "sinks",
         key: "run",
+        place: Place::Start,
         kind: Kind::word(passwords::ON_OFF, |s, word| s.sinks.run = word == "on"),
         default: "on",
         sentence: "Whether this server sends changes where cn=Sinks,cn=config says; off for a copy \
@@ -469,6 +513,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "sinks",
         key: "directory",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.sinks.directory = path },
         default: "sinks",
         sentence: "Where the files of sinks are, and those with their keys and passwords, relative \
@@ -477,6 +522,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "log",
         key: "level",
+        place: Place::Directory(56),
         kind: Kind::word(&["error", "warn", "info", "debug", "trace"], |s, word| {
             s.log.level = word
         }),
@@ -486,6 +532,7 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "log",
         key: "format",
+        place: Place::Start,
         kind: Kind::word(&["text", "json"], |s, word| s.log.format = word),
         default: "text",
         sentence: "One line of text or one JSON object for each record.",

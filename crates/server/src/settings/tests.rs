@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::load::from_toml;
+use super::row::Place;
 use super::rows::{ROWS, SECTIONS};
 use super::*;
 
 fn parse(text: &str) -> Result<Settings, SettingsError> {
-    let mut settings = Settings::default();
-    from_toml(&mut settings, "roster.toml", text).map(|()| settings)
+    let mut draft = Loaded::default();
+    from_toml(&mut draft, "roster.toml", text).map(|()| draft.settings)
 }
 
 #[track_caller]
@@ -335,6 +336,58 @@ fn the_reference_page_is_up_to_date() {
         std::fs::write(path, Settings::reference()).unwrap();
     }
     assert_eq!(std::fs::read_to_string(path).unwrap(), Settings::reference(), "see its head");
+}
+
+#[test]
+fn the_attribute_types_of_settings_are_those_of_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema/files/18-settings.ldif");
+    if std::env::var_os("ROSTER_WRITE_REFERENCE").is_some() {
+        std::fs::write(path, of_directory::schema()).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), of_directory::schema(), "see its head");
+    let numbers = ROWS.iter().filter_map(|row| match row.place {
+        Place::Directory(number) => Some(number),
+        Place::Start | Place::Reload => None,
+    });
+    let numbers: Vec<u16> = numbers.collect();
+    let different: BTreeSet<u16> = numbers.iter().copied().collect();
+    assert_eq!(numbers.len(), different.len(), "two settings have one number");
+}
+
+#[test]
+fn what_this_server_says_comes_before_what_the_directory_says() {
+    let lines = ["limits.size_limit_entries=7", "limits.idle_timeout_s=8", "limits.unknown=9"];
+    let directory = lines.map(str::to_owned);
+    let own_text = Some("[limits]\nidle_timeout_s = 9");
+    let environment = [("ROSTER_LIMITS__TIME_LIMIT_S".to_owned(), "10".to_owned())];
+    let sources = Sources {
+        directory: &directory,
+        own_text,
+        environment: &environment,
+        ..Sources::default()
+    };
+    let Loaded { settings, given } = Settings::load_from(&sources).unwrap();
+    assert_eq!(settings.limits.size_limit_entries, 7);
+    assert_eq!(settings.limits.idle_timeout, Duration::from_secs(9));
+    assert_eq!(settings.limits.time_limit_s, 10);
+    let given: Vec<(&str, &str)> =
+        given.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    assert_eq!(given, [("limits.idle_timeout_s", "9"), ("limits.time_limit_s", "10")]);
+}
+
+#[test]
+fn lines_of_the_directory_are_held_to_the_limits_of_their_rows() {
+    let check = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        of_directory::check(&lines)
+    };
+    check(&[]).unwrap();
+    check(&["authentication.name_attributes=uid", "authentication.name_attributes=mail"]).unwrap();
+    check(&["password.check_own=false", "password.scheme=SSHA512"]).unwrap();
+    let why = check(&["limits.outstanding_max=0"]).unwrap_err();
+    assert!(why.starts_with("limits.outstanding_max must be"), "{why}");
+    let why = check(&["password.scheme=rot13"]).unwrap_err();
+    assert!(why.starts_with("password.scheme must be one of"), "{why}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
     let is_as_written = || identity_mapper::is_dn_as_written(&state.schema, &certificate.subject);
-    let found = match &directory.credentials.authentication.certificates {
+    let found = match &directory.credentials.authentication().certificates {
         CertificateMapper::SubjectEqualsDn | CertificateMapper::SubjectDnToUserAttribute(_)
             if !is_as_written() =>
         {

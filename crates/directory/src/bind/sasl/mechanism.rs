@@ -68,7 +68,7 @@ impl Mechanism {
 
     /// Whether it is switched on, and there is what it needs.
     pub(super) fn is_supported(&self, directory: &Directory, session: &Session) -> bool {
-        directory.credentials.authentication.allows(self.name)
+        directory.credentials.authentication().allows(self.name)
             && (self.has_means)(directory, session)
     }
 }

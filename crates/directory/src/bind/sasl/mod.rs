@@ -90,7 +90,7 @@ const MECHANISMS: &[Mechanism] = &[
         name: "OAUTHBEARER",
         has_means: |directory, _| directory.credentials.takes_tokens(),
         can_succeed: |directory, session| {
-            session.is_confidential(&directory.credentials.authentication)
+            session.is_confidential(&directory.credentials.authentication())
         },
         step: oauthbearer::step,
     },
@@ -98,7 +98,7 @@ const MECHANISMS: &[Mechanism] = &[
         name: PLAIN,
         has_means: |_, _| true,
         can_succeed: |directory, session| {
-            session.takes_plain(&directory.credentials.authentication)
+            session.takes_plain(&directory.credentials.authentication())
         },
         step: plain::step,
     },
@@ -156,7 +156,7 @@ pub(crate) fn step(
     let pending = pending.filter(|one| one.mechanism == name);
     let directory = &worker.directory;
     if let Some(Pending { begun, .. }) = &pending
-        && directory.clock.elapsed().saturating_sub(*begun) > directory.limits.sasl_exchange_max
+        && directory.clock.elapsed().saturating_sub(*begun) > directory.limits().sasl_exchange_max
     {
         return Err(Refusal::new(
             ResultCode::InvalidCredentials,

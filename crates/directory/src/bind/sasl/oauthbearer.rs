@@ -25,14 +25,14 @@ pub(super) fn step(
         // The client has acknowledged the reason.
         return Err(Refusal::new(ResultCode::InvalidCredentials, "the token is not accepted"));
     }
-    require_confidentiality(&worker.directory.credentials.authentication, session)?;
+    require_confidentiality(&worker.directory.credentials.authentication(), session)?;
     let bearer = read(message.octets)?;
     let directory = Arc::clone(&worker.directory);
     let (Some(token), Some(keys)) = (bearer.token, directory.credentials.token_keys.load_full())
     else {
         return Ok(refused(&directory, "invalid_request", "there is no token, or no key for it"));
     };
-    let options = &directory.credentials.authentication.tokens;
+    let options = &directory.credentials.authentication().tokens;
     let user = match keys.user(token.as_bytes(), options, directory.clock.now()) {
         Ok(user) => user,
         Err(reason) => return Ok(refused(&directory, "invalid_token", reason)),

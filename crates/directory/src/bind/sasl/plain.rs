@@ -15,7 +15,7 @@ pub(super) fn step(
     session: &Session,
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
-    if !session.takes_plain(&worker.directory.credentials.authentication) {
+    if !session.takes_plain(&worker.directory.credentials.authentication()) {
         return Err(Refusal::new(
             ResultCode::ConfidentialityRequired,
             "PLAIN is accepted on protected connections only: use StartTLS or ldaps://, or a \

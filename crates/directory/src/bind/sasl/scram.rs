@@ -57,7 +57,7 @@ pub(super) fn can_bind(session: &Session) -> bool {
 /// passwords are set.
 pub(super) fn can_succeed(kind: Kind, directory: &Directory) -> bool {
     let is_stored = |scheme| {
-        directory.credentials.passwords.storage.scheme == scheme
+        directory.credentials.passwords().storage.scheme == scheme
             || directory.rules.password_policies.load().store(scheme)
     };
     directory.credentials.scram_keys.has(kind.hash) || kind.hash.scheme().is_some_and(is_stored)
@@ -67,7 +67,7 @@ pub(super) fn can_succeed(kind: Kind, directory: &Directory) -> bool {
 fn offers_binding(directory: &Directory, session: &Session) -> bool {
     can_bind(session)
         && [SHA_512_PLUS, SHA_256_PLUS].into_iter().any(|kind| {
-            directory.credentials.authentication.allows(kind.name) && can_succeed(kind, directory)
+            directory.credentials.authentication().allows(kind.name) && can_succeed(kind, directory)
         })
 }
 
@@ -249,7 +249,7 @@ fn made_up(directory: &Directory, hash: ScramHash, name: UserName<'_>) -> ScramK
     salt.truncate(SALT_BYTES);
     ScramKeys {
         hash,
-        iterations: directory.credentials.passwords.storage.costs.scram_iterations,
+        iterations: directory.credentials.passwords().storage.costs.scram_iterations,
         salt,
         stored_key: made("stored key"),
         server_key: made("server key"),
@@ -264,7 +264,8 @@ pub(crate) fn prepared(directory: &Directory, name: UserName<'_>) -> Vec<u8> {
             (text, DnKey::from_text(schema, text).ok().map(|key| key.as_bytes().to_vec()))
         }
         UserName::User(text) => {
-            let names = directory.credentials.authentication.names.attributes.first();
+            let authentication = directory.credentials.authentication();
+            let names = authentication.names.attributes.first();
             let kind = names.and_then(|name| schema.describe(name).ok());
             let rule = kind.and_then(|description| description.kind.equality);
             let mut key = Vec::new();

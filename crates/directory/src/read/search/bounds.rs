@@ -31,7 +31,7 @@ impl Search<'_> {
     /// The smaller of what was asked for and what is allowed. What the identity was given comes
     /// before what everybody has; the root identity is allowed all.
     pub(crate) fn bounds(&self) -> Bounds {
-        let limits = &self.directory.limits;
+        let limits = &self.directory.limits();
         let grants = self.access.grants();
         let page = self.controls.paged.as_ref().map(|paged| paged.size_entries);
         let (entries, paged_total, seconds, look_through_entries) = if self.access.is_root() {
@@ -72,7 +72,7 @@ impl Search<'_> {
             return true;
         }
         let now = self.directory.clock.elapsed();
-        let most = self.directory.limits.inline_planning_max;
+        let most = self.directory.limits().inline_planning_max;
         bounds.deadline.is_some_and(|deadline| now >= deadline)
             || (self.candidates_max.is_some() && now.saturating_sub(self.begun) > most)
     }

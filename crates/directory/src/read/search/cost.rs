@@ -163,7 +163,7 @@ impl Search<'_> {
 
     fn over_here(&self, spent: u64) -> Option<Over> {
         let is_here = self.candidates_max.is_some();
-        (is_here && spent >= self.directory.limits.inline_work_max).then_some(Over::Here)
+        (is_here && spent >= self.directory.limits().inline_work_max).then_some(Over::Here)
     }
 
     /// Why it has to end, whatever it has cost.
@@ -183,7 +183,7 @@ impl Search<'_> {
     }
 
     fn work_max(&self) -> u64 {
-        work_max(&self.directory.limits, self.access)
+        work_max(&self.directory.limits(), self.access)
     }
 
     /// Whether the candidates are too many for the thread that reads requests, or testing that
@@ -191,7 +191,7 @@ impl Search<'_> {
     pub(super) fn is_for_pool(&self, estimate: u64, filter: &ResolvedFilter, tests: bool) -> bool {
         let Some(max) = self.candidates_max else { return false };
         let steps = || terms(filter).saturating_mul(TERM_STEPS).saturating_mul(estimate);
-        estimate > max || (tests && steps() > self.directory.limits.inline_work_max)
+        estimate > max || (tests && steps() > self.directory.limits().inline_work_max)
     }
 }
 

@@ -64,7 +64,7 @@ impl Run<'_> {
     /// sent in parts.
     fn goes_in_parts(&self, description: &AttributeDescription, count: u64, octets: u64) -> bool {
         let search = self.search;
-        (count >= search.directory.limits.large_entry_values_min || octets >= IN_PARTS_BYTES)
+        (count >= search.directory.limits().large_entry_values_min || octets >= IN_PARTS_BYTES)
             && !search.request.types_only
             // A list view goes on without parking.
             && search.controls.vlv.is_none()

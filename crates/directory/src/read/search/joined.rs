@@ -402,7 +402,7 @@ impl Joiner<'_> {
     /// Whether all entries may be looked at: there are few, or the asker has the right.
     fn may_look_at_all(&self) -> Result<bool, Break> {
         let Search { directory, access, controls, .. } = self.search;
-        let few = u64::from(directory.limits.unindexed_entries);
+        let few = u64::from(directory.limits().unindexed_entries);
         Ok(!controls.reject_unindexed
             && (access.may_search_unindexed(controls.permit_unindexed)
                 || self.view.entry_count()? <= few))

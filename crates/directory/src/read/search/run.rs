@@ -467,7 +467,7 @@ impl<'a> Run<'a> {
         let Resolved { guard, referrals, .. } = *self.resolved;
         let here = self.search.candidates_max.map(|_| Here {
             names: NAMES_HERE_MAX.saturating_sub(self.names),
-            bytes: self.search.directory.limits.inline_output_max_bytes,
+            bytes: self.search.directory.limits().inline_output_max_bytes,
         });
         let (view, state) = (self.view, self.state);
         let follower = Follower { view, state, guard, stored, referrals, here };
@@ -549,7 +549,7 @@ impl<'a> Run<'a> {
         if !self.keeps_order {
             return;
         }
-        let limits = &self.search.directory.limits;
+        let limits = &self.search.directory.limits();
         // More than what may be done where requests are read, however it is counted there.
         let has_worked = self.search.work.spent() > limits.inline_work_max.saturating_mul(2);
         let has_sent = sink.handed_on() > limits.inline_output_max_bytes as u64;

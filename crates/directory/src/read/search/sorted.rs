@@ -100,7 +100,7 @@ pub(super) fn run(
     let is_page_by_id = |octets: usize| octets == cookie::PAGE.cookie_bytes();
     if controls.paged.as_ref().is_some_and(|paged| is_page_by_id(paged.cookie.len())) {
         // The page before was in no order, since the list was too large for one.
-        let limits = &search.directory.limits;
+        let limits = &search.directory.limits();
         let fault = memory::too_large(limits.sort_entries_max, limits.sort_bytes_max);
         return unsorted(search, view, state, resolved, plan, &fault, sink);
     }

@@ -62,14 +62,14 @@ impl Search<'_> {
         }
         // They would leave no room for what ends them.
         let outstanding = self.session.map_or(0, |session| session.outstanding());
-        if (outstanding + 1).saturating_mul(2) > self.directory.limits.outstanding_max {
+        if (outstanding + 1).saturating_mul(2) > self.directory.limits().outstanding_max {
             return Err(Refusal::new(ResultCode::Busy, TOO_MANY_HERE));
         }
         let mut held = AskerHeld::new(&self.directory.budgets.streams, asker);
         let each_max = match asker {
             Asker::Root => usize::MAX,
             Asker::Entry(_) | Asker::Address(_) | Asker::Local => {
-                self.directory.limits.streams_each_max.saturating_mul(STREAM_BYTES)
+                self.directory.limits().streams_each_max.saturating_mul(STREAM_BYTES)
             }
         };
         match held.grow_within(STREAM_BYTES, each_max) {

@@ -101,7 +101,7 @@ impl Search<'_> {
     /// How many entries may be looked at in vain, and whether so many candidates are too many for
     /// an asker who lacks the right; none: they may be.
     fn spare_looks(&self, candidates: Option<u64>) -> (u64, bool) {
-        let spare = u64::from(self.directory.limits.unindexed_entries);
+        let spare = u64::from(self.directory.limits().unindexed_entries);
         let permits = self.controls.permit_unindexed;
         let may_be_many = candidates.is_none_or(|candidates| candidates > spare);
         (spare, may_be_many && !self.access.may_search_unindexed(permits))
@@ -172,7 +172,7 @@ impl Search<'_> {
 
     /// Counts and logs an unindexed search that is begun and may look at many entries.
     pub(super) fn note_unindexed(&self, plan: &Plan) {
-        let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
+        let is_large = plan.estimate > u64::from(self.directory.limits().unindexed_entries);
         if is_unindexed(plan) && is_large && self.resumed.is_none() {
             self.directory.monitors.search_counters.unindexed.fetch_add(1, Ordering::Relaxed);
             self.log_unindexed(plan, false);

@@ -9,6 +9,9 @@ use crate::changelog::CHANGELOG_DN;
 /// The entry above those of the indexes.
 pub(crate) const INDEX_CONFIG_DN: &str = "cn=Index,cn=config";
 
+/// The entry with the server's settings, above one for each section.
+pub(crate) const SERVER_SETTINGS_DN: &str = "cn=Settings,cn=config";
+
 /// The entry with the global ACIs.
 pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
 
@@ -91,6 +94,7 @@ const TREES: [(&str, &[&str]); 3] = [
             SCHEMA_CONFIG_DN,
             SINK_CONFIG_DN,
             FOLLOWING_CONFIG_DN,
+            SERVER_SETTINGS_DN,
             JOIN_TOKENS_DN,
         ],
     ),

@@ -51,7 +51,7 @@ pub(super) fn for_entry(
                 list.add(privilege, "changing the attribute needs it");
             }
             let signs_in = attribute.is_password()
-                || viewer.directory.credentials.authentication.signs_in(&attribute.kind);
+                || viewer.directory.credentials.authentication().signs_in(&attribute.kind);
             if signs_in && !is_own {
                 list.add(Privilege::PasswordReset, "the attribute signs in another entry");
             }
@@ -59,7 +59,7 @@ pub(super) fn for_entry(
                 list.add(Privilege::PasswordReset, "the entry is a password policy");
             }
             let names_users =
-                viewer.directory.credentials.authentication.names_users(&attribute.kind);
+                viewer.directory.credentials.authentication().names_users(&attribute.kind);
             if is_own && is_account_state(attribute) {
                 let has = access.grants().privileges.include(Privileges::ALL);
                 let why = "the state of the own account is left to others";

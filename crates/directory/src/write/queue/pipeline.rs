@@ -24,7 +24,7 @@ use store::{Applied, Batch, Lsn, Mark, Store};
 use super::answers::{Failed, Waiting, answer_all, fail_all, give_up, refuse_all};
 use super::carried_out::carried_out;
 use super::group_commit::{GroupCommit, Wait};
-use super::rules::{InForce, RulesOfBatch};
+use super::rules::{Begins, RulesOfBatch};
 use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::view_rules::ViewRules;
 use crate::config::record_level;
@@ -124,6 +124,8 @@ struct Open<'s> {
     /// Somebody waits for the disk.
     is_synced: bool,
     changes_schema: bool,
+    /// Settings of the server are in it.
+    changes_settings: bool,
     /// The rules that views are read by from this batch on, when it touches any.
     view_rules: Option<Arc<ViewRules>>,
     /// The password policies from this batch on, when it touches any.
@@ -224,7 +226,7 @@ impl Pipeline {
                 return give_up([first], &Failed::new(&error), directory.queue.forwarding());
             }
         };
-        if !directory.storage.store.wait_for_room(directory.limits.write_wait_max) {
+        if !directory.storage.store.wait_for_room(directory.limits().write_wait_max) {
             let all = iter::once(first).chain(iter::from_fn(|| waiting.try_take()));
             return refuse_for_room(directory, all);
         }
@@ -254,7 +256,7 @@ impl Pipeline {
             if is_idle && open.is_late(directory) {
                 break;
             }
-            let next = if open.is_full(&directory.limits) || open.is_awaited(&self.store) {
+            let next = if open.is_full(&directory.limits()) || open.is_awaited(&self.store) {
                 if is_idle {
                     break;
                 }
@@ -390,6 +392,7 @@ impl Pipeline {
                 open.records.push(record);
                 open.is_synced |= !queued.request.is_lazy;
                 open.changes_schema |= outcome.changes_schema();
+                open.changes_settings |= outcome.changes_settings();
                 if outcome.view_rules.is_some() {
                     open.view_rules.clone_from(&outcome.view_rules);
                 }
@@ -453,6 +456,7 @@ impl Pipeline {
             unfinished,
             is_synced,
             changes_schema,
+            changes_settings,
             view_rules,
             password_policies,
             ..
@@ -477,7 +481,7 @@ impl Pipeline {
             batch.seal();
             self.in_flight += 1;
             let to_writer = self.to_writer.clone();
-            let schema = changes_schema.then(|| InForce::of(directory));
+            let begins = Begins::of(directory, changes_schema, changes_settings);
             self.group_commit.left(waiting.len() + unfinished.len());
             let forwarding = directory.queue.forwarding().cloned();
             let clock = Arc::clone(&directory.clock);
@@ -492,7 +496,7 @@ impl Pipeline {
                 if told.lost.is_some() && changes_rules {
                     let _ = to_writer.send(Heard::Done(Done { waiting, ..told }));
                 } else {
-                    finish(told, waiting, schema, &to_writer, forwarding.as_ref());
+                    finish(told, waiting, begins, &to_writer, forwarding.as_ref());
                 }
             });
             directory.storage.log.commit(reign, LogBatch { records, durability }, done);
@@ -589,6 +593,7 @@ impl<'s> Open<'s> {
             unfinished: Vec::new(),
             is_synced: false,
             changes_schema: false,
+            changes_settings: false,
             view_rules: None,
             password_policies: None,
         }
@@ -636,7 +641,7 @@ impl<'s> Open<'s> {
     /// Whether it should have left by now.
     fn is_late(&self, directory: &Directory) -> bool {
         let taken = directory.clock.elapsed().saturating_sub(self.began);
-        taken >= directory.limits.write_batch_max_time
+        taken >= directory.limits().write_batch_max_time
     }
 
     /// Whether the state after its last change is compared with that of other members.
@@ -656,16 +661,14 @@ impl<'s> Open<'s> {
 fn finish(
     mut told: Done,
     waiting: Vec<Waiting>,
-    schema: Option<InForce>,
+    begins: Begins,
     to_writer: &Sender<Heard>,
     forwarding: Option<&Arc<Forwarding>>,
 ) {
     // First the writer, which goes on while these are answered; and none of them may ask again
     // before it knows that a batch is lost.
     let Some(error) = &told.lost else {
-        if let Some(in_force) = schema {
-            in_force.begin();
-        }
+        begins.begin();
         let _ = to_writer.send(Heard::Done(told));
         return answer_all(waiting);
     };

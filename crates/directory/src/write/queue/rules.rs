@@ -11,6 +11,7 @@ use environment::Timestamp;
 use store::{Lsn, Store};
 
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
+use crate::config::server_settings::ServerSettings;
 use crate::directory::{Directory, State};
 use crate::password_policy::in_force::PoliciesInForce;
 
@@ -39,6 +40,30 @@ impl InForce {
         password_policies.resolve_against(&schema);
         view_rules.resolve_against(&schema, published.lsn);
         State::replace(&state, schema, Timestamp(published.time_us));
+    }
+}
+
+/// What begins to hold when a batch is visible, and before its requests are answered.
+pub(super) struct Begins {
+    schema: Option<InForce>,
+    settings: Option<Arc<ServerSettings>>,
+}
+
+impl Begins {
+    pub(super) fn of(directory: &Directory, schema: bool, settings: bool) -> Self {
+        Self {
+            schema: schema.then(|| InForce::of(directory)),
+            settings: settings.then(|| Arc::clone(&directory.settings)),
+        }
+    }
+
+    pub(super) fn begin(self) {
+        if let Some(schema) = self.schema {
+            schema.begin();
+        }
+        if let Some(settings) = self.settings {
+            settings.begin();
+        }
     }
 }
 

@@ -74,7 +74,7 @@ fn admitted(table: &ClientAddresses, position: Position, now: Duration) -> Ticke
 #[test]
 fn who_fails_behind_a_gateway_waits_alone() {
     let gateways = vec!["192.0.2.8/29".parse().unwrap()];
-    let table = ClientAddresses::new(LIMITS).with_gateways(gateways);
+    let table = ClientAddresses::new(LIMITS, gateways);
     let source = |address, name: &str| {
         table.source(address, || (!name.is_empty()).then(|| name.as_bytes().to_vec()))
     };
@@ -98,7 +98,7 @@ fn who_fails_behind_a_gateway_waits_alone() {
 
 #[test]
 fn no_more_are_under_way_than_may_fail() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let source = of(four(1));
     let mut tickets: Vec<_> = (0..4).map(|_| begun(&table, source).unwrap()).collect();
     let mut waiting: Vec<_> = (0..4).map(|_| in_line(&table, source, at(0))).collect();
@@ -130,7 +130,7 @@ fn no_more_are_under_way_than_may_fail() {
 
 #[test]
 fn beyond_the_limit_one_is_under_way_and_its_failure_counts_for_those_in_line() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let source = of(four(1));
     (0..4).for_each(|_| table.bind_failed(source, at(0)));
     let first = in_line(&table, source, at(0));
@@ -155,7 +155,7 @@ fn beyond_the_limit_one_is_under_way_and_its_failure_counts_for_those_in_line() 
 #[test]
 fn no_bind_waits_longer_than_four_of_the_longest_delays() {
     // A hundred come while the delay is still the shortest, and all but the last are wrong.
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let source = of(four(1));
     (0..4).for_each(|_| table.bind_failed(source, at(0)));
     let mut line = VecDeque::new();
@@ -190,7 +190,7 @@ fn no_bind_waits_longer_than_four_of_the_longest_delays() {
 
 #[test]
 fn what_waits_for_those_under_way_is_bounded_too() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let source = of(four(1));
     let tickets: Vec<_> = (0..4).map(|_| begun(&table, source).unwrap()).collect();
     let mut line: Vec<_> = (0..LINE_MAX).map(|_| in_line(&table, source, at(0))).collect();
@@ -207,7 +207,7 @@ fn what_waits_for_those_under_way_is_bounded_too() {
 /// They took the places of binds that are looked at here, for as long as nobody leads.
 #[test]
 fn guesses_that_go_on_elsewhere_leave_places_to_others() {
-    let table = ClientAddresses::new(AddressLimits { bind_failures_max: 20, ..LIMITS });
+    let table = ClientAddresses::new(AddressLimits { bind_failures_max: 20, ..LIMITS }, Vec::new());
     let source = of(four(1));
     let hand_on = || table.hand_on(begun(&table, source), source, at(0));
     let mut gone: Vec<_> = (0..HANDED_ON_MAX).map(|_| hand_on().unwrap().unwrap()).collect();
@@ -245,7 +245,7 @@ fn guesses_that_go_on_elsewhere_leave_places_to_others() {
 
 #[test]
 fn of_guesses_that_go_on_elsewhere_one_may_where_too_many_have_failed() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let source = of(four(1));
     let hand_on = || table.hand_on(table.begin(source, at(0)), source, at(0));
     (0..3).for_each(|_| table.bind_failed(source, at(0)));
@@ -261,10 +261,10 @@ fn of_guesses_that_go_on_elsewhere_one_may_where_too_many_have_failed() {
     table.end(ticket, true, at(100));
     assert_eq!(table.binds(four(1).unwrap()), [4, 0, 0]);
     // Where nothing is counted there is no limit.
-    let table = ClientAddresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS });
+    let table = ClientAddresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS }, Vec::new());
     assert!((0..100).all(|_| table.hand_on(None, source, at(0)) == Ok(None)));
     // What is over leaves nothing.
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let one = table.hand_on(None, source, at(0)).unwrap().unwrap();
     assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
     table.end_elsewhere(one, false, at(0));
@@ -274,19 +274,19 @@ fn of_guesses_that_go_on_elsewhere_one_may_where_too_many_have_failed() {
 
 #[test]
 fn what_is_over_leaves_nothing() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let ticket = begun(&table, of(four(1))).unwrap();
     assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
     table.end(ticket, false, at(0));
     assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
     assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
-    let table = ClientAddresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS });
+    let table = ClientAddresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS }, Vec::new());
     assert!((0..100).all(|_| begun(&table, of(four(1))).is_none()));
 }
 
 #[test]
 fn names_that_are_made_up_have_nobody_forgotten() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let source = |name: u64| {
         let address = IpAddr::from([192, 0, 2, 9]);
         Some(Source { address, account: Some(name) })
@@ -305,7 +305,7 @@ fn at(milliseconds: u64) -> Duration {
 
 #[test]
 fn connections_are_counted_by_address() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     let first = table.connect(four(1)).unwrap();
     let _second = table.connect(four(1)).unwrap();
     assert_eq!(table.connect(four(1)).unwrap_err(), TooMany);
@@ -323,7 +323,7 @@ fn connections_are_counted_by_address() {
     for _ in 0..10 {
         table.connect(None).unwrap();
     }
-    let table = ClientAddresses::new(AddressLimits { connections_max: 0, ..LIMITS });
+    let table = ClientAddresses::new(AddressLimits { connections_max: 0, ..LIMITS }, Vec::new());
     for _ in 0..10 {
         table.connect(four(1)).unwrap();
     }
@@ -331,7 +331,7 @@ fn connections_are_counted_by_address() {
 
 #[test]
 fn who_fails_waits_longer_each_time_and_nobody_else_does() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     for _ in 0..3 {
         assert_eq!(outcome(&table, of(four(1)), at(0)), Outcome::Now);
         table.bind_failed(of(four(1)), at(0));
@@ -350,7 +350,7 @@ fn who_fails_waits_longer_each_time_and_nobody_else_does() {
 
 #[test]
 fn binds_at_the_same_time_wait_one_after_the_other_and_not_without_end() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     for _ in 0..10 {
         table.bind_failed(of(four(1)), at(0));
     }
@@ -366,7 +366,7 @@ fn binds_at_the_same_time_wait_one_after_the_other_and_not_without_end() {
 
 #[test]
 fn failures_are_forgotten() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     for _ in 0..8 {
         table.bind_failed(of(four(1)), at(0));
     }
@@ -387,7 +387,7 @@ fn failures_are_forgotten() {
 
 #[test]
 fn the_table_is_bounded_however_many_addresses_fail() {
-    let table = ClientAddresses::new(LIMITS);
+    let table = ClientAddresses::new(LIMITS, Vec::new());
     for _ in 0..20 {
         table.bind_failed(of(four(1)), at(0));
     }

@@ -143,7 +143,7 @@ pub(super) const ROWS: &[Metric] = &[
         "cn=connections",
         "roster-connections-limit",
         "Maximum of open connections (`limits.connections_max`).",
-        |scrape, out| out.one(scrape.shared.limits.connections_max as u64),
+        |scrape, out| out.one(scrape.shared.limits().connections_max as u64),
     ),
     Metric::new(
         "roster_connections_replaced_total",

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::settings::row::{Kind, Row};
+use crate::settings::row::{Kind, Place, Row};
 
 /// `[access_control]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         section: "access_control",
         key: "host_names",
+        place: Place::Start,
         kind: Kind::word(&["on", "off"], |s, word| s.access_control.host_names = word == "on"),
         default: "off",
         sentence: "Whether the name of each client's host is looked up, for ACIs with dns. A name \
@@ -17,6 +18,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "access_control",
         key: "host_name_wait_ms",
+        place: Place::Start,
         kind: Kind::number(1..=60_000, "milliseconds", |s, n| {
             s.access_control.host_name_wait = Duration::from_millis(n)
         }),
@@ -27,6 +29,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "access_control",
         key: "administrator_privileges",
+        place: Place::Start,
         kind: Kind::Texts {
             separator: ',',
             form: "names of privileges, each behind a '-'",

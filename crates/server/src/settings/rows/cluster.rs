@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::settings::cluster::{FORM, JOINED_MAX, LEVEL_FORM, PREFERRED_FORM, level, member};
-use crate::settings::row::{Kind, Row, size};
+use crate::settings::row::{Kind, Place, Row, size};
 
 /// `[cluster]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "id",
+        place: Place::Start,
         kind: Kind::number(0..=JOINED_MAX, "", |s, n| s.cluster.id = n),
         default: "0",
         sentence: "The number of this server among the members; 0: it is no member of a cluster. \
@@ -19,6 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "listen",
+        place: Place::Start,
         kind: Kind::Addresses { set: |s, addresses| s.cluster.listen = addresses },
         default: "127.0.0.1:7636",
         sentence: "Where the other members connect, over TLS with certificates of the cluster.",
@@ -26,6 +28,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "members",
+        place: Place::Start,
         kind: Kind::Texts {
             separator: ',',
             form: FORM,
@@ -43,6 +46,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "preferred",
+        place: Place::Start,
         kind: Kind::Texts {
             separator: ',',
             form: PREFERRED_FORM,
@@ -59,6 +63,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "certificates",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.cluster.certificates = path },
         default: "cluster",
         sentence: "Directory with ca.pem, node.pem and node.key of this member, relative to the \
@@ -67,6 +72,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "failover_after_ms",
+        place: Place::Start,
         kind: Kind::number(0..=120_000, "milliseconds", |s, n| {
             s.cluster.failover_after = Duration::from_millis(n)
         }),
@@ -78,6 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "sites",
+        place: Place::Start,
         kind: Kind::word(&["one", "several"], |s, word| {
             s.cluster.has_several_sites = word == "several"
         }),
@@ -89,6 +96,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "log_keep_mib",
+        place: Place::Start,
         kind: Kind::number(0..=1_048_576, "MiB", |s, n| s.cluster.log_keep_bytes = n << 20),
         default: "1024",
         sentence: "How much of the log is kept for members that fall behind: one that was away for \
@@ -97,6 +105,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "copy_mib_per_second",
+        place: Place::Start,
         kind: Kind::number(1..=100_000, "MiB per second", |s, n| {
             s.cluster.copy_rate_bytes = n << 20
         }),
@@ -107,6 +116,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "verify_mib_per_second",
+        place: Place::Start,
         kind: Kind::number(1..=100_000, "MiB per second", |s, n| {
             s.cluster.verify_rate_bytes = n << 20
         }),
@@ -117,6 +127,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "write_wait_ms",
+        place: Place::Start,
         kind: Kind::number(100..=60_000, "milliseconds", |s, n| {
             s.cluster.write_wait = Duration::from_millis(n)
         }),
@@ -128,6 +139,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "refer_writes",
+        place: Place::Start,
         kind: Kind::word(&["on", "off"], |s, word| s.cluster.refers_writes = word == "on"),
         default: "off",
         sentence: "Whether clients get a referral to the member that decides, instead of having \
@@ -136,6 +148,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "read_levels",
+        place: Place::Start,
         kind: Kind::Texts {
             separator: ';',
             form: LEVEL_FORM,
@@ -152,6 +165,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "read_wait_ms",
+        place: Place::Start,
         kind: Kind::number(10..=60_000, "milliseconds", |s, n| {
             s.cluster.read_wait = Duration::from_millis(n)
         }),
@@ -162,6 +176,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "cluster",
         key: "waiting_reads_max",
+        place: Place::Start,
         kind: Kind::number(1..=1_000_000, "requests", |s, n| s.cluster.waiting_reads_max = size(n)),
         default: "10000",
         sentence: "Searches and compares that may wait for that, half of them of anonymous \

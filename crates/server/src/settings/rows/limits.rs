@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use directory::Network;
 
-use crate::settings::row::{Kind, NETWORKS, Row, TIMEOUT_MAX_S, number, size};
+use crate::settings::row::{Kind, NETWORKS, Place, Row, TIMEOUT_MAX_S, number, size};
 
 /// `[limits]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_max",
+        place: Place::Reload,
         kind: Kind::number(1..=1_000_000, "connections", |s, n| s.limits.connections_max = size(n)),
         default: "50000",
         sentence: "Connections at the same time, or as many as the open-file limit of the process \
@@ -20,6 +21,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_reserved",
+        place: Place::Reload,
         kind: Kind::number(0..=10_000, "connections", |s, n| {
             s.limits.connections_reserved = size(n)
         }),
@@ -30,6 +32,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_per_address_max",
+        place: Place::Directory(23),
         kind: Kind::number(0..=1_000_000, "connections", |s, n| {
             s.limits.connections_per_address_max = size(n)
         }),
@@ -40,6 +43,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_per_identity_max",
+        place: Place::Directory(24),
         kind: Kind::number(0..=1_000_000, "connections", |s, n| {
             s.limits.connections_per_identity_max = number(n)
         }),
@@ -51,6 +55,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "operations_per_identity_max",
+        place: Place::Directory(25),
         kind: Kind::number(0..=1_000_000, "operations", |s, n| {
             s.limits.operations_per_identity_max = number(n)
         }),
@@ -62,6 +67,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_anonymous_percent",
+        place: Place::Reload,
         kind: Kind::number(1..=100, "percent", |s, n| {
             s.limits.connections_anonymous_percent = size(n)
         }),
@@ -73,6 +79,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "bind_failures_max",
+        place: Place::Directory(26),
         kind: Kind::number(0..=1_000_000, "binds", |s, n| s.limits.bind_failures_max = number(n)),
         default: "20",
         sentence: "Failed binds of one address before its next binds are delayed, longer with \
@@ -88,6 +95,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "bind_delay_max_ms",
+        place: Place::Directory(27),
         kind: Kind::number(1..=60_000, "milliseconds", |s, n| {
             s.limits.bind_delay_max = Duration::from_millis(n)
         }),
@@ -98,6 +106,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "bind_gateways",
+        place: Place::Directory(28),
         kind: Kind::Texts {
             separator: ',',
             form: NETWORKS,
@@ -118,6 +127,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "message_size_max_bytes",
+        place: Place::Directory(1),
         kind: Kind::number(MESSAGE_SIZE_MIN_BYTES..=MESSAGE_SIZE_MAX_BYTES, "bytes", |s, n| {
             s.limits.message_size_max_bytes = size(n)
         }),
@@ -127,6 +137,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "message_size_anonymous_max_bytes",
+        place: Place::Directory(2),
         kind: Kind::number(MESSAGE_SIZE_MIN_BYTES..=MESSAGE_SIZE_MAX_BYTES, "bytes", |s, n| {
             s.limits.message_size_anonymous_max_bytes = size(n)
         }),
@@ -136,6 +147,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "outstanding_max",
+        place: Place::Directory(3),
         kind: Kind::number(1..=10_000, "operations", |s, n| s.limits.outstanding_max = size(n)),
         default: "64",
         sentence: "Unanswered operations of one connection; at the limit, the server stops \
@@ -144,6 +156,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "output_buffer_max_bytes",
+        place: Place::Directory(4),
         kind: Kind::number(MESSAGE_SIZE_MIN_BYTES..=MESSAGE_SIZE_MAX_BYTES, "bytes", |s, n| {
             s.limits.output_buffer_max_bytes = size(n)
         }),
@@ -153,6 +166,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "undelivered_max_bytes",
+        place: Place::Directory(5),
         kind: Kind::number(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES, "bytes", |s, n| {
             s.limits.undelivered_max_bytes = size(n)
         }),
@@ -164,6 +178,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "undelivered_anonymous_max_bytes",
+        place: Place::Directory(6),
         kind: Kind::number(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES, "bytes", |s, n| {
             s.limits.undelivered_anonymous_max_bytes = size(n)
         }),
@@ -173,6 +188,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "undelivered_per_address_max_bytes",
+        place: Place::Directory(7),
         kind: Kind::number(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES, "bytes", |s, n| {
             s.limits.undelivered_per_address_max_bytes = size(n)
         }),
@@ -183,6 +199,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "first_request_timeout_s",
+        place: Place::Directory(8),
         kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.limits.first_request_timeout = Duration::from_secs(n)
         }),
@@ -193,6 +210,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "idle_timeout_s",
+        place: Place::Directory(9),
         kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.limits.idle_timeout = Duration::from_secs(n)
         }),
@@ -202,6 +220,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "write_timeout_s",
+        place: Place::Directory(10),
         kind: Kind::number(1..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.limits.write_timeout = Duration::from_secs(n)
         }),
@@ -212,6 +231,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "half_closed_timeout_ms",
+        place: Place::Directory(11),
         kind: Kind::number(0..=TIMEOUT_MAX_S * 1000, "milliseconds; 0 = to their end", |s, n| {
             s.limits.half_closed_timeout = Duration::from_millis(n)
         }),
@@ -224,6 +244,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "size_limit_entries",
+        place: Place::Directory(12),
         kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = no limit", |s, n| {
             s.limits.size_limit_entries = number(n)
         }),
@@ -234,6 +255,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "paged_total_entries_max",
+        place: Place::Directory(13),
         kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = no limit", |s, n| {
             s.limits.paged_total_entries_max = number(n)
         }),
@@ -245,6 +267,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "time_limit_s",
+        place: Place::Directory(14),
         kind: Kind::number(0..=u32::MAX as u64, "seconds; 0 = no limit", |s, n| {
             s.limits.time_limit_s = number(n)
         }),
@@ -255,6 +278,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "look_through_limit_entries",
+        place: Place::Directory(15),
         kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = no limit", |s, n| {
             s.limits.look_through_limit_entries = number(n)
         }),
@@ -265,6 +289,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "search_work_max_millions",
+        place: Place::Directory(16),
         kind: Kind::number(0..=u32::MAX as u64, "million steps; 0 = no limit", |s, n| {
             s.limits.search_work_max = number(n)
         }),
@@ -276,6 +301,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "search_work_anonymous_max_millions",
+        place: Place::Directory(17),
         kind: Kind::number(0..=u32::MAX as u64, "million steps; 0 = no limit", |s, n| {
             s.limits.search_work_anonymous_max = number(n)
         }),
@@ -285,6 +311,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "unindexed_entries",
+        place: Place::Directory(18),
         kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = always refused", |s, n| {
             s.limits.unindexed_entries = number(n)
         }),
@@ -296,6 +323,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "streams_max",
+        place: Place::Directory(19),
         kind: Kind::number(0..=1_000_000, "searches", |s, n| s.limits.streams_max = size(n)),
         default: "10000",
         sentence: "Searches that go on with what changes (persistent search, content \
@@ -305,6 +333,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "streams_each_max",
+        place: Place::Directory(20),
         kind: Kind::number(0..=1_000_000, "searches", |s, n| s.limits.streams_each_max = size(n)),
         default: "500",
         sentence: "The same of one user, or of one address that has not authenticated. The \
@@ -313,6 +342,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "sort_entries_max",
+        place: Place::Directory(21),
         kind: Kind::number(1..=u32::MAX as u64, "entries", |s, n| s.limits.sort_entries_max = n),
         default: "250000",
         sentence: "Entries that one search sorts in memory; more are sorted only if an index has \
@@ -321,6 +351,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "sort_bytes_max",
+        place: Place::Directory(22),
         kind: Kind::number(1_024..=SORT_BYTES_MAX, "bytes", |s, n| {
             s.limits.sort_bytes_max = usize::try_from(n).unwrap_or(usize::MAX)
         }),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rows::join;
-use crate::settings::row::{Kind, Row, number, size};
+use crate::settings::row::{Kind, Place, Row, number, size};
 
 /// The rows of the file of one log.
 macro_rules! file_rows {
@@ -19,6 +19,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "path",
+                place: Place::Start,
                 kind: Kind::Path { may_be_empty: false, set: |s, path| s.$field.file.path = path },
                 default: $path,
                 sentence: "The file, relative to the data directory; only its owner can read it.",
@@ -26,6 +27,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "rotate_size_mib",
+                place: Place::Start,
                 kind: Kind::number(0..=(1 << 20), "MiB", |s, n| {
                     s.$field.file.rotate_size_bytes = n << 20
                 }),
@@ -35,6 +37,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "rotate_every_h",
+                place: Place::Start,
                 kind: Kind::number(0..=HOURS_MAX, "hours", |s, n| {
                     s.$field.file.rotate_every = Duration::from_secs(n * 3_600)
                 }),
@@ -44,6 +47,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "rotate_at",
+                place: Place::Start,
                 kind: Kind::TimeOfDay { set: |s, minutes| s.$field.file.rotate_at_min = minutes },
                 default: "",
                 sentence: "Rotates the file every day at this time.",
@@ -51,6 +55,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "compress",
+                place: Place::Start,
                 kind: Kind::word(&["none", "gzip", "zstd"], |s, word| {
                     s.$field.file.compress = word
                 }),
@@ -60,6 +65,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "keep_files",
+                place: Place::Start,
                 kind: Kind::number(0..=100_000, "files", |s, n| s.$field.file.keep_files = size(n)),
                 default: $keep_files,
                 sentence: "Rotated files that are kept; the oldest are deleted first; 0 means any \
@@ -68,6 +74,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "keep_days",
+                place: Place::Start,
                 kind: Kind::number(0..=36_500, "days", |s, n| {
                     s.$field.file.keep = Duration::from_secs(n * 86_400)
                 }),
@@ -77,6 +84,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "keep_free_mib",
+                place: Place::Start,
                 kind: Kind::number(0..=(1 << 24), "MiB", |s, n| {
                     s.$field.file.keep_free_bytes = n << 20
                 }),
@@ -97,6 +105,7 @@ const ACCESS: &[Row] = &[
     Row {
         section: "access_log",
         key: "format",
+        place: Place::Start,
         kind: Kind::word(&["json", "text", "off"], |s, word| s.access_log.format = word),
         default: "json",
         sentence: "A JSON object for each operation, a line of text like OpenDJ's, or no log.",
@@ -104,6 +113,7 @@ const ACCESS: &[Row] = &[
     Row {
         section: "access_log",
         key: "buffer_kib",
+        place: Place::Start,
         kind: Kind::number(64..=(1 << 20), "KiB", |s, n| s.access_log.buffer_bytes = size(n << 10)),
         default: "1024",
         sentence: "Memory of each worker for lines that are not written yet; beyond it, lines are \
@@ -112,6 +122,7 @@ const ACCESS: &[Row] = &[
     Row {
         section: "access_log",
         key: "refused_per_second_max",
+        place: Place::Start,
         kind: Kind::number(0..=1_000_000, "lines", |s, n| {
             s.access_log.refused_per_second_max = number(n)
         }),
@@ -125,6 +136,7 @@ const AUDIT: &[Row] = &[
     Row {
         section: "audit_log",
         key: "format",
+        place: Place::Start,
         kind: Kind::word(&["ldif", "json", "off"], |s, word| s.audit_log.format = word),
         default: "off",
         sentence: "LDIF with comments, a JSON object for each changed entry, or no log. It begins \
@@ -133,6 +145,7 @@ const AUDIT: &[Row] = &[
     Row {
         section: "audit_log",
         key: "passwords",
+        place: Place::Start,
         kind: Kind::word(&["hidden", "hashed"], |s, word| s.audit_log.passwords = word),
         default: "hidden",
         sentence: "Whether values of passwords and other secrets are hidden or logged as they are \

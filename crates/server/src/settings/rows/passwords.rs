@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use auth::password::Scheme;
 
-use crate::settings::row::{Kind, Row, THREADS_MAX, number, size};
+use crate::settings::row::{Kind, Place, Row, THREADS_MAX, number, size};
 
 /// `[password]` and `[password_policy]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "scheme",
+        place: Place::Directory(29),
         kind: Kind::word(SCHEMES, |s, word| {
             s.password.options.storage.scheme = Scheme::of_word(word).unwrap_or_default();
         }),
@@ -21,6 +22,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "argon2_memory_kib",
+        place: Place::Directory(30),
         kind: Kind::number(8..=1048576, "KiB", |s, n| {
             s.password.options.storage.costs.argon2.memory_kib = number(n)
         }),
@@ -30,6 +32,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "argon2_passes",
+        place: Place::Directory(31),
         kind: Kind::number(1..=1000, "passes", |s, n| {
             s.password.options.storage.costs.argon2.passes = number(n)
         }),
@@ -39,6 +42,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "argon2_lanes",
+        place: Place::Directory(32),
         kind: Kind::number(1..=64, "lanes", |s, n| {
             s.password.options.storage.costs.argon2.lanes = number(n)
         }),
@@ -48,6 +52,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "pbkdf2_iterations",
+        place: Place::Directory(33),
         kind: Kind::number(1000..=10000000, "iterations", |s, n| {
             s.password.options.storage.costs.pbkdf2_iterations = number(n)
         }),
@@ -57,6 +62,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "scram_iterations",
+        place: Place::Directory(34),
         kind: Kind::number(4096..=10000000, "iterations", |s, n| {
             s.password.options.storage.costs.scram_iterations = number(n)
         }),
@@ -67,6 +73,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "bcrypt_cost",
+        place: Place::Directory(35),
         kind: Kind::number(4..=18, "", |s, n| {
             s.password.options.storage.costs.bcrypt_cost = number(n)
         }),
@@ -76,6 +83,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "rehash_on_bind",
+        place: Place::Directory(36),
         kind: Kind::word(ON_OFF, |s, word| s.password.options.rehash_on_bind = word == "on"),
         default: "on",
         sentence: "Whether a password in a different scheme than new ones is hashed again after a \
@@ -84,6 +92,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "check_own",
+        place: Place::Directory(37),
         kind: Kind::word(ON_OFF, |s, word| s.password.options.check_own = word == "on"),
         default: "on",
         sentence: "Whether a password that users set for themselves must have at least 8 \
@@ -93,6 +102,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "cache_age_s",
+        place: Place::Start,
         kind: Kind::number(0..=86_400, "seconds", |s, n| {
             s.password.options.cache.age_max = Duration::from_secs(n)
         }),
@@ -105,6 +115,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "cache_max",
+        place: Place::Start,
         kind: Kind::number(1..=10_000_000, "passwords", |s, n| {
             s.password.options.cache.passwords_max = size(n)
         }),
@@ -115,6 +126,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_blocks_max",
+        place: Place::Directory(38),
         kind: Kind::number(1000..=1_000_000_000, "blocks", |s, n| {
             s.password.options.cost_max.blocks = n
         }),
@@ -126,6 +138,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_memory_max_mib",
+        place: Place::Directory(39),
         kind: Kind::number(1..=65536, "MiB", |s, n| {
             s.password.options.cost_max.memory_bytes = n << 20
         }),
@@ -135,6 +148,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_lanes_max",
+        place: Place::Directory(40),
         kind: Kind::number(1..=1024, "lanes", |s, n| s.password.options.cost_max.lanes = number(n)),
         default: "16",
         sentence: "Maximum number of lanes of a stored hash.",
@@ -142,6 +156,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "hash_threads",
+        place: Place::Start,
         kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| s.password.hash_threads = size(n)),
         default: "0",
         sentence: "Threads that hash passwords; 0 means one for each two cores.",
@@ -149,6 +164,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "hash_queue_max",
+        place: Place::Start,
         kind: Kind::number(1..=1_000_000, "requests", |s, n| s.password.hash_queue_max = size(n)),
         default: "4000",
         sentence: "Requests that may wait for a hash thread; a quarter of the places is for \
@@ -158,6 +174,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "hash_queue_address_max",
+        place: Place::Start,
         kind: Kind::number(1..=1_000_000, "requests", |s, n| {
             s.password.hash_queue_address_max = size(n)
         }),
@@ -170,6 +187,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "default_dn",
+        place: Place::Start,
         kind: Kind::Text { set: |s, text| s.password_policy.options.default_dn = text },
         default: "",
         sentence: "Name of the policy for accounts without a policy of their own; empty means \
@@ -178,6 +196,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "state_delay_ms",
+        place: Place::Start,
         kind: Kind::number(10..=60_000, "milliseconds", |s, n| {
             s.password_policy.options.state_delay = Duration::from_millis(n)
         }),
@@ -188,6 +207,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "accounts_max",
+        place: Place::Start,
         kind: Kind::number(1000..=100_000_000, "accounts", |s, n| {
             s.password_policy.options.accounts_max = size(n)
         }),
@@ -199,6 +219,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "last_login",
+        place: Place::Start,
         kind: Kind::word(ON_OFF, |s, word| s.password_policy.options.last_login = word == "on"),
         default: "off",
         sentence: "Whether pwdLastSuccess is recorded for all accounts, or only if a policy needs \
@@ -207,6 +228,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "last_login_precision_s",
+        place: Place::Start,
         kind: Kind::number(0..=31_536_000, "seconds", |s, n| {
             s.password_policy.options.last_login_precision = Duration::from_secs(n);
         }),

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::settings::row::{Kind, Row, THREADS_MAX, TIMEOUT_MAX_S, size};
+use crate::settings::row::{Kind, Place, Row, THREADS_MAX, TIMEOUT_MAX_S, size};
 
 /// `[server]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "data",
+        place: Place::Start,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.server.data = path },
         default: "/var/lib/roster",
         sentence: "The data directory.",
@@ -16,6 +17,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "workers",
+        place: Place::Start,
         kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| s.server.workers = size(n)),
         default: "0",
         sentence: "Threads that serve connections; 0 means one per core.",
@@ -23,6 +25,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "scan_threads",
+        place: Place::Start,
         kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| s.server.scan_threads = size(n)),
         default: "0",
         sentence: "Threads for large searches; 0 means one more than there are cores. If there \
@@ -32,6 +35,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "scan_threads_reserved",
+        place: Place::Start,
         kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| {
             s.server.scan_threads_reserved = size(n)
         }),
@@ -43,6 +47,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "scan_queue_max",
+        place: Place::Start,
         kind: Kind::number(1..=QUEUE_MAX, "requests", |s, n| s.server.scan_queue_max = size(n)),
         default: "1000",
         sentence: "Requests that may wait for a scan thread; the next one gets busy.",
@@ -50,6 +55,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "scan_queue_reserved",
+        place: Place::Start,
         kind: Kind::number(0..=QUEUE_MAX, "requests", |s, n| {
             s.server.scan_queue_reserved = size(n)
         }),
@@ -59,6 +65,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "scan_queue_asker_max",
+        place: Place::Start,
         kind: Kind::number(1..=QUEUE_MAX, "requests", |s, n| {
             s.server.scan_queue_asker_max = size(n)
         }),
@@ -69,6 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "shutdown_timeout_s",
+        place: Place::Start,
         kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.server.shutdown_timeout = Duration::from_secs(n)
         }),
@@ -78,6 +86,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "core_dumps",
+        place: Place::Start,
         kind: Kind::word(super::passwords::ON_OFF, |s, word| s.server.core_dumps = word == "on"),
         default: "off",
         sentence: "Whether core files may be written and debuggers attached: both expose \

@@ -106,7 +106,7 @@ impl Sorting<'_> {
         if !self.run.may_count_candidates() {
             return Ok(self.is_walked_by_shape());
         }
-        let limit = self.run.search.directory.limits.sort_entries_max;
+        let limit = self.run.search.directory.limits().sort_entries_max;
         let all = self.view().entry_count()?;
         let is_large = self.plan.estimate.saturating_mul(READ_STEPS) > all;
         Ok((is_large && self.run.sends_all()) || self.plan.estimate > limit)

@@ -73,7 +73,7 @@ impl Positions {
 
 impl Sorting<'_> {
     pub(super) fn positions(&self) -> Positions {
-        let limits = &self.run.search.directory.limits;
+        let limits = &self.run.search.directory.limits();
         Positions {
             list: Vec::new(),
             bytes: 0,

@@ -11,7 +11,7 @@ use store::{Plan, View};
 
 use super::position::ListPosition;
 use super::sorting::{Beginning, Failed, Sorting, binding, fault_as_result, open_cookie};
-use crate::directory::{Directory, State};
+use crate::directory::State;
 use crate::read::search::outcome::{Done, SearchOutcome};
 use crate::read::search::parked::{CandidatesSeen, Kept, List, Parked, Phase, Rest};
 use crate::read::search::request::{Resolved, Search};
@@ -127,7 +127,7 @@ impl Sorting<'_> {
     /// The search parks in the middle of a walk. Entries of the value it is at are looked at
     /// again.
     pub(super) fn park_walk(&mut self) -> SearchOutcome {
-        let max = self.run.search.directory.limits.parked_max_bytes;
+        let max = self.run.search.directory.limits().parked_max_bytes;
         let sent = self.sent_ids.take().and_then(|sent| sent.keep(max));
         match self.park(Rest::Walk(Cell::new(sent))) {
             SearchOutcome::Parked(parked) => {
@@ -139,7 +139,7 @@ impl Sorting<'_> {
 
     /// An entry was sent.
     pub(super) fn note_sent(&mut self, id: EntryId) {
-        let most = self.run.search.directory.limits.sort_entries_max;
+        let most = self.run.search.directory.limits().sort_entries_max;
         if let Some(sent) = &mut self.sent_ids {
             sent.add(id);
             if sent.len() as u64 > most {
@@ -161,8 +161,8 @@ impl Sorting<'_> {
     /// Keeps the entries of a list view that are left, if there is room for them.
     pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
         let positions = ids.iter().map(|&id| ListPosition { key: Vec::new(), id }).collect();
-        let Directory { budgets, limits, .. } = self.run.search.directory;
-        Kept::new(positions, None, &budgets.parked, limits.parked_max_bytes)
+        let directory = self.run.search.directory;
+        Kept::new(positions, None, &directory.budgets.parked, directory.limits().parked_max_bytes)
     }
 
     /// Keeps as many positions as may be sent, if there is room for them.
@@ -185,6 +185,6 @@ impl Sorting<'_> {
             .iter()
             .map(|position| ListPosition { key: key(position), id: position.id })
             .collect();
-        Kept::new(positions, cut, &directory.budgets.parked, directory.limits.parked_max_bytes)
+        Kept::new(positions, cut, &directory.budgets.parked, directory.limits().parked_max_bytes)
     }
 }

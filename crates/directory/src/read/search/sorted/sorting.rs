@@ -312,7 +312,7 @@ impl<'a> Sorting<'a> {
         let candidates = self.plan.estimate;
         let all = self.view().entry_count().unwrap_or(u64::MAX);
         let wanted = self.wanted().unwrap_or(candidates).min(candidates).max(1);
-        if wanted >= self.run.search.directory.limits.sort_entries_max {
+        if wanted >= self.run.search.directory.limits().sort_entries_max {
             return true;
         }
         // The candidates lie anywhere in the order: so much of it is walked until enough are met.

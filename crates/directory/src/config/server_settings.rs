@@ -1,0 +1,302 @@
+//! `cn=Settings,cn=config`: settings of the server that are the same on all servers of the
+//! directory, as lines `SECTION.KEY=VALUE`, and an entry below it for each section, with an
+//! attribute for each setting.
+//!
+//! What settings there are, and which values each takes, the server says; without it there are
+//! none.
+//!
+//! Invariant: a section's entry is another view of the same lines: what is not among them has its
+//! default, and is shown with it.
+
+use std::sync::{Arc, OnceLock};
+
+use aci::Permitted;
+use ldap::message::{Modification, ModifyOperation, ModifyRequest};
+use ldap::result::ResultCode;
+use schema::{Change, DnKey, Entry};
+use store::Store;
+
+use crate::config::changes::{Setting, SettingConfig, SettingStep};
+use crate::directory::Directory;
+use crate::read::virtual_tree::branch::BranchSource;
+use crate::read::virtual_tree::names::SERVER_SETTINGS_DN;
+use crate::request::refusal::Refusal;
+use crate::write::decision::Decide;
+use crate::write::named::{self, Named};
+use crate::write::request::WriteOp;
+
+/// What the store calls the lines.
+pub(crate) const SERVER_SETTINGS: &str = "settings";
+/// The attribute of the lines.
+pub(super) const ATTRIBUTE: &str = "roster-setting";
+/// Names of settings that this server's own file, environment or options say otherwise.
+const OVERRIDDEN: &str = "roster-setting-overridden";
+
+/// A setting of the server that is the same on all servers of the directory.
+#[derive(Clone, Debug)]
+pub struct SettingRow {
+    /// The section of the settings file, which is the name of its entry.
+    pub section: &'static str,
+    /// Its key in the section.
+    pub key: &'static str,
+    /// The attribute type that shows it.
+    pub attribute: String,
+    /// What values look like.
+    pub form: SettingForm,
+    /// What it is where no line says so.
+    pub default: Vec<String>,
+}
+
+/// What the values of a setting look like.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SettingForm {
+    /// One number.
+    Number,
+    /// `true` or `false`.
+    Switch,
+    /// One text.
+    Text,
+    /// Several texts.
+    Texts,
+}
+
+/// Tells which settings there are, and has them in force.
+pub struct SettingsTeller {
+    /// Every setting, those of a section one after the other.
+    pub rows: Vec<SettingRow>,
+    /// Refuses lines that cannot hold together, with the reason.
+    pub check: CheckLines,
+    /// Has the settings in force that the directory has now. Whoever asks to be told of the lines
+    /// calls the function, which tells those of the moment: the last one to ask has the last ones.
+    pub begin: BeginLines,
+    /// The names of settings that this server has otherwise.
+    pub overridden: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+}
+
+/// Refuses lines, with the reason.
+pub type CheckLines = Box<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
+
+/// Has the lines in force that the function tells, when it is asked.
+pub type BeginLines = Box<dyn Fn(&dyn Fn() -> Vec<String>) + Send + Sync>;
+
+impl SettingRow {
+    /// `SECTION.KEY`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.section, self.key)
+    }
+
+    /// The values that the lines give it; none: it has its default.
+    fn given<'l>(&self, lines: &'l [String]) -> Vec<&'l str> {
+        let own = |line: &'l String| {
+            let (name, value) = line.split_once('=')?;
+            let (section, key) = name.split_once('.')?;
+            (section == self.section && key == self.key).then_some(value)
+        };
+        lines.iter().filter_map(own).collect()
+    }
+
+    /// A value as the attribute has it.
+    fn shown(&self, value: &str) -> String {
+        match self.form {
+            SettingForm::Switch => value.to_ascii_uppercase(),
+            SettingForm::Number | SettingForm::Text | SettingForm::Texts => value.to_owned(),
+        }
+    }
+
+    /// The line of a value of the attribute.
+    fn line(&self, value: &str) -> String {
+        let value = match self.form {
+            SettingForm::Switch => value.to_ascii_lowercase(),
+            // Of two spellings of one number there is one line.
+            SettingForm::Number => match value.parse::<u64>() {
+                Ok(number) => number.to_string(),
+                Err(_) => value.to_owned(),
+            },
+            SettingForm::Text | SettingForm::Texts => value.to_owned(),
+        };
+        format!("{}={value}", self.name())
+    }
+}
+
+/// The server's settings in a directory.
+pub(crate) struct ServerSettings {
+    store: Arc<Store>,
+    teller: OnceLock<SettingsTeller>,
+}
+
+impl ServerSettings {
+    pub(crate) fn new(store: &Arc<Store>) -> Self {
+        Self { store: Arc::clone(store), teller: OnceLock::new() }
+    }
+
+    /// Has those in force that are visible now. Every server does so when a change of them has
+    /// become visible, the one that decided it before it answers.
+    pub(crate) fn begin(&self) {
+        let Some(teller) = self.teller.get() else { return };
+        (teller.begin)(&|| self.lines());
+    }
+
+    /// Those that are visible now.
+    fn lines(&self) -> Vec<String> {
+        let mut reader = self.store.reader();
+        let lines = reader.view().and_then(|view| view.setting(SERVER_SETTINGS));
+        lines.unwrap_or_else(|error| {
+            tracing::error!(%error, "the settings of the directory cannot be read");
+            Vec::new()
+        })
+    }
+
+    fn rows(&self) -> &[SettingRow] {
+        self.teller.get().map_or(&[], |teller| &teller.rows)
+    }
+}
+
+impl Directory {
+    /// The lines of the server's settings that the directory has.
+    pub fn setting_lines(&self) -> Vec<String> {
+        self.settings.lines()
+    }
+
+    /// Has `teller` say which settings of the server are the directory's, and has those in force
+    /// that the directory has. Once; later calls have no effect.
+    pub fn show_settings(&self, teller: SettingsTeller) {
+        let _ = self.settings.teller.set(teller);
+        self.settings.begin();
+    }
+}
+
+/// The entries of the sections.
+pub(crate) fn sections(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> {
+    let settings = &source.directory.settings;
+    let mut reader = settings.store.reader();
+    let lines = reader.view()?.setting(SERVER_SETTINGS)?;
+    let overridden = settings.teller.get().map(|teller| (teller.overridden)()).unwrap_or_default();
+    let mut top = source.entry(SERVER_SETTINGS_DN, &["top", "extensibleObject"]);
+    top = top.values(ATTRIBUTE, lines.iter().cloned()).values(OVERRIDDEN, overridden);
+    let mut entries = vec![top.done()];
+    let by_section = |a: &SettingRow, b: &SettingRow| a.section == b.section;
+    for rows in settings.rows().chunk_by(by_section) {
+        let Some(first) = rows.first() else { continue };
+        let mut made = source.entry(&section_dn(first.section), &["top", "extensibleObject"]);
+        for row in rows {
+            let given = row.given(&lines);
+            let shown = match given.is_empty() {
+                true => row.default.iter().map(|value| row.shown(value)).collect::<Vec<_>>(),
+                false => given.into_iter().map(|value| row.shown(value)).collect(),
+            };
+            made = made.values(&row.attribute, shown);
+        }
+        entries.push(made.done());
+    }
+    Ok(entries)
+}
+
+fn section_dn(section: &str) -> String {
+    format!("cn={section},{SERVER_SETTINGS_DN}")
+}
+
+/// Resolves a modify of the entry of a section; none where the request names none.
+pub(crate) fn modify(
+    directory: &Directory,
+    named: &Named,
+    request: &ModifyRequest<'_>,
+) -> Result<Option<WriteOp>, Refusal> {
+    let schema = &named.state.schema;
+    let is_own = |section: &str| {
+        DnKey::from_text(schema, &section_dn(section)).is_ok_and(|key| key == named.key)
+    };
+    let rows = directory.settings.rows();
+    let Some(section) = rows.iter().map(|row| row.section).find(|section| is_own(section)) else {
+        return Ok(None);
+    };
+    let mut steps = Vec::new();
+    for modification in request.changes.iter() {
+        let description = modification.attribute.description;
+        let kind = schema.attribute_type(description);
+        let is_meant = |row: &&SettingRow| {
+            row.section == section && kind.is_some_and(|kind| kind.name() == row.attribute)
+        };
+        let Some(row) = rows.iter().find(is_meant) else {
+            let why = format!("'{description}' is no setting of the section {section}");
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+        };
+        take_steps(row, &modification, &mut steps)?;
+    }
+    Ok(Some(WriteOp::SettingConfig(SettingConfig { setting: Setting::Server, steps })))
+}
+
+/// What a modification of one attribute does to the lines.
+fn take_steps(
+    row: &SettingRow,
+    modification: &Modification<'_>,
+    steps: &mut Vec<SettingStep>,
+) -> Result<(), Refusal> {
+    let values = modification.attribute.values.iter();
+    let is_empty = modification.attribute.values.iter().next().is_none();
+    let texts = values.map(|value| {
+        let text = std::str::from_utf8(value).map_err(|_| {
+            Refusal::new(ResultCode::InvalidAttributeSyntax, "a value is not UTF-8")
+        })?;
+        Ok(row.line(text))
+    });
+    let lines = texts.collect::<Result<Vec<_>, Refusal>>()?;
+    match modification.operation {
+        ModifyOperation::Increment => return Err(named::refuse_special()),
+        ModifyOperation::Delete if !is_empty => {
+            steps.extend(lines.into_iter().map(SettingStep::Take));
+            return Ok(());
+        }
+        ModifyOperation::Replace | ModifyOperation::Delete => {
+            steps.push(SettingStep::TakeOf(row.name()));
+        }
+        ModifyOperation::Add => {}
+    }
+    steps.extend(lines.into_iter().map(SettingStep::Put));
+    Ok(())
+}
+
+/// Refuses a line of no setting, and a second one of a setting that has one value.
+#[expect(clippy::ptr_arg, reason = "it is one of a table of such functions")]
+pub(super) fn put(
+    decide: &Decide<'_>,
+    others: &mut Vec<String>,
+    text: &str,
+) -> Result<(), Refusal> {
+    let name = line_name(text);
+    let rows = decide.directory.settings.rows();
+    let Some(row) = rows.iter().find(|row| row.name() == name) else {
+        let why = format!("'{name}' is no setting of the directory");
+        return Err(Refusal::new(ResultCode::InvalidAttributeSyntax, why));
+    };
+    let is_second = row.form != SettingForm::Texts && !row.given(others).is_empty();
+    if is_second {
+        let why = format!("{name} has a value, and takes one alone; replace it");
+        return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
+    }
+    if !text.contains('=') {
+        let why = format!("'{text}' is no line of a setting: write {name}=VALUE");
+        return Err(Refusal::new(ResultCode::InvalidAttributeSyntax, why));
+    }
+    Ok(())
+}
+
+/// Refuses lines that cannot hold together. Nothing else changes with them.
+pub(super) fn check(
+    decide: &Decide<'_>,
+    lines: &[String],
+) -> Result<Vec<Permitted<Change>>, Refusal> {
+    let Some(teller) = decide.directory.settings.teller.get() else { return Ok(Vec::new()) };
+    (teller.check)(lines).map_err(|why| Refusal::new(ResultCode::InvalidAttributeSyntax, why))?;
+    Ok(Vec::new())
+}
+
+/// Whether a change is one of the server's settings.
+pub(crate) fn is_of_settings(change: &Change) -> bool {
+    matches!(change, Change::Setting(setting) if setting.name == SERVER_SETTINGS)
+}
+
+/// The name of the setting that a line is of.
+pub(super) fn line_name(line: &str) -> &str {
+    line.split_once('=').map_or(line, |(name, _)| name)
+}
