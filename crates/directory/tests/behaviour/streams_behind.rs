@@ -21,7 +21,7 @@ fn changes_of_what_may_not_be_read_are_not_told_far_behind_either() {
                (version 3.0; acl \"no\"; deny (all) userdn=\"ldap:///anyone\";)";
     assert_eq!(root.modify(SUFFIX, &[(ModifyOperation::Add, "aci", &[aci])]), OK);
     let mut at = |number: usize| {
-        let city = if number % 2 == 0 { "zug" } else { "chur" };
+        let city = if number.is_multiple_of(2) { "zug" } else { "chur" };
         person(&mut root, &format!("p{number}"), &[("l", &[city])])
     };
     let all: Vec<String> = (0..4).map(&mut at).collect();
