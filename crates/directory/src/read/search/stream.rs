@@ -18,6 +18,7 @@ mod follow;
 mod happened;
 pub(super) mod state;
 mod tell;
+mod touched;
 pub(super) mod waits;
 
 use ldap::control_value::persistent_search;

@@ -12,6 +12,7 @@ use schema::{DnKey, Entry, EntryId, EntryRead, ResolvedFilter, Selection};
 use store::{Ask, Lsn, StoredEntry, View};
 
 use super::below::Removal;
+use super::touched::Touched;
 use super::happened::state_control;
 use super::refresh_required;
 use super::state::{Happened, Stage, StreamPosition};
@@ -44,6 +45,8 @@ pub(super) struct Batch {
     pub(super) all: Vec<Arc<Told>>,
     /// What takes away names, once that is asked for.
     pub(super) removals: OnceCell<Vec<Removal>>,
+    /// Where entries are changed, once that is asked for.
+    pub(super) touched: OnceCell<Touched>,
     /// There are no more by now: what the entries in them were can be told.
     pub(super) is_whole: bool,
 }
@@ -142,6 +145,10 @@ impl Following<'_, '_> {
                     let after = self.tell(At { batch: &batch, record, change }, sink)?;
                     self.at.parts = change + 1;
                     match after {
+                        // A record may have very many.
+                        After::Next if sink.should_yield() => {
+                            return Ok(Some(self.hand_over(sink)));
+                        }
                         After::Next => {}
                         After::Park => return Ok(Some(self.park())),
                         After::Refresh => return self.refresh(),
@@ -251,7 +258,8 @@ impl Following<'_, '_> {
             }
         }
         let is_whole = all.last().is_some_and(|told| told.record.lsn == last);
-        Ok(Some(Batch { all, removals: OnceCell::new(), is_whole }))
+        let (removals, touched) = (OnceCell::new(), OnceCell::new());
+        Ok(Some(Batch { all, removals, touched, is_whole }))
     }
 
     /// Whether an entry has this name by now.

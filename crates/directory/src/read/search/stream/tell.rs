@@ -17,6 +17,7 @@ use super::before::Undone;
 use super::below::{removals, touch_below};
 use super::follow::{After, At, Following};
 use super::state::Happened;
+use super::touched::Touched;
 use crate::changelog::{Moment, are_above_unchanged, is_judged};
 use crate::read::streams::changes_referral;
 use crate::request::refusal::Refusal;
@@ -103,7 +104,7 @@ impl Following<'_, '_> {
         if !self.is_sync() && !self.run.matches(&stored)? {
             return Ok(After::Next);
         }
-        let before = Undone::new(&stored, modify.dn.to_string(), &deltas_of(modify.id, at));
+        let before = Undone::new(&stored, modify.dn.to_string(), &self.deltas_of(modify.id, at));
         let was_in_scope = self.was_in_scope(&before);
         let was_found = was_in_scope && self.run.is_found_so(&before);
         let tells = self.tells(&modify.deltas, &stored);
@@ -187,7 +188,7 @@ impl Following<'_, '_> {
         let Some(stored) = self.view.entry(rename.id)? else {
             return self.left_before_it_was_deleted(rename.id, &rename.old_dn, at, sink);
         };
-        let before = Undone::new(&stored, rename.old_dn.to_string(), &deltas_of(rename.id, at));
+        let before = Undone::new(&stored, rename.old_dn.to_string(), &self.deltas_of(rename.id, at));
         let is_judged = self.is_judged_by_name(&old, &before, &stored, at)?;
         let was_in_scope = self.run.is_in_scope(&old, &self.base);
         if self.is_sync() && was_in_scope && !is_judged {
@@ -307,7 +308,7 @@ impl Following<'_, '_> {
         if !self.is_sync() || !self.run.is_in_scope(&key, &self.base) {
             return Ok(After::Next);
         }
-        let Some((delete, deleted_at)) = deletion_of(id, at) else { return Ok(After::Refresh) };
+        let Some((delete, deleted_at)) = self.deletion_of(id, at) else { return Ok(After::Refresh) };
         let entry = entry_of(delete, &schema);
         if entry.attributes().is_empty() {
             return Ok(After::Refresh);
@@ -321,10 +322,33 @@ impl Following<'_, '_> {
                 return Ok(After::Refresh);
             }
         }
-        let before = Undone::new(&entry, name.to_string(), &deltas_of(id, at));
+        let before = Undone::new(&entry, name.to_string(), &self.deltas_of(id, at));
         Ok(match self.run.found_so(&before) {
             Some(uuid) => self.gone(&before, uuid, sink),
             None => After::Next,
+        })
+    }
+
+    /// What this change and those behind it did to an entry.
+    fn deltas_of<'b>(&self, id: EntryId, at: At<'b>) -> Vec<&'b [AttributeDelta]> {
+        let first = (at.record, at.change);
+        let deltas = self.touched(at).from(&at.batch.all, id, first);
+        self.run.search.spend(deltas.len() as u64 * DELTA_STEPS);
+        deltas
+    }
+
+    /// The deletion of an entry that is not there any more.
+    fn deletion_of<'b>(&self, id: EntryId, at: At<'b>) -> Option<(&'b DeleteChange, At<'b>)> {
+        let (record, change) = self.touched(at).deletion(id)?;
+        let batch = at.batch;
+        let delete = batch.all.get(record)?.record.changes.get(change)?.as_delete()?;
+        Some((delete, At { batch, record, change }))
+    }
+
+    fn touched<'b>(&self, at: At<'b>) -> &'b Touched {
+        at.batch.touched.get_or_init(|| {
+            self.run.search.spend(at.batch.all.len() as u64 * DELTA_STEPS);
+            Touched::of(&at.batch.all)
         })
     }
 
@@ -396,36 +420,5 @@ pub(super) fn entry_of(delete: &DeleteChange, schema: &Schema) -> Entry {
     entry
 }
 
-/// The deletion of an entry, behind this change.
-fn deletion_of<'b>(id: EntryId, at: At<'b>) -> Option<(&'b DeleteChange, At<'b>)> {
-    let At { batch, .. } = at;
-    batch.all.iter().enumerate().skip(at.record).find_map(|(record, told)| {
-        told.record.changes.iter().enumerate().find_map(|(change, one)| {
-            let delete = one.as_delete().filter(|delete| delete.id == id)?;
-            Some((delete, At { batch, record, change }))
-        })
-    })
-}
-
-/// What this change and those behind it did to an entry.
-fn deltas_of(id: EntryId, at: At<'_>) -> Vec<&'_ [AttributeDelta]> {
-    let records = at.batch.all.iter().enumerate().skip(at.record);
-    let changes = records.flat_map(|(number, told)| {
-        let skipped = if number == at.record { at.change } else { 0 };
-        told.record.changes.iter().skip(skipped)
-    });
-    let deltas = changes.filter_map(|change| match change {
-        Change::Modify(modify) if modify.id == id => Some(&modify.deltas[..]),
-        Change::Rename(rename) if rename.id == id => Some(&rename.deltas[..]),
-        Change::Modify(_)
-        | Change::Rename(_)
-        | Change::Add(_)
-        | Change::Delete(_)
-        | Change::Schema(_)
-        | Change::Index(_)
-        | Change::Setting(_)
-        | Change::Level(_)
-        | Change::Gather(_) => None,
-    });
-    deltas.collect()
-}
+/// What undoing one change takes, in steps of about a nanosecond.
+const DELTA_STEPS: u64 = 200;
