@@ -180,7 +180,7 @@ impl Server {
         fs::write(&secret, PASSWORD).expect("it can be written");
         let secret = secret.display().to_string();
         let init = ["init", "--data", &data, "--suffix", "dc=example,dc=com", "--public"];
-        check(&roster(&[&init[..], &["--password-file", &secret]].concat()), 0, &[]);
+        check(&roster(&[&init[..], &["--admin-password-file", &secret]].concat()), 0, &[]);
         let mut server = Self { folder, child: None };
         server.begin();
         server
