@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use environment::{Chance, Clock, MakeChance, Timestamp};
 use history::archive::ArchiveStatus;
 use history::changes::Changes;
@@ -23,7 +23,7 @@ use crate::config::monitor_sources::{
     MonitorSources, SessionTeller,
 };
 use crate::config::schema_times::SchemaTimes;
-use crate::config::server_settings::ServerSettings;
+use crate::config::setting_rows::ServerSettings;
 use crate::live::Live;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
@@ -128,6 +128,11 @@ impl State {
 }
 
 impl Directory {
+    /// What one request may cost now.
+    pub(crate) fn limits(&self) -> Guard<Arc<Limits>> {
+        self.limits.get()
+    }
+
     /// How passwords are hashed here.
     pub(crate) fn hash_rules(&self) -> HashRules<'_> {
         HashRules {

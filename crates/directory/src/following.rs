@@ -19,7 +19,7 @@ use store::{Mark, Store, View};
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
 use crate::config::schema_times::SchemaTimes;
-use crate::config::server_settings::{ServerSettings, is_of_settings};
+use crate::config::setting_rows::{ServerSettings, is_of_settings};
 use crate::directory::State;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::password_policy::pending::Accounts;

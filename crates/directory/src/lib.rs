@@ -6,6 +6,7 @@
 //! Invariant: a client is answered after its change is durable and visible, never before.
 
 mod access;
+mod adjusting;
 mod archiving;
 pub mod assignment;
 mod bind;
@@ -37,6 +38,7 @@ mod write;
 
 pub use access::grants::takes_privilege;
 pub use aci::{GlobalAcis, Identity, Network};
+pub use adjusting::LiveOptions;
 pub use archiving::ArchiveAt;
 pub use bind::administrator::check_administrator;
 pub use bind::authentication::{
@@ -63,16 +65,14 @@ pub use config::monitor_sources::{
 };
 pub use config::promotion::promote_joined;
 pub use config::record_level::raise_record_level;
-pub use config::server_settings::{
-    BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller,
-};
+pub use config::setting_rows::{BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller};
 pub use config::verify::{
     OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
 };
 pub use directory::Directory;
 pub use error::DirectoryError;
 pub use journal::JournalStatus;
-pub use live::{Live, LiveOptions};
+pub use live::Live;
 pub use options::{AdminPassword, DirectoryOptions, LogParts, MakeLog};
 pub use password_policy::PasswordPolicyOptions;
 pub use read::dangling::{DANGLING_LISTED_MAX, Dangling, DanglingValue};

@@ -12,7 +12,7 @@ use aci::{GlobalAcis, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::password::PasswordStorage;
 use auth::scram::ScramHash;
-use environment::{Chance as _, Clock, OsChance};
+use environment::{Clock, OsChance};
 use history::log::{CommitLog, Local, StateMachine};
 use history::recovery::{self, Follower, StoreMachine};
 use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
@@ -21,19 +21,17 @@ use ldap::dn::Dn;
 use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
 use schema::Schema;
 use store::{Flusher, IndexConfig, Mark, Store, StoreError, StoreOptions};
-use zeroize::Zeroizing;
 
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
 use crate::archiving::Archiving;
-use crate::bind::credentials::{Credentials, RootIdentity};
-use crate::bind::hashing::PasswordOptions;
+use crate::bind::credentials::{Credentials, RootIdentity, decoy};
 use crate::bind::password_cache::{self, PasswordCache};
 use crate::bind::sasl::scram::KnownKeys;
 use crate::bind::{administrator, sasl};
 use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::MonitorSources;
 use crate::config::schema_times::SchemaTimes;
-use crate::config::server_settings::ServerSettings;
+use crate::config::setting_rows::ServerSettings;
 use crate::directory::{Directory, State};
 use crate::error::DirectoryError;
 use crate::flush_failures::FlushFailures;
@@ -167,7 +165,7 @@ impl Directory {
             root,
             owner_uid,
             authentication: Live::new(options.authentication),
-            decoy: Live::new(decoy(&options.passwords)?),
+            decoy: Live::new(decoy(&options.passwords, &mut *(options.chance)())?),
             rehasher,
             password_cache: PasswordCache::new(options.passwords.cache, &mut *(options.chance)())
                 .map(Arc::new),
@@ -485,13 +483,6 @@ impl RootIdentity {
         let privileges = Privileges::ALL.changed_by(changes);
         Ok(Self { dn, key, password, privileges })
     }
-}
-
-/// The stored form of a password that nobody knows.
-pub(crate) fn decoy(options: &PasswordOptions) -> Result<Vec<u8>, DirectoryError> {
-    let mut clear = Zeroizing::new([0; 32]);
-    OsChance.fill(&mut *clear);
-    options.storage.hash(&*clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)
 }
 
 /// Stores the administrator's password, hashed, in a file only the owner can read.

@@ -4,9 +4,9 @@
 //! reference page all derive from it. Invariant: no value gets into [`Settings`] but through its
 //! row, so that defaults, file, environment and flags are held to the same limits.
 //!
-//! Order, the later wins: default, what the directory says, `roster.toml` of the data directory, the file that is named,
-//! environment (`ROSTER_SECTION__KEY`, or `ROSTER_SECTION__KEY_FILE` naming a file that holds the
-//! value), flags.
+//! Order, the later wins: default, what the directory says, `roster.toml` of the data directory,
+//! the file that is named, environment (`ROSTER_SECTION__KEY`, or `ROSTER_SECTION__KEY_FILE`
+//! naming a file that holds the value), flags.
 
 mod access_control;
 mod authentication;

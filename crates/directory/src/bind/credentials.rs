@@ -6,13 +6,16 @@ use std::sync::Arc;
 use aci::{Access, Grants, Identity, Privileges};
 use arc_swap::{ArcSwapOption, Guard};
 use auth::jwt::TokenKeys;
+use environment::Chance;
 use ldap::dn::{Dn, DnText};
 use schema::DnKey;
+use zeroize::Zeroizing;
 
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::PasswordOptions;
 use crate::bind::password_cache::{PasswordCache, PasswordCacheCounts};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
+use crate::error::DirectoryError;
 use crate::live::Live;
 use crate::write::rehash::queue::Rehasher;
 
@@ -90,4 +93,14 @@ impl RootIdentity {
         let grants = Grants { privileges: self.privileges, ..Grants::default() };
         Access::with(Identity::Root(DnText::from(&self.dn)), grants).keyed(self.key.clone())
     }
+}
+
+/// The stored form of a password that nobody knows.
+pub(crate) fn decoy(
+    options: &PasswordOptions,
+    chance: &mut dyn Chance,
+) -> Result<Vec<u8>, DirectoryError> {
+    let mut clear = Zeroizing::new([0; 32]);
+    chance.fill(&mut *clear);
+    options.storage.hash(&*clear, chance).ok_or(DirectoryError::PasswordCosts)
 }

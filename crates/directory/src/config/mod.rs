@@ -28,6 +28,7 @@ pub(crate) mod schema_times;
 pub(crate) mod server_settings;
 pub(crate) mod session_monitor;
 pub(crate) mod setting_config;
+pub(crate) mod setting_rows;
 pub(crate) mod sink_config;
 pub(crate) mod tls_monitor;
 pub(crate) mod verify;

@@ -8,15 +8,13 @@
 //! Invariant: a section's entry is another view of the same lines: what is not among them has its
 //! default, and is shown with it.
 
-use std::sync::{Arc, OnceLock};
-
 use aci::Permitted;
 use ldap::message::{Modification, ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry};
-use store::Store;
 
 use crate::config::changes::{Setting, SettingConfig, SettingStep};
+use crate::config::setting_rows::{SERVER_SETTINGS, SettingForm, SettingRow, SettingsTeller};
 use crate::directory::Directory;
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::SERVER_SETTINGS_DN;
@@ -25,132 +23,10 @@ use crate::write::decision::Decide;
 use crate::write::named::{self, Named};
 use crate::write::request::WriteOp;
 
-/// What the store calls the lines.
-pub(crate) const SERVER_SETTINGS: &str = "settings";
 /// The attribute of the lines.
 pub(super) const ATTRIBUTE: &str = "roster-setting";
 /// Names of settings that this server's own file, environment or options say otherwise.
 const OVERRIDDEN: &str = "roster-setting-overridden";
-
-/// A setting of the server that is the same on all servers of the directory.
-#[derive(Clone, Debug)]
-pub struct SettingRow {
-    /// The section of the settings file, which is the name of its entry.
-    pub section: &'static str,
-    /// Its key in the section.
-    pub key: &'static str,
-    /// The attribute type that shows it.
-    pub attribute: String,
-    /// What values look like.
-    pub form: SettingForm,
-    /// What it is where no line says so.
-    pub default: Vec<String>,
-}
-
-/// What the values of a setting look like.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SettingForm {
-    /// One number.
-    Number,
-    /// `true` or `false`.
-    Switch,
-    /// One text.
-    Text,
-    /// Several texts.
-    Texts,
-}
-
-/// Tells which settings there are, and has them in force.
-pub struct SettingsTeller {
-    /// Every setting, those of a section one after the other.
-    pub rows: Vec<SettingRow>,
-    /// Refuses lines that cannot hold together, with the reason.
-    pub check: CheckLines,
-    /// Has the settings in force that the directory has now. Whoever asks to be told of the lines
-    /// calls the function, which tells those of the moment: the last one to ask has the last ones.
-    pub begin: BeginLines,
-    /// The names of settings that this server has otherwise.
-    pub overridden: Box<dyn Fn() -> Vec<String> + Send + Sync>,
-}
-
-/// Refuses lines, with the reason.
-pub type CheckLines = Box<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
-
-/// Has the lines in force that the function tells, when it is asked.
-pub type BeginLines = Box<dyn Fn(&dyn Fn() -> Vec<String>) + Send + Sync>;
-
-impl SettingRow {
-    /// `SECTION.KEY`.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("{}.{}", self.section, self.key)
-    }
-
-    /// The values that the lines give it; none: it has its default.
-    fn given<'l>(&self, lines: &'l [String]) -> Vec<&'l str> {
-        let own = |line: &'l String| {
-            let (name, value) = line.split_once('=')?;
-            let (section, key) = name.split_once('.')?;
-            (section == self.section && key == self.key).then_some(value)
-        };
-        lines.iter().filter_map(own).collect()
-    }
-
-    /// A value as the attribute has it.
-    fn shown(&self, value: &str) -> String {
-        match self.form {
-            SettingForm::Switch => value.to_ascii_uppercase(),
-            SettingForm::Number | SettingForm::Text | SettingForm::Texts => value.to_owned(),
-        }
-    }
-
-    /// The line of a value of the attribute.
-    fn line(&self, value: &str) -> String {
-        let value = match self.form {
-            SettingForm::Switch => value.to_ascii_lowercase(),
-            // Of two spellings of one number there is one line.
-            SettingForm::Number => match value.parse::<u64>() {
-                Ok(number) => number.to_string(),
-                Err(_) => value.to_owned(),
-            },
-            SettingForm::Text | SettingForm::Texts => value.to_owned(),
-        };
-        format!("{}={value}", self.name())
-    }
-}
-
-/// The server's settings in a directory.
-pub(crate) struct ServerSettings {
-    store: Arc<Store>,
-    teller: OnceLock<SettingsTeller>,
-}
-
-impl ServerSettings {
-    pub(crate) fn new(store: &Arc<Store>) -> Self {
-        Self { store: Arc::clone(store), teller: OnceLock::new() }
-    }
-
-    /// Has those in force that are visible now. Every server does so when a change of them has
-    /// become visible, the one that decided it before it answers.
-    pub(crate) fn begin(&self) {
-        let Some(teller) = self.teller.get() else { return };
-        (teller.begin)(&|| self.lines());
-    }
-
-    /// Those that are visible now.
-    fn lines(&self) -> Vec<String> {
-        let mut reader = self.store.reader();
-        let lines = reader.view().and_then(|view| view.setting(SERVER_SETTINGS));
-        lines.unwrap_or_else(|error| {
-            tracing::error!(%error, "the settings of the directory cannot be read");
-            Vec::new()
-        })
-    }
-
-    fn rows(&self) -> &[SettingRow] {
-        self.teller.get().map_or(&[], |teller| &teller.rows)
-    }
-}
 
 impl Directory {
     /// The lines of the server's settings that the directory has.
@@ -289,11 +165,6 @@ pub(super) fn check(
     let Some(teller) = decide.directory.settings.teller.get() else { return Ok(Vec::new()) };
     (teller.check)(lines).map_err(|why| Refusal::new(ResultCode::InvalidAttributeSyntax, why))?;
     Ok(Vec::new())
-}
-
-/// Whether a change is one of the server's settings.
-pub(crate) fn is_of_settings(change: &Change) -> bool {
-    matches!(change, Change::Setting(setting) if setting.name == SERVER_SETTINGS)
 }
 
 /// The name of the setting that a line is of.

@@ -21,7 +21,7 @@ use crate::access::view_rules::ViewRules;
 use crate::assignment::follow;
 use crate::assignment::text::ASSIGNMENTS;
 use crate::bind::recheck;
-use crate::config::server_settings::is_of_settings;
+use crate::config::setting_rows::is_of_settings;
 use crate::config::{index_config, record_level, setting_config};
 use crate::constraint::requested::{self, Told};
 use crate::directory::{Directory, State};

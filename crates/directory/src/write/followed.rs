@@ -114,9 +114,9 @@ pub(crate) fn check(
         let touches = |one: &&Followed| {
             key.is_within(&one.below)
                 || (takes_all_below && one.below.is_within(key))
-                || new.as_ref().is_some_and(|new| {
-                    new.is_within(&one.below) || one.below.is_within(new)
-                })
+                || new
+                    .as_ref()
+                    .is_some_and(|new| new.is_within(&one.below) || one.below.is_within(new))
         };
         return all.iter().find(touches).map_or(Ok(()), |one| Err(one.refusal()));
     };

@@ -94,8 +94,8 @@ fn nobody_else_brings_anything_into_the_place_of_a_branch() {
     let line = format!("n: from ldap://h session two at - below ou=n,ou=k,{SUFFIX}");
     set(&mut root, ModifyOperation::Add, &line, OK);
     let unit = [("objectClass", &["organizationalUnit"][..])];
-    let [k, n, m, in_m] = ["ou=k", "ou=n,ou=k", "ou=m", "ou=n,ou=m"]
-        .map(|name| format!("{name},{SUFFIX}"));
+    let [k, n, m, in_m] =
+        ["ou=k", "ou=n,ou=k", "ou=m", "ou=n,ou=m"].map(|name| format!("{name},{SUFFIX}"));
     for name in [&m, &in_m] {
         assert_eq!(root.add(name, &unit), OK);
     }

@@ -11,7 +11,7 @@ use environment::Timestamp;
 use store::{Lsn, Store};
 
 use crate::access::view_rules::{ViewRules, ViewRulesInForce};
-use crate::config::server_settings::ServerSettings;
+use crate::config::setting_rows::ServerSettings;
 use crate::directory::{Directory, State};
 use crate::password_policy::in_force::PoliciesInForce;
 

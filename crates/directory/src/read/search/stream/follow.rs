@@ -12,11 +12,11 @@ use schema::{DnKey, Entry, EntryId, EntryRead, ResolvedFilter, Selection};
 use store::{Ask, Lsn, StoredEntry, View};
 
 use super::below::Removal;
-use super::touched::Touched;
 use super::happened::state_control;
 use super::refresh_required;
 use super::state::{Happened, Stage, StreamPosition};
 use super::tell::happened;
+use super::touched::Touched;
 use crate::directory::State;
 use crate::read::search::bounds::Bounds;
 use crate::read::search::outcome::{Done, SearchOutcome};

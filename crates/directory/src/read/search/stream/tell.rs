@@ -188,7 +188,8 @@ impl Following<'_, '_> {
         let Some(stored) = self.view.entry(rename.id)? else {
             return self.left_before_it_was_deleted(rename.id, &rename.old_dn, at, sink);
         };
-        let before = Undone::new(&stored, rename.old_dn.to_string(), &self.deltas_of(rename.id, at));
+        let before =
+            Undone::new(&stored, rename.old_dn.to_string(), &self.deltas_of(rename.id, at));
         let is_judged = self.is_judged_by_name(&old, &before, &stored, at)?;
         let was_in_scope = self.run.is_in_scope(&old, &self.base);
         if self.is_sync() && was_in_scope && !is_judged {
@@ -308,7 +309,9 @@ impl Following<'_, '_> {
         if !self.is_sync() || !self.run.is_in_scope(&key, &self.base) {
             return Ok(After::Next);
         }
-        let Some((delete, deleted_at)) = self.deletion_of(id, at) else { return Ok(After::Refresh) };
+        let Some((delete, deleted_at)) = self.deletion_of(id, at) else {
+            return Ok(After::Refresh);
+        };
         let entry = entry_of(delete, &schema);
         if entry.attributes().is_empty() {
             return Ok(After::Refresh);
