@@ -57,7 +57,7 @@ fn every_subcommand_explains_itself() {
 #[test]
 fn wrong_use_ends_with_2_and_a_hint() {
     check(&["generat"], 2, "roster: error: unrecognized subcommand 'generat'");
-    check(&["constrain"], 2, "roster: hint: a similar subcommand exists: 'constraint'");
+    check(&["assignmen"], 2, "roster: hint: a similar subcommand exists: 'assignment'");
     check(&["generate"], 2, "roster: error: the following required arguments were not provided:");
     check(&["generate", "t", "--entries", "x"], 2, "roster: error: invalid value 'x'");
     check(&["bench", "search", "-c", "0"], 2, "roster: error: invalid value '0'");

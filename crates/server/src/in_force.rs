@@ -72,8 +72,8 @@ impl SettingsInForce {
             overridden: Box::new(move || {
                 let Some(own) = telling.upgrade() else { return Vec::new() };
                 let given = own.lock().loaded.given.clone();
-                let is_said = |name: &String| given.contains_key(name);
-                of_directory::rows().iter().map(|row| row.name()).filter(is_said).collect()
+                let line = |name: String| Some(format!("{name}={}", given.get(&name)?));
+                of_directory::rows().iter().filter_map(|row| line(row.name())).collect()
             }),
         });
     }

@@ -25,7 +25,7 @@ use crate::write::request::WriteOp;
 
 /// The attribute of the lines.
 pub(super) const ATTRIBUTE: &str = "roster-setting";
-/// Names of settings that this server's own file, environment or options say otherwise.
+/// What this server's own file, environment or options say instead.
 const OVERRIDDEN: &str = "roster-setting-overridden";
 
 impl Directory {

@@ -44,7 +44,7 @@ pub struct SettingsTeller {
     /// Has the settings in force that the directory has now. Whoever asks to be told of the lines
     /// calls the function, which tells those of the moment: the last one to ask has the last ones.
     pub begin: BeginLines,
-    /// The names of settings that this server has otherwise.
+    /// Lines of the settings that this server's own sources say, which come before the directory's.
     pub overridden: Box<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 

@@ -137,7 +137,6 @@ struct Shown {
 
 /// What the server shows.
 struct Told {
-    /// Whether a line says what a setting is.
     lines: Vec<String>,
     overridden: Vec<String>,
     entries: Vec<FoundEntry>,
@@ -164,6 +163,12 @@ impl Told {
         lines.filter(move |line| line.split_once('=').is_some_and(|(its, _)| its == name))
     }
 
+    /// What the server says itself of a setting, if it does.
+    fn own(&self, name: &str) -> Option<&str> {
+        let mut lines = self.overridden.iter().filter_map(|line| line.split_once('='));
+        lines.find(|(its, _)| *its == name).map(|(_, value)| value)
+    }
+
     /// The settings whose names contain one of these.
     fn settings(&self, parts: &[String]) -> Vec<Shown> {
         let of_directory = server::setting_descriptions().into_iter();
@@ -177,10 +182,11 @@ impl Told {
     fn shown(&self, setting: &SettingDescription) -> Option<Shown> {
         let attribute = setting.attribute.as_deref()?;
         let has_it = self.entries.iter().find(|entry| entry.text(attribute).is_some());
-        let values: Vec<String> = has_it
+        let mut values: Vec<String> = has_it
             .map(|entry| entry.texts(attribute).map(|text| as_written(setting, text)).collect())
             .unwrap_or_default();
-        let source = if self.overridden.contains(&setting.name) {
+        let source = if let Some(own) = self.own(&setting.name) {
+            values = items(setting, own);
             "server"
         } else if self.lines_of(&setting.name).next().is_some() {
             "directory"
@@ -212,8 +218,8 @@ fn list(connection: &mut Connection, options: &List) -> Result<Exit, Failure> {
     output::line(format_args!("{table}"))?;
     if is_overridden {
         output::note(format_args!(
-            "roster: note: where it says 'server', the file, environment or options of this server \
-             say otherwise; the value of the directory is shown, and holds on others"
+            "roster: note: where it says 'server', the value is that of this server alone, by its \
+             roster.toml, a variable or an option"
         ));
     }
     Ok(Exit::Done)
@@ -254,7 +260,7 @@ fn change(
     for (name, values) in wanted {
         let value = if values.is_empty() { "as by default".to_owned() } else { values.join(", ") };
         output::line(format_args!("{name}: {value}"))?;
-        if told.overridden.contains(name) {
+        if told.own(name).is_some() {
             output::note(format_args!(
                 "roster: note: {name} is set on this server itself, by roster.toml, a variable or \
                  an option, which comes before this; it holds on other servers"
@@ -303,16 +309,21 @@ fn wanted(text: &str) -> Result<(String, Vec<String>), Failure> {
     if setting.attribute.is_none() {
         return Err(not_of_directory(&setting));
     }
-    let values = match setting.separator {
-        Some(separator) => {
-            let items = value.split(separator).map(str::trim).filter(|item| !item.is_empty());
-            items.map(str::to_owned).collect()
-        }
-        None => vec![value.trim().to_owned()],
-    };
+    let values = items(&setting, value);
     // An empty list is said by a line without a value.
     let values = if values.is_empty() { vec![String::new()] } else { values };
     Ok((setting.name, values))
+}
+
+/// The values that one text stands for.
+fn items(setting: &SettingDescription, text: &str) -> Vec<String> {
+    match setting.separator {
+        Some(separator) => {
+            let items = text.split(separator).map(str::trim).filter(|item| !item.is_empty());
+            items.map(str::to_owned).collect()
+        }
+        None => vec![text.trim().to_owned()],
+    }
 }
 
 fn known(name: &str) -> Result<SettingDescription, Failure> {

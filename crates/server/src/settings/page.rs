@@ -89,6 +89,10 @@ pub fn setting_descriptions() -> Vec<SettingDescription> {
 /// The setting whose name is most like this one, if any is.
 #[must_use]
 pub fn setting_like(name: &str) -> Option<String> {
+    let longer = ROWS.iter().map(Row::name).find(|known| known.contains(name));
+    if longer.is_some() {
+        return longer;
+    }
     match unknown(String::new(), name, ROWS.iter().map(Row::name)) {
         SettingsError::Unknown { suggestion, .. } => suggestion,
         SettingsError::Io { .. } | SettingsError::Syntax { .. } | SettingsError::Value { .. } => {
