@@ -1,5 +1,7 @@
 //! An open directory gets other options than those it was opened with.
 
+use auth::password::is_slow;
+
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::credentials::decoy;
 use crate::bind::hashing::PasswordOptions;
@@ -38,11 +40,10 @@ impl Directory {
     /// # Errors
     /// What does not fit the schema in force; then everything stays as it is.
     pub fn set_live(&self, options: LiveOptions) -> Result<(), DirectoryError> {
-        self.check_live(&options)?;
+        let decoy = self.decoy_of(&options)?;
         let LiveOptions { limits, passwords, authentication } = options;
-        // Names that do not exist take as long as others by what new passwords take.
-        if passwords.storage != self.credentials.passwords().storage {
-            self.credentials.decoy.set(decoy(&passwords, &mut *self.chance())?);
+        if let Some(decoy) = decoy {
+            self.credentials.decoy.set(decoy);
         }
         self.budgets.fit(&limits);
         self.limits.set(limits);
@@ -56,7 +57,25 @@ impl Directory {
     /// # Errors
     /// What does not fit the schema in force.
     pub fn check_live(&self, options: &LiveOptions) -> Result<(), DirectoryError> {
+        self.decoy_of(options).map(drop)
+    }
+
+    /// Checks them. Names that do not exist take as long as others by what new passwords take:
+    /// where that changes, what to verify them against.
+    fn decoy_of(&self, options: &LiveOptions) -> Result<Option<Vec<u8>>, DirectoryError> {
         sasl::check(&options.authentication)?;
-        options.authentication.check(&self.state.load().schema)
+        options.authentication.check(&self.state.load().schema)?;
+        let LiveOptions { passwords, .. } = options;
+        let before = self.credentials.passwords();
+        if (passwords.storage, passwords.cost_max) == (before.storage, before.cost_max) {
+            return Ok(None);
+        }
+        let decoy = decoy(passwords, &mut *self.chance())?;
+        // Whoever gets a new password must be able to sign in with it.
+        let is_within = is_slow(&decoy, &passwords.cost_max);
+        if passwords.storage.is_slow() && !is_within {
+            return Err(DirectoryError::PasswordCosts);
+        }
+        Ok(Some(decoy))
     }
 }

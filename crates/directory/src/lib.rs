@@ -65,7 +65,9 @@ pub use config::monitor_sources::{
 };
 pub use config::promotion::promote_joined;
 pub use config::record_level::raise_record_level;
-pub use config::setting_rows::{BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller};
+pub use config::setting_rows::{
+    BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller, TellTexts,
+};
 pub use config::verify::{
     OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
 };

@@ -16,8 +16,8 @@ use directory::{
 use environment::SystemClock;
 use history::archive::ArchiveOptions;
 use server::{
-    Addresses, ArchiveSettings, ClusterMember, HearSettings, LoadSettings, Server, Settings,
-    Sources,
+    Addresses, ArchiveSettings, ClusterMember, Following, OwnSources, ReadSettings, Server,
+    Settings, SettingsError, settings_with_directory,
 };
 use store::{FlushOptions, Store};
 
@@ -68,36 +68,37 @@ impl Listeners {
         more: &[(&'static str, String)],
         own_text: Option<&str>,
     ) -> Result<Settings, Failure> {
-        let overrides = self.overrides(data, more);
-        let environment: Vec<_> = environment().collect();
-        let sources = Sources {
-            own_text,
-            file: config,
-            environment: &environment,
-            overrides: &overrides,
-            ..Sources::default()
-        };
-        Ok(Settings::load_from(&sources)?.settings)
+        Ok(self.sources(config, data, more, own_text)?.load(&[])?.settings)
     }
 
-    /// What reads the same settings again, under what the directory says.
-    pub(crate) fn load_again(
+    /// What this machine says, read once.
+    pub(crate) fn sources(
         &self,
         config: Option<&Path>,
         data: Option<&Path>,
         more: &[(&'static str, String)],
-    ) -> LoadSettings {
+        own_text: Option<&str>,
+    ) -> Result<OwnSources, Failure> {
+        let overrides = self.overrides(data, more);
+        Ok(OwnSources::read(config, environment(), &overrides, own_text)?)
+    }
+
+    /// What reads the same settings again.
+    pub(crate) fn read_again(
+        &self,
+        config: Option<&Path>,
+        data: Option<&Path>,
+        more: &[(&'static str, String)],
+    ) -> ReadSettings {
         let overrides = self.overrides(data, more);
         let file = config.map(Path::to_owned);
-        Box::new(move |lines| {
-            let environment: Vec<_> = environment().collect();
-            Settings::load_from(&Sources {
-                directory: lines,
-                own_text: None,
-                file: file.as_deref(),
-                environment: &environment,
-                overrides: &overrides,
-            })
+        Box::new(move || {
+            // A pipe has said what it had to say.
+            if let Some(path) = file.as_ref().filter(|path| !path.is_file()) {
+                let source = std::io::Error::other("it is no file that can be read again");
+                return Err(SettingsError::Io { path: path.clone(), source });
+            }
+            OwnSources::read(file.as_deref(), environment(), &overrides, None)
         })
     }
 
@@ -191,16 +192,17 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
 
 /// The same, with settings that follow those of the directory, and are read again on SIGHUP.
 pub(crate) fn start_following(
-    settings: &Settings,
-    load: LoadSettings,
+    sources: OwnSources,
+    read: ReadSettings,
     log: &Log,
 ) -> Result<(Server, Arc<Store>), Failure> {
-    start_with(settings, Some((load, log.follower())))
+    let settings = sources.load(&[])?.settings;
+    start_with(&settings, Some(Following { sources, read, hear: log.follower() }))
 }
 
 fn start_with(
     settings: &Settings,
-    following: Option<(LoadSettings, HearSettings)>,
+    following: Option<Following>,
 ) -> Result<(Server, Arc<Store>), Failure> {
     if joining::is_waiting(&settings.server.data) {
         let what = format!("{} has not got its data yet", settings.server.data.display());
@@ -235,25 +237,19 @@ fn start_with(
         .map_err(|error| not_opened(error, settings))?;
     let store = Arc::clone(directory.store());
     let settings = match &following {
-        Some((load, _)) => with_directory(load, &directory)?,
+        Some(following) => {
+            settings_with_directory(&following.sources, &directory).map_err(Failure::local)?
+        }
         None => settings.clone(),
     };
     let mut server = Server::start(Arc::clone(&directory), &settings)?;
     if let Some(member) = &member {
         member.serve(&directory, &server);
     }
-    if let Some((load, hear)) = following {
-        hear(&settings);
-        server.follow_settings(load, hear)?;
+    if let Some(following) = following {
+        server.follow_settings(following)?;
     }
     Ok((server, store))
-}
-
-/// The settings with what an open directory says, which holds for it from now on.
-fn with_directory(load: &LoadSettings, directory: &Directory) -> Result<Settings, Failure> {
-    let settings = load(&directory.setting_lines())?.settings;
-    directory.set_live(settings.live_options(directory.live()))?;
-    Ok(settings)
 }
 
 /// What is kept of what changed, and where; none if nothing is.

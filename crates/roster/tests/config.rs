@@ -132,6 +132,33 @@ fn sections_are_entries_with_typed_attributes() {
                    roster-setting: limits.nothing=1\n\n";
     let (code, errors) = ldapmodify(&url, password, unknown);
     assert!(code == 21 && errors.contains("'limits.nothing' is no setting"), "{errors}");
+    // Of one value there is one spelling.
+    for line in ["limits.time_limit_s=+7", "limits.time_limit_s= 7", "password.check_own=on"] {
+        let ldif = format!(
+            "dn: cn=Settings,cn=config\nchangetype: modify\nadd: roster-setting\n\
+             roster-setting: {line}\n\n"
+        );
+        let (code, errors) = ldapmodify(&url, password, &ldif);
+        assert!(code == 21 || code == 20, "{line}: {errors}");
+    }
+    // Who may change settings, and not who somebody is.
+    let anna = "uid=user.1,ou=people,dc=example,dc=com";
+    let may = |privilege: &str| {
+        format!(
+            "dn: {anna}\nchangetype: modify\nadd: ds-privilege-name\n\
+             ds-privilege-name: {privilege}\n\n"
+        )
+    };
+    let ldif = format!(
+        "dn: {anna}\nchangetype: modify\nreplace: userPassword\nuserPassword: {PASSWORD}\n\n{}{}",
+        may("config-write"),
+        may("config-read")
+    );
+    assert_eq!(ldapmodify(&url, password, &ldif), (0, String::new()));
+    let set = ["config", "set", "limits.time_limit_s=9", "-H", &url, "-D", anna, "-w", PASSWORD];
+    check(&roster(&set), 1, &["insufficientAccessRights"]);
+    assert_eq!(ldapmodify(&url, password, &may("modify-acl")).0, 0);
+    check(&roster(&set), 0, &["limits.time_limit_s: 9"]);
 }
 
 #[test]
@@ -194,6 +221,10 @@ impl Server {
     }
 
     fn begin(&mut self) {
+        self.begin_with(&[]);
+    }
+
+    fn begin_with(&mut self, arguments: &[&str]) {
         let _ = fs::remove_file(self.path("ready"));
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log"));
         let child = Command::new(env!("CARGO_BIN_EXE_roster"))
@@ -201,6 +232,7 @@ impl Server {
             .arg(self.path("data"))
             .arg("--ready-file")
             .arg(self.path("ready"))
+            .args(arguments)
             .stderr(log.expect("it can be written"))
             .spawn()
             .expect("the program is built");
@@ -281,15 +313,77 @@ fn the_file_of_a_server_comes_first_and_is_read_again() {
 }
 
 #[test]
-fn the_log_tells_more_as_soon_as_it_is_asked_to() {
+fn the_log_follows_its_level() {
     let server = Server::start();
-    assert!(!server.log().contains("DEBUG"), "{}", server.log());
-    check(&server.config(&["set", "log.level=debug"]), 0, &["log.level: debug"]);
-    until("there is more", || {
-        check(&server.config(&["get", "log.level"]), 0, &["debug\n"]);
-        server.log().contains("DEBUG")
-    });
+    let toml = server.path("data").join("roster.toml");
+    let tell = |entries: u32| {
+        let text = format!("[limits]\nsize_limit_entries = {entries}\n");
+        fs::write(&toml, text).expect("it can be written");
+        server.hang_up();
+        let value = format!("{entries}\n");
+        until("it is read", || {
+            server.config(&["get", "limits.size_limit_entries"]).output == value
+        });
+    };
+    let lines = || server.log().matches("settings have changed").count();
+    tell(3);
+    until("it is told", || lines() == 1);
+    check(&server.config(&["set", "log.level=error"]), 0, &["log.level: error"]);
+    tell(4);
+    check(&server.config(&["reset", "log.level"]), 0, &["as by default"]);
+    tell(5);
+    until("it is told again", || lines() == 2);
     check(&server.config(&["set", "log.level=loud"]), 1, &["log.level must be one of error"]);
+}
+
+#[test]
+fn what_cannot_hold_is_left_out_and_keeps_nothing_else() {
+    if !have("ldapmodify", &["-VV"]) {
+        return;
+    }
+    let mut server = Server::start();
+    let kind = "( 1.3.6.1.4.1.55555.1 NAME 'testLogin' EQUALITY caseIgnoreMatch \
+                SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+    let schema = |what: &str| {
+        let ldif = format!(
+            "dn: cn=schema\nchangetype: modify\n{what}: attributeTypes\nattributeTypes: {kind}\n\n"
+        );
+        assert_eq!(ldapmodify(&server.url(), PASSWORD, &ldif), (0, String::new()));
+    };
+    schema("add");
+    check(&server.config(&["set", "authentication.name_attributes=testLogin,uid"]), 0, &[]);
+    schema("delete");
+    check(&server.config(&["set", "limits.size_limit_entries=5"]), 1, &["testLogin"]);
+    server.end();
+    server.begin();
+    let run = server.config(&["list", "name_attributes"]);
+    check(&run, 0, &["left out"]);
+    assert!(server.log().contains("cannot hold here"), "{}", server.log());
+    check(&server.config(&["reset", "authentication.name_attributes"]), 0, &["as by default"]);
+    check(&server.config(&["set", "limits.size_limit_entries=5"]), 0, &["entries: 5"]);
+    check(&server.config(&["list", "--changed"]), 0, &["limits.size_limit_entries"]);
+    assert!(!server.config(&["list"]).output.contains("left out"));
+}
+
+#[test]
+fn a_pipe_is_read_once() {
+    let mut server = Server::start();
+    server.end();
+    let pipe = server.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("it is installed");
+    assert!(made.success());
+    let text = "[limits]\nsize_limit_entries = 6\n";
+    let writer = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || fs::write(pipe, text).expect("somebody reads"))
+    };
+    server.begin_with(&["--config", &pipe.display().to_string()]);
+    writer.join().expect("it is read");
+    check(&server.config(&["get", "limits.size_limit_entries"]), 0, &["6\n"]);
+    check(&server.config(&["set", "limits.time_limit_s=7"]), 0, &["time_limit_s: 7"]);
+    server.hang_up();
+    until("it is told", || server.log().contains("no file that can be read again"));
+    check(&server.config(&["get", "limits.size_limit_entries"]), 0, &["6\n"]);
 }
 
 #[test]

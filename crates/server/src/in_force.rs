@@ -1,41 +1,110 @@
-//! The settings in force: what the directory says, under what this machine says, read again
-//! whenever one of them changes.
+//! The settings in force: what the directory says, under what this machine says.
 //!
-//! Invariant: settings hold all together or not at all: what cannot be used leaves those in force
-//! that were.
+//! Invariant: what this machine says is read at the start and when it is asked to read it again,
+//! and never for what the directory says: nobody waits for a file, and nobody's edit that is not
+//! done comes into force with another's change.
+//! Invariant: what the directory says and cannot hold here is left out, by the setting, and told.
+//! It keeps neither the server from starting nor other settings from holding.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use arc_swap::ArcSwap;
 use directory::{Directory, DirectoryError, SettingsTeller};
 
 use crate::limits::budget::BudgetLimits;
 use crate::limits::client_addresses::AddressLimits;
 use crate::limits::open_files::{fit_connections, raise_file_limit};
 use crate::server::connection_slots_max;
-use crate::settings::{LimitSettings, Loaded, Settings, SettingsError, of_directory};
+use crate::settings::{LimitSettings, Loaded, OwnSources, Settings, SettingsError, of_directory};
 use crate::worker::Shared;
 
-/// Reads the settings again, with these lines for what the directory says.
-pub type LoadSettings = Box<dyn Fn(&[String]) -> Result<Loaded, SettingsError> + Send + Sync>;
+/// Reads again what this machine says.
+pub type ReadSettings = Box<dyn Fn() -> Result<OwnSources, SettingsError> + Send + Sync>;
 
 /// Hears of settings that are now in force.
 pub type HearSettings = Box<dyn Fn(&Settings) + Send + Sync>;
 
+/// What settings follow.
+pub struct Following {
+    /// What this machine said at the start.
+    pub sources: OwnSources,
+    /// Reads it again.
+    pub read: ReadSettings,
+    /// Hears of what is in force.
+    pub hear: HearSettings,
+}
+
 /// The settings of a server that is running.
 pub(crate) struct SettingsInForce {
-    load: LoadSettings,
+    read: ReadSettings,
     hear: HearSettings,
     directory: Arc<Directory>,
     /// It goes with the workers.
     shared: Weak<Shared>,
-    now: Mutex<Now>,
+    /// What this machine says.
+    sources: ArcSwap<OwnSources>,
+    now: ArcSwap<Now>,
+    /// Held by whoever has others in force.
+    changing: Mutex<()>,
 }
 
+/// What holds now.
 struct Now {
     loaded: Loaded,
-    /// What the directory says.
-    lines: Vec<String>,
+    /// Settings of the directory that cannot hold here.
+    left_out: Vec<String>,
+}
+
+/// The settings with what an open directory says, which hold for it from now on.
+///
+/// # Errors
+/// What this machine says and cannot hold. Of what the directory says that is logged.
+pub fn settings_with_directory(
+    sources: &OwnSources,
+    directory: &Directory,
+) -> Result<Settings, String> {
+    let lines = directory.setting_lines().map_err(|error| error.to_string())?;
+    let Now { loaded, .. } = usable(sources, directory, &lines)?;
+    let options = loaded.settings.live_options(directory.live());
+    directory.set_live(options).map_err(|error| error.to_string())?;
+    Ok(loaded.settings)
+}
+
+/// The settings with as much of what the directory says as can hold here.
+fn usable(sources: &OwnSources, directory: &Directory, lines: &[String]) -> Result<Now, String> {
+    let fit = |lines: &[String]| fitting(sources, directory, lines);
+    if let Ok(loaded) = fit(lines) {
+        return Ok(Now { loaded, left_out: Vec::new() });
+    }
+    let mut loaded = fit(&[])?;
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    let name = |line: &String| line.split('=').next().unwrap_or_default().to_owned();
+    for setting in lines.iter().map(name).collect::<BTreeSet<_>>() {
+        let before = kept.len();
+        kept.extend(lines.iter().filter(|line| name(line) == setting).cloned());
+        match fit(&kept) {
+            Ok(with) => loaded = with,
+            Err(reason) => {
+                tracing::error!(setting, reason, "a setting of the directory cannot hold here");
+                kept.truncate(before);
+                left_out.push(setting);
+            }
+        }
+    }
+    Ok(Now { loaded, left_out })
+}
+
+/// The settings with these lines, if they can hold here.
+fn fitting(
+    sources: &OwnSources,
+    directory: &Directory,
+    lines: &[String],
+) -> Result<Loaded, String> {
+    let loaded = sources.load(lines).map_err(|error| error.to_string())?;
+    let options = loaded.settings.live_options(directory.live());
+    directory.check_live(&options).map_err(|error| error.to_string())?;
+    Ok(loaded)
 }
 
 impl SettingsInForce {
@@ -43,74 +112,84 @@ impl SettingsInForce {
     pub(crate) fn new(
         directory: &Arc<Directory>,
         shared: &Weak<Shared>,
-        load: LoadSettings,
-        hear: HearSettings,
+        following: Following,
     ) -> Result<Arc<Self>, SettingsError> {
-        let lines = directory.setting_lines();
-        let now = Mutex::new(Now { loaded: load(&lines)?, lines });
+        let Following { sources, read, hear } = following;
+        let loaded = sources.load(&[])?;
+        let now = ArcSwap::from_pointee(Now { loaded, left_out: Vec::new() });
         let (directory, shared) = (Arc::clone(directory), Weak::clone(shared));
-        Ok(Arc::new(Self { load, hear, directory, shared, now }))
+        let (sources, changing) = (ArcSwap::from_pointee(sources), Mutex::default());
+        Ok(Arc::new(Self { read, hear, directory, shared, sources, now, changing }))
     }
 
-    /// Has the directory tell of its settings, and of their changes.
+    /// Has the directory tell of its settings, and of their changes; those of now begin to hold.
     pub(crate) fn follow(self: &Arc<Self>) {
-        let [checking, beginning, telling] = [(); 3].map(|()| Arc::downgrade(self));
+        let [checking, beginning, telling, leaving] = [(); 4].map(|()| Arc::downgrade(self));
         self.directory.show_settings(SettingsTeller {
             rows: of_directory::rows(),
             check: Box::new(move |lines| {
                 of_directory::check(lines)?;
                 let Some(own) = checking.upgrade() else { return Ok(()) };
-                own.check(lines)
+                fitting(&own.sources.load(), &own.directory, lines).map(drop)
             }),
             begin: Box::new(move |tell| {
                 if let Some(own) = beginning.upgrade() {
-                    let mut now = own.lock();
-                    let lines = tell();
-                    own.read_again(&mut now, lines);
+                    let changing = own.lock();
+                    let sources = own.sources.load_full();
+                    if let Some(lines) = tell() {
+                        own.have(&changing, &sources, &lines);
+                    }
                 }
             }),
             overridden: Box::new(move || {
                 let Some(own) = telling.upgrade() else { return Vec::new() };
-                let given = own.lock().loaded.given.clone();
+                let now = own.now.load();
+                let given = &now.loaded.given;
                 let line = |name: String| Some(format!("{name}={}", given.get(&name)?));
                 of_directory::rows().iter().filter_map(|row| line(row.name())).collect()
+            }),
+            left_out: Box::new(move || {
+                leaving.upgrade().map(|own| own.now.load().left_out.clone()).unwrap_or_default()
             }),
         });
     }
 
     /// Reads what this machine says again.
     pub(crate) fn reload(&self) {
-        let mut now = self.lock();
-        let lines = now.lines.clone();
-        self.read_again(&mut now, lines);
-    }
-
-    /// Whether these could hold, alone and together with what this machine says.
-    fn check(&self, lines: &[String]) -> Result<(), String> {
-        let mut alone = Settings::default();
-        of_directory::begin_with(&mut alone, lines);
-        let together = (self.load)(lines).map_err(|error| error.to_string())?.settings;
-        for settings in [alone, together] {
-            let options = settings.live_options(self.directory.live());
-            self.directory.check_live(&options).map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    }
-
-    fn read_again(&self, now: &mut Now, lines: Vec<String>) {
-        let loaded = match (self.load)(&lines) {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                tracing::error!(%error, "settings cannot be used; those of before stay in force");
-                return;
+        let changing = self.lock();
+        let read = (self.read)().map_err(|error| error.to_string()).and_then(|sources| {
+            let lines = self.directory.setting_lines().map_err(|error| error.to_string())?;
+            Ok((sources, lines))
+        });
+        match read {
+            Ok((sources, lines)) => {
+                if self.have(&changing, &sources, &lines) {
+                    self.sources.store(Arc::new(sources));
+                }
             }
-        };
-        if let Err(error) = self.begin(&loaded.settings) {
-            tracing::error!(%error, "settings cannot be used; those of before stay in force");
-            return;
+            Err(error) => {
+                tracing::error!(error, "settings cannot be used; those of before stay in force");
+            }
         }
-        tell(&now.loaded.given, &loaded.given);
-        *now = Now { loaded, lines };
+    }
+
+    /// Has these in force, if that can be.
+    fn have(&self, _: &MutexGuard<'_, ()>, sources: &OwnSources, lines: &[String]) -> bool {
+        let after = usable(sources, &self.directory, lines).and_then(|after| {
+            self.begin(&after.loaded.settings).map_err(|error| error.to_string())?;
+            Ok(after)
+        });
+        match after {
+            Ok(after) => {
+                tell(&self.now.load().loaded.given, &after.loaded.given);
+                self.now.store(Arc::new(after));
+                true
+            }
+            Err(error) => {
+                tracing::error!(error, "settings cannot be used; those of before stay in force");
+                false
+            }
+        }
     }
 
     /// Has settings in force.
@@ -131,8 +210,8 @@ impl SettingsInForce {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

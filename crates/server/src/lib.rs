@@ -27,7 +27,7 @@ mod worker;
 
 pub use cluster::ClusterMember;
 pub use error::ServerError;
-pub use in_force::{HearSettings, LoadSettings};
+pub use in_force::{Following, HearSettings, ReadSettings, settings_with_directory};
 pub use limits::memory::on_release;
 pub use listen::listeners::Addresses;
 pub use listen::proxy_header::{NoProxyHeader, ProxyHeader};
@@ -40,8 +40,8 @@ pub use server::{Ended, Server, ShutdownHandle};
 pub use settings::{
     AccessControlSettings, AccessLogSettings, AdminSettings, ArchiveSettings, AuditLogSettings,
     AuthenticationSettings, ClusterSettings, LimitSettings, ListenSettings, Loaded,
-    LogFileSettings, LogSettings, ServerSettings, SettingDescription, Settings, SettingsError,
-    Sources, StoreSettings, TlsSettings, setting_descriptions, setting_like,
+    LogFileSettings, LogSettings, OwnSources, ServerSettings, SettingDescription, Settings,
+    SettingsError, StoreSettings, TlsSettings, setting_descriptions, setting_like,
 };
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use self::worker_thread::WorkerThread;
 use crate::admin::Admin;
 use crate::connection::sessions::Sessions;
 use crate::error::ServerError;
-use crate::in_force::{HearSettings, LoadSettings, SettingsInForce, address_limits, budget_limits};
+use crate::in_force::{Following, SettingsInForce, address_limits, budget_limits};
 use crate::limits::budget::Budget;
 use crate::limits::client_addresses::ClientAddresses;
 use crate::limits::connection_slots::ConnectionSlots;
@@ -164,18 +164,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Has settings read again by `load` when the directory's change, or on SIGHUP; `hear` is told
-    /// of those that are in force from then on. What `load` says now must be what the server was
-    /// started with.
+    /// Has the directory's settings followed, and this machine's read again on SIGHUP.
     ///
     /// # Errors
     /// Settings that cannot be read.
-    pub fn follow_settings(
-        &mut self,
-        load: LoadSettings,
-        hear: HearSettings,
-    ) -> Result<(), ServerError> {
-        let settings = SettingsInForce::new(&self.directory, &self.shared, load, hear)
+    pub fn follow_settings(&mut self, following: Following) -> Result<(), ServerError> {
+        let settings = SettingsInForce::new(&self.directory, &self.shared, following)
             .map_err(ServerError::Settings)?;
         settings.follow();
         self.settings = Some(settings);

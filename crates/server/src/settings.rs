@@ -28,7 +28,7 @@ pub use access_control::AccessControlSettings;
 pub use authentication::AuthenticationSettings;
 pub use cluster::ClusterSettings;
 pub use error::SettingsError;
-pub use load::{Loaded, Sources};
+pub use load::{Loaded, OwnSources};
 pub use page::{SettingDescription, setting_descriptions, setting_like};
 
 use directory::{Network, PasswordOptions, PasswordPolicyOptions, Policy};

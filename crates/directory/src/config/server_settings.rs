@@ -16,6 +16,7 @@ use schema::{Change, DnKey, Entry};
 use crate::config::changes::{Setting, SettingConfig, SettingStep};
 use crate::config::setting_rows::{SERVER_SETTINGS, SettingForm, SettingRow, SettingsTeller};
 use crate::directory::Directory;
+use crate::error::DirectoryError;
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::SERVER_SETTINGS_DN;
 use crate::request::refusal::Refusal;
@@ -27,11 +28,20 @@ use crate::write::request::WriteOp;
 pub(super) const ATTRIBUTE: &str = "roster-setting";
 /// What this server's own file, environment or options say instead.
 const OVERRIDDEN: &str = "roster-setting-overridden";
+/// Names of settings that cannot hold on this server.
+const LEFT_OUT: &str = "roster-setting-left-out";
+/// The most lines.
+const LINES_MAX: usize = 1_000;
+/// The most of one line, in bytes.
+const LINE_MAX_BYTES: usize = 4_096;
 
 impl Directory {
     /// The lines of the server's settings that the directory has.
-    pub fn setting_lines(&self) -> Vec<String> {
-        self.settings.lines()
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn setting_lines(&self) -> Result<Vec<String>, DirectoryError> {
+        Ok(self.settings.lines()?)
     }
 
     /// Has `teller` say which settings of the server are the directory's, and has those in force
@@ -47,9 +57,14 @@ pub(crate) fn sections(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal>
     let settings = &source.directory.settings;
     let mut reader = settings.store.reader();
     let lines = reader.view()?.setting(SERVER_SETTINGS)?;
-    let overridden = settings.teller.get().map(|teller| (teller.overridden)()).unwrap_or_default();
+    let teller = settings.teller.get();
+    let overridden = teller.map(|teller| (teller.overridden)()).unwrap_or_default();
+    let left_out = teller.map(|teller| (teller.left_out)()).unwrap_or_default();
     let mut top = source.entry(SERVER_SETTINGS_DN, &["top", "extensibleObject"]);
-    top = top.values(ATTRIBUTE, lines.iter().cloned()).values(OVERRIDDEN, overridden);
+    top = top
+        .values(ATTRIBUTE, lines.iter().cloned())
+        .values(OVERRIDDEN, overridden)
+        .values(LEFT_OUT, left_out);
     let mut entries = vec![top.done()];
     let by_section = |a: &SettingRow, b: &SettingRow| a.section == b.section;
     for rows in settings.rows().chunk_by(by_section) {
@@ -150,9 +165,25 @@ pub(super) fn put(
         let why = format!("{name} has a value, and takes one alone; replace it");
         return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
     }
-    if !text.contains('=') {
-        let why = format!("'{text}' is no line of a setting: write {name}=VALUE");
-        return Err(Refusal::new(ResultCode::InvalidAttributeSyntax, why));
+    let malformed = |why: String| Err(Refusal::new(ResultCode::InvalidAttributeSyntax, why));
+    let Some((_, value)) = text.split_once('=') else {
+        return malformed(format!("'{text}' is no line of a setting: write {name}=VALUE"));
+    };
+    if text.len() > LINE_MAX_BYTES || text.chars().any(char::is_control) {
+        let most = LINE_MAX_BYTES;
+        return malformed(format!("a line of {name} has at most {most} bytes, none for control"));
+    }
+    let line = row.line(value);
+    if line != text {
+        return malformed(format!("write '{line}'"));
+    }
+    let given = row.given(others);
+    if !given.is_empty() && (value.is_empty() || given.contains(&"")) {
+        return malformed(format!("{name} is empty, or has values"));
+    }
+    if others.len() >= LINES_MAX {
+        let why = format!("there are at most {LINES_MAX} lines of settings");
+        return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
     }
     Ok(())
 }

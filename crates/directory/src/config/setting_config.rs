@@ -234,7 +234,8 @@ static ENTRIES: [SettingEntry; 12] = [
         setting: Setting::Server,
         name: SERVER_SETTINGS,
         what: "setting",
-        privilege: None,
+        // They say how somebody proves who he is, and what everybody may take.
+        privilege: Some(Privilege::ModifyAcl),
         lines_max: None,
         values: None,
         put: server_settings::put,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use schema::Change;
-use store::Store;
+use store::{Store, StoreError};
 
 /// What the store calls the lines.
 pub(crate) const SERVER_SETTINGS: &str = "settings";
@@ -45,14 +45,19 @@ pub struct SettingsTeller {
     /// calls the function, which tells those of the moment: the last one to ask has the last ones.
     pub begin: BeginLines,
     /// Lines of the settings that this server's own sources say, which come before the directory's.
-    pub overridden: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    pub overridden: TellTexts,
+    /// The names of those that cannot hold on this server, and so do not.
+    pub left_out: TellTexts,
 }
 
 /// Refuses lines, with the reason.
 pub type CheckLines = Box<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
 
+/// Tells texts.
+pub type TellTexts = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// Has the lines in force that the function tells, when it is asked.
-pub type BeginLines = Box<dyn Fn(&dyn Fn() -> Vec<String>) + Send + Sync>;
+pub type BeginLines = Box<dyn Fn(&dyn Fn() -> Option<Vec<String>>) + Send + Sync>;
 
 impl SettingRow {
     /// `SECTION.KEY`.
@@ -82,13 +87,17 @@ impl SettingRow {
     /// The line of a value of the attribute.
     pub(super) fn line(&self, value: &str) -> String {
         let value = match self.form {
-            SettingForm::Switch => value.to_ascii_lowercase(),
+            SettingForm::Switch => match &*value.trim().to_ascii_lowercase() {
+                "on" => "true".to_owned(),
+                "off" => "false".to_owned(),
+                word => word.to_owned(),
+            },
             // Of two spellings of one number there is one line.
-            SettingForm::Number => match value.parse::<u64>() {
+            SettingForm::Number => match value.trim().parse::<u64>() {
                 Ok(number) => number.to_string(),
                 Err(_) => value.to_owned(),
             },
-            SettingForm::Text | SettingForm::Texts => value.to_owned(),
+            SettingForm::Text | SettingForm::Texts => value.trim().to_owned(),
         };
         format!("{}={value}", self.name())
     }
@@ -109,17 +118,17 @@ impl ServerSettings {
     /// become visible, the one that decided it before it answers.
     pub(crate) fn begin(&self) {
         let Some(teller) = self.teller.get() else { return };
-        (teller.begin)(&|| self.lines());
+        (teller.begin)(&|| {
+            let lines = self.lines().inspect_err(|error| {
+                tracing::error!(%error, "the settings of the directory cannot be read");
+            });
+            lines.ok()
+        });
     }
 
     /// Those that are visible now.
-    pub(super) fn lines(&self) -> Vec<String> {
-        let mut reader = self.store.reader();
-        let lines = reader.view().and_then(|view| view.setting(SERVER_SETTINGS));
-        lines.unwrap_or_else(|error| {
-            tracing::error!(%error, "the settings of the directory cannot be read");
-            Vec::new()
-        })
+    pub(super) fn lines(&self) -> Result<Vec<String>, StoreError> {
+        self.store.reader().view()?.setting(SERVER_SETTINGS)
     }
 
     pub(super) fn rows(&self) -> &[SettingRow] {

@@ -113,8 +113,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::List(options) => list(&mut options.server.connect()?, options),
         Action::Get(options) => get(&mut options.server.connect()?, &options.name),
         Action::Set(options) => {
-            let wanted = options.settings.iter().map(|text| wanted(text));
-            let wanted = wanted.collect::<Result<BTreeMap<_, _>, _>>()?;
+            let given = options.settings.iter().map(|text| wanted(text));
+            let given = given.collect::<Result<Vec<_>, _>>()?;
+            let count = given.len();
+            let wanted: BTreeMap<_, _> = given.into_iter().collect();
+            if wanted.len() < count {
+                return Err(Failure::local("a setting is given twice"));
+            }
             change(&mut options.server.connect()?, &wanted)
         }
         Action::Reset(options) => {
@@ -131,7 +136,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 struct Shown {
     name: String,
     values: Vec<String>,
-    /// `default`, `directory` or `server`.
+    /// `default`, `directory`, `server` or `left out`.
     source: &'static str,
 }
 
@@ -139,6 +144,7 @@ struct Shown {
 struct Told {
     lines: Vec<String>,
     overridden: Vec<String>,
+    left_out: Vec<String>,
     entries: Vec<FoundEntry>,
 }
 
@@ -146,7 +152,7 @@ impl Told {
     fn ask(connection: &mut Connection) -> Result<Self, Failure> {
         let asked = SearchFor {
             scope: Scope::Subtree,
-            attributes: &["*", LINE, OVERRIDDEN],
+            attributes: &["*", LINE, OVERRIDDEN, LEFT_OUT],
             ..SearchFor::below(CONFIG, Filter::Present("objectClass"))
         };
         let entries = connection.search(&asked)?.entries;
@@ -154,7 +160,12 @@ impl Told {
             Failure::refused("the server shows no settings").hint(ADMINISTRATOR_HINT)
         })?;
         let texts = |name| top.texts(name).map(str::to_owned).collect();
-        Ok(Self { lines: texts(LINE), overridden: texts(OVERRIDDEN), entries })
+        Ok(Self {
+            lines: texts(LINE),
+            overridden: texts(OVERRIDDEN),
+            left_out: texts(LEFT_OUT),
+            entries,
+        })
     }
 
     /// The lines of a setting.
@@ -185,7 +196,9 @@ impl Told {
         let mut values: Vec<String> = has_it
             .map(|entry| entry.texts(attribute).map(|text| as_written(setting, text)).collect())
             .unwrap_or_default();
-        let source = if let Some(own) = self.own(&setting.name) {
+        let source = if self.left_out.contains(&setting.name) {
+            "left out"
+        } else if let Some(own) = self.own(&setting.name) {
             values = items(setting, own);
             "server"
         } else if self.lines_of(&setting.name).next().is_some() {
@@ -204,6 +217,9 @@ fn as_written(setting: &SettingDescription, text: &str) -> String {
 
 fn list(connection: &mut Connection, options: &List) -> Result<Exit, Failure> {
     let mut settings = Told::ask(connection)?.settings(&options.parts);
+    if let (true, Some(part)) = (settings.is_empty(), options.parts.first()) {
+        return Err(unknown(part));
+    }
     settings.retain(|one| !options.changed || one.source != "default");
     if options.json {
         output::json(&settings)?;
@@ -346,4 +362,5 @@ fn not_of_directory(setting: &SettingDescription) -> Failure {
 
 const CONFIG: &str = "cn=Settings,cn=config";
 const LINE: &str = "roster-setting";
+const LEFT_OUT: &str = "roster-setting-left-out";
 const OVERRIDDEN: &str = "roster-setting-overridden";

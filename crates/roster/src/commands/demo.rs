@@ -97,8 +97,8 @@ fn run_alone(options: &Options) -> Result<Exit, Failure> {
     };
     let data = options.data.as_deref().or(temporary.as_ref().map(TemporaryFolder::path));
     let data = data.unwrap_or(Path::new(""));
-    let settings = options.listeners.settings(None, Some(data), &quiet)?;
-    let log = start_log(&settings);
+    let sources = options.listeners.sources(None, Some(data), &quiet, None)?;
+    let log = start_log(&sources.load(&[])?.settings);
     let password = if has_data(data) {
         None
     } else {
@@ -110,8 +110,8 @@ fn run_alone(options: &Options) -> Result<Exit, Failure> {
         }
         Some(password)
     };
-    let again = options.listeners.load_again(None, Some(data), &quiet);
-    let (server, _) = start_following(&settings, again, &log)?;
+    let again = options.listeners.read_again(None, Some(data), &quiet);
+    let (server, _) = start_following(sources, again, &log)?;
     let addresses = server.addresses().clone();
     let mut more = vec![("suffix", SUFFIX.to_owned()), ("admin_dn", ADMINISTRATOR.to_owned())];
     more.extend(password.clone().map(|password| ("admin_password", password)));

@@ -74,21 +74,25 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     interrupt::listen(SignalKind::hangup())?;
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
     let preload = options.preload.then(|| ("store.preload", "on".to_owned()));
-    let load = || options.listeners.settings(config, data, preload.as_slice());
-    let mut settings = load()?;
+    let read = || options.listeners.sources(config, data, preload.as_slice(), None);
+    let mut sources = read()?;
+    let mut settings = sources.load(&[])?.settings;
     keytab::prepare(&settings)?;
     let log = start_log(&settings);
     if let Some(member) = &options.becomes {
         match become_member(member, &settings) {
-            Ok(()) => settings = load()?,
+            Ok(()) => {
+                sources = read()?;
+                settings = sources.load(&[])?.settings;
+            }
             // It served until now, and goes on.
             Err(Failure { message, .. }) => {
                 tracing::error!(reason = message, "the server did not become a member");
             }
         }
     }
-    let again = options.listeners.load_again(config, data, preload.as_slice());
-    let (server, store) = start_following(&settings, again, &log)?;
+    let again = options.listeners.read_again(config, data, preload.as_slice());
+    let (server, store) = start_following(sources, again, &log)?;
     let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])?;
     offer_cluster(&server, &store, &settings, options);
     options.listeners.ready(server.addresses(), &[])?;

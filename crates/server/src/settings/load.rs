@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -20,74 +21,124 @@ pub struct Loaded {
     pub given: BTreeMap<String, String>,
 }
 
-/// Where settings are read from, the later wins.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sources<'s> {
-    /// What the directory says: lines `SECTION.KEY=VALUE`.
-    pub directory: &'s [String],
-    /// `roster.toml` of the data directory is as if it were this; none: it is read if it is there.
-    pub own_text: Option<&'s str>,
+/// What this server's own sources say, read once.
+#[derive(Clone, Debug, Default)]
+pub struct OwnSources {
+    /// `roster.toml` of the data directory.
+    own: Option<FileText>,
     /// The file that is named.
-    pub file: Option<&'s Path>,
-    /// Variables of the environment; those that start with `ROSTER_` count.
-    pub environment: &'s [(String, String)],
+    file: Option<FileText>,
+    /// What variables of the environment say.
+    environment: Vec<Variable>,
     /// Pairs such as `("listen.ldap", "[::1]:389")`.
-    pub overrides: &'s [(&'s str, String)],
+    overrides: Vec<(&'static str, String)>,
+}
+
+#[derive(Clone, Debug)]
+struct FileText {
+    name: String,
+    text: String,
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    name: String,
+    setting: String,
+    text: String,
+}
+
+impl OwnSources {
+    /// Reads `roster.toml` of the data directory if it is there, `file`, and the variables that
+    /// start with `ROSTER_`; the later wins, `overrides` after all. `own_text` stands for
+    /// `roster.toml`, if it is given.
+    ///
+    /// # Errors
+    /// A file that cannot be read or has more than 1 MiB, an unknown variable, and
+    /// what is wrong in what says where the data directory is.
+    pub fn read(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        overrides: &[(&'static str, String)],
+        own_text: Option<&str>,
+    ) -> Result<Self, SettingsError> {
+        let mut sources = Self {
+            own: None,
+            file: file.map(FileText::read).transpose()?,
+            environment: variables(environment)?,
+            overrides: overrides.to_vec(),
+        };
+        let data = sources.layered(Loaded::default())?.settings.server.data;
+        let own = data.join(Settings::DATA_FILE);
+        sources.own = match own_text {
+            Some(text) => Some(FileText { name: own.display().to_string(), text: text.to_owned() }),
+            // The same file would be read twice.
+            None if file != Some(own.as_path()) && own.symlink_metadata().is_ok() => {
+                // A pipe would keep the server waiting, which nobody sees.
+                if own.metadata().is_ok_and(|own| !own.is_file()) {
+                    let source = io::Error::other("it is no file");
+                    return Err(SettingsError::Io { path: own, source });
+                }
+                Some(FileText::read(&own)?)
+            }
+            None => None,
+        };
+        Ok(sources)
+    }
+
+    /// The settings: defaults, then what the directory says (lines `SECTION.KEY=VALUE`), then
+    /// these. The data directory is the one that the others name: its own file cannot name another.
+    ///
+    /// # Errors
+    /// An unknown section or key, a value of the wrong type or out of range. The error says where
+    /// and, for a misspelt name, what was probably meant. A line of the directory that this server
+    /// does not know is none.
+    pub fn load(&self, directory: &[String]) -> Result<Loaded, SettingsError> {
+        let mut below = Loaded::default();
+        super::of_directory::begin_with(&mut below.settings, directory);
+        let mut draft = self.layered(below.clone())?;
+        if let Some(own) = &self.own {
+            let data = draft.settings.server.data.clone();
+            from_toml(&mut below, &own.name, &own.text)?;
+            draft = self.layered(below)?;
+            draft.settings.server.data = data;
+        }
+        check_together(&draft.settings)?;
+        Ok(draft)
+    }
+
+    fn layered(&self, mut draft: Loaded) -> Result<Loaded, SettingsError> {
+        if let Some(file) = &self.file {
+            from_toml(&mut draft, &file.name, &file.text)?;
+        }
+        for Variable { name, setting, text } in &self.environment {
+            set(&mut draft, name, setting, text)?;
+        }
+        for (setting, text) in &self.overrides {
+            set(&mut draft, "command line", setting, text)?;
+        }
+        Ok(draft)
+    }
+}
+
+impl FileText {
+    fn read(path: &Path) -> Result<Self, SettingsError> {
+        Ok(Self { name: path.display().to_string(), text: read(path)? })
+    }
 }
 
 impl Settings {
     /// Reads the settings: defaults, then `roster.toml` of the data directory if it is there, then
     /// `file`, then the variables of the environment that start with `ROSTER_`, then `overrides`,
-    /// which are pairs such as `("listen.ldap", "[::1]:389")`. The data directory is the one that
-    /// the others name: its own file cannot name another.
+    /// which are pairs such as `("listen.ldap", "[::1]:389")`.
     ///
     /// # Errors
-    /// An unknown section, key or variable, a value of the wrong type or out of range, a file that
-    /// cannot be read. The error says where and, for a misspelt name, what was probably meant.
+    /// As those of [`OwnSources::read`] and [`OwnSources::load`].
     pub fn load(
         file: Option<&Path>,
         environment: impl Iterator<Item = (String, String)>,
-        overrides: &[(&str, String)],
+        overrides: &[(&'static str, String)],
     ) -> Result<Self, SettingsError> {
-        let environment: Vec<_> = environment.collect();
-        let sources = Sources { file, environment: &environment, overrides, ..Sources::default() };
-        Ok(Self::load_from(&sources)?.settings)
-    }
-
-    /// As [`Self::load`], from all sources there are.
-    ///
-    /// # Errors
-    /// As those of [`Self::load`]. A line of the directory that this server does not know is none.
-    pub fn load_from(sources: &Sources<'_>) -> Result<Loaded, SettingsError> {
-        let &Sources { directory, own_text, file, environment, overrides } = sources;
-        let layered = |mut draft: Loaded| {
-            if let Some(path) = file {
-                from_file(&mut draft, path)?;
-            }
-            from_environment(&mut draft, environment.iter().cloned())?;
-            for (name, text) in overrides {
-                from_flag(&mut draft, name, text)?;
-            }
-            Ok(draft)
-        };
-        let mut below = Loaded::default();
-        super::of_directory::begin_with(&mut below.settings, directory);
-        let mut draft: Loaded = layered(below.clone())?;
-        let data = draft.settings.server.data.clone();
-        let own = data.join(Self::DATA_FILE);
-        let own_text = match own_text {
-            Some(text) => Some(text.to_owned()),
-            // The same file would be read twice.
-            None if file != Some(own.as_path()) && own.is_file() => Some(read(&own)?),
-            None => None,
-        };
-        if let Some(text) = own_text {
-            from_toml(&mut below, &own.display().to_string(), &text)?;
-            draft = layered(below)?;
-            draft.settings.server.data = data;
-        }
-        check_together(&draft.settings)?;
-        Ok(draft)
+        Ok(OwnSources::read(file, environment, overrides, None)?.load(&[])?.settings)
     }
 }
 
@@ -95,10 +146,6 @@ impl Loaded {
     fn say(&mut self, row: &Row, value: String) {
         self.given.insert(row.name(), value);
     }
-}
-
-fn from_file(draft: &mut Loaded, path: &Path) -> Result<(), SettingsError> {
-    from_toml(draft, &path.display().to_string(), &read(path)?)
 }
 
 impl Default for Settings {
@@ -132,8 +179,17 @@ pub(super) fn check_together(settings: &Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
+/// Reads a file of text, or a pipe; no more than [`FILE_MAX_BYTES`].
 fn read(path: &Path) -> Result<String, SettingsError> {
-    fs::read_to_string(path).map_err(|source| SettingsError::Io { path: path.to_owned(), source })
+    let failed = |source| SettingsError::Io { path: path.to_owned(), source };
+    let wrong = |why: String| failed(io::Error::other(why));
+    let file = fs::File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    file.take(FILE_MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > FILE_MAX_BYTES {
+        return Err(wrong(format!("it has more than {} KiB", FILE_MAX_BYTES >> 10)));
+    }
+    Ok(text)
 }
 
 /// Applies the text of a file; `file` is its name for errors.
@@ -227,37 +283,32 @@ fn as_text(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Applies the variables that are ours: `ROSTER_SECTION__KEY`, optionally with `_FILE`. Others
-/// that start with `ROSTER_` belong to the command line, unless they look like a slip.
-fn from_environment(
-    draft: &mut Loaded,
+/// The variables that are ours: `ROSTER_SECTION__KEY`, optionally with `_FILE`. Others that start
+/// with `ROSTER_` belong to the command line, unless they look like a slip.
+fn variables(
     environment: impl Iterator<Item = (String, String)>,
-) -> Result<(), SettingsError> {
-    for (variable, text) in environment {
-        let Some(rest) = variable.strip_prefix("ROSTER_") else {
+) -> Result<Vec<Variable>, SettingsError> {
+    let mut found = Vec::new();
+    for (name, text) in environment {
+        let Some(rest) = name.strip_prefix("ROSTER_") else {
             continue;
         };
-        let direct = ROWS.iter().find(|row| row.variable() == variable);
-        let through_file = variable.strip_suffix("_FILE");
+        let direct = ROWS.iter().find(|row| row.variable() == name);
+        let through_file = name.strip_suffix("_FILE");
         let row = direct.or_else(|| {
             through_file.and_then(|name| ROWS.iter().find(|row| row.variable() == name))
         });
         let Some(row) = row else {
             if is_slip(rest) {
-                return Err(unknown(
-                    "environment".to_owned(),
-                    &variable,
-                    ROWS.iter().map(Row::variable),
-                ));
+                let all = ROWS.iter().map(Row::variable);
+                return Err(unknown("environment".to_owned(), &name, all));
             }
             continue;
         };
         let text = if direct.is_some() { text } else { read(&PathBuf::from(text))? };
-        row.set_text(&mut draft.settings, &text)
-            .map_err(|NotAccepted(reason)| SettingsError::Value { location: variable, reason })?;
-        draft.say(row, text);
+        found.push(Variable { name, setting: row.name(), text });
     }
-    Ok(())
+    Ok(found)
 }
 
 /// `LISTEN__LDPA` and `LISTEN_LDAP` were meant to be settings.
@@ -268,8 +319,9 @@ fn is_slip(rest: &str) -> bool {
         })
 }
 
-fn from_flag(draft: &mut Loaded, name: &str, text: &str) -> Result<(), SettingsError> {
-    let location = "command line".to_owned();
+/// Sets a setting by its name.
+fn set(draft: &mut Loaded, location: &str, name: &str, text: &str) -> Result<(), SettingsError> {
+    let location = location.to_owned();
     let row = name.split_once('.').and_then(|(section, key)| rows::find(section, key));
     let Some(row) = row else {
         return Err(unknown(location, name, ROWS.iter().map(Row::name)));
@@ -315,6 +367,10 @@ fn likeness(given: &str, known: &str) -> f64 {
     let keys = strsim::normalized_damerau_levenshtein(&key(given), &key(known));
     whole.max(keys - WRONG_SECTION_COST)
 }
+
+/// The most of a file of settings, or of one that a variable names: a hundred times what all
+/// settings take.
+const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Below this a suggestion would be a guess.
 const LIKENESS_MIN: f64 = 0.6;

@@ -360,13 +360,8 @@ fn what_this_server_says_comes_before_what_the_directory_says() {
     let directory = lines.map(str::to_owned);
     let own_text = Some("[limits]\nidle_timeout_s = 9");
     let environment = [("ROSTER_LIMITS__TIME_LIMIT_S".to_owned(), "10".to_owned())];
-    let sources = Sources {
-        directory: &directory,
-        own_text,
-        environment: &environment,
-        ..Sources::default()
-    };
-    let Loaded { settings, given } = Settings::load_from(&sources).unwrap();
+    let sources = OwnSources::read(None, environment.into_iter(), &[], own_text).unwrap();
+    let Loaded { settings, given } = sources.load(&directory).unwrap();
     assert_eq!(settings.limits.size_limit_entries, 7);
     assert_eq!(settings.limits.idle_timeout, Duration::from_secs(9));
     assert_eq!(settings.limits.time_limit_s, 10);

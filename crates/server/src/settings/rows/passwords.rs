@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "argon2_memory_kib",
-        place: Place::Directory(30),
+        place: Place::Start,
         kind: Kind::number(8..=1048576, "KiB", |s, n| {
             s.password.options.storage.costs.argon2.memory_kib = number(n)
         }),
@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "argon2_passes",
-        place: Place::Directory(31),
+        place: Place::Start,
         kind: Kind::number(1..=1000, "passes", |s, n| {
             s.password.options.storage.costs.argon2.passes = number(n)
         }),
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "argon2_lanes",
-        place: Place::Directory(32),
+        place: Place::Start,
         kind: Kind::number(1..=64, "lanes", |s, n| {
             s.password.options.storage.costs.argon2.lanes = number(n)
         }),
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "pbkdf2_iterations",
-        place: Place::Directory(33),
+        place: Place::Start,
         kind: Kind::number(1000..=10000000, "iterations", |s, n| {
             s.password.options.storage.costs.pbkdf2_iterations = number(n)
         }),
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "scram_iterations",
-        place: Place::Directory(34),
+        place: Place::Start,
         kind: Kind::number(4096..=10000000, "iterations", |s, n| {
             s.password.options.storage.costs.scram_iterations = number(n)
         }),
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "bcrypt_cost",
-        place: Place::Directory(35),
+        place: Place::Start,
         kind: Kind::number(4..=18, "", |s, n| {
             s.password.options.storage.costs.bcrypt_cost = number(n)
         }),
@@ -126,7 +126,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_blocks_max",
-        place: Place::Directory(38),
+        place: Place::Start,
         kind: Kind::number(1000..=1_000_000_000, "blocks", |s, n| {
             s.password.options.cost_max.blocks = n
         }),
@@ -138,7 +138,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_memory_max_mib",
-        place: Place::Directory(39),
+        place: Place::Start,
         kind: Kind::number(1..=65536, "MiB", |s, n| {
             s.password.options.cost_max.memory_bytes = n << 20
         }),
@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_lanes_max",
-        place: Place::Directory(40),
+        place: Place::Start,
         kind: Kind::number(1..=1024, "lanes", |s, n| s.password.options.cost_max.lanes = number(n)),
         default: "16",
         sentence: "Maximum number of lanes of a stored hash.",
