@@ -235,7 +235,7 @@ pub(crate) fn address_limits(limits: &LimitSettings) -> AddressLimits {
 
 /// Logs which settings of this machine have changed, and which of them need a restart.
 fn tell(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) {
-    let changed: Vec<&str> = before
+    let changed: BTreeSet<&str> = before
         .keys()
         .chain(after.keys())
         .filter(|name| before.get(*name) != after.get(*name))

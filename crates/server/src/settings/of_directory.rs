@@ -28,6 +28,10 @@ pub(crate) fn check(lines: &[String]) -> Result<(), String> {
 /// Sets what the lines say. What this server does not know, or cannot set, is left out: another
 /// one, of another release, has decided on it.
 pub(crate) fn begin_with(settings: &mut Settings, lines: &[String]) {
+    let is_known = |line: &&String| of_directory().any(|(row, _)| is_of(row, line));
+    for line in lines.iter().filter(|line| !is_known(line)) {
+        tracing::warn!(line, "this server does not know a setting of the directory");
+    }
     for (row, values) in given(lines) {
         if let Err(NotAccepted(why)) = set(settings, row, &values) {
             tracing::warn!(why, "a setting of the directory is not taken; its default holds");
@@ -98,12 +102,16 @@ fn shown(row: &Row) -> SettingRow {
 /// The rows that lines give values, with these.
 fn given(lines: &[String]) -> Vec<(&'static Row, Vec<&str>)> {
     let values = |row: &Row| -> Vec<&str> {
-        let name = row.name();
-        let own = |line: &'_ &String| line.split_once('=').is_some_and(|(its, _)| its == name);
-        lines.iter().filter(own).filter_map(|line| Some(line.split_once('=')?.1)).collect()
+        let own = lines.iter().filter(|line| is_of(row, line));
+        own.filter_map(|line| Some(line.split_once('=')?.1)).collect()
     };
     let all = of_directory().map(|(row, _)| (row, values(row)));
     all.filter(|(_, values)| !values.is_empty()).collect()
+}
+
+fn is_of(row: &Row, line: &str) -> bool {
+    let name = line.split_once('=').and_then(|(name, _)| name.split_once('.'));
+    name == Some((row.section, row.key))
 }
 
 fn set(settings: &mut Settings, row: &Row, values: &[&str]) -> Result<(), NotAccepted> {

@@ -336,7 +336,9 @@ impl Following<'_, '_> {
     fn deltas_of<'b>(&self, id: EntryId, at: At<'b>) -> Vec<&'b [AttributeDelta]> {
         let first = (at.record, at.change);
         let deltas = self.touched(at).from(&at.batch.all, id, first);
-        self.run.search.spend(deltas.len() as u64 * DELTA_STEPS);
+        let values = deltas.iter().flat_map(|deltas| deltas.iter());
+        let values: usize = values.map(|delta| 1 + delta.added.len() + delta.removed.len()).sum();
+        self.run.search.spend(values as u64 * VALUE_STEPS);
         deltas
     }
 
@@ -350,7 +352,8 @@ impl Following<'_, '_> {
 
     fn touched<'b>(&self, at: At<'b>) -> &'b Touched {
         at.batch.touched.get_or_init(|| {
-            self.run.search.spend(at.batch.all.len() as u64 * DELTA_STEPS);
+            let changes = at.batch.all.iter().map(|told| told.record.changes.len());
+            self.run.search.spend(changes.sum::<usize>() as u64 * TOUCH_STEPS);
             Touched::of(&at.batch.all)
         })
     }
@@ -423,5 +426,7 @@ pub(super) fn entry_of(delete: &DeleteChange, schema: &Schema) -> Entry {
     entry
 }
 
-/// What undoing one change takes, in steps of about a nanosecond.
-const DELTA_STEPS: u64 = 200;
+/// What undoing one value takes, in steps of about a nanosecond.
+const VALUE_STEPS: u64 = 200;
+/// What finding the place of one change takes.
+const TOUCH_STEPS: u64 = 50;

@@ -16,6 +16,7 @@ type Place = (usize, usize);
 pub(super) struct Touched {
     /// Those that have deltas, in order.
     changed: FxHashMap<EntryId, Vec<Place>>,
+    /// There is one of an entry at the most: numbers are not given again.
     deleted: FxHashMap<EntryId, Place>,
 }
 
