@@ -27,8 +27,8 @@ pub(super) struct KafkaSender {
     files: SinkFiles,
     /// The partitions of the topic, as they were when it was connected.
     live: Option<Vec<PartitionClient>>,
-    /// The broker has refused several records together: each is sent alone until all are sent.
-    is_alone: bool,
+    /// The broker has refused several records together: so many are sent alone, of each partition.
+    alone: usize,
 }
 
 /// What became of the records of a partition.
@@ -37,8 +37,8 @@ struct Produced {
     confirmed: Vec<usize>,
     away: Option<String>,
     refused: Option<(usize, String)>,
-    /// Records were refused that were sent together.
-    is_alone: bool,
+    /// Records that are still to be sent alone.
+    alone: usize,
 }
 
 /// How records are sent.
@@ -46,12 +46,13 @@ struct Produced {
 struct How {
     time: SendTime,
     limit: Duration,
-    is_alone: bool,
+    /// So many records are sent alone.
+    alone: usize,
 }
 
 impl KafkaSender {
     pub(super) fn new(target: KafkaTarget, files: SinkFiles) -> Self {
-        Self { target, files, live: None, is_alone: false }
+        Self { target, files, live: None, alone: 0 }
     }
 
     pub(super) async fn send(
@@ -71,7 +72,7 @@ impl KafkaSender {
             let partition = partition_of(message.key.as_bytes(), live.len());
             places.entry(partition).or_default().push(at);
         }
-        let how = How { time, limit, is_alone: self.is_alone };
+        let how = How { time, limit, alone: self.alone };
         let all = places.into_iter().filter_map(|(partition, places)| {
             let client = live.get(partition)?;
             Some(produce(client, places, pending, how))
@@ -83,7 +84,7 @@ impl KafkaSender {
                 *one = true;
             }
         }
-        self.is_alone |= all.iter().any(|one| one.is_alone);
+        self.alone = all.iter().map(|one| one.alone).max().unwrap_or(0);
         let away = all.iter().find_map(|one| one.away.clone());
         let refused = all.into_iter().find_map(|one| one.refused);
         let before = confirmed.iter().take(refused.as_ref().map_or(0, |(at, _)| *at));
@@ -97,10 +98,7 @@ impl KafkaSender {
             Some((_, why)) => Err(NotSent::Refused { at, why }),
             // The age of what is left.
             None if !pending.is_empty() => Err(NotSent::Stale),
-            None => {
-                self.is_alone = false;
-                Ok(())
-            }
+            None => Ok(()),
         }
     }
 
@@ -152,7 +150,7 @@ async fn produce(
     pending: &[SinkMessage],
     how: How,
 ) -> Produced {
-    let mut produced = Produced { is_alone: how.is_alone, ..Produced::default() };
+    let mut produced = Produced { alone: how.alone, ..Produced::default() };
     let mut left = places.as_slice();
     while !left.is_empty() && how.time.check().is_ok() {
         let mut bytes = 0;
@@ -161,17 +159,21 @@ async fn produce(
             bytes <= REQUEST_BYTES
         };
         let fit = left.iter().take_while(fits).count().max(1);
-        let (now, later) = left.split_at(if produced.is_alone { 1 } else { fit });
+        let (now, later) = left.split_at(if produced.alone > 0 { 1 } else { fit });
         let records = now.iter().filter_map(|at| pending.get(*at)).map(record).collect();
         let sent = client.produce(records, Compression::NoCompression);
         match timeout(how.limit, sent).await {
-            Ok(Ok(_)) => produced.confirmed.extend(now),
+            Ok(Ok(_)) => {
+                produced.alone = produced.alone.saturating_sub(1);
+                produced.confirmed.extend(now);
+            }
             Ok(Err(error)) if is_of_records(&error) => {
                 if let [alone] = now {
+                    produced.alone = produced.alone.saturating_sub(1);
                     produced.refused = Some((*alone, error.to_string()));
                     return produced;
                 }
-                produced.is_alone = true;
+                produced.alone = now.len();
                 continue;
             }
             Ok(Err(error)) => {

@@ -108,7 +108,7 @@ impl NatsSender {
             match stream.send_publish(self.target.subject.clone(), publish).await {
                 Ok(future) => acknowledged.push(Some(future)),
                 Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
-                    if !self.is_believed(message.json.len()) {
+                    if !self.is_believed(message) {
                         failed = Some(error.to_string());
                         break;
                     }
@@ -150,7 +150,9 @@ impl NatsSender {
     /// Whether a server is believed that says that it takes no message of this size. It says so
     /// before its certificate is seen: with TLS nobody on the way loses a message by that which a
     /// server takes that is set up as it comes.
-    const fn is_believed(&self, bytes: usize) -> bool {
+    fn is_believed(&self, message: &SinkMessage) -> bool {
+        let named = message.id.len() + message.key.len() + self.name.len();
+        let bytes = message.json.len() + named + HEADERS_BYTES;
         !self.target.endpoint.is_tls || bytes > PAYLOAD_BYTES
     }
 
@@ -261,5 +263,8 @@ fn no_answer(seconds: u64) -> String {
 
 /// What a server takes that is set up as it comes.
 const PAYLOAD_BYTES: usize = 1 << 20;
+/// What the headers of a message take beside what they say, and a little more: the server counts
+/// them, too.
+const HEADERS_BYTES: usize = 256;
 /// Messages under way.
 const WINDOW_MAX: usize = 256;

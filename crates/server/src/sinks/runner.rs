@@ -3,7 +3,7 @@
 //! Invariant: a message is sent only while the batch is young, and never after a wait, be it for a
 //! connection: what is left is made anew, by the rights of then.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +36,8 @@ struct Attempts {
     waits: Waits,
     /// The message that was refused last, and how often.
     refused: Option<(String, u32)>,
-    /// Messages behind the position that were confirmed, or left out.
-    done: BTreeSet<String>,
+    /// Messages behind the position that were confirmed, or left out, with their numbers.
+    done: BTreeMap<String, u64>,
     /// The last batch became too old before anything of it was confirmed.
     is_stale: bool,
 }
@@ -122,6 +122,7 @@ impl Runner {
                     }
                     self.unstored.passed += batch.passed;
                     reader.pass(batch.end);
+                    self.attempts.forget_before(reader);
                     self.figures.is(SinkState::Running, "");
                     self.show(reader);
                     self.store_if_due(reader);
@@ -151,7 +152,8 @@ impl Runner {
         self.attempts.leave_out_done(&mut pending);
         while let Some(first) = pending.first() {
             self.figures.is_behind(Some(first.time));
-            let before: Vec<String> = pending.iter().map(|message| message.id.clone()).collect();
+            let named = |message: &SinkMessage| (message.id.clone(), message.number);
+            let before: Vec<(String, u64)> = pending.iter().map(named).collect();
             let sent = self.send(&mut pending, made + BATCH_AGE_MAX).await?;
             if !matches!(sent, Err(NotSent::Lost(_))) {
                 self.confirmed(before, &pending);
@@ -183,7 +185,7 @@ impl Runner {
                     if self.attempts.refused(&message.id) >= self.sink.tries {
                         let message = pending.remove(at);
                         self.bury(&message, &why);
-                        self.attempts.done.insert(message.id);
+                        self.attempts.done.insert(message.id, message.number);
                         self.unstored.has_sent = true;
                         self.move_before(reader, &pending);
                     } else {
@@ -198,7 +200,6 @@ impl Runner {
                 return Ok(false);
             }
         }
-        self.attempts.done.clear();
         self.figures.is_behind(None);
         Ok(true)
     }
@@ -227,7 +228,7 @@ impl Runner {
     }
 
     /// Counts what is pending no more.
-    fn confirmed(&mut self, before: Vec<String>, pending: &[SinkMessage]) {
+    fn confirmed(&mut self, before: Vec<(String, u64)>, pending: &[SinkMessage]) {
         let count = before.len() - pending.len();
         if count == 0 {
             return;
@@ -237,10 +238,10 @@ impl Runner {
         self.attempts.is_stale = false;
         self.unstored.has_sent = true;
         let mut left = pending.iter().map(|message| &message.id).peekable();
-        for id in before {
+        for (id, number) in before {
             // In order: those that are pending are among those that were.
             if left.next_if(|pending| **pending == id).is_none() {
-                self.attempts.done.insert(id);
+                self.attempts.done.insert(id, number);
             }
         }
     }
@@ -250,12 +251,15 @@ impl Runner {
         let Some(first) = pending.first() else { return };
         if first.before.lsn > reader.position().lsn {
             reader.pass(first.before);
+            self.attempts.forget_before(reader);
             self.show(reader);
         }
         self.store_if_due(reader);
     }
 
     async fn rest_of_target(&mut self) -> Result<(), Stop> {
+        // A rest may cost the connection: the one after it may take as long to begin as the first.
+        self.attempts.is_stale = false;
         let time = self.attempts.waits.next();
         self.rest(time).await
     }
@@ -353,17 +357,19 @@ impl Runner {
 
 impl Attempts {
     const fn new() -> Self {
-        Self { waits: Waits::new(), refused: None, done: BTreeSet::new(), is_stale: false }
+        Self { waits: Waits::new(), refused: None, done: BTreeMap::new(), is_stale: false }
     }
 
     /// Takes away what was confirmed or left out before the batch was made anew.
-    fn leave_out_done(&mut self, pending: &mut Vec<SinkMessage>) {
-        let mut done = BTreeSet::new();
-        pending.retain(|message| match self.done.take(&message.id) {
-            Some(id) => !done.insert(id),
-            None => true,
-        });
-        self.done = done;
+    fn leave_out_done(&self, pending: &mut Vec<SinkMessage>) {
+        pending.retain(|message| !self.done.contains_key(&message.id));
+    }
+
+    /// What is before the position does not come again. A batch that is made anew may be shorter
+    /// than the one before: what is behind it is kept.
+    fn forget_before(&mut self, reader: &SinkReader) {
+        let position = reader.position().lsn.0;
+        self.done.retain(|_, number| *number > position);
     }
 
     /// A message was refused; how often by now.
