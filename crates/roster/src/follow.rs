@@ -115,6 +115,7 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
     }
     let held = claim(asked, &mut connection, &schema, &key)?;
     let refused = Refused::new(asked.reject_file.as_deref())?;
+    let goes_on = held.position().is_some() && !asked.refresh;
     let mut following = Following {
         asked,
         schema,
@@ -122,7 +123,8 @@ pub(crate) fn follow(asked: &Asked, interrupted: &AtomicBool) -> Result<(), Fail
         refused: Some(refused),
         teller: Teller::new(),
         refreshes: asked.refresh,
-        is_unsure: false,
+        // Whoever followed before may not have compared what he was unsure of.
+        is_unsure: goes_on,
         has_told_of_place: false,
         frozen: None,
         has_lifted: false,
@@ -401,6 +403,7 @@ impl Following<'_> {
             let tick = if applier.is_busy() || self.frozen.is_some() { TICK_MIN } else { TICK };
             match source.next(tick)? {
                 Some(told) => {
+                    applier.is_unsure |= source.has_told_ahead();
                     self.take(told, source, applier, connection, &mut run)?;
                 }
                 None => {
@@ -597,7 +600,9 @@ impl Following<'_> {
         }
         let is_at_rest = applier.parked() == 0 && !applier.is_busy() && !applier.is_unsure;
         let is_none = lag.is_none && is_at_rest;
-        let is_near = is_none || lag.is_small();
+        // One comparison comes before the source is frozen: it may take as long as that.
+        let is_sure = !applier.is_unsure || run.compared.is_some();
+        let is_near = is_sure && (is_none || lag.is_small());
         run.looked = Some((now(), lag));
         let Some(cut_over) = self.asked.cut_over else { return Ok(None) };
         match &self.frozen {

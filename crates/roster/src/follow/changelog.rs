@@ -87,6 +87,8 @@ pub(super) struct LogSource {
     /// What is called otherwise by now, as the log told it a short while ago.
     names: Option<(Names, Instant)>,
     is_complete: bool,
+    /// An entry was told of by a name that a later change gave it, or what is above it.
+    is_ahead: bool,
 }
 
 impl LogSource {
@@ -139,6 +141,7 @@ impl LogSource {
             knows_subentries,
             names: None,
             is_complete,
+            is_ahead: false,
         })
     }
 
@@ -376,6 +379,10 @@ impl LogSource {
             if found.is_none() && self.knows_subentries {
                 found = self.find_among(&base, Scope::Subtree, filter, true)?;
             }
+            if let Some(found) = &found {
+                let [now, then] = [parsed(&found.dn)?, parsed(dn)?].map(|name| name.to_string());
+                self.is_ahead |= !now.eq_ignore_ascii_case(&then);
+            }
             self.queue.extend(found.map(|entry| Told::Entry(None, entry)));
             return Ok(());
         }
@@ -391,6 +398,7 @@ impl LogSource {
             let now = names.now(&parsed(dn)?, change.number, Then::There).to_string();
             if now != dn {
                 found = self.find(&now, Scope::Base, any())?;
+                self.is_ahead |= found.is_some();
             }
         }
         self.queue.extend(found.map(|entry| Told::Entry(None, entry)));
@@ -479,6 +487,13 @@ impl Source for LogSource {
     /// Entries are read as they are by now.
     fn tells_in_order(&self) -> bool {
         false
+    }
+
+    fn has_told_ahead(&mut self) -> bool {
+        let is_ahead = self.is_ahead;
+        // What was read with it is told after it.
+        self.is_ahead &= !self.is_told();
+        is_ahead
     }
 
     fn end_within(&mut self, left: Option<Duration>) {

@@ -162,7 +162,10 @@ impl Names<'_> {
                 Ok(())
             };
             if !list(self.here, self.to_text, OWN, controls.as_ref(), &mut each)? {
-                return Ok(Vec::new());
+                return Err(Failure::refused(
+                    "the server here does not list the names of the branch",
+                )
+                .hint("whoever follows needs to read it whole, without limits"));
             }
         }
         all.sort_unstable_by_key(|one| one.uuid);
@@ -223,6 +226,14 @@ fn list(
         match page.outcome.code {
             ResultCode::Success => cookie = page.cookie,
             ResultCode::NoSuchObject => return Ok(true),
+            // It may say more when it is asked again.
+            ResultCode::Busy
+            | ResultCode::Unavailable
+            | ResultCode::TimeLimitExceeded
+            | ResultCode::Other => {
+                let failure = Failure::refused(format!("names are not told: {}", page.outcome));
+                return Err(Failure { is_passing: true, ..failure });
+            }
             _ => return Ok(false),
         }
         if cookie.is_empty() {
