@@ -45,6 +45,7 @@ fn ldapmodify(url: &str, password: &str, ldif: &str) -> (i32, String) {
 }
 
 #[track_caller]
+#[allow(clippy::disallowed_methods, reason = "another process has to come so far")]
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
