@@ -146,6 +146,7 @@ fn connect(url: &str, root: Root) -> Option<Connection> {
 /// Clients that change what slapd has, until it takes no more changes or the test ends.
 struct Load {
     stop: Arc<AtomicBool>,
+    deletes: Arc<AtomicBool>,
     changes: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -153,7 +154,9 @@ struct Load {
 impl Load {
     fn start(url: &str, root: Root, people: u32) -> Self {
         let (stop, changes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let deletes = Arc::new(AtomicBool::new(true));
         let (url, ends, counted) = (url.to_owned(), Arc::clone(&stop), Arc::clone(&changes));
+        let may_delete = Arc::clone(&deletes);
         let thread = std::thread::spawn(move || {
             let mut number = 0_u64;
             while !ends.load(Ordering::Relaxed) {
@@ -163,7 +166,8 @@ impl Load {
                 };
                 while !ends.load(Ordering::Relaxed) {
                     number += 1;
-                    match change(&mut connection, number, people) {
+                    let deletes = may_delete.load(Ordering::Relaxed);
+                    match change(&mut connection, number, people, deletes) {
                         // It is frozen, so this is over.
                         Some(ResultCode::UnwillingToPerform) => return,
                         Some(_) => drop(counted.fetch_add(1, Ordering::Relaxed)),
@@ -173,7 +177,14 @@ impl Load {
                 }
             }
         });
-        Self { stop, changes, thread: Some(thread) }
+        Self { stop, deletes, changes, thread: Some(thread) }
+    }
+
+    /// Deletes nothing more.
+    fn end_deletions(&self) {
+        self.deletes.store(false, Ordering::Relaxed);
+        // None is under way.
+        self.more(2);
     }
 
     fn changes(&self) -> u64 {
@@ -197,7 +208,12 @@ impl Drop for Load {
 }
 
 /// One change; none if the connection is lost.
-fn change(connection: &mut Connection, number: u64, people: u32) -> Option<ResultCode> {
+fn change(
+    connection: &mut Connection,
+    number: u64,
+    people: u32,
+    deletes: bool,
+) -> Option<ResultCode> {
     let person = 1 + number * 7919 % (u64::from(people) - 1);
     let person = if person.is_multiple_of(100) { person + 1 } else { person };
     let dn = format!("uid=user.{person},ou=people,{SUFFIX}");
@@ -212,8 +228,10 @@ fn change(connection: &mut Connection, number: u64, people: u32) -> Option<Resul
             &other,
             &[("objectClass", &["inetOrgPerson"]), ("cn", &["New"]), ("sn", &[&text])],
         ),
-        5 => connection.delete(&format!("uid=new.{},ou=people,{SUFFIX}", (number + 15) % 40)),
-        7 => connection.delete(&dn),
+        5 if deletes => {
+            connection.delete(&format!("uid=new.{},ou=people,{SUFFIX}", (number + 15) % 40))
+        }
+        7 if deletes => connection.delete(&dn),
         8 => connection.add(
             &dn.replace(&person.to_string(), &format!("{}", (number - 1) * 7919 % 90)),
             &[("objectClass", &["inetOrgPerson"]), ("cn", &["Again"]), ("sn", &[&text])],
@@ -463,6 +481,9 @@ fn a_389_under_load_is_followed_by_its_change_log_until_its_place_is_taken() {
     second.wait_for("all is here after");
     assert!(second.said().contains("going on where it was"), "{}", second.said());
     load.more(100);
+    // It stops for good when it is made read-only while it deletes: two of its threads wait for
+    // each other.
+    load.end_deletions();
     let run = follower.run(&["--cut-over"]);
     check_all(&run, 0, &["switched over: changes are made here now; nobody took them for "]);
     println!("{}\n{} changes", run.errors, load.changes());
