@@ -17,8 +17,21 @@ use crate::Error;
 /// Programs that run at a time.
 const SIDE_BY_SIDE: usize = 4;
 /// Those that run longest, first: nothing is to wait for them in the end.
-const LONGEST: [&str; 6] =
-    ["cluster_faults", "cluster", "behaviour", "server", "scripts", "disaster"];
+const LONGEST: [&str; 13] = [
+    "behaviour",
+    "cluster",
+    "server",
+    "follow",
+    "cluster_faults",
+    "bench",
+    "archive_faults",
+    "diff",
+    "sinks",
+    "stream_faults",
+    "disaster",
+    "history",
+    "crash",
+];
 
 /// A program of tests.
 #[derive(Debug, Eq, PartialEq)]
