@@ -143,6 +143,9 @@ fn connect(url: &str, root: Root) -> Option<Connection> {
     Some(connection)
 }
 
+/// The longest that a command runs.
+const RUN_MAX_S: &str = "300";
+
 /// Clients that change what slapd has, until it takes no more changes or the test ends.
 struct Load {
     stop: Arc<AtomicBool>,
@@ -297,7 +300,13 @@ impl<'m> Follower<'m> {
 
     /// Over another way to the server here.
     fn run_over(&self, url: &str, more: &[&str]) -> Run {
-        roster(&self.words(url, more))
+        // A source that stands still must not have the test do so, too.
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", RUN_MAX_S, env!("CARGO_BIN_EXE_roster")]);
+        let output = command.args(self.words(url, more)).stdin(Stdio::null()).output().unwrap();
+        let text = |octets| String::from_utf8(octets).unwrap();
+        let code = output.status.code().unwrap_or(-1);
+        Run { code, output: text(output.stdout), errors: text(output.stderr) }
     }
 
     /// Starts one that goes on; what it says comes into a file.
