@@ -4,7 +4,8 @@ mod common;
 mod demo;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -226,10 +227,16 @@ impl Server {
     }
 
     fn begin_with(&mut self, arguments: &[&str]) {
+        self.begin_only_with(
+            &[&["--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"], arguments].concat(),
+        );
+    }
+
+    fn begin_only_with(&mut self, arguments: &[&str]) {
         let _ = fs::remove_file(self.path("ready"));
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log"));
         let child = Command::new(env!("CARGO_BIN_EXE_roster"))
-            .args(["serve", "--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0", "--data"])
+            .args(["serve", "--data"])
             .arg(self.path("data"))
             .arg("--ready-file")
             .arg(self.path("ready"))
@@ -310,6 +317,90 @@ fn the_file_of_a_server_comes_first_and_is_read_again() {
     server.hang_up();
     until("nothing is overridden", || {
         !server.config(&["list", "size_limit"]).output.contains("server")
+    });
+}
+
+/// An address that nobody listens on.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is one");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// The subject of the certificate that is shown there; none where nobody speaks TLS.
+fn subject(address: &str) -> Option<String> {
+    let output = Command::new("openssl")
+        .args(["s_client", "-connect", address])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .expect("it is installed");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().find_map(|line| line.strip_prefix("subject=")).map(str::to_owned)
+}
+
+#[test]
+fn listeners_and_tls_follow_the_file() {
+    if !have("ldapsearch", &["-VV"]) || !have("openssl", &["version"]) {
+        return;
+    }
+    let mut server = Server::start();
+    server.end();
+    let [plain, other, metrics] = [(); 3].map(|()| free_address());
+    let toml = server.path("data").join("roster.toml");
+    let write = |text: &str| fs::write(&toml, text).expect("it can be written");
+    write(&format!("[listen]\nldap = [\"{plain}\"]\nldaps = []\n"));
+    server.begin_only_with(&[]);
+    let found = |url: &str| strangers_search(url).0 == 0;
+    assert!(found(&format!("ldap://{plain}")) && TcpStream::connect(&other).is_err());
+    let mut open = TcpStream::connect(&plain).expect("it is listened on");
+
+    // The port moves to LDAPS, with another certificate; another one is opened; metrics, too.
+    let [cert, key] = ["other.pem", "other.key"].map(|name| server.path(name));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-subj", "/CN=other.example.com", "-days", "30", "-out"])
+        .arg(&cert)
+        .arg("-keyout")
+        .arg(&key)
+        .stderr(Stdio::null())
+        .status();
+    assert!(made.expect("it is installed").success());
+    let listen = format!("[listen]\nldap = [\"{other}\"]\nldaps = [\"{plain}\"]\n");
+    let admin = format!("[admin]\nlisten = [\"{metrics}\"]\n");
+    let tls =
+        |key: &Path| format!("[tls]\ncert = \"{}\"\nkey = \"{}\"\n", cert.display(), key.display());
+    write(&[&listen, &admin, &tls(&key)].map(String::as_str).concat());
+    server.hang_up();
+    until("the other address", || found(&format!("ldap://{other}")));
+    until("the other certificate", || {
+        subject(&plain).is_some_and(|subject| subject.contains("other.example.com"))
+    });
+    let log = server.log();
+    assert!(log.contains(&format!("serving ldap://{other}, ldaps://{plain}, http://{metrics}")));
+    assert!(!log.contains("next start"), "{log}");
+    assert!(TcpStream::connect(&metrics).is_ok());
+    // Whoever was connected stays so: an anonymous bind, and its answer.
+    open.write_all(b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\x00\x80\x00").expect("it reads");
+    let mut answer = [0; 14];
+    open.read_exact(&mut answer).expect("it answers");
+    assert_eq!(answer, *b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00");
+
+    // What cannot be had leaves all as it was.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there is one");
+    let address = taken.local_addr().expect("it is bound");
+    write(&format!("[listen]\nldap = [\"{address}\"]\n[limits]\nsize_limit_entries = 3\n"));
+    server.hang_up();
+    until("it is told", || server.log().contains("is in use by another process"));
+    write(&[&listen, &tls(&server.path("none.key"))].map(String::as_str).concat());
+    server.hang_up();
+    until("it is told", || server.log().contains("none.key"));
+    assert!(found(&format!("ldap://{other}")) && TcpStream::connect(&metrics).is_ok());
+    assert!(subject(&plain).is_some_and(|subject| subject.contains("other.example.com")));
+    write(&listen);
+    server.hang_up();
+    until("the old certificate, and no metrics", || {
+        TcpStream::connect(&metrics).is_err()
+            && subject(&plain).is_some_and(|subject| !subject.contains("other.example.com"))
     });
 }
 

@@ -1,6 +1,6 @@
 //! The admin listener: HTTP for whoever watches the server. `/metrics`, `/livez`, `/readyz`.
 //!
-//! Invariant: it has a thread and an event loop of its own; nothing it does waits for a worker, and
+//! Invariant: each address has a thread and an event loop of its own; nothing it does waits for a worker, and
 //! no worker waits for it.
 //! Invariant: it changes nothing, and shows nothing of what the directory holds. There is neither
 //! TLS nor a password: who reaches the address may ask.
@@ -35,45 +35,67 @@ use crate::error::ServerError;
 use crate::listen::listeners;
 use crate::metrics::{Metrics, exposition};
 
-/// The thread of the listener; dropping it ends it.
-pub(crate) struct Admin {
-    addresses: Vec<SocketAddr>,
+/// The listeners of a server, each with its thread.
+#[derive(Default)]
+pub(crate) struct Admins(Vec<Admin>);
+
+/// The listeners that a server is to have: those that it has already stay.
+pub(crate) struct OtherAdmins {
+    asked: Vec<SocketAddr>,
+    opened: Vec<Admin>,
+}
+
+impl Admins {
+    /// Listens where it does not yet.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on, a thread that cannot be started.
+    pub(crate) fn open(
+        &self,
+        addresses: &[SocketAddr],
+        metrics: &Arc<Metrics>,
+    ) -> Result<OtherAdmins, ServerError> {
+        let is_new = |address: &&SocketAddr| !self.0.iter().any(|admin| admin.asked == **address);
+        let opened = addresses.iter().filter(is_new).map(|address| Admin::start(*address, metrics));
+        Ok(OtherAdmins { opened: opened.collect::<Result<_, _>>()?, asked: addresses.to_vec() })
+    }
+
+    /// Has these, and ends the others.
+    pub(crate) fn begin(&mut self, others: OtherAdmins) {
+        self.0.retain(|admin| others.asked.contains(&admin.asked));
+        self.0.extend(others.opened);
+    }
+
+    /// Where they listen, with the ports the system chose.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.iter().map(|admin| admin.bound).collect()
+    }
+}
+
+/// The thread of a listener; dropping it ends it.
+struct Admin {
+    asked: SocketAddr,
+    bound: SocketAddr,
     stop: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Admin {
-    /// Listens on the addresses; on none there is no thread.
-    pub(crate) fn start(
-        addresses: &[SocketAddr],
-        metrics: &Arc<Metrics>,
-    ) -> Result<Self, ServerError> {
-        let mut admin = Self { addresses: Vec::new(), stop: Arc::default(), thread: None };
-        let mut listeners = Vec::new();
-        for address in addresses {
-            let (bound, listener) = listeners::open_admin(*address)?;
-            admin.addresses.push(bound);
-            listeners.push(listener);
-        }
-        if listeners.is_empty() {
-            return Ok(admin);
-        }
+    fn start(asked: SocketAddr, metrics: &Arc<Metrics>) -> Result<Self, ServerError> {
+        let (bound, listener) = listeners::open_admin(asked)?;
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
-        let (metrics, stop) = (Arc::clone(metrics), Arc::clone(&admin.stop));
+        let stop = Arc::<Notify>::default();
+        let mut admin = Self { asked, bound, stop: Arc::clone(&stop), thread: None };
+        let metrics = Arc::clone(metrics);
         let work = move || {
             // Of this thread alone: whoever serves clients goes first.
             let _ = rustix::process::setpriority_process(None, ADMIN_NICE);
-            LocalSet::new().block_on(&runtime, serve_all(listeners, metrics, &stop));
+            LocalSet::new().block_on(&runtime, serve_until(listener, metrics, &stop));
         };
         let thread = thread::Builder::new().name("admin".to_owned()).spawn(work);
         admin.thread = Some(thread.map_err(ServerError::Thread)?);
         Ok(admin)
-    }
-
-    /// Where it listens, with the ports the system chose.
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
     }
 }
 
@@ -86,20 +108,17 @@ impl Drop for Admin {
     }
 }
 
-async fn serve_all(listeners: Vec<TcpListener>, metrics: Arc<Metrics>, stop: &Notify) {
+async fn serve_until(listener: TcpListener, metrics: Arc<Metrics>, stop: &Notify) {
     let router = Router::new()
         .route("/metrics", get(metrics_text))
         .route("/livez", get(live))
         .route("/readyz", get(ready::answer))
         .with_state(metrics);
-    let slots = Rc::<Slots>::default();
-    for listener in listeners {
-        match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => {
-                spawn_local(accept(listener, router.clone(), Rc::clone(&slots)));
-            }
-            Err(error) => tracing::error!(%error, "the admin listener cannot be used"),
+    match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => {
+            spawn_local(accept(listener, router, Rc::default()));
         }
+        Err(error) => tracing::error!(%error, "the admin listener cannot be used"),
     }
     // With the tasks of the set, all connections end.
     stop.notified().await;
@@ -205,7 +224,7 @@ const METRICS_HEAD: Head =
     [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")];
 const TEXT_HEAD: Head = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "no-store")];
 
-/// Connections at the same time.
+/// Connections of an address at the same time.
 const CONNECTIONS_MAX: usize = 32;
 /// How long the head of a request may take, and a connection may be silent.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

@@ -15,7 +15,7 @@ use directory::{Directory, DirectoryError, SettingsTeller};
 use crate::limits::budget::BudgetLimits;
 use crate::limits::client_addresses::AddressLimits;
 use crate::limits::open_files::{fit_connections, raise_file_limit};
-use crate::server::connection_slots_max;
+use crate::server::{Machine, connection_slots_max};
 use crate::settings::{LimitSettings, Loaded, OwnSources, Settings, SettingsError, of_directory};
 use crate::worker::Shared;
 
@@ -154,42 +154,42 @@ impl SettingsInForce {
         });
     }
 
-    /// Reads what this machine says again.
-    pub(crate) fn reload(&self) {
+    /// Reads what this machine says again, and has it in force: all of it, or nothing.
+    pub(crate) fn reload(&self, machine: &mut Machine) {
         let changing = self.lock();
-        let read = (self.read)().map_err(|error| error.to_string()).and_then(|sources| {
-            let lines = self.directory.setting_lines().map_err(|error| error.to_string())?;
-            Ok((sources, lines))
-        });
-        match read {
-            Ok((sources, lines)) => {
-                if self.have(&changing, &sources, &lines) {
-                    self.sources.store(Arc::new(sources));
-                }
-            }
-            Err(error) => {
-                tracing::error!(error, "settings cannot be used; those of before stay in force");
-            }
+        if let Err(error) = self.read_again(&changing, machine) {
+            tracing::error!(error, "{KEPT}");
         }
     }
 
-    /// Has these in force, if that can be.
-    fn have(&self, _: &MutexGuard<'_, ()>, sources: &OwnSources, lines: &[String]) -> bool {
+    fn read_again(&self, _: &MutexGuard<'_, ()>, machine: &mut Machine) -> Result<(), String> {
+        let sources = (self.read)().map_err(|error| error.to_string())?;
+        let lines = self.directory.setting_lines().map_err(|error| error.to_string())?;
+        let after = usable(&sources, &self.directory, &lines)?;
+        let settings = &after.loaded.settings;
+        let other = machine.prepare(settings).map_err(|error| error.to_string())?;
+        self.begin(settings).map_err(|error| error.to_string())?;
+        machine.begin(settings, other);
+        self.sources.store(Arc::new(sources));
+        self.now_holds(after);
+        Ok(())
+    }
+
+    /// Has what the directory says in force, if that can be.
+    fn have(&self, _: &MutexGuard<'_, ()>, sources: &OwnSources, lines: &[String]) {
         let after = usable(sources, &self.directory, lines).and_then(|after| {
             self.begin(&after.loaded.settings).map_err(|error| error.to_string())?;
             Ok(after)
         });
         match after {
-            Ok(after) => {
-                tell(&self.now.load().loaded.given, &after.loaded.given);
-                self.now.store(Arc::new(after));
-                true
-            }
-            Err(error) => {
-                tracing::error!(error, "settings cannot be used; those of before stay in force");
-                false
-            }
+            Ok(after) => self.now_holds(after),
+            Err(error) => tracing::error!(error, "{KEPT}"),
         }
+    }
+
+    fn now_holds(&self, after: Now) {
+        tell(&self.now.load().loaded.given, &after.loaded.given);
+        self.now.store(Arc::new(after));
     }
 
     /// Has settings in force.
@@ -251,3 +251,5 @@ fn tell(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) {
         }
     }
 }
+
+const KEPT: &str = "settings cannot be used; those of before stay in force";

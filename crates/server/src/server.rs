@@ -1,5 +1,6 @@
 //! The server as a whole: starts the threads, waits for the signal to stop, and stops in order.
 
+mod machine;
 mod worker_thread;
 
 use std::io;
@@ -14,8 +15,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+pub(crate) use self::machine::Machine;
 use self::worker_thread::WorkerThread;
-use crate::admin::Admin;
+use crate::admin::Admins;
 use crate::connection::sessions::Sessions;
 use crate::error::ServerError;
 use crate::in_force::{Following, SettingsInForce, address_limits, budget_limits};
@@ -24,7 +26,7 @@ use crate::limits::client_addresses::ClientAddresses;
 use crate::limits::connection_slots::ConnectionSlots;
 use crate::limits::open_files::{fit_connections, raise_file_limit, warn_of_files};
 use crate::listen::host_names::HostNames;
-use crate::listen::listeners::{self, Addresses, SocketFile};
+use crate::listen::listeners::{Addresses, Listening};
 use crate::listen::tls::Tls;
 use crate::log::Logs;
 use crate::metrics::counters::{Counters, Counts};
@@ -36,7 +38,7 @@ use crate::pools::scan_pool::{ScanPool, ScanPoolSize};
 use crate::settings::file_watch::{self, FileWatch, KeyFile};
 use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
 use crate::sinks::{SinkBoard, Sinks};
-use crate::worker::{Order, Shared};
+use crate::worker::{AcceptRules, Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
 pub struct Server {
@@ -45,11 +47,9 @@ pub struct Server {
     shared: Weak<Shared>,
     /// Those that are read again; none: they stay as they are.
     settings: Option<Arc<SettingsInForce>>,
-    addresses: Addresses,
+    machine: Machine,
     pub(crate) counters: Arc<Counters>,
     pub(crate) metrics: Arc<Metrics>,
-    admin: Option<Admin>,
-    workers: Vec<WorkerThread>,
     pool_threads: Vec<JoinHandle<()>>,
     /// None where the server is alone.
     forwarded_pool: Option<ForwardedPool>,
@@ -62,8 +62,6 @@ pub struct Server {
     /// Where `wait` waits; made at the start, so that no signal is missed in between.
     control: Runtime,
     signals: Signals,
-    _socket_file: Option<SocketFile>,
-    _files: FileWatch,
 }
 
 /// Why a server has ended.
@@ -117,8 +115,9 @@ impl Server {
         directory.show_certificate(Box::new(move || shown.state()));
         let keys = KeyFile::load(settings, &directory)?;
         let files = FileWatch::start(Arc::clone(&tls), keys, settings.tls.reload_interval)?;
-        let listeners = listeners::open(settings, workers)?;
-        let (shared, mut pool_threads) = share(&directory, settings, tls)?;
+        let mut listening = Listening::default();
+        let per_worker = listening.begin(listening.open(settings, workers)?);
+        let (shared, mut pool_threads) = share(&directory, settings, Arc::clone(&tls))?;
         let forwarded_pool = forwarded_pool(&shared, &mut pool_threads)?;
         let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
         let (logs, recorders) = Logs::start(&directory, settings, &meters)?;
@@ -130,15 +129,22 @@ impl Server {
         show_sessions(&shared);
         let sinks = Sinks::start(&shared.directory, settings, &shared.sinks)?;
         let (ended_sender, ended) = unbounded_channel();
+        let machine = Machine {
+            listening,
+            admins: Admins::default(),
+            tls,
+            files,
+            metrics: Arc::clone(&metrics),
+            shared: Arc::downgrade(&shared),
+            workers: Vec::new(),
+        };
         let mut server = Self {
             directory,
             shared: Arc::downgrade(&shared),
             settings: None,
-            addresses: listeners.addresses,
+            machine,
             counters: Arc::clone(&shared.counters),
             metrics,
-            admin: None,
-            workers: Vec::new(),
             pool_threads,
             forwarded_pool,
             sinks,
@@ -148,19 +154,16 @@ impl Server {
             ending: Arc::default(),
             control,
             signals,
-            _socket_file: listeners.socket_file,
-            _files: files,
         };
-        let lists = listeners.per_worker.into_iter().zip(recorders);
+        let lists = per_worker.into_iter().zip(recorders);
         for (number, (listeners, recorder)) in lists.enumerate() {
             let worker = WorkerThread::start(number, &shared, listeners, recorder, &ended_sender)?;
-            server.workers.push(worker);
+            server.machine.workers.push(worker);
         }
         // The last: whoever asks there whether clients are served gets a true answer.
-        let admin = Admin::start(&settings.admin.listen, &server.metrics)?;
-        server.addresses.admin = admin.addresses().to_vec();
-        server.admin = Some(admin);
-        tracing::info!(workers, "serving {}", server.addresses);
+        let machine = &mut server.machine;
+        machine.admins.begin(machine.admins.open(&settings.admin.listen, &machine.metrics)?);
+        tracing::info!(workers, "serving {}", machine.addresses());
         Ok(server)
     }
 
@@ -178,8 +181,8 @@ impl Server {
 
     /// Where the server listens; with the port the system chose where the settings say 0.
     #[must_use]
-    pub fn addresses(&self) -> &Addresses {
-        &self.addresses
+    pub fn addresses(&self) -> Addresses {
+        self.machine.addresses()
     }
 
     /// What carries out the updates that other nodes hand to this one; none where the server is
@@ -234,7 +237,7 @@ impl Server {
             signals,
             shutdown,
             ended,
-            workers,
+            machine,
             logs,
             metrics,
             sinks,
@@ -249,7 +252,7 @@ impl Server {
                         Heard::HangUp => {
                             logs.reopen();
                             if let Some(settings) = settings {
-                                settings.reload();
+                                settings.reload(machine);
                             }
                         }
                     },
@@ -266,7 +269,7 @@ impl Server {
                 // While this server decides: they store where they are.
                 sinks.ended().await;
                 directory.retire();
-                workers.iter().for_each(|worker| worker.send(Order::Stop));
+                machine.workers.iter().for_each(|worker| worker.send(Order::Stop));
                 // It closes when the last worker has ended.
                 while ended.recv().await.is_some() {}
             };
@@ -283,14 +286,15 @@ impl Server {
 
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
-        self.admin = None;
+        self.machine.admins = Admins::default();
         self.sinks.stop();
         // Before the pool that hashes for it, which ends with the workers.
         if let Some(pool) = &self.forwarded_pool {
             pool.close();
         }
-        self.workers.iter().for_each(|worker| worker.send(Order::Kill));
-        self.workers.drain(..).for_each(WorkerThread::join);
+        let workers = &mut self.machine.workers;
+        workers.iter().for_each(|worker| worker.send(Order::Kill));
+        workers.drain(..).for_each(WorkerThread::join);
         for thread in self.pool_threads.drain(..) {
             let _ = thread.join();
         }
@@ -330,11 +334,8 @@ pub(crate) fn share(
         directory: Arc::clone(directory),
         limits: Live::new(limits.clone()),
         warned_of_files: AtomicBool::new(false),
-        handshake_timeout: settings.tls.handshake_timeout,
-        shutdown_timeout: settings.server.shutdown_timeout,
+        accept_rules: Live::new(AcceptRules::of(settings)),
         tls,
-        proxies: settings.listen.proxies.clone(),
-        read_levels: settings.listen.read_levels.clone(),
         scan_pool,
         hash_pool,
         sinks: Arc::<SinkBoard>::default(),

@@ -32,14 +32,16 @@ use crate::limits::budget::Budget;
 use crate::limits::client_addresses::ClientAddresses;
 use crate::limits::connection_slots::ConnectionSlots;
 use crate::limits::memory::Releases;
+use crate::listen::accept;
 use crate::listen::host_names::HostNames;
+use crate::listen::listeners::Listener;
 use crate::listen::read_levels::ListenerLevels;
 use crate::listen::tls::Tls;
 use crate::log::AccessRecorder;
 use crate::metrics::counters::Counters;
 use crate::pools::hash_pool::HashPool;
 use crate::pools::scan_pool::ScanPool;
-use crate::settings::LimitSettings;
+use crate::settings::{LimitSettings, Settings};
 use crate::sinks::SinkBoard;
 
 /// What all workers share.
@@ -49,13 +51,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Live<LimitSettings>,
     /// The log has warned that connections are nearly as many as open files allow.
     pub(crate) warned_of_files: AtomicBool,
-    pub(crate) handshake_timeout: Duration,
-    pub(crate) shutdown_timeout: Duration,
+    pub(crate) accept_rules: Live<AcceptRules>,
     pub(crate) tls: Arc<Tls>,
-    /// Proxies whose word counts for where a connection comes from.
-    pub(crate) proxies: Vec<Network>,
-    /// How fresh reads are on each listener, where they do not say.
-    pub(crate) read_levels: ListenerLevels,
     pub(crate) scan_pool: ScanPool,
     pub(crate) hash_pool: HashPool,
     /// What is told of the sinks.
@@ -80,9 +77,35 @@ impl Shared {
     }
 }
 
+/// What this machine says of connections that begin.
+#[derive(Clone, Debug)]
+pub(crate) struct AcceptRules {
+    pub(crate) handshake_timeout: Duration,
+    /// How long operations may go on when the server stops.
+    pub(crate) shutdown_timeout: Duration,
+    /// Proxies whose word counts for where a connection comes from.
+    pub(crate) proxies: Vec<Network>,
+    /// How fresh reads are on each listener, where they do not say.
+    pub(crate) read_levels: ListenerLevels,
+}
+
+impl AcceptRules {
+    /// Those of settings.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            handshake_timeout: settings.tls.handshake_timeout,
+            shutdown_timeout: settings.server.shutdown_timeout,
+            proxies: settings.listen.proxies.clone(),
+            read_levels: settings.listen.read_levels.clone(),
+        }
+    }
+}
+
 /// What a worker has to do.
 #[derive(Debug)]
 pub(crate) enum Order {
+    /// Accept on these, too.
+    Listen(Vec<Listener>),
     /// Finish what is in progress, then end.
     Stop,
     /// End at once.
@@ -328,6 +351,14 @@ impl Worker {
         }
     }
 
+    fn listen(self: &Rc<Self>, listeners: Vec<Listener>) {
+        for listener in listeners {
+            if let Err(error) = accept::start(self, listener) {
+                tracing::error!(%error, "a listener cannot be used by one of the workers");
+            }
+        }
+    }
+
     fn begin_stop(&self) {
         self.stopping.set(true);
         self.stop.notify_waiters();
@@ -337,7 +368,7 @@ impl Worker {
     }
 
     /// Distributes answers and follows orders until the worker has to end.
-    async fn distribute(&self, mut orders: UnboundedReceiver<Order>) {
+    async fn distribute(self: &Rc<Self>, mut orders: UnboundedReceiver<Order>) {
         let mut batch = Vec::new();
         let mut deadline = None::<Instant>;
         loop {
@@ -347,8 +378,9 @@ impl Worker {
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
+                    Some(Order::Listen(listeners)) => self.listen(listeners),
                     Some(Order::Stop) => {
-                        deadline = Some(Instant::now() + self.shared.shutdown_timeout);
+                        deadline = Some(Instant::now() + self.shared.accept_rules.get().shutdown_timeout);
                         self.begin_stop();
                     }
                     Some(Order::Kill) | None => return,

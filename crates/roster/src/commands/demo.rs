@@ -112,7 +112,7 @@ fn run_alone(options: &Options) -> Result<Exit, Failure> {
     };
     let again = options.listeners.read_again(None, Some(data), &quiet);
     let (server, _) = start_following(sources, again, &log)?;
-    let addresses = server.addresses().clone();
+    let addresses = server.addresses();
     let mut more = vec![("suffix", SUFFIX.to_owned()), ("admin_dn", ADMINISTRATOR.to_owned())];
     more.extend(password.clone().map(|password| ("admin_password", password)));
     // Before anything is printed: who reads the output finds the file there.

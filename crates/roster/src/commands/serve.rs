@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (server, store) = start_following(sources, again, &log)?;
     let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])?;
     offer_cluster(&server, &store, &settings, options);
-    options.listeners.ready(server.addresses(), &[])?;
+    options.listeners.ready(&server.addresses(), &[])?;
     // It serves already: what is not read ahead is read when it is asked for.
     let preload = Preload::start(store, settings.store.preload);
     if let Err(failure) = &preload {

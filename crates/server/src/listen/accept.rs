@@ -23,7 +23,7 @@ use crate::connection::bind_throttle::BindThrottle;
 use crate::connection::holding::Holding;
 use crate::connection::{Client, Connection, Ending};
 use crate::limits::open_files::warn_of_files;
-use crate::listen::listeners::Listener;
+use crate::listen::listeners::{Closed, Listener, ListenerSocket};
 use crate::listen::proxy_header::ProxyHeader;
 use crate::listen::stream::Stream;
 use crate::log::ConnectionLog;
@@ -32,18 +32,19 @@ use crate::worker::Worker;
 /// Starts accepting on `listener`.
 pub(crate) fn start(worker: &Rc<Worker>, listener: Listener) -> io::Result<()> {
     let worker = Rc::clone(worker);
-    match listener {
-        Listener::Ldap(socket) => {
+    let Listener { socket, closed } = listener;
+    match socket {
+        ListenerSocket::Ldap(socket) => {
             let listener = TcpListener::from_std(socket)?;
-            spawn_local(accept_tcp(worker, listener, Protection::Plain));
+            spawn_local(accept_tcp(worker, listener, closed, Protection::Plain));
         }
-        Listener::Ldaps(socket) => {
+        ListenerSocket::Ldaps(socket) => {
             let listener = TcpListener::from_std(socket)?;
-            spawn_local(accept_tcp(worker, listener, Protection::Tls));
+            spawn_local(accept_tcp(worker, listener, closed, Protection::Tls));
         }
-        Listener::Ldapi(socket) => {
+        ListenerSocket::Ldapi(socket) => {
             let listener = UnixListener::from_std(socket)?;
-            spawn_local(accept_unix(worker, listener));
+            spawn_local(accept_unix(worker, listener, closed));
         }
     }
     Ok(())
@@ -56,28 +57,35 @@ enum Protection {
     Tls,
 }
 
-async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Protection) {
+async fn accept_tcp(
+    worker: Rc<Worker>,
+    listener: TcpListener,
+    mut closed: Closed,
+    protection: Protection,
+) {
     let name = if protection == Protection::Tls { "ldaps" } else { "ldap" };
-    let read_level = worker.shared.read_levels.of(name, listener.local_addr().ok());
+    let own_address = listener.local_addr().ok();
     while !worker.is_stopping() {
         let accepted = tokio::select! {
             biased;
             () = worker.stop.notified() => return,
+            () = closed.wait() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, address)) => {
                 // Without it the kernel holds small answers back to join them with later ones.
                 let _ = stream.set_nodelay(true);
+                let rules = worker.shared.accept_rules.get();
                 let peer = Peer {
                     address: address.to_string(),
                     ip: Some(address.ip()),
                     secure: protection == Protection::Tls,
-                    read_level,
+                    read_level: rules.read_levels.of(name, own_address),
                     ..Peer::default()
                 };
                 let connection_log = ConnectionLog::new(name);
-                if worker.shared.proxies.iter().any(|network| network.contains(address.ip())) {
+                if rules.proxies.iter().any(|network| network.contains(address.ip())) {
                     begin_proxied(&worker, stream, peer, connection_log);
                 } else {
                     begin(&worker, Stream::Tcp(stream), peer, connection_log);
@@ -88,18 +96,19 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
     }
 }
 
-async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
-    let read_level = worker.shared.read_levels.of("ldapi", None);
+async fn accept_unix(worker: Rc<Worker>, listener: UnixListener, mut closed: Closed) {
     while !worker.is_stopping() {
         let accepted = tokio::select! {
             biased;
             () = worker.stop.notified() => return,
+            () = closed.wait() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
                 let local_user = user_of(&stream);
                 let address = "local".to_owned();
+                let read_level = worker.shared.accept_rules.get().read_levels.of("ldapi", None);
                 let peer = Peer { address, local_user, read_level, ..Peer::default() };
                 begin(&worker, Stream::Unix(stream), peer, ConnectionLog::new("ldapi"));
             }
@@ -144,7 +153,7 @@ fn begin_proxied(
     }
     let worker = Rc::clone(worker);
     spawn_local(async move {
-        let limit = worker.shared.handshake_timeout;
+        let limit = worker.shared.accept_rules.get().handshake_timeout;
         let header = tokio::select! {
             () = worker.stop.notified() => None,
             read = timeout(limit, read_proxy_header(&mut stream)) => Some(read),
@@ -324,7 +333,8 @@ async fn handshake(connection: &mut Connection) -> bool {
     };
     let shared = Arc::clone(&connection.worker.shared);
     let tls = shared.tls.current();
-    let shaken = timeout(shared.handshake_timeout, Box::pin(tls.acceptor.accept(stream))).await;
+    let limit = shared.accept_rules.get().handshake_timeout;
+    let shaken = timeout(limit, Box::pin(tls.acceptor.accept(stream))).await;
     let shaken = shaken.map(|shaken| {
         let stream = shaken?;
         let facts = tls.facts(stream.get_ref().1)?;

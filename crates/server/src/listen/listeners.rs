@@ -12,6 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::watch;
 
 use crate::error::ServerError;
 use crate::settings::Settings;
@@ -43,67 +44,186 @@ impl fmt::Display for Addresses {
 
 /// One listening socket of one worker.
 #[derive(Debug)]
-pub(crate) enum Listener {
+pub(crate) struct Listener {
+    pub(crate) socket: ListenerSocket,
+    /// Hears when nothing is to be accepted any more.
+    pub(crate) closed: Closed,
+}
+
+/// The socket of a listener, by what is spoken there.
+#[derive(Debug)]
+pub(crate) enum ListenerSocket {
     Ldap(TcpListener),
     Ldaps(TcpListener),
     Ldapi(UnixListener),
 }
 
-/// All listeners of a server.
+/// Hears when a listener is closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Closed(watch::Receiver<()>);
+
+impl Closed {
+    /// Waits until it is.
+    pub(crate) async fn wait(&mut self) {
+        // Nothing is ever sent: it ends when the sender is gone.
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
+/// What a setting asks for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Asked {
+    Ldap(SocketAddr),
+    Ldaps(SocketAddr),
+    Ldapi(PathBuf),
+}
+
+impl Asked {
+    /// All that the settings ask for.
+    fn of(settings: &Settings) -> Vec<Self> {
+        let ldap = settings.listen.ldap.iter().copied().map(Self::Ldap);
+        let ldaps = settings.listen.ldaps.iter().copied().map(Self::Ldaps);
+        let ldapi = settings.ldapi_path().map(Self::Ldapi);
+        ldap.chain(ldaps).chain(ldapi).collect()
+    }
+
+    fn port(&self) -> Option<u16> {
+        match self {
+            Self::Ldap(address) | Self::Ldaps(address) => Some(address.port()),
+            Self::Ldapi(_) => None,
+        }
+    }
+}
+
+/// A listener that is open, on all workers.
 #[derive(Debug)]
-pub(crate) struct Listeners {
-    pub(crate) addresses: Addresses,
+struct Open {
+    asked: Asked,
+    /// With the port that the system chose.
+    bound: Option<SocketAddr>,
+    /// Gone with this, it closes.
+    _closing: watch::Sender<()>,
+    /// Takes the socket file away when the listener is gone.
+    _socket_file: Option<SocketFile>,
+}
+
+/// All that a server listens on.
+#[derive(Debug, Default)]
+pub(crate) struct Listening(Vec<Open>);
+
+/// What a server is to listen on: what is open already stays.
+#[derive(Debug)]
+pub(crate) struct OtherListeners {
+    asked: Vec<Asked>,
+    opened: Vec<Open>,
+    ldapi_mode: u32,
     /// One list for each worker.
-    pub(crate) per_worker: Vec<Vec<Listener>>,
-    /// Takes the socket file away when the server is gone.
-    pub(crate) socket_file: Option<SocketFile>,
+    per_worker: Vec<Vec<Listener>>,
 }
 
-/// Opens every listener of the settings, once for each of `workers`.
-pub(crate) fn open(settings: &Settings, workers: usize) -> Result<Listeners, ServerError> {
-    let mut listeners = Listeners {
-        addresses: Addresses::default(),
-        per_worker: (0..workers).map(|_| Vec::new()).collect(),
-        socket_file: None,
-    };
-    for address in &settings.listen.ldap {
-        let (bound, sockets) = open_tcp(*address, workers)?;
-        listeners.addresses.ldap.push(bound);
-        add(&mut listeners.per_worker, sockets.into_iter().map(Listener::Ldap));
+impl Listening {
+    /// Opens what the settings ask for and is not open, once for each of `workers`. Whatever is
+    /// open stays as it is until [`Self::begin`].
+    ///
+    /// # Errors
+    /// An address or a socket that cannot be had, and settings without any.
+    pub(crate) fn open(
+        &self,
+        settings: &Settings,
+        workers: usize,
+    ) -> Result<OtherListeners, ServerError> {
+        let asked = Asked::of(settings);
+        if asked.is_empty() {
+            return Err(ServerError::NoListener);
+        }
+        let per_worker = (0..workers).map(|_| Vec::new()).collect();
+        let ldapi_mode = settings.listen.ldapi_mode;
+        let mut others = OtherListeners { asked, opened: Vec::new(), ldapi_mode, per_worker };
+        for one in others.asked.clone() {
+            if !self.0.iter().any(|open| open.asked == one) {
+                let is_ours = self.is_given_up(&one, &others.asked);
+                others.open(one, workers, is_ours)?;
+            }
+        }
+        Ok(others)
     }
-    for address in &settings.listen.ldaps {
-        let (bound, sockets) = open_tcp(*address, workers)?;
-        listeners.addresses.ldaps.push(bound);
-        add(&mut listeners.per_worker, sockets.into_iter().map(Listener::Ldaps));
+
+    /// Whether the port is one that is to be given up, and so is taken by this server.
+    fn is_given_up(&self, one: &Asked, asked: &[Asked]) -> bool {
+        let mut given_up = self.0.iter().filter(|open| !asked.contains(&open.asked));
+        one.port().is_some() && given_up.any(|open| open.asked.port() == one.port())
     }
-    if let Some(path) = settings.ldapi_path() {
-        let failed = |reason: String| ServerError::Socket { path: path.clone(), reason };
-        let (file, socket) = open_unix(&path, settings.listen.ldapi_mode).map_err(failed)?;
-        let copies = (0..workers).map(|_| socket.try_clone()).collect::<io::Result<Vec<_>>>();
-        let copies = copies.map_err(|error| failed(error.to_string()))?;
-        listeners.socket_file = Some(file);
-        listeners.addresses.ldapi = Some(path);
-        add(&mut listeners.per_worker, copies.into_iter().map(Listener::Ldapi));
+
+    /// Listens on these from now on, and closes the rest; what each worker is to accept on.
+    pub(crate) fn begin(&mut self, others: OtherListeners) -> Vec<Vec<Listener>> {
+        self.0.retain(|open| others.asked.contains(&open.asked));
+        for open in &self.0 {
+            if let Asked::Ldapi(path) = &open.asked {
+                let mode = fs::Permissions::from_mode(others.ldapi_mode);
+                if let Err(error) = fs::set_permissions(path, mode) {
+                    tracing::error!(%error, path = %path.display(), "the socket keeps its mode");
+                }
+            }
+        }
+        self.0.extend(others.opened);
+        others.per_worker
     }
-    if listeners.per_worker.iter().all(Vec::is_empty) {
-        return Err(ServerError::NoListener);
+
+    /// Where that is, without the admin listener.
+    pub(crate) fn addresses(&self) -> Addresses {
+        let mut addresses = Addresses::default();
+        for open in &self.0 {
+            match &open.asked {
+                Asked::Ldap(_) => addresses.ldap.extend(open.bound),
+                Asked::Ldaps(_) => addresses.ldaps.extend(open.bound),
+                Asked::Ldapi(path) => addresses.ldapi = Some(path.clone()),
+            }
+        }
+        addresses
     }
-    Ok(listeners)
 }
 
-fn add(per_worker: &mut [Vec<Listener>], listeners: impl Iterator<Item = Listener>) {
-    for (list, listener) in per_worker.iter_mut().zip(listeners) {
-        list.push(listener);
+impl OtherListeners {
+    fn open(&mut self, asked: Asked, workers: usize, is_ours: bool) -> Result<(), ServerError> {
+        let (mut bound, mut socket_file) = (None, None);
+        let sockets: Vec<ListenerSocket> = match &asked {
+            Asked::Ldap(address) => {
+                let (at, sockets) = open_tcp(*address, workers, is_ours)?;
+                bound = Some(at);
+                sockets.into_iter().map(ListenerSocket::Ldap).collect()
+            }
+            Asked::Ldaps(address) => {
+                let (at, sockets) = open_tcp(*address, workers, is_ours)?;
+                bound = Some(at);
+                sockets.into_iter().map(ListenerSocket::Ldaps).collect()
+            }
+            Asked::Ldapi(path) => {
+                let failed = |reason: String| ServerError::Socket { path: path.clone(), reason };
+                let (file, socket) = open_unix(path, self.ldapi_mode).map_err(failed)?;
+                let copies = (0..workers).map(|_| socket.try_clone());
+                let copies = copies.collect::<io::Result<Vec<_>>>();
+                socket_file = Some(file);
+                let copies = copies.map_err(|error| failed(error.to_string()))?;
+                copies.into_iter().map(ListenerSocket::Ldapi).collect()
+            }
+        };
+        let (closing, closed) = watch::channel(());
+        for (list, socket) in self.per_worker.iter_mut().zip(sockets) {
+            list.push(Listener { socket, closed: Closed(closed.clone()) });
+        }
+        self.opened.push(Open { asked, bound, _closing: closing, _socket_file: socket_file });
+        Ok(())
     }
 }
 
-/// One socket for each worker on the same address and port.
+/// One socket for each worker on the same address and port; `is_ours`: this server listens there.
 fn open_tcp(
     address: SocketAddr,
     workers: usize,
+    is_ours: bool,
 ) -> Result<(SocketAddr, Vec<TcpListener>), ServerError> {
     let failed = |source| ServerError::Listen { address, source };
-    if address.port() != 0 {
+    if address.port() != 0 && !is_ours {
         // Without SO_REUSEPORT, so that it fails when anybody listens there.
         tcp_socket(address, false).map_err(failed)?;
     }
@@ -231,13 +351,15 @@ mod tests {
     #[test]
     fn every_worker_listens_on_the_same_port() {
         let data = tempfile::tempdir().unwrap();
-        let listeners = open(&settings(data.path()), 3).unwrap();
-        let bound = listeners.addresses.ldap.first().copied().unwrap();
+        let mut listening = Listening::default();
+        let others = listening.open(&settings(data.path()), 3).unwrap();
+        let per_worker = listening.begin(others);
+        let bound = listening.addresses().ldap.first().copied().unwrap();
         assert_ne!(bound.port(), 0);
-        for list in &listeners.per_worker {
-            let ports = list.iter().filter_map(|listener| match listener {
-                Listener::Ldap(socket) => socket.local_addr().ok(),
-                Listener::Ldaps(_) | Listener::Ldapi(_) => None,
+        for list in &per_worker {
+            let ports = list.iter().filter_map(|listener| match &listener.socket {
+                ListenerSocket::Ldap(socket) => socket.local_addr().ok(),
+                ListenerSocket::Ldaps(_) | ListenerSocket::Ldapi(_) => None,
             });
             assert_eq!(ports.collect::<Vec<_>>(), [bound]);
             assert_eq!(list.len(), 2);
@@ -249,12 +371,40 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let mut settings = settings(data.path());
         settings.listen.ldapi = PathBuf::new();
-        let first = open(&settings, 1).unwrap();
-        settings.listen.ldap = first.addresses.ldap.clone();
-        let error = open(&settings, 1).unwrap_err().to_string();
+        let mut first = Listening::default();
+        let per_worker = first.begin(first.open(&settings, 1).unwrap());
+        settings.listen.ldap = first.addresses().ldap;
+        let error = Listening::default().open(&settings, 1).unwrap_err().to_string();
         assert!(error.ends_with("is in use by another process"), "{error}");
-        drop(first);
-        open(&settings, 1).unwrap();
+        drop((first, per_worker));
+        Listening::default().open(&settings, 1).unwrap();
+    }
+
+    #[test]
+    fn what_stays_is_not_opened_again_and_what_goes_is_closed() {
+        let data = tempfile::tempdir().unwrap();
+        let mut settings = settings(data.path());
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        settings.listen.ldap = vec![free];
+        let mut listening = Listening::default();
+        let before = listening.begin(listening.open(&settings, 1).unwrap());
+        let socket = listening.addresses().ldapi.unwrap();
+        // The port moves to LDAPS, and the socket stays.
+        settings.listen.ldap = vec![];
+        settings.listen.ldaps = vec![free];
+        settings.listen.ldapi_mode = 0o600;
+        let after = listening.begin(listening.open(&settings, 1).unwrap());
+        let want =
+            Addresses { ldaps: vec![free], ldapi: Some(socket.clone()), ..Addresses::default() };
+        assert_eq!(listening.addresses(), want);
+        assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(after.iter().map(Vec::len).sum::<usize>(), 1, "only what is new");
+        let waiting = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let closed = before.into_iter().flatten().filter_map(|mut one| {
+            let is_ldap = matches!(one.socket, ListenerSocket::Ldap(_));
+            is_ldap.then(|| waiting.block_on(one.closed.wait()))
+        });
+        assert_eq!(closed.count(), 1);
     }
 
     #[test]
@@ -263,7 +413,7 @@ mod tests {
         let mut settings = settings(data.path());
         settings.listen.ldap = vec![];
         settings.listen.ldapi = PathBuf::new();
-        assert!(matches!(open(&settings, 1), Err(ServerError::NoListener)));
+        assert!(matches!(Listening::default().open(&settings, 1), Err(ServerError::NoListener)));
     }
 
     #[test]

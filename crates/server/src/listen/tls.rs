@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use directory::{CertificateState, ChannelBindings, ClientCertificate};
+use directory::{CertificateState, ChannelBindings, ClientCertificate, Live};
 use environment::Timestamp;
 use rustls::{ProtocolVersion, ServerConnection};
 use tokio_rustls::TlsAcceptor;
@@ -26,9 +26,12 @@ pub(crate) use load::{CIPHER_SUITES, VERSIONS};
 
 /// TLS as it is now.
 pub(crate) struct Tls {
-    settings: Settings,
+    settings: Live<Settings>,
     current: ArcSwap<Loaded>,
     watched: Mutex<Watched>,
+    /// Held by whoever puts others in use: what was read of files for settings that have gone
+    /// would come after what was read for these.
+    changing: Mutex<()>,
 }
 
 /// What was made of one version of the files.
@@ -52,6 +55,13 @@ struct Watched {
     error: Option<String>,
 }
 
+/// What other settings make of TLS.
+pub(crate) struct OtherTls {
+    settings: Settings,
+    stamps: Vec<Option<Stamp>>,
+    loaded: Loaded,
+}
+
 impl Tls {
     /// Loads the files as the settings say; makes a self-signed certificate when the settings are
     /// the default and there is none.
@@ -69,9 +79,10 @@ impl Tls {
             "certificate loaded"
         );
         let tls = Self {
-            settings: settings.clone(),
+            settings: Live::new(settings.clone()),
             current: ArcSwap::from_pointee(loaded),
             watched: Mutex::new(Watched { stamps, warned: None, error: None }),
+            changing: Mutex::default(),
         };
         tls.warn_of_expiry(now);
         Ok(tls)
@@ -85,7 +96,9 @@ impl Tls {
     /// Looks whether a file has changed, and if so loads them all; says whether they are in use.
     pub(crate) fn look(&self, now: Timestamp) -> bool {
         // Before they are read: what changes meanwhile is found the next time.
-        let stamps = stamps(&paths(&self.settings));
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = self.settings.get();
+        let stamps = stamps(&paths(&settings));
         {
             let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
             if watched.stamps == stamps {
@@ -97,7 +110,7 @@ impl Tls {
             watched.warned = None;
         }
         let mut failed = None;
-        let is_loaded = match load::load(&self.settings) {
+        let is_loaded = match load::load(&settings) {
             Ok(loaded) => {
                 tracing::info!(
                     subject = loaded.subject,
@@ -117,6 +130,38 @@ impl Tls {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).error = failed;
         self.warn_of_expiry(now);
         is_loaded
+    }
+
+    /// Loads what other settings ask for, if they ask for something else than what is in use.
+    ///
+    /// # Errors
+    /// Files that cannot be used.
+    pub(crate) fn load_other(&self, settings: &Settings) -> Result<Option<OtherTls>, ServerError> {
+        let before = self.settings.get();
+        if before.tls == settings.tls && before.server.data == settings.server.data {
+            return Ok(None);
+        }
+        let stamps = stamps(&paths(settings));
+        let loaded = load::load(settings)?;
+        Ok(Some(OtherTls { settings: settings.clone(), stamps, loaded }))
+    }
+
+    /// Has this in use from now on.
+    pub(crate) fn begin(&self, other: OtherTls, now: Timestamp) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let OtherTls { settings, stamps, loaded } = other;
+        tracing::info!(
+            subject = loaded.subject,
+            expires = expiry(loaded.expires),
+            "TLS has other settings; open connections keep the old ones"
+        );
+        {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            self.settings.set(settings);
+            self.current.store(Arc::new(loaded));
+            *watched = Watched { stamps, warned: None, error: None };
+        }
+        self.warn_of_expiry(now);
     }
 
     /// The certificate that clients are shown.

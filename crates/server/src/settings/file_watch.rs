@@ -84,7 +84,7 @@ impl KeyFile {
 
 /// The thread that looks; it ends when this is dropped.
 pub(crate) struct FileWatch {
-    stop: Option<Sender<()>>,
+    interval: Option<Sender<Duration>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -93,35 +93,50 @@ impl FileWatch {
     pub(crate) fn start(
         tls: Arc<Tls>,
         mut keys: Option<KeyFile>,
-        interval: Duration,
+        mut interval: Duration,
     ) -> Result<Self, ServerError> {
-        if interval.is_zero() {
-            return Ok(Self { stop: None, thread: None });
-        }
-        let (stop, stopped) = bounded::<()>(0);
-        let thread = thread::Builder::new()
-            .name("file-watch".to_owned())
-            .spawn(move || {
-                while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                    tls.look(now());
-                    if let Some(keys) = &mut keys {
-                        keys.look();
+        let (sender, intervals) = bounded::<Duration>(0);
+        let look = move || {
+            loop {
+                let never = interval.is_zero();
+                match intervals.recv_timeout(if never { NEVER } else { interval }) {
+                    Ok(other) => interval = other,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) if never => {}
+                    Err(RecvTimeoutError::Timeout) => {
+                        tls.look(now());
+                        if let Some(keys) = &mut keys {
+                            keys.look();
+                        }
                     }
                 }
-            })
-            .map_err(ServerError::Thread)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+            }
+        };
+        let thread = thread::Builder::new().name("file-watch".to_owned()).spawn(look);
+        let thread = Some(thread.map_err(ServerError::Thread)?);
+        Ok(Self { interval: Some(sender), thread })
+    }
+
+    /// Looks every `interval` from now on, when it has looked this time.
+    pub(crate) fn set_interval(&self, interval: Duration) {
+        if let Some(sender) = &self.interval {
+            // It is gone only when it has panicked.
+            let _ = sender.send(interval);
+        }
     }
 }
 
 impl Drop for FileWatch {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.interval.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
+
+/// As good as.
+const NEVER: Duration = Duration::from_hours(24);
 
 /// The wall clock.
 pub(crate) fn now() -> Timestamp {

@@ -77,7 +77,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldap",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Addresses { set: |s, addresses| s.listen.ldap = addresses },
         default: "127.0.0.1:1389",
         sentence: "Addresses for LDAP; StartTLS is offered there.",
@@ -85,7 +85,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldaps",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Addresses { set: |s, addresses| s.listen.ldaps = addresses },
         default: "127.0.0.1:1636",
         sentence: "Addresses for LDAP over TLS (LDAPS).",
@@ -93,7 +93,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldapi",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.listen.ldapi = path },
         default: "ldapi",
         sentence: "Unix socket for local clients, relative to the data directory; empty for none.",
@@ -101,7 +101,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "ldapi_mode",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Mode { set: |s, mode| s.listen.ldapi_mode = mode },
         default: "0660",
         sentence: "Permission bits of the Unix socket, which decide who may connect.",
@@ -109,7 +109,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "proxies",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Texts {
             separator: ',',
             form: NETWORKS,
@@ -126,7 +126,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "listen",
         key: "read_levels",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Texts {
             separator: ';',
             form: LISTENER_LEVELS,
@@ -144,7 +144,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "cert",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.cert = path },
         default: "tls/cert.pem",
         sentence: "Certificates (PEM), the server's own first; relative to the data directory.",
@@ -152,7 +152,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "key",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.key = path },
         default: "tls/key.pem",
         sentence: "Private key (PEM) of the certificate; relative to the data directory.",
@@ -160,7 +160,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "versions",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Words { words: VERSIONS, set: |s, words| s.tls.versions = words },
         default: "1.2,1.3",
         sentence: "Protocol versions that are allowed.",
@@ -168,7 +168,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "cipher_suites",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Words { words: CIPHER_SUITES, set: |s, words| s.tls.cipher_suites = words },
         default: "",
         sentence: "Cipher suites that are allowed; empty means all of them.",
@@ -176,7 +176,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "client_certificates",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::word(&["none", "optional", "required"], |s, word| {
             s.tls.client_certificates = word
         }),
@@ -187,7 +187,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "client_ca",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_ca = path },
         default: "",
         sentence: "Certificates (PEM) of the authorities that may issue client certificates; \
@@ -196,7 +196,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "client_crl",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_crl = path },
         default: "",
         sentence: "Certificate revocation lists (PEM), one for each issuer; relative to the data \
@@ -205,7 +205,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "reload_interval_s",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.tls.reload_interval = Duration::from_secs(n)
         }),
@@ -216,7 +216,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "handshake_timeout_s",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::number(1..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.tls.handshake_timeout = Duration::from_secs(n)
         }),

@@ -103,7 +103,7 @@ impl Running {
 
     fn of(server: Server, data: tempfile::TempDir) -> Self {
         Self {
-            addresses: server.addresses().clone(),
+            addresses: server.addresses(),
             shutdown: server.shutdown_handle(),
             counters: Arc::clone(&server.counters),
             metrics: Arc::clone(&server.metrics),

@@ -7,7 +7,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "admin",
         key: "listen",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::Addresses { set: |s, addresses| s.admin.listen = addresses },
         default: "",
         sentence: "Addresses for HTTP, such as \"127.0.0.1:9389\": /metrics, /livez, /readyz. \
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "admin",
         key: "remote",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::word(super::passwords::ON_OFF, |s, word| s.admin.remote = word == "on"),
         default: "off",
         sentence: "Whether other machines may reach these addresses. There is neither TLS nor a \

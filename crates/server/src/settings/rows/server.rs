@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "shutdown_timeout_s",
-        place: Place::Start,
+        place: Place::Reload,
         kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
             s.server.shutdown_timeout = Duration::from_secs(n)
         }),
