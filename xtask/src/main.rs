@@ -11,6 +11,7 @@ mod bench_cluster;
 mod bench_import;
 mod bench_stopping;
 mod bench_writes;
+mod check;
 mod ci;
 mod cluster;
 mod conform;
@@ -104,6 +105,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--entries N] [--soak 10m]",
         purpose: "searches beside writes, recovery, memory over time",
         run: bench_writes::run,
+    },
+    Verb {
+        name: "check",
+        arguments: "",
+        purpose: "what is to be seen before a change is handed in, besides the tests",
+        run: check::run,
     },
     Verb { name: "ci", arguments: "", purpose: "all that CI checks", run: ci::run },
     Verb {

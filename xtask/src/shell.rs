@@ -60,20 +60,6 @@ pub(crate) fn output(mut command: Command) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The same command, run only where nothing else wants the processors.
-pub(crate) fn background(of: Command) -> Command {
-    let mut command = Command::new("nice");
-    command.args(["-n", "19"]).arg(of.get_program()).args(of.get_args());
-    for (name, value) in of.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.current_dir(of.get_current_dir().unwrap_or(&root()));
-    command
-}
-
 /// Runs one step of a longer command: says what, how long, and stops at the first failure.
 pub(crate) fn step(title: &str, mut command: Command) -> Result<(), Error> {
     timed(title, || match command.status() {

@@ -38,4 +38,4 @@ fn sessions_of_any_requests_are_answered_once_and_shown_no_secret() {
     }
 }
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 200;

@@ -121,7 +121,7 @@ fn draw(chance: &mut Chance, mixed: &mut Client, alone: &mut Client) -> Vec<u8> 
 
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 
 /// Requests of one round.
 const TURNS: usize = 200;

@@ -121,4 +121,4 @@ const OWNERS: usize = 8;
 /// What the clients of one round do, at the most.
 const ACTS_MAX: u64 = 300;
 
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 800;
