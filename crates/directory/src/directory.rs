@@ -22,6 +22,7 @@ use crate::config::monitor_sources::{
     CertificateTeller, ClusterInit, ClusterState, ClusterTeller, Figures, LogState, LogStates,
     MonitorSources, SessionTeller,
 };
+use crate::config::reload_settings::SettingsReloader;
 use crate::config::schema_times::SchemaTimes;
 use crate::config::setting_rows::ServerSettings;
 use crate::live::Live;
@@ -332,6 +333,11 @@ impl Directory {
     /// Has this server, which is alone, begin once more as a member when it is asked to.
     pub fn show_cluster_init(&self, init: ClusterInit) {
         let _ = self.monitors.cluster_init.set(init);
+    }
+
+    /// Has this server's own settings read again when it is asked to.
+    pub fn offer_reload(&self, reload: SettingsReloader) {
+        let _ = self.monitors.settings_reload.set(reload);
     }
 
     /// This server as a member of a cluster, if it is one.

@@ -65,6 +65,7 @@ pub use config::monitor_sources::{
 };
 pub use config::promotion::promote_joined;
 pub use config::record_level::raise_record_level;
+pub use config::reload_settings::{OID as RELOAD_SETTINGS, SettingsReload, SettingsReloader};
 pub use config::setting_rows::{
     BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller, TellTexts,
 };

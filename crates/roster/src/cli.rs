@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    explain, export, follow, generate, history, import, index, init, restore, revert, schema,
-    serve, session, sink, top, undelete, virtual_attribute, why,
+    explain, export, follow, generate, history, import, index, init, reload, restore, revert,
+    schema, serve, session, sink, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -44,6 +44,7 @@ enum Command {
     Session(session::Options),
     Top(top::Options),
     Config(config::Options),
+    Reload(reload::Options),
     Cluster(cluster::Options),
     Index(index::Options),
     Schema(schema::Options),
@@ -78,6 +79,7 @@ impl Command {
             Self::Session(options) => session::run(&options),
             Self::Top(options) => top::run(&options),
             Self::Config(options) => config::run(&options),
+            Self::Reload(options) => reload::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Schema(options) => schema::run(&options),

@@ -385,6 +385,20 @@ fn listeners_and_tls_follow_the_file() {
     open.read_exact(&mut answer).expect("it answers");
     assert_eq!(answer, *b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00");
 
+    // The command says what came of it.
+    let url = format!("ldap://{other}");
+    let reload = || roster(&["reload", "-H", &url, "-D", ADMINISTRATOR, "-w", PASSWORD]);
+    check(&reload(), 0, &["no setting has changed"]);
+    write(
+        &[&listen, &admin, &tls(&key), "[server]\nworkers = 3\n[limits]\nidle_timeout_s = 7\n"]
+            .concat(),
+    );
+    check(&reload(), 0, &["limits.idle_timeout_s: in force", "server.workers: takes effect"]);
+    check(&reload(), 0, &["server.workers: takes effect"]);
+    write("[listen]\nldap = [\"here\"]\n");
+    check(&reload(), 1, &["roster.toml:2", "the settings of before stay in force"]);
+    check(&roster(&["reload", "-H", &url]), 1, &["needs the privilege config-write"]);
+
     // What cannot be had leaves all as it was.
     let taken = TcpListener::bind("127.0.0.1:0").expect("there is one");
     let address = taken.local_addr().expect("it is bound");

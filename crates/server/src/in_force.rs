@@ -7,10 +7,12 @@
 //! It keeps neither the server from starting nor other settings from holding.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use directory::{Directory, DirectoryError, SettingsTeller};
+use directory::{Directory, DirectoryError, SettingsReload, SettingsTeller};
+use tokio::sync::Notify;
 
 use crate::limits::budget::BudgetLimits;
 use crate::limits::client_addresses::AddressLimits;
@@ -45,8 +47,35 @@ pub(crate) struct SettingsInForce {
     /// What this machine says.
     sources: ArcSwap<OwnSources>,
     now: ArcSwap<Now>,
+    /// What it said at the start.
+    started: Given,
     /// Held by whoever has others in force.
     changing: Mutex<()>,
+    reloads: Reloads,
+}
+
+/// Readings of what this machine says.
+#[derive(Default)]
+struct Reloads {
+    /// The number of the last one that was asked for.
+    asked: AtomicU64,
+    /// The last one that is over.
+    last: Mutex<SettingsReload>,
+    /// There is one to begin.
+    wake: Notify,
+}
+
+impl Reloads {
+    /// Asks for one, or tells of the one with this number.
+    fn tell(&self, number: Option<u64>) -> SettingsReload {
+        let number = number.unwrap_or_else(|| {
+            let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+            self.wake.notify_one();
+            number
+        });
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        SettingsReload { is_done: last.number >= number, number, ..last }
+    }
 }
 
 /// What holds now.
@@ -116,10 +145,22 @@ impl SettingsInForce {
     ) -> Result<Arc<Self>, SettingsError> {
         let Following { sources, read, hear } = following;
         let loaded = sources.load(&[])?;
+        let started = loaded.given.clone();
         let now = ArcSwap::from_pointee(Now { loaded, left_out: Vec::new() });
         let (directory, shared) = (Arc::clone(directory), Weak::clone(shared));
         let (sources, changing) = (ArcSwap::from_pointee(sources), Mutex::default());
-        Ok(Arc::new(Self { read, hear, directory, shared, sources, now, changing }))
+        let reloads = Reloads::default();
+        Ok(Arc::new(Self {
+            read,
+            hear,
+            directory,
+            shared,
+            sources,
+            now,
+            started,
+            changing,
+            reloads,
+        }))
     }
 
     /// Has the directory tell of its settings, and of their changes; those of now begin to hold.
@@ -152,17 +193,33 @@ impl SettingsInForce {
                 leaving.upgrade().map(|own| own.now.load().left_out.clone()).unwrap_or_default()
             }),
         });
+        let reloading = Arc::downgrade(self);
+        self.directory.offer_reload(Box::new(move |number| {
+            reloading.upgrade().map(|own| own.reloads.tell(number)).unwrap_or_default()
+        }));
+    }
+
+    /// Waits until it is asked to read again what this machine says.
+    pub(crate) async fn reload_asked(&self) {
+        self.reloads.wake.notified().await;
     }
 
     /// Reads what this machine says again, and has it in force: all of it, or nothing.
     pub(crate) fn reload(&self, machine: &mut Machine) {
+        let number = self.reloads.asked.load(Ordering::Acquire);
         let changing = self.lock();
-        if let Err(error) = self.read_again(&changing, machine) {
-            tracing::error!(error, "{KEPT}");
+        let mut told = SettingsReload { number, is_done: true, ..SettingsReload::default() };
+        match self.read_again(&changing, machine) {
+            Ok(Changed { at_once, late }) => (told.changed, told.waiting) = (at_once, late),
+            Err(error) => {
+                tracing::error!(error, "{KEPT}");
+                told.error = Some(error);
+            }
         }
+        *self.reloads.last.lock().unwrap_or_else(PoisonError::into_inner) = told;
     }
 
-    fn read_again(&self, _: &MutexGuard<'_, ()>, machine: &mut Machine) -> Result<(), String> {
+    fn read_again(&self, _: &MutexGuard<'_, ()>, machine: &mut Machine) -> Result<Changed, String> {
         let sources = (self.read)().map_err(|error| error.to_string())?;
         let lines = self.directory.setting_lines().map_err(|error| error.to_string())?;
         let after = usable(&sources, &self.directory, &lines)?;
@@ -171,8 +228,7 @@ impl SettingsInForce {
         self.begin(settings).map_err(|error| error.to_string())?;
         machine.begin(settings, other);
         self.sources.store(Arc::new(sources));
-        self.now_holds(after);
-        Ok(())
+        Ok(self.now_holds(after))
     }
 
     /// Has what the directory says in force, if that can be.
@@ -182,14 +238,17 @@ impl SettingsInForce {
             Ok(after)
         });
         match after {
-            Ok(after) => self.now_holds(after),
+            Ok(after) => drop(self.now_holds(after)),
             Err(error) => tracing::error!(error, "{KEPT}"),
         }
     }
 
-    fn now_holds(&self, after: Now) {
-        tell(&self.now.load().loaded.given, &after.loaded.given);
+    fn now_holds(&self, after: Now) -> Changed {
+        let given = &after.loaded.given;
+        let changed = Changed::between(&self.started, &self.now.load().loaded.given, given);
+        changed.tell();
         self.now.store(Arc::new(after));
+        changed
     }
 
     /// Has settings in force.
@@ -233,21 +292,41 @@ pub(crate) fn address_limits(limits: &LimitSettings) -> AddressLimits {
     }
 }
 
-/// Logs which settings of this machine have changed, and which of them need a restart.
-fn tell(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) {
-    let changed: BTreeSet<&str> = before
-        .keys()
-        .chain(after.keys())
-        .filter(|name| before.get(*name) != after.get(*name))
-        .map(String::as_str)
-        .collect();
-    let (late, at_once): (Vec<&str>, Vec<&str>) =
-        changed.into_iter().partition(|name| of_directory::needs_restart(name));
-    for (names, what) in
-        [(at_once, "settings have changed"), (late, "settings take effect with the next start")]
-    {
-        if !names.is_empty() {
-            tracing::info!(settings = names.join(" "), "{what}");
+/// What this machine says, by the names of the settings.
+type Given = BTreeMap<String, String>;
+
+/// The names of settings of this machine that have changed.
+#[derive(Debug)]
+struct Changed {
+    /// They are in force.
+    at_once: Vec<String>,
+    /// They differ from those of the start, and need another one.
+    late: Vec<String>,
+}
+
+impl Changed {
+    /// Between what held and what holds, where the server was started with what is given first.
+    fn between(started: &Given, before: &Given, after: &Given) -> Self {
+        let differing = |before: &Given| {
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let names = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+            names.cloned().collect::<Vec<_>>()
+        };
+        let (mut at_once, mut late) = (differing(before), differing(started));
+        at_once.retain(|name| !of_directory::needs_restart(name));
+        late.retain(|name| of_directory::needs_restart(name));
+        Self { at_once, late }
+    }
+
+    /// Logs them.
+    fn tell(&self) {
+        for (names, what) in [
+            (&self.at_once, "settings have changed"),
+            (&self.late, "settings take effect with the next start"),
+        ] {
+            if !names.is_empty() {
+                tracing::info!(settings = names.join(" "), "{what}");
+            }
         }
     }
 }

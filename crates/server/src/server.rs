@@ -3,6 +3,7 @@
 mod machine;
 mod worker_thread;
 
+use std::future::pending;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -256,6 +257,11 @@ impl Server {
                             }
                         }
                     },
+                    () = reload_asked(settings.as_deref()) => {
+                        if let Some(settings) = settings {
+                            settings.reload(machine);
+                        }
+                    }
                     () = shutdown.0.notified() => break Ok(decided(&ending)),
                     _ = ended.recv() => break Err(ServerError::WorkerEnded),
                 }
@@ -308,6 +314,14 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.join();
+    }
+}
+
+/// Waits until somebody asks for the settings to be read again.
+async fn reload_asked(settings: Option<&SettingsInForce>) {
+    match settings {
+        Some(settings) => settings.reload_asked().await,
+        None => pending().await,
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) mod monitor_sources;
 pub(crate) mod promotion;
 pub(crate) mod record_level;
 pub(crate) mod reference_config;
+pub(crate) mod reload_settings;
 pub(crate) mod schema_config;
 pub(crate) mod schema_modify;
 pub(crate) mod schema_times;

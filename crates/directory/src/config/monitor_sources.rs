@@ -12,6 +12,7 @@ use environment::Timestamp;
 use history::log::{MemberChange, MembersDone, Verification};
 use serde::{Deserialize, Serialize};
 
+use super::reload_settings::SettingsReloader;
 use crate::enforcement::broken::BrokenRules;
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
@@ -35,6 +36,8 @@ pub(crate) struct MonitorSources {
     pub(crate) cluster: OnceLock<ClusterTeller>,
     /// What makes this server, which is alone, the first member of one.
     pub(crate) cluster_init: OnceLock<ClusterInit>,
+    /// What has this server's own settings read again.
+    pub(crate) settings_reload: OnceLock<SettingsReloader>,
     /// Whether a change of its members is waited for.
     pub(crate) is_changing: AtomicBool,
     /// The connections of clients.

@@ -10,7 +10,7 @@ use schema::DnKey;
 
 use self::call::Call;
 use crate::access::guard::{Viewer, guarded};
-use crate::config::{change_members, init_cluster, join, verify};
+use crate::config::{change_members, init_cluster, join, reload_settings, verify};
 use crate::directory::Directory;
 use crate::read::why;
 use crate::request::cancel;
@@ -53,6 +53,7 @@ const OPERATIONS: &[(&str, Start)] = &[
     (join::OID, join::start),
     (verify::OID, verify::start),
     (init_cluster::OID, init_cluster::start),
+    (reload_settings::OID, reload_settings::start),
 ];
 
 /// The OIDs for `supportedExtension` of a session's root DSE.

@@ -90,6 +90,14 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
         "Used by `roster cluster init -H`: a server that is alone begins once more as the first \
          member of a [cluster](../how-to/cluster.md). The request is JSON.",
     ),
+    (
+        reload_settings::OID,
+        "Reload settings",
+        "the privilege `config-write`",
+        "Used by `roster reload`: the server reads what its machine says of \
+         [settings](../how-to/settings.md), as on SIGHUP, and tells what came of it. Request and \
+         response are JSON.",
+    ),
 ];
 
 const HEAD: &str = "\
