@@ -4,6 +4,8 @@
 //! Invariant: a part of it is one row of [`AREAS`]; settings and indexes have files of their own.
 
 pub(crate) mod brief;
+pub mod file;
+pub(crate) mod plan;
 pub(crate) mod present;
 pub(crate) mod requests;
 pub(crate) mod told;

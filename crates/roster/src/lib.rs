@@ -18,7 +18,7 @@ mod cli;
 mod cluster_setup;
 mod cluster_status;
 mod commands;
-mod configuration;
+pub mod configuration;
 mod connect;
 mod diagnostics;
 mod diff;

@@ -10,6 +10,7 @@ use serde_json::json;
 use server::SettingDescription;
 
 use super::config_history::{self, Diff, History, Undo};
+use super::config_plan::{self, Apply, Export, PlanOptions};
 use crate::configuration::requests::{self, MessageOption};
 use crate::configuration::{SETTING as LINE, SETTINGS_DN as CONFIG, present};
 use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
@@ -38,7 +39,10 @@ Examples:
   roster config describe limits.size_limit_entries
   roster config history -W
   roster config diff 1042 -W
-  roster config undo 1042 --message 'imports failed' -W";
+  roster config undo 1042 --message 'imports failed' -W
+  roster config export -W > directory.toml
+  roster config plan directory.toml -W
+  roster config apply directory.toml -W";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -59,6 +63,12 @@ enum Action {
     /// Undo a change of the configuration or of the schema, as one change; refused if what it
     /// changed has changed since.
     Undo(Undo),
+    /// Write the configuration as one file of TOML: settings, indexes, constraints and the like.
+    Export(Export),
+    /// Show how a directory differs from such a file, and what would follow.
+    Plan(PlanOptions),
+    /// Make a directory what such a file says: new indexes first, then all else as one change.
+    Apply(Apply),
 }
 
 #[derive(Args, Debug)]
@@ -150,6 +160,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::History(options) => config_history::history(options),
         Action::Diff(options) => config_history::diff(options),
         Action::Undo(options) => config_history::undo(options),
+        Action::Export(options) => config_plan::export(options),
+        Action::Plan(options) => config_plan::plan(options),
+        Action::Apply(options) => config_plan::apply(options),
     }
 }
 

@@ -112,8 +112,8 @@ pub(super) fn history(options: &History) -> Result<Exit, Failure> {
     }
     if let (false, Some(first)) = (options.json, kept.first.filter(|first| *first > 1)) {
         output::note(format_args!(
-            "roster: note: changes before {first} are not kept any more; archive.keep_days says \
-             for how long they are"
+            "roster: note: the first change that the server has is {first}; archive.keep_days \
+             says for how long changes are kept"
         ));
     }
     Ok(Exit::Done)
