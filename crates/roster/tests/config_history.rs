@@ -3,8 +3,10 @@
 mod common;
 mod demo;
 
+use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{Run, check_all as check, have, roster};
 use demo::Demo;
@@ -150,6 +152,12 @@ fn a_change_is_undone_unless_what_it_changed_has_changed_since() {
     check(&calls.config(&["list", "--changed", "limits"]), 0, &[]);
     assert_eq!(get("limits.time_limit_s"), "60\n");
 
+    // A schema of many kinds of definitions is taken back as one.
+    check(&calls.call(&["schema", "add", "samba"]), 0, &[]);
+    check(&calls.config(&["undo", &calls.last()]), 0, &["cn=schema has the values of before"]);
+    let run = calls.call(&["schema", "add", "samba"]);
+    check(&run, 0, &[]);
+
     // Lines with names, rules, indexes, and the schema.
     check(&calls.call(&["constraint", "add", "a: unique employeeNumber"]), 0, &[]);
     let added = calls.last();
@@ -216,4 +224,30 @@ fn rules_are_undone_and_messages_have_limits() {
         let run = calls.config(&["set", "limits.time_limit_s=9", "--message", message]);
         check(&run, 2, &["a message is one line of up to 1024 bytes"]);
     }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "another process has to come so far")]
+fn the_audit_log_says_why_and_tells_a_change_once() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("audit.log");
+    let name = path.to_str().expect("it is text");
+    let settings = [("ROSTER_AUDIT_LOG__FORMAT", "ldif"), ("ROSTER_AUDIT_LOG__PATH", name)];
+    let demo = Demo::start_set(10, &[], &settings);
+    let calls = Calls::of(&demo);
+    check(&calls.config(&["set", "limits.time_limit_s=30"]), 0, &[]);
+    check(&calls.config(&["set", "limits.time_limit_s=31", "-m", "a \"quoted\" reason"]), 0, &[]);
+    let add = ["constraint", "add", "numbers: unique employeeNumber", "-m", "at last"];
+    check(&calls.call(&add), 0, &[]);
+    let begin = Instant::now();
+    let mut text = String::new();
+    while !text.contains("at last") {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{text}");
+        std::thread::sleep(Duration::from_millis(50));
+        text = fs::read_to_string(&path).unwrap_or_default();
+    }
+    assert_eq!(text.matches("limits.time_limit_s=30\n").count(), 1, "{text}");
+    let reason = text.lines().find(|line| line.contains("purpose=")).expect("there is one");
+    assert!(reason.ends_with(r#" purpose="a \"quoted\" reason""#), "{reason}");
+    assert!(text.contains("change=1/1") && !text.contains("change=2/"), "{text}");
 }

@@ -5,11 +5,23 @@ mod demo;
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use common::{Run, check_all as check, roster};
+use common::{Run, check_all as check, command, roster};
 use demo::Demo;
 
 const ADMINISTRATOR: &str = "cn=Directory Manager";
+const PASSWORD: &str = "a long password of this test";
+
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "another process has to come so far")]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it does not come: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 /// The administrator's calls of one demo.
 struct Calls {
@@ -156,4 +168,58 @@ fn what_is_refused_changes_nothing_and_mistakes_are_told_with_their_line() {
     let file = calls.file.to_str().expect("it is text");
     let run = roster(&["config", "plan", file, "-H", &calls.url]);
     assert_eq!(run.code, 1, "{run:?}");
+}
+
+#[test]
+fn a_server_begins_with_the_configuration_of_a_file_or_not_at_all() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (data, file) = (path("data"), path("directory.toml"));
+    let init = ["init", "--data", &data, "--suffix", "dc=example,dc=com", "--public"];
+    fs::write(path("password"), PASSWORD).expect("the test may write");
+    let secret = ["--admin-password-file", &path("password")];
+    check(&roster(&[&init[..], &secret].concat()), 0, &[]);
+    let constraints = "constraints = ['numbers: unique employeeNumber']\n";
+    fs::write(&file, constraints).expect("the test may write");
+    let apply = ["config", "apply", &file, "--data", &data, "-m", "made so"];
+    check(&roster(&apply), 0, &["+ constraint numbers: unique", "done: 1 changed"]);
+    check(&roster(&apply), 0, &["nothing to change"]);
+
+    let serve = |ready: &str| {
+        command(&["serve", "--data", &data, "--apply", &file, "--ready-file", ready])
+            .args(["--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
+            .spawn()
+            .expect("the program is built")
+    };
+    let text = format!("{constraints}[settings.limits]\nsize_limit_entries = 7000\n");
+    fs::write(&file, text).expect("the test may write");
+    let ready = path("ready");
+    let child = serve(&ready);
+    until("the server", || fs::exists(&ready).is_ok_and(|is_there| is_there));
+    let told = fs::read_to_string(&ready).expect("it is there");
+    let address = told.lines().find_map(|line| line.strip_prefix("ldap=")).expect("it listens");
+    let url = format!("ldap://{address}");
+    let login = ["-H", &url, "-D", ADMINISTRATOR, "-w", PASSWORD];
+    let get = ["config", "get", "limits.size_limit_entries"];
+    check(&roster(&[&get[..], &login].concat()), 0, &["7000\n"]);
+    let list = ["constraint", "list"];
+    check(&roster(&[&list[..], &login].concat()), 0, &["numbers: unique employeeNumber"]);
+    // Beside a server that has the directory nobody changes it so.
+    assert_ne!(roster(&apply).code, 0);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    let ended = child.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{ended:?}");
+
+    // What is no configuration is no server.
+    for (text, want) in [
+        ("constraints = ['numbers: nonsense']\n", "was not applied"),
+        ("nothing = 5\n", "line 1: 'nothing' is nothing that a file says"),
+    ] {
+        fs::write(&file, text).expect("the test may write");
+        let ended = serve(&path("never")).wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && errors.contains(want), "{errors}");
+        assert!(!fs::exists(path("never")).expect("it can be looked for"));
+    }
 }

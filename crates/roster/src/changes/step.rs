@@ -49,6 +49,16 @@ impl Step {
         }
     }
 
+    /// The changes of values that it consists of.
+    pub(crate) fn into_changes(self) -> Vec<Modification> {
+        match self {
+            Self::Modify { changes, .. } => changes,
+            Self::Back(_) | Self::Add { .. } | Self::Rename { .. } | Self::Delete { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
     /// What it does, in a word or two.
     pub(crate) const fn what(&self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
 //! `roster config export`, `plan` and `apply`: the configuration as one file says it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,12 +8,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use client::Connection;
 
+use crate::again;
 use crate::configuration::file::{Desired, FILE_MAX_BYTES};
 use crate::configuration::plan::{Plan, Present};
 use crate::configuration::requests::{self, MessageOption};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::index::change;
+use crate::index::offline::with_server_as;
 use crate::output;
 
 /// What is written.
@@ -48,12 +51,23 @@ pub(super) struct Apply {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
+    /// A data directory that no server uses, instead of a running server
+    #[arg(short, long, value_name = "DIR", conflicts_with_all = ["password", "start_tls"])]
+    data: Option<PathBuf>,
+
+    /// Settings of the server that is to serve the data directory
+    #[arg(long = SETTINGS, value_name = "FILE", requires = "data", hide = true)]
+    config: Option<PathBuf>,
+
     #[command(flatten)]
     message: MessageOption,
 
     #[command(flatten)]
     server: ServerOptions,
 }
+
+/// The option that names the settings of a server to be.
+const SETTINGS: &str = "server-settings";
 
 /// Writes the configuration as a file.
 pub(super) fn export(options: &Export) -> Result<Exit, Failure> {
@@ -97,14 +111,47 @@ fn show(connection: &mut Connection, plan: &Plan, desired: &Desired) -> Result<(
 /// Makes a directory what a file says.
 pub(super) fn apply(options: &Apply) -> Result<Exit, Failure> {
     let desired = read(&options.file)?;
-    carry_out(&mut options.server.connect_patiently()?, &desired, &options.message)
+    let work = |connection: &mut Connection| carry_out(connection, &desired, &options.message);
+    match &options.data {
+        Some(data) => with_server_as(options.config.as_deref(), data, work),
+        None => work(&mut options.server.connect_patiently()?),
+    }
+}
+
+/// Makes a data directory what a file says, before it is served: by a process of its own, which has
+/// given everything back when it ends.
+///
+/// # Errors
+/// When it is not made so.
+pub(crate) fn apply_before(
+    file: &Path,
+    data: &Path,
+    config: Option<&Path>,
+) -> Result<(), Failure> {
+    // Mistakes are told before anything is opened.
+    read(file)?;
+    let failed = |error| Failure::path("run", Path::new("roster config apply"), &error);
+    let mut arguments = ["config", "apply", "--data"].map(OsString::from).to_vec();
+    arguments.push(data.into());
+    if let Some(config) = config {
+        arguments.extend([format!("--{SETTINGS}").into(), config.into()]);
+    }
+    arguments.extend(["--".into(), file.into()]);
+    let mut command = again::command_with(arguments);
+    // What it prints is no part of the server's output.
+    let status = command.stdout(std::io::stderr()).status().map_err(failed)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Failure::refused(format!("{} was not applied", file.display()))
+            .hint("the server does not begin with another configuration than it should have")),
+    }
 }
 
 /// Makes a directory so.
 ///
 /// # Errors
 /// When the server refuses: what was done by then is told.
-pub(crate) fn carry_out(
+fn carry_out(
     connection: &mut Connection,
     desired: &Desired,
     message: &MessageOption,
@@ -138,7 +185,7 @@ pub(crate) fn carry_out(
 ///
 /// # Errors
 /// When it cannot be read, or does not say what is to be.
-pub(crate) fn read(path: &Path) -> Result<Desired, Failure> {
+fn read(path: &Path) -> Result<Desired, Failure> {
     let failed = |error| Failure::path("read", path, &error);
     let mut octets = Vec::new();
     let most = FILE_MAX_BYTES as u64 + 1;

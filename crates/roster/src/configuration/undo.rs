@@ -8,7 +8,7 @@ use client::Connection;
 
 use super::brief::{Subject, subject};
 use super::told::{self, ConfigChange, Together};
-use super::{INDEX, SETTING, present};
+use super::{INDEX, SCHEMA_DN, SETTING, present};
 use crate::changes::step::Step;
 use crate::changes::values::{ValueRules, Values};
 use crate::failure::Failure;
@@ -37,7 +37,16 @@ pub(crate) fn steps(
         if !undone.applies(&now) {
             return Err(changed_since(connection, change, &undone)?);
         }
-        steps.extend(undone.steps(connection, dn)?);
+        let own = undone.steps(connection, dn)?;
+        match steps.last_mut() {
+            // Of the schema all is one request: it is never valid in parts.
+            Some(Step::Modify { dn: last, changes })
+                if last == dn && dn.eq_ignore_ascii_case(SCHEMA_DN) =>
+            {
+                changes.extend(own.into_iter().flat_map(Step::into_changes));
+            }
+            _ => steps.extend(own),
+        }
     }
     Ok(steps)
 }

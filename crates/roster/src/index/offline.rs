@@ -21,8 +21,17 @@ pub(crate) fn with_server<T>(
     data: &Path,
     work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    with_server_as(None, data, work)
+}
+
+/// As [`with_server`], with the settings of a file besides those in the data directory.
+pub(crate) fn with_server_as<T>(
+    config: Option<&Path>,
+    data: &Path,
+    work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let folder = TemporaryFolder::new("index")?;
-    let (server, _log) = serve(data, &folder)?;
+    let (server, _log) = serve(config, data, &folder)?;
     let stop = server.shutdown_handle();
     // It listens for Ctrl-C.
     let serving = std::thread::spawn(move || server.wait());
@@ -45,12 +54,16 @@ pub(crate) fn with_server<T>(
 
 /// Serves the directory where nobody else can connect; nobody waits for it, so that building
 /// indexes may take all the time.
-fn serve(data: &Path, folder: &TemporaryFolder) -> Result<(Server, Log), Failure> {
+fn serve(
+    config: Option<&Path>,
+    data: &Path,
+    folder: &TemporaryFolder,
+) -> Result<(Server, Log), Failure> {
     // Nobody uses the certificate, but a server has one, and the data directory stays as it is.
     generate_self_signed(folder.path(), &[])?;
     let inside = |name: &str| folder.path().join(name).display().to_string();
     let settings = Settings::load(
-        None,
+        config,
         environment(),
         &[
             ("server.data", data.display().to_string()),
