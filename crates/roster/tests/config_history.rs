@@ -78,10 +78,8 @@ fn every_change_of_the_configuration_is_listed_with_who_made_it_and_why() {
     check(&calls.call(&["schema", "add", "samba"]), 0, &[]);
     let all = calls.history();
     let own = &all[before..];
-    let what: Vec<String> = own
-        .iter()
-        .map(|one| one["what"][0].as_str().expect("it is text").to_owned())
-        .collect();
+    let what: Vec<String> =
+        own.iter().map(|one| one["what"][0].as_str().expect("it is text").to_owned()).collect();
     let set = [format!("{size} = 5000"), format!("{size} 5000 -> 7000")];
     assert_eq!(what[..2], set, "{own:#?}");
     assert_eq!(own[0]["what"][1], "limits.time_limit_s = 30");

@@ -197,7 +197,7 @@ fn a_server_begins_with_the_configuration_of_a_file_or_not_at_all() {
     let child = serve(&ready);
     until("the server", || fs::exists(&ready).is_ok_and(|is_there| is_there));
     let told = fs::read_to_string(&ready).expect("it is there");
-    let address = told.lines().find_map(|line| line.strip_prefix("ldap=")).expect("it listens");
+    let address = told.lines().find_map(|line| line.strip_prefix("ldap ")).expect("it listens");
     let url = format!("ldap://{address}");
     let login = ["-H", &url, "-D", ADMINISTRATOR, "-w", PASSWORD];
     let get = ["config", "get", "limits.size_limit_entries"];

@@ -150,10 +150,9 @@ fn indexes(change: &IndexChange, role: ChangeRole) -> Vec<u8> {
         ChangeRole::Alone | ChangeRole::Before => index_config::DEFINITION,
     };
     let mut out = Vec::new();
-    for (what, attribute, lines) in [
-        ("delete", index_config::DEFINITION, &change.removed),
-        ("add", added, &change.added),
-    ] {
+    for (what, attribute, lines) in
+        [("delete", index_config::DEFINITION, &change.removed), ("add", added, &change.added)]
+    {
         if !lines.is_empty() {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             push_change(&mut out, what, attribute, &lines);

@@ -18,8 +18,9 @@ use store::{Lsn, varint};
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_GATHER, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE,
-    CHANGE_RENAME, CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, OpKind, Origin, PURPOSE_OID, RECORD_FORMAT,
-    RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
+    CHANGE_RENAME, CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, OpKind, Origin, PURPOSE_OID,
+    RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who,
+    hash,
 };
 use crate::Csn;
 use crate::log::Reign;

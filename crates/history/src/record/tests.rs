@@ -202,11 +202,13 @@ fn records() -> impl Strategy<Value = Record> {
         [".{0,9}", ".{0,9}", ".{0,9}", ".{0,9}"],
         prop::option::of(".{0,9}".prop_map(|text| Arc::from(text.as_str()))),
     )
-        .prop_map(|(session, message, op, controls, [dn, authz, address, mechanism], purpose)| {
-            let mechanism = Cow::Owned(mechanism);
-            let who = Arc::new(Who { dn, authz, address, mechanism, session });
-            Origin { request: *b"0123456789abcdef", who, message, op, controls, purpose }
-        });
+        .prop_map(
+            |(session, message, op, controls, [dn, authz, address, mechanism], purpose)| {
+                let mechanism = Cow::Owned(mechanism);
+                let who = Arc::new(Who { dn, authz, address, mechanism, session });
+                Origin { request: *b"0123456789abcdef", who, message, op, controls, purpose }
+            },
+        );
     (numbers, origin, prop::collection::vec(changes(), 0..4)).prop_map(
         |((lsn, prev_hash, reign, time, count, replica, modification), origin, changes)| {
             let csn = Csn { time: Timestamp(time), count, replica, modification };

@@ -79,7 +79,12 @@ mod tests {
         for asked in [
             OperationPurpose::default(),
             OperationPurpose { purpose, ..OperationPurpose::default() },
-            OperationPurpose { application: Some("a"), version: Some("1"), location: None, purpose },
+            OperationPurpose {
+                application: Some("a"),
+                version: Some("1"),
+                location: None,
+                purpose,
+            },
         ] {
             assert_eq!(OperationPurpose::decode(&asked.encode()), Ok(asked));
         }

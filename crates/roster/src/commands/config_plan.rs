@@ -123,11 +123,7 @@ pub(super) fn apply(options: &Apply) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When it is not made so.
-pub(crate) fn apply_before(
-    file: &Path,
-    data: &Path,
-    config: Option<&Path>,
-) -> Result<(), Failure> {
+pub(crate) fn apply_before(file: &Path, data: &Path, config: Option<&Path>) -> Result<(), Failure> {
     // Mistakes are told before anything is opened.
     read(file)?;
     let failed = |error| Failure::path("run", Path::new("roster config apply"), &error);

@@ -66,14 +66,16 @@ pub(crate) fn summary(gone: &[(&str, &str)], come: &[(&str, &str)]) -> Vec<Strin
     let is_rebuild = |value: &str| come.iter().any(|it| *it == (REBUILD, value));
     subjects
         .iter()
-        .map(|(Subject { what, name }, went, came)| match (*what, went.is_empty(), came.is_empty()) {
-            ("setting", true, _) => format!("{name} = {}", joined(came)),
-            ("setting", false, true) => format!("{name} reset, was {}", joined(went)),
-            ("setting", false, false) => format!("{name} {} -> {}", joined(went), joined(came)),
-            ("index", true, _) if is_rebuild(name) => format!("index {name} rebuilt"),
-            (_, true, _) => format!("{what} {name} added"),
-            (_, false, true) => format!("{what} {name} dropped"),
-            (_, false, false) => format!("{what} {name} changed"),
+        .map(|(Subject { what, name }, went, came)| {
+            match (*what, went.is_empty(), came.is_empty()) {
+                ("setting", true, _) => format!("{name} = {}", joined(came)),
+                ("setting", false, true) => format!("{name} reset, was {}", joined(went)),
+                ("setting", false, false) => format!("{name} {} -> {}", joined(went), joined(came)),
+                ("index", true, _) if is_rebuild(name) => format!("index {name} rebuilt"),
+                (_, true, _) => format!("{what} {name} added"),
+                (_, false, true) => format!("{what} {name} dropped"),
+                (_, false, false) => format!("{what} {name} changed"),
+            }
         })
         .collect()
 }

@@ -256,19 +256,14 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    fn setting(
-        &self,
-        setting: &SettingDescription,
-        item: &Item,
-    ) -> Result<Vec<String>, FileError> {
+    fn setting(&self, setting: &SettingDescription, item: &Item) -> Result<Vec<String>, FileError> {
         let name = &setting.name;
         if setting.attribute.is_none() {
             let why = format!("{name} is a setting of each server, not of the directory");
             return Err(self.wrong(item, why));
         }
-        let wrong = |why: &str| {
-            self.wrong(item, format!("{name}: {why}; it takes {}", setting.accepts))
-        };
+        let wrong =
+            |why: &str| self.wrong(item, format!("{name}: {why}; it takes {}", setting.accepts));
         let value = item.as_value().ok_or_else(|| wrong("a table is no value"))?;
         if setting.separator.is_none() && value.is_array() {
             return Err(wrong("it has one value"));

@@ -262,7 +262,9 @@ fn setting_line(name: &str, difference: &Difference, default: &[String]) -> Stri
 /// What building an index takes.
 fn read_by(entries: Option<u64>) -> String {
     match entries {
-        Some(entries) => format!("built from all {} entries while they are served", number(entries)),
+        Some(entries) => {
+            format!("built from all {} entries while they are served", number(entries))
+        }
         None => "built from all entries while they are served".to_owned(),
     }
 }

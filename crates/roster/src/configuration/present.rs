@@ -91,11 +91,7 @@ pub(crate) fn modify(dn: &str, attribute: &str, gone: &[String], come: &[String]
     (!changes.is_empty()).then(|| Step::Modify { dn: dn.to_owned(), changes })
 }
 
-fn modification(
-    operation: ModifyOperation,
-    attribute: &str,
-    values: Vec<Vec<u8>>,
-) -> Modification {
+fn modification(operation: ModifyOperation, attribute: &str, values: Vec<Vec<u8>>) -> Modification {
     Modification { operation, attribute: attribute.to_owned(), values }
 }
 

@@ -27,7 +27,8 @@ impl ConfigChange {
     pub(crate) fn summary(&self) -> Vec<String> {
         let (mut gone, mut come, mut anew) = (Vec::new(), Vec::new(), Vec::new());
         for delta in self.parts.iter().flat_map(ToldChange::deltas) {
-            let texts = delta.values.iter().map(|value| String::from_utf8_lossy(value).into_owned());
+            let texts =
+                delta.values.iter().map(|value| String::from_utf8_lossy(value).into_owned());
             let own = texts.map(|text| (delta.attribute.clone(), text));
             match delta.operation {
                 ModifyOperation::Delete => gone.extend(own),
@@ -125,7 +126,8 @@ impl Together {
                 continue;
             }
             let key = part.dn.to_ascii_lowercase();
-            let (_, net) = self.entries.entry(key).or_insert_with(|| (part.dn.clone(), Net::none()));
+            let (_, net) =
+                self.entries.entry(key).or_insert_with(|| (part.dn.clone(), Net::none()));
             net.put(part).map_err(|failure| Failure {
                 hint: Some(
                     "it was made by an older release, which did not keep them; set what \

@@ -92,9 +92,10 @@ impl<'a> Undone<'a> {
     fn is_in_place_of_one(&self, other: &str) -> bool {
         let own = self.subject(other);
         !self.comes.iter().chain(&self.goes).any(|value| self.is_same(value, other))
-            && self.goes.iter().any(|value| {
-                !is_list(self.attribute, value) && self.subject(value).is_same(&own)
-            })
+            && self
+                .goes
+                .iter()
+                .any(|value| !is_list(self.attribute, value) && self.subject(value).is_same(&own))
     }
 
     /// Whether everything is as the change left it.
@@ -212,7 +213,8 @@ mod tests {
     #[test]
     fn what_others_changed_since_is_noticed() {
         let (done, applies, neither) = ((true, false), (false, true), (false, false));
-        let [five, seven, nine] = ["5", "7", "9"].map(|it| format!("limits.size_limit_entries={it}"));
+        let [five, seven, nine] =
+            ["5", "7", "9"].map(|it| format!("limits.size_limit_entries={it}"));
         let change = (&[&*five][..], &[&*seven][..]);
         check(SETTING, change, &[&seven, "log.level=debug"], applies);
         check(SETTING, change, &[&five], done);

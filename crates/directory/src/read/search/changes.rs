@@ -399,9 +399,7 @@ impl Reading<'_> {
                     let told = setting_config::told(&change.name);
                     told.map_or((None, ""), |shown| self.config(shown, guard))
                 }
-                Change::Index(_) => {
-                    self.config((INDEX_CONFIG_DN, index_config::DEFINITION), guard)
-                }
+                Change::Index(_) => self.config((INDEX_CONFIG_DN, index_config::DEFINITION), guard),
                 Change::Add(_)
                 | Change::Modify(_)
                 | Change::Rename(_)

@@ -37,10 +37,8 @@ pub(super) fn record(
     let mut teller = Renderer { out, form, guessed };
     // What says only what was before is in the log already.
     let is_told = |at: &usize| record.role(*at) != ChangeRole::Before;
-    let told: Vec<&Change> = (0..record.changes.len())
-        .filter(is_told)
-        .filter_map(|at| record.changes.get(at))
-        .collect();
+    let told: Vec<&Change> =
+        (0..record.changes.len()).filter(is_told).filter_map(|at| record.changes.get(at)).collect();
     for (index, change) in told.iter().enumerate() {
         let place = ChangePlace { number: index + 1, count: told.len() };
         if form.is_json {
