@@ -74,7 +74,8 @@ impl Desired {
                     None => {
                         let all = AREAS.iter().map(|area| area.key).collect::<Vec<_>>().join(", ");
                         let why = format!(
-                            "'{key}' is nothing that a file says; there are settings, indexes, {all}"
+                            "'{key}' is nothing that a file says; there are settings, indexes, \
+                             {all}"
                         );
                         return Err(reader.wrong(item, why));
                     }

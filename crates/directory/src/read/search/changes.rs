@@ -397,9 +397,9 @@ impl Reading<'_> {
                 Change::Schema(_) => (Some(Cow::Borrowed(&*self.state.subschema)), ""),
                 Change::Setting(change) => {
                     let told = setting_config::told(&change.name);
-                    told.map_or((None, ""), |shown| self.config(shown, guard))
+                    told.map_or((None, ""), |(dn, attribute)| self.config(dn, attribute, guard))
                 }
-                Change::Index(_) => self.config((INDEX_CONFIG_DN, index_config::DEFINITION), guard),
+                Change::Index(_) => self.config(INDEX_CONFIG_DN, index_config::DEFINITION, guard),
                 Change::Add(_)
                 | Change::Modify(_)
                 | Change::Rename(_)
@@ -420,7 +420,8 @@ impl Reading<'_> {
     /// who may see it.
     fn config(
         &self,
-        (dn, attribute): (&str, &'static str),
+        dn: &str,
+        attribute: &'static str,
         guard: &Guard<'_>,
     ) -> (Option<Cow<'_, Entry>>, &'static str) {
         let Self { search, state, visible: (_, selection, _), .. } = self;
