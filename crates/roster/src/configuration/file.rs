@@ -146,7 +146,8 @@ fn setting_text(setting: Option<&SettingDescription>, values: &[String]) -> Stri
         return Array::from_iter(values.map(String::as_str)).to_string();
     }
     let value = values.first().map_or("", String::as_str);
-    let is_plain = setting.is_some_and(|one| is_plain(&one.default)) && is_plain(value);
+    let is_plain =
+        setting.is_some_and(|one| one.is_switch || is_plain(&one.default)) && is_plain(value);
     if is_plain { value.to_owned() } else { Value::from(value).to_string() }
 }
 
@@ -162,6 +163,20 @@ pub(crate) fn default_values(setting: &SettingDescription) -> Vec<String> {
     let parsed = setting.default.parse::<Value>().ok();
     let values = parsed.and_then(|value| texts(&value).ok());
     let values = values.unwrap_or_else(|| vec![setting.default.clone()]);
+    spelled(setting, values)
+}
+
+/// Values in the spelling that lines of the directory have.
+fn spelled(setting: &SettingDescription, mut values: Vec<String>) -> Vec<String> {
+    if setting.is_switch {
+        for value in &mut values {
+            match &*value.to_ascii_lowercase() {
+                "on" | "true" => "true".clone_into(value),
+                "off" | "false" => "false".clone_into(value),
+                _ => {}
+            }
+        }
+    }
     // An empty list is said by a line without a value.
     if values.is_empty() { vec![String::new()] } else { values }
 }
@@ -277,8 +292,7 @@ impl Reader<'_> {
             }
             _ => values,
         };
-        // An empty list is said by a line without a value.
-        Ok(if values.is_empty() { vec![String::new()] } else { values })
+        Ok(spelled(setting, values))
     }
 }
 
@@ -332,6 +346,7 @@ mod tests {
         for text in [
             "[settings]\nlimits = { size_limit_entries = 5_000 }\n",
             "settings.limits.size_limit_entries = \"5000\"\n",
+            "settings.limits.size_limit_entries = 5000\nsettings.password.check_own = \"on\"\n",
             "[settings.limits]\nsize_limit_entries = 5000\ntime_limit_s = 60\n",
         ] {
             assert_eq!(read(text), plain, "{text}");

@@ -107,10 +107,15 @@ impl Plan {
         if let Some(then) = &then.settings {
             let described = server::setting_descriptions();
             for setting in described.iter().filter(|one| one.attribute.is_some()) {
-                let wanted = then.get(&setting.name).cloned().unwrap_or_default();
-                let has = now.settings.get(&setting.name).cloned().unwrap_or_default();
-                let is_default = wanted.is_empty() && has == default_values(setting);
-                if wanted != has && !is_default {
+                // A line that says the default is as good as none.
+                let default = default_values(setting);
+                let own = |all: &BTreeMap<String, Vec<String>>| {
+                    let values = all.get(&setting.name).filter(|values| **values != default);
+                    values.cloned().unwrap_or_default()
+                };
+                let wanted = own(then);
+                if wanted != own(&now.settings) {
+                    let has = now.settings.get(&setting.name).cloned().unwrap_or_default();
                     let lines = |values: &[String]| -> Vec<String> {
                         values.iter().map(|value| format!("{}={value}", setting.name)).collect()
                     };
