@@ -63,7 +63,7 @@ pub(crate) fn summary(gone: &[(&str, &str)], come: &[(&str, &str)]) -> Vec<Strin
             if is_come { came.push(value) } else { went.push(value) }
         }
     }
-    let is_rebuild = |value: &str| come.iter().any(|it| *it == (REBUILD, value));
+    let is_rebuild = |value: &str| come.contains(&(REBUILD, value));
     subjects
         .iter()
         .map(|(Subject { what, name }, went, came)| {

@@ -102,7 +102,10 @@ impl Desired {
         for (key, lines) in indexes.chain(lists) {
             out += &match lines.is_empty() {
                 true => format!("\n{key} = []\n"),
-                false => format!("\n{key} = [\n{}]\n", lines.iter().map(item).collect::<String>()),
+                false => format!(
+                    "\n{key} = [\n{}]\n",
+                    lines.iter().map(|line| item(line)).collect::<String>()
+                ),
             };
         }
         let Some(settings) = &self.settings else { return out };
@@ -135,8 +138,8 @@ const HEAD: &str = "\
 ";
 
 /// A value in a list, in a line.
-fn item(value: &String) -> String {
-    format!("  {},\n", Value::from(value.as_str()))
+fn item(value: &str) -> String {
+    format!("  {},\n", Value::from(value))
 }
 
 /// A setting as it is written.
