@@ -6,6 +6,7 @@ use ldap::control_value::dereference;
 use ldap::control_value::join::EntryJoin;
 use ldap::control_value::persistent_search::{EntryChange, PersistentSearch};
 use ldap::control_value::policy_state::PolicyState;
+use ldap::control_value::purpose::OperationPurpose;
 use ldap::control_value::read_level::ReadLevelRequest;
 use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
 use ldap::control_value::sync::{EntryState, SyncDone, SyncInfo, SyncRequest, uuid_of_text};
@@ -57,6 +58,9 @@ fuzz_target!(|value: &[u8]| {
     }
     if let Ok(request) = ReadLevelRequest::decode(value) {
         assert_eq!(ReadLevelRequest::decode(&request.encode()), Ok(request));
+    }
+    if let Ok(request) = OperationPurpose::decode(value) {
+        assert_eq!(OperationPurpose::decode(&request.encode()), Ok(request));
     }
     if let Ok(request) = PersistentSearch::decode(value) {
         assert_eq!(PersistentSearch::decode(&request.encode()), Ok(request));

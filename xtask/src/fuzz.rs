@@ -26,6 +26,7 @@ const WITH_ROSTER: &[&str] = &[
     "cluster_vote",
     "configuration",
     "constraint",
+    "desired",
     "followed",
     "cookie",
     "dialect",

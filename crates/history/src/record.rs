@@ -9,6 +9,7 @@
 //! Invariant: what a reader does not know ends the reading. Nothing is ever skipped.
 //! Invariant: no length of the octets is believed before it was compared with what is there.
 
+mod before;
 mod decode;
 mod decoder;
 mod encode;
@@ -27,6 +28,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::Csn;
 use crate::log::Reign;
 
+pub use before::ChangeRole;
 pub use decoder::Decoder;
 
 /// How records are laid out; a reader that knows only an older layout stops.
@@ -46,6 +48,11 @@ pub const GATHER_LEVEL: u16 = 5;
 /// What every release reads that can be a member of a cluster. The members of one whose log has no
 /// [`Change::Level`] write no more.
 pub const RECORD_LEVEL_FIRST: u16 = 3;
+
+/// The control with which whoever asks for an operation says why. In the octets it is the last of
+/// the controls, with a blank and the text behind its OID: releases that know nothing of it read it
+/// as the name of a control.
+pub const PURPOSE_OID: &str = "1.3.6.1.4.1.30221.2.5.19";
 
 /// The longest record, in octets.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 16 << 20;
@@ -131,6 +138,8 @@ pub struct Origin {
     pub op: OpKind,
     /// The OIDs of the controls that made a difference.
     pub controls: Vec<Cow<'static, str>>,
+    /// Why, as whoever asked for it says: see [`PURPOSE_OID`].
+    pub purpose: Option<Arc<str>>,
 }
 
 #[cfg(any(test, feature = "test-support"))]
@@ -138,7 +147,7 @@ impl Origin {
     /// A request of the server itself.
     pub fn of_server(request: [u8; 16]) -> Self {
         let (who, op) = (Who::server(), OpKind::Internal);
-        Self { request, who, message: 1, op, controls: Vec::new() }
+        Self { request, who, message: 1, op, controls: Vec::new(), purpose: None }
     }
 }
 

@@ -185,6 +185,7 @@ fn written(operations: Vec<(OpKind, Vec<Change>)>) -> Vec<u8> {
                 message: number as i32 * 100,
                 op,
                 controls: controls(number),
+                purpose: None,
             },
             changes,
         };

@@ -9,6 +9,7 @@ pub mod following;
 pub mod join;
 pub mod persistent_search;
 pub mod policy_state;
+pub mod purpose;
 pub mod read_level;
 pub mod sort;
 pub mod sync;

@@ -25,7 +25,8 @@ pub(crate) fn command_setting(option: &str, value: &str) -> Command {
     command_with(arguments)
 }
 
-fn command_with(arguments: impl IntoIterator<Item = OsString>) -> Command {
+/// This program with other arguments.
+pub(crate) fn command_with(arguments: impl IntoIterator<Item = OsString>) -> Command {
     let mut command = Command::new(program().unwrap_or_else(|| PROGRAM.into()));
     if let Some(name) = env::args_os().next() {
         command.arg0(name);

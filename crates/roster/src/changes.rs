@@ -28,7 +28,8 @@ use crate::output;
 const PAGE_ENTRIES: u32 = 500;
 
 /// What is asked for of a change.
-const ATTRIBUTES: &[&str] = &["*", "targetEntryUUID", "changeInitiatorsName"];
+const ATTRIBUTES: &[&str] =
+    &["*", "targetEntryUUID", "changeInitiatorsName", "roster-change-purpose"];
 
 /// Attributes that only servers set: who applies changes elsewhere may not send them.
 const SERVER_SET: [&str; 8] = [
@@ -64,7 +65,8 @@ pub(crate) trait Printed {
 impl Printed for ToldChange {
     fn ldif(&self) -> Vec<u8> {
         let by = self.by.as_deref().unwrap_or("the server");
-        let said = format!("change {} at {} by {by}", self.number, self.time);
+        let why = self.purpose.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        let said = format!("change {} at {} by {by}{why}", self.number, self.time);
         let mut out = format!("# {}\n", output::within_line(&said)).into_bytes();
         if self.kind == "delete" {
             for line in self.lines.split_inclusive(|octet| *octet == b'\n') {
@@ -107,7 +109,8 @@ impl Printed for ToldChange {
             "delete" => "deleted".to_owned(),
             kind => kind.to_owned(),
         };
-        format!("{}  {}  {by}  {} {what}", self.number, self.time, self.dn)
+        let why = self.purpose.as_ref().map(|text| format!("  ({text})")).unwrap_or_default();
+        format!("{}  {}  {by}  {} {what}{why}", self.number, self.time, self.dn)
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) mod cluster_members;
 pub(crate) mod cluster_recover;
 pub(crate) mod cluster_verify;
 pub(crate) mod config;
+mod config_history;
+pub(crate) mod config_plan;
 pub(crate) mod constraint;
 pub(crate) mod demo;
 pub(crate) mod diff;

@@ -18,6 +18,7 @@ mod cli;
 mod cluster_setup;
 mod cluster_status;
 mod commands;
+pub mod configuration;
 mod connect;
 mod diagnostics;
 mod diff;

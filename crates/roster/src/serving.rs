@@ -185,25 +185,14 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// A running server, and the store of its directory, with settings that are those of its start.
-pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure> {
-    start_with(settings, None)
-}
-
-/// The same, with settings that follow those of the directory, and are read again on SIGHUP.
+/// A running server, and the store of its directory, with settings that follow those of the
+/// directory, and are read again on SIGHUP.
 pub(crate) fn start_following(
     sources: OwnSources,
     read: ReadSettings,
     log: &Log,
 ) -> Result<(Server, Arc<Store>), Failure> {
-    let settings = sources.load(&[])?.settings;
-    start_with(&settings, Some(Following { sources, read, hear: log.follower() }))
-}
-
-fn start_with(
-    settings: &Settings,
-    following: Option<Following>,
-) -> Result<(Server, Arc<Store>), Failure> {
+    let settings = &sources.load(&[])?.settings;
     if joining::is_waiting(&settings.server.data) {
         let what = format!("{} has not got its data yet", settings.server.data.display());
         return Err(Failure::local(what).hint("run 'roster cluster join' again until it has ended"));
@@ -236,19 +225,12 @@ fn start_with(
     let directory = Directory::open(options, Arc::new(SystemClock::new()))
         .map_err(|error| not_opened(error, settings))?;
     let store = Arc::clone(directory.store());
-    let settings = match &following {
-        Some(following) => {
-            settings_with_directory(&following.sources, &directory).map_err(Failure::local)?
-        }
-        None => settings.clone(),
-    };
+    let settings = settings_with_directory(&sources, &directory).map_err(Failure::local)?;
     let mut server = Server::start(Arc::clone(&directory), &settings)?;
     if let Some(member) = &member {
         member.serve(&directory, &server);
     }
-    if let Some(following) = following {
-        server.follow_settings(following)?;
-    }
+    server.follow_settings(Following { sources, read, hear: log.follower() })?;
     Ok((server, store))
 }
 

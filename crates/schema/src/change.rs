@@ -163,7 +163,7 @@ pub struct SchemaChange {
 ///
 /// What the indexes hold is not in the change: each server builds and removes its own, beside all
 /// else that it does.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct IndexChange {
     /// New definitions. One that is there already is built anew, and serves until then.
     pub added: Vec<String>,

@@ -1,15 +1,16 @@
 //! A change as an entry: what the draft says, what OpenDS and Sun added, and who did it.
 
-use history::record::Record;
+use history::record::{ChangeRole, Record};
 use ldap::dn::Dn;
 use ldap::ldif::push_ldif_line;
 use schema::{
-    Attribute, AttributeDelta, AttributeDescription, Change, DnKey, Entry, RenameChange, Schema,
-    SchemaChange,
+    Attribute, AttributeDelta, AttributeDescription, Change, DnKey, Entry, IndexChange,
+    RenameChange, Schema, SchemaChange,
 };
 
 use super::shown::Target;
 use super::{Maker, place};
+use crate::config::index_config;
 use crate::read::subschema::SUBSCHEMA_DN;
 use crate::write::references::NONE_AT_ALL;
 
@@ -37,7 +38,8 @@ pub(crate) struct Shown<'s> {
 /// The entry of a part of a record; none when the part changed no entry.
 pub(crate) fn entry(schema: &Schema, record: &Record, shown: &Shown<'_>) -> Option<Entry> {
     let &Shown { part, target, naming, cookie } = shown;
-    let change = record.changes.get(part.checked_sub(1)?)?;
+    let at = part.checked_sub(1)?;
+    let (change, role) = (record.changes.get(at)?, record.role(at));
     let csn = record.csn;
     let (name, number) = match naming {
         Naming::Numbers => (place::name(record.lsn, part), record.lsn.0.to_string()),
@@ -59,6 +61,10 @@ pub(crate) fn entry(schema: &Schema, record: &Record, shown: &Shown<'_>) -> Opti
         .text(
             "changeInitiatorsName",
             &[if target.shows_initiator { &record.origin.who.dn } else { "" }],
+        )
+        .text(
+            "roster-change-purpose",
+            &[record.origin.purpose.as_deref().filter(|_| target.shows_initiator).unwrap_or("")],
         )
         .text("hasSubordinates", &["FALSE"]);
     let maker =
@@ -84,25 +90,83 @@ pub(crate) fn entry(schema: &Schema, record: &Record, shown: &Shown<'_>) -> Opti
             .octets("changes", vec![told.definitions(schema, change)]),
         Change::Setting(change) => {
             let (dn, attribute) = target.setting.as_ref()?;
-            maker
-                .text("targetDN", &[dn])
-                .text("changeType", &["modify"])
-                .octets("changes", vec![setting(attribute, &change.values)])
+            // What was and what is are told as one, in the place of the first.
+            let changes = match (role, record.changes.get(at + 1)) {
+                (ChangeRole::Before, Some(Change::Setting(after))) => {
+                    deltas(attribute, &change.values, &after.values)
+                }
+                (ChangeRole::After, _) => return None,
+                _ => values_of(attribute, &change.values),
+            };
+            modified(maker, dn, changes)
         }
-        Change::Index(_) | Change::Level(_) | Change::Gather(_) => return None,
+        Change::Index(change) => {
+            let (dn, _) = target.setting.as_ref()?;
+            modified(maker, dn, indexes(change, role))
+        }
+        Change::Level(_) | Change::Gather(_) => return None,
     };
     Some(made.entry)
 }
 
+fn modified<'s>(maker: Maker<'s>, dn: &str, changes: Vec<u8>) -> Maker<'s> {
+    let maker = maker.text("targetDN", &[dn]).text("changeType", &["modify"]);
+    maker.octets("changes", vec![changes])
+}
+
 /// The values of a setting from then on; those of before are not in the record.
-fn setting(attribute: &str, values: &[String]) -> Vec<u8> {
+fn values_of(attribute: &str, values: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
-    push_ldif_line(&mut out, "replace", attribute.as_bytes(), 0);
-    for value in values.iter().filter(|value| *value != NONE_AT_ALL) {
-        push_ldif_line(&mut out, attribute, value.as_bytes(), 0);
+    let values: Vec<&str> = values.iter().map(String::as_str).filter(is_value).collect();
+    push_change(&mut out, "replace", attribute, &values);
+    out
+}
+
+/// What a setting lost and got. Where only the order is another, all values come anew.
+fn deltas(attribute: &str, before: &[String], after: &[String]) -> Vec<u8> {
+    let without = |all: &'_ [String], others: &[String]| {
+        let own = all.iter().filter(|value| !others.contains(value) && is_value(&value.as_str()));
+        own.cloned().collect::<Vec<_>>()
+    };
+    let (removed, added) = (without(before, after), without(after, before));
+    let mut out = Vec::new();
+    for (what, values) in [("delete", &removed), ("add", &added)] {
+        if !values.is_empty() {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            push_change(&mut out, what, attribute, &values);
+        }
+    }
+    if out.is_empty() { values_of(attribute, after) } else { out }
+}
+
+fn is_value(value: &&str) -> bool {
+    *value != NONE_AT_ALL
+}
+
+/// Indexes that went and came, or are built anew.
+fn indexes(change: &IndexChange, role: ChangeRole) -> Vec<u8> {
+    let added = match role {
+        ChangeRole::After => index_config::REBUILD,
+        ChangeRole::Alone | ChangeRole::Before => index_config::DEFINITION,
+    };
+    let mut out = Vec::new();
+    for (what, attribute, lines) in
+        [("delete", index_config::DEFINITION, &change.removed), ("add", added, &change.added)]
+    {
+        if !lines.is_empty() {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            push_change(&mut out, what, attribute, &lines);
+        }
+    }
+    out
+}
+
+fn push_change(out: &mut Vec<u8>, what: &str, attribute: &str, values: &[&str]) {
+    push_ldif_line(out, what, attribute.as_bytes(), 0);
+    for value in values {
+        push_ldif_line(out, attribute, value.as_bytes(), 0);
     }
     out.extend_from_slice(b"-\n");
-    out
 }
 
 /// The naming context that a change was made in.

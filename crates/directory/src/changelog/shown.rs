@@ -12,11 +12,13 @@ use environment::Timestamp;
 use ldap::dn::Dn;
 use ldap::message::Values;
 use schema::{
-    AttributeDescription, Change, DnKey, Entry, EntryRead, Schema, SchemaChange, ValueKey,
+    AttributeDescription, Change, DnKey, Entry, EntryRead, IndexChange, Schema, SchemaChange,
+    ValueKey,
 };
-use store::{Resolved, StoreError, View};
+use store::{IndexDefinition, Resolved, StoreError, View};
 
 use crate::access::guard::Guard;
+use crate::config::index_config;
 use crate::password_policy::attributes;
 
 /// The entry that was changed, as its reader may know it.
@@ -27,7 +29,7 @@ pub(crate) struct Target {
     shown: Option<BTreeMap<String, bool>>,
     /// Whether it may be told who made the change.
     pub(super) shows_initiator: bool,
-    /// Of a setting, the entry and the attribute that show it.
+    /// Of a setting or of indexes, the entry that shows it; of a setting, by which attribute.
     pub(super) setting: Option<(String, String)>,
 }
 
@@ -70,7 +72,8 @@ impl Target {
             }
             Change::Schema(change) => return Ok(Self::of_schema(change, asked)),
             Change::Setting(_) => return Ok(Self::of_setting(asked)),
-            Change::Index(_) | Change::Level(_) | Change::Gather(_) => return Ok(None),
+            Change::Index(change) => return Ok(Self::of_index(change, asked)),
+            Change::Level(_) | Change::Gather(_) => return Ok(None),
         };
         if let Some(stored) = view.entry(id)? {
             return Self::as_seen(&stored, &names, change, asked);
@@ -111,6 +114,16 @@ impl Target {
         let setting = Some((entry.name().to_string(), attribute.to_owned()));
         let tells = rights.may_see() && may_read(attribute);
         tells.then_some(Self { uuid: None, shown, shows_initiator, setting })
+    }
+
+    /// What may be seen of a change of indexes, which the entry above theirs decides: one of theirs
+    /// may be gone.
+    fn of_index(change: &IndexChange, asked: &Asked<'_>) -> Option<Self> {
+        let definition = change.added.iter().chain(&change.removed).next()?;
+        let attribute = IndexDefinition::parse(definition).ok()?.attribute;
+        let told = Self::of_setting(asked)?;
+        let setting = Some((index_config::entry_name(&attribute), String::new()));
+        Some(Self { setting, ..told })
     }
 
     fn as_seen(

@@ -25,6 +25,8 @@ pub struct ToldChange {
     pub unique_id: Option<String>,
     /// Who made it.
     pub by: Option<String>,
+    /// Why, as who made it says.
+    pub purpose: Option<String>,
     /// Of a rename, the new leaf.
     pub new_rdn: Option<String>,
     /// Whether the values of the old name go.
@@ -61,6 +63,7 @@ impl ToldChange {
             uuid: text("targetEntryUUID"),
             unique_id: text("targetUniqueId"),
             by: text("changeInitiatorsName"),
+            purpose: text("roster-change-purpose"),
             new_rdn: text("newRDN"),
             deletes_old_rdn: text("deleteOldRDN")
                 .is_some_and(|text| text.eq_ignore_ascii_case("TRUE")),
@@ -124,7 +127,13 @@ impl ToldChange {
         put("time", json!(self.time));
         put("type", json!(self.kind));
         put("dn", json!(self.dn));
-        for (name, text) in [("uuid", &self.uuid), ("by", &self.by), ("new_dn", &self.new_dn())] {
+        let texts = [
+            ("uuid", &self.uuid),
+            ("by", &self.by),
+            ("purpose", &self.purpose),
+            ("new_dn", &self.new_dn()),
+        ];
+        for (name, text) in texts {
             if let Some(text) = text {
                 put(name, json!(text));
             }

@@ -211,19 +211,29 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &IndexConfig) -> Result<Decisi
     let lines = |set: &mut dyn Iterator<Item = &IndexDefinition>| -> Vec<String> {
         set.map(ToString::to_string).collect()
     };
-    let added = lines(&mut after.difference(&before).chain(&rebuilt));
+    let added = lines(&mut after.difference(&before));
     let removed = lines(&mut before.difference(&after));
-    if added.is_empty() && removed.is_empty() {
-        return Ok(Decision::default());
+    let rebuilt = lines(&mut rebuilt.intersection(&after));
+    let mut changes = Vec::new();
+    if !added.is_empty() || !removed.is_empty() {
+        changes.push(IndexChange { added: added.clone(), removed });
     }
-    let count = dictionary.definitions().count() + added.len();
+    if !rebuilt.is_empty() {
+        // That they are there already, the record says before: see `history::record::ChangeRole`.
+        changes.push(IndexChange::default());
+        changes.push(IndexChange { added: rebuilt.clone(), removed: Vec::new() });
+    }
+    let count = dictionary.definitions().count() + added.len() + rebuilt.len();
     if count > INDEX_COUNT_MAX {
         let why = format!("there may be at most {INDEX_COUNT_MAX} indexes");
         return Err(Refusal::new(ResultCode::AdminLimitExceeded, why));
     }
     index_needs::check_dropped(decide, |one| one.attribute != kind.name() || after.contains(one))?;
-    let change = Change::Index(IndexChange { added, removed });
-    Ok(Decision::change(decide.guard.access().permit(change)?))
+    let mut decision = Decision::default();
+    for change in changes {
+        decision.changes.push(decide.guard.access().permit(Change::Index(change))?);
+    }
+    Ok(decision)
 }
 
 fn take_step(
@@ -303,7 +313,7 @@ pub(crate) fn entries(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal> 
         if !rules.is_empty() {
             kinds.insert(IndexKind::Extensible);
         }
-        let name = format!("{ATTRIBUTE}={attribute},{INDEX_CONFIG_DN}");
+        let name = entry_name(attribute);
         let entry = source
             .entry(&name, &["ds-cfg-backend-index", "top"])
             .values(TYPE, kinds.into_iter().map(|kind| kind.name().to_owned()))
@@ -340,9 +350,14 @@ fn refuse(why: &str) -> Refusal {
     Refusal::new(ResultCode::UnwillingToPerform, why.to_owned())
 }
 
+/// The name of the entry of an attribute type with indexes.
+pub(crate) fn entry_name(attribute: &str) -> String {
+    format!("{ATTRIBUTE}={attribute},{INDEX_CONFIG_DN}")
+}
+
 const ATTRIBUTE: &str = "ds-cfg-attribute";
 const TYPE: &str = "ds-cfg-index-type";
 const RULE: &str = "ds-cfg-index-extensible-matching-rule";
 const ENTRY_LIMIT: &str = "ds-cfg-index-entry-limit";
-const DEFINITION: &str = "roster-index-definition";
-const REBUILD: &str = "roster-index-rebuild";
+pub(crate) const DEFINITION: &str = "roster-index-definition";
+pub(crate) const REBUILD: &str = "roster-index-rebuild";

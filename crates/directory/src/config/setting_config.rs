@@ -247,11 +247,13 @@ static ENTRIES: [SettingEntry; 12] = [
 /// By which entry and attribute a setting is shown, if readers of changes may learn of it: of
 /// tokens nobody learns there, and positions of who follows another server come each second.
 pub(crate) fn told(name: &str) -> Option<(&'static str, &'static str)> {
-    let is_told =
-        |entry: &&SettingEntry| !matches!(entry.setting, Setting::JoinTokens | Setting::Following);
-    let mut told = ENTRIES.iter().filter(is_told);
+    let mut told = ENTRIES.iter().filter(|entry| is_told(entry));
     let found = told.find(|entry| entry.name == name)?;
     Some((found.dn, found.attribute))
+}
+
+const fn is_told(entry: &SettingEntry) -> bool {
+    !matches!(entry.setting, Setting::JoinTokens | Setting::Following)
 }
 
 /// The settings that the entry shows which a request names.
@@ -339,11 +341,19 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &SettingConfig) -> Result<Decision
         return Ok(Decision::default());
     }
     let follows = entry.follow.map(|follow| follow(decide, &after)).transpose()?;
-    if after.is_empty() {
-        after.extend(entry.none_at_all.map(str::to_owned));
+    let change = |mut values: Vec<String>| {
+        if values.is_empty() {
+            values.extend(entry.none_at_all.map(str::to_owned));
+        }
+        let change = SettingChange { name: entry.name.to_owned(), values };
+        decide.guard.access().permit(Change::Setting(change))
+    };
+    let mut decision = Decision::default();
+    // The record says what was, for who reads it later: see `history::record::ChangeRole`.
+    if is_told(entry) {
+        decision.changes.push(change(before)?);
     }
-    let change = Change::Setting(SettingChange { name: entry.name.to_owned(), values: after });
-    let mut decision = Decision::change(decide.guard.access().permit(change)?);
+    decision.changes.push(change(after)?);
     decision.changes.extend(follows.into_iter().flatten());
     Ok(decision)
 }

@@ -87,12 +87,17 @@ impl WriteRequest {
             WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
         };
         let own = self.controls.recorded.iter().copied();
+        let of_updates = match &self.op {
+            WriteOp::Transaction(all) => all.purpose(),
+            _ => None,
+        };
         Origin {
             request: self.request,
             who: Arc::clone(&self.who),
             message: self.id.0,
             op,
             controls: own.chain(recorded.into_iter().flatten()).map(Cow::Borrowed).collect(),
+            purpose: self.controls.purpose.clone().or(of_updates),
         }
     }
 }
@@ -417,5 +422,9 @@ impl Transaction {
             }
         }
         all
+    }
+    /// Why the first of its updates is made that says so.
+    fn purpose(&self) -> Option<Arc<str>> {
+        self.updates.iter().find_map(|update| update.controls.purpose.clone())
     }
 }

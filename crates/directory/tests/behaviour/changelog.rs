@@ -6,6 +6,7 @@ use std::time::Duration;
 use directory::{ArchiveAt, DirectoryOptions};
 use history::archive::ArchiveOptions;
 use ldap::ber::{Tag, Writer};
+use ldap::control_value::purpose::{self, OperationPurpose};
 use ldap::message::{Control, ControlsBuf, DeleteRequest, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
@@ -171,6 +172,34 @@ fn what_one_change_did_to_several_entries_has_one_number() {
     assert!(one(&found[1], "changes").starts_with("delete: member\nmember: uid=anna,"));
     let asked = Asked { base: second, scope: Scope::Base, ..Asked::default() };
     assert_eq!(root.search(&asked).names(), [second]);
+}
+
+#[test]
+fn why_a_change_was_made_is_told_to_who_may_know_who_made_it() {
+    let served = with_anna();
+    let mut root = served.root();
+    let delete = |client: &mut Client, purpose: &str, is_critical: bool| {
+        let purpose = Some(purpose);
+        let value = OperationPurpose { purpose, ..OperationPurpose::default() }.encode();
+        let mut controls = ControlsBuf::new();
+        let oid = purpose::OID;
+        controls.push(Control { oid, critical: is_critical, value: Some(&value) });
+        client.request(Request::Delete(DeleteRequest { name: ANNA }), controls.as_ref())
+    };
+    for bad in ["x".repeat(1_025), "two\nlines".to_owned()] {
+        let answer = delete(&mut root, &bad, false);
+        assert_eq!(answer.code(), ResultCode::UnwillingToPerform, "{}", answer.diagnostic);
+        assert!(answer.diagnostic.contains("the purpose of a request"), "{}", answer.diagnostic);
+    }
+    let before = last(&mut root);
+    assert_eq!(delete(&mut root, " she has left ", true).code(), OK);
+    let number = last(&mut root);
+    assert!(number > before);
+    let found = changes(&mut root, &format!("(changeNumber={number})"));
+    assert_eq!(one(&found[0], "roster-change-purpose"), "she has left");
+    // Only where it is asked for.
+    let plain = search(&mut root, &format!("(changeNumber={number})"), &["*"]);
+    assert!(plain.entries[0].texts("roster-change-purpose").is_empty());
 }
 
 #[test]

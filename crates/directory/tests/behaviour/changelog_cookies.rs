@@ -357,7 +357,7 @@ fn changes_of_schema_and_settings_are_told_to_those_who_may_read_them() {
     let of_setting = found.iter().filter(|found| one(found, "targetDN") == handler);
     let told: Vec<String> = of_setting.map(|found| one(found, "changes")).collect();
     assert_eq!(told.len(), 2);
-    assert!(told[1].starts_with("replace: ds-cfg-global-aci\nds-cfg-global-aci: "), "{}", told[1]);
+    assert!(told[1].starts_with("add: ds-cfg-global-aci\nds-cfg-global-aci: "), "{}", told[1]);
     assert!(told[1].replace("\n ", "").contains(rules[1]), "{}", told[1]);
     let privileges = ["changelog-read", "config-read"];
     let replace = (ModifyOperation::Replace, "ds-privilege-name", &privileges[..]);

@@ -18,8 +18,9 @@ use store::{Lsn, varint};
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_GATHER, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE,
-    CHANGE_RENAME, CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, OpKind, Origin, RECORD_FORMAT,
-    RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
+    CHANGE_RENAME, CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, OpKind, Origin, PURPOSE_OID,
+    RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who,
+    hash,
 };
 use crate::Csn;
 use crate::log::Reign;
@@ -103,14 +104,23 @@ fn read_origin(reader: &mut Reader<'_>, request: [u8; 16]) -> Result<Origin, Rec
     let mut text = || reader.text().map(str::to_owned);
     let (dn, authz, address, mechanism) = (text()?, text()?, text()?, Cow::Owned(text()?));
     let who = Who { dn, authz, address, mechanism, session };
-    let mut controls = Vec::new();
+    let mut controls: Vec<Cow<'static, str>> = Vec::new();
     for _ in 0..reader.count(1)? {
         controls.push(Cow::Owned(reader.text()?.to_owned()));
     }
     if reader.offset() != end {
         return Err(reader.error("the origin has another length"));
     }
-    Ok(Origin { request, who: Arc::new(who), message, op, controls })
+    let purpose = controls.last().and_then(|last| purpose(last));
+    if purpose.is_some() {
+        controls.pop();
+    }
+    Ok(Origin { request, who: Arc::new(who), message, op, controls, purpose })
+}
+
+/// What stands behind the OID of the control that says why.
+fn purpose(control: &str) -> Option<Arc<str>> {
+    control.strip_prefix(PURPOSE_OID)?.strip_prefix(' ').map(Arc::from)
 }
 
 fn unknown_level(level: u16) -> RecordError {

@@ -13,8 +13,8 @@ use store::{Lsn, varint};
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_GATHER, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE,
     CHANGE_RENAME, CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL,
-    ORIGIN_LENGTH_OFFSET, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError,
-    hash, level,
+    ORIGIN_LENGTH_OFFSET, Origin, PURPOSE_OID, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft,
+    RecordError, hash, level,
 };
 use crate::Csn;
 use crate::log::Reign;
@@ -94,9 +94,12 @@ fn write_origin(origin: &Origin, out: &mut Vec<u8>) {
     octets(origin.who.authz.as_bytes(), out);
     octets(origin.who.address.as_bytes(), out);
     octets(origin.who.mechanism.as_bytes(), out);
-    count(origin.controls.len(), out);
+    count(origin.controls.len() + usize::from(origin.purpose.is_some()), out);
     for control in &origin.controls {
         octets(control.as_bytes(), out);
+    }
+    if let Some(purpose) = &origin.purpose {
+        octets(format!("{PURPOSE_OID} {purpose}").as_bytes(), out);
     }
     let length = (out.len() - length_at - 4) as u32;
     if let Some(place) = out.get_mut(length_at..length_at + 4) {

@@ -30,6 +30,7 @@ fn origin() -> Origin {
         message: 7,
         op: OpKind::Add,
         controls: vec![Cow::Borrowed("1.3.6.1.1.12")],
+        purpose: None,
     }
 }
 
@@ -199,12 +200,15 @@ fn records() -> impl Strategy<Value = Record> {
         prop::sample::select(OpKind::ALL.to_vec()),
         prop::collection::vec("[0-9.]{1,20}".prop_map(Cow::Owned), 0..3),
         [".{0,9}", ".{0,9}", ".{0,9}", ".{0,9}"],
+        prop::option::of(".{0,9}".prop_map(|text| Arc::from(text.as_str()))),
     )
-        .prop_map(|(session, message, op, controls, [dn, authz, address, mechanism])| {
-            let mechanism = Cow::Owned(mechanism);
-            let who = Arc::new(Who { dn, authz, address, mechanism, session });
-            Origin { request: *b"0123456789abcdef", who, message, op, controls }
-        });
+        .prop_map(
+            |(session, message, op, controls, [dn, authz, address, mechanism], purpose)| {
+                let mechanism = Cow::Owned(mechanism);
+                let who = Arc::new(Who { dn, authz, address, mechanism, session });
+                Origin { request: *b"0123456789abcdef", who, message, op, controls, purpose }
+            },
+        );
     (numbers, origin, prop::collection::vec(changes(), 0..4)).prop_map(
         |((lsn, prev_hash, reign, time, count, replica, modification), origin, changes)| {
             let csn = Csn { time: Timestamp(time), count, replica, modification };
@@ -375,4 +379,45 @@ fn encoding_costs() {
     }
     let decode = started.elapsed() / rounds as u32;
     println!("{} octets: encode {encode:?}, decode {decode:?} ({prev_hash:x})", out.len());
+}
+
+#[test]
+fn who_does_not_know_of_purposes_reads_a_control() {
+    let with = |controls: Vec<Cow<'static, str>>, purpose: Option<&str>| {
+        let purpose = purpose.map(Arc::from);
+        let origin = Origin { controls, purpose, ..origin() };
+        let mut bytes = Vec::new();
+        Record { origin, ..record(Vec::new()) }.encode(&mut bytes).unwrap();
+        bytes
+    };
+    let own = Cow::Borrowed("1.3.6.1.1.12");
+    let text = "1.3.6.1.4.1.30221.2.5.19 more room".to_owned();
+    let bytes = with(vec![own.clone()], Some("more room"));
+    assert_eq!(bytes, with(vec![own.clone(), text.into()], None));
+    let origin = Record::decode(&bytes, &Schema::builtin()).unwrap().origin;
+    assert_eq!((origin.controls, origin.purpose.as_deref()), (vec![own], Some("more room")));
+}
+
+#[test]
+fn a_setting_before_the_same_setting_says_what_was() {
+    let setting = |name: &str, value: &str| {
+        let values = vec![value.to_owned()];
+        Change::Setting(SettingChange { name: name.to_owned(), values })
+    };
+    let index = |added: &[&str]| {
+        let added = added.iter().map(|line| (*line).to_owned()).collect();
+        Change::Index(IndexChange { added, removed: Vec::new() })
+    };
+    let roles = |changes: Vec<Change>| {
+        let record = record(changes);
+        (0..=record.changes.len()).map(|at| record.role(at)).collect::<Vec<_>>()
+    };
+    let (alone, before, after) = (ChangeRole::Alone, ChangeRole::Before, ChangeRole::After);
+    assert_eq!(roles(vec![setting("a", "1")]), [alone, alone]);
+    let two = vec![setting("a", "1"), setting("a", "2"), setting("b", "1")];
+    assert_eq!(roles(two), [before, after, alone, alone]);
+    let twice = ["1", "2", "2", "3"].map(|value| setting("a", value)).to_vec();
+    assert_eq!(roles(twice), [before, after, before, after, alone]);
+    let indexes = vec![index(&["equality cn"]), index(&[]), index(&["equality sn"])];
+    assert_eq!(roles(indexes), [alone, before, after, alone]);
 }

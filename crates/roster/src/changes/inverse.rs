@@ -13,6 +13,7 @@ use super::names::{NameKey, Names, Then, parsed};
 use super::step::{Modification, Step};
 use super::values::{Net, Values};
 use super::{Start, ToldChange, read};
+use crate::configuration::told;
 use crate::failure::Failure;
 use crate::output;
 
@@ -65,7 +66,10 @@ impl<'a> Undoing<'a> {
                     "change {} is one of {}, which is not undone",
                     change.number, change.dn
                 ))
-                .hint("change that yourself: 'roster changes' tells what the change did"));
+                .hint(match told::is_configuration(&change.dn) {
+                    true => format!("'roster config undo {}' undoes it", change.number),
+                    false => "change that yourself: 'roster changes' tells what it did".to_owned(),
+                }));
             }
         }
         let mut steps = Vec::new();

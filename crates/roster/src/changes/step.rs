@@ -1,6 +1,6 @@
 //! One change to make: as LDIF, or by a request.
 
-use client::Connection;
+use client::{Connection, Outcome};
 use ldap::ldif::push_ldif_line;
 use ldap::message::{
     AddRequest, AttributesBuf, Control, Controls, ControlsBuf, DeleteRequest, ModificationsBuf,
@@ -49,6 +49,16 @@ impl Step {
         }
     }
 
+    /// The changes of values that it consists of.
+    pub(crate) fn into_changes(self) -> Vec<Modification> {
+        match self {
+            Self::Modify { changes, .. } => changes,
+            Self::Back(_) | Self::Add { .. } | Self::Rename { .. } | Self::Delete { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
     /// What it does, in a word or two.
     pub(crate) const fn what(&self) -> &'static str {
         match self {
@@ -61,7 +71,6 @@ impl Step {
     }
 
     /// As a record of LDIF (RFC 2849).
-    #[cfg(test)]
     pub(crate) fn ldif(&self) -> Vec<u8> {
         self.ldif_with(None)
     }
@@ -120,8 +129,33 @@ impl Step {
     /// # Errors
     /// When the server refuses.
     pub(crate) fn carry_out(&self, connection: &mut Connection) -> Result<(), Failure> {
-        let outcome = match self {
-            Self::Back(deleted) => return back::add(connection, deleted),
+        if let Self::Back(deleted) = self {
+            return back::add(connection, deleted);
+        }
+        let mut controls = ControlsBuf::new();
+        if matches!(self, Self::Modify { .. }) {
+            // A step before may have done a part of it: references follow a name.
+            controls.push(Control { oid: PERMISSIVE, critical: false, value: None });
+        }
+        let outcome = self.send(connection, controls.as_ref())?;
+        let dn = self.dn();
+        outcome.into_result("change").map_err(|error| Failure::refused(format!("{dn}: {error}")))
+    }
+
+    /// Asks for the change with these controls.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub(crate) fn send(
+        &self,
+        connection: &mut Connection,
+        controls: Controls<'_>,
+    ) -> Result<Outcome, Failure> {
+        Ok(match self {
+            Self::Back(deleted) => {
+                let (dn, attributes) = (deleted.dn.clone(), back::attributes(&deleted.change));
+                return Self::Add { dn, attributes }.send(connection, controls);
+            }
             Self::Add { dn, attributes } => {
                 let bufs: Vec<ValuesBuf> = attributes.iter().map(|(_, all)| buf(all)).collect();
                 let mut list = AttributesBuf::new();
@@ -129,7 +163,7 @@ impl Step {
                     list.push(PartialAttribute { description, values: values.as_ref() });
                 }
                 let request = Request::Add(AddRequest { name: dn, attributes: list.as_ref() });
-                connection.request_with(request, Controls::EMPTY)?
+                connection.request_with(request, controls)?
             }
             Self::Modify { dn, changes } => {
                 let bufs: Vec<ValuesBuf> = changes.iter().map(|one| buf(&one.values)).collect();
@@ -140,24 +174,19 @@ impl Step {
                     list.push(ldap::message::Modification { operation: one.operation, attribute });
                 }
                 let request = Request::Modify(ModifyRequest { name: dn, changes: list.as_ref() });
-                // A step before may have done a part of it: references follow a name.
-                let mut controls = ControlsBuf::new();
-                controls.push(Control { oid: PERMISSIVE, critical: false, value: None });
-                connection.request_with(request, controls.as_ref())?
+                connection.request_with(request, controls)?
             }
             Self::Rename { dn, new_rdn, deletes_old_rdn, new_superior } => {
                 let (name, delete_old_rdn) = (dn.as_str(), *deletes_old_rdn);
                 let new_superior = new_superior.as_deref();
                 let request = ModifyDnRequest { name, new_rdn, delete_old_rdn, new_superior };
-                connection.request_with(Request::ModifyDn(request), Controls::EMPTY)?
+                connection.request_with(Request::ModifyDn(request), controls)?
             }
             Self::Delete { dn } => {
                 let request = Request::Delete(DeleteRequest { name: dn });
-                connection.request_with(request, Controls::EMPTY)?
+                connection.request_with(request, controls)?
             }
-        };
-        let dn = self.dn();
-        outcome.into_result("change").map_err(|error| Failure::refused(format!("{dn}: {error}")))
+        })
     }
 }
 

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand};
 use client::{Connection, FoundEntry, SearchFor};
 use ldap::filter::Filter;
-use ldap::message::{ModifyOperation, Scope};
+use ldap::message::Scope;
 use serde_json::json;
 use server::SettingDescription;
 
+use super::config_history::{self, Diff, History, Undo};
+use super::config_plan::{self, Apply, Export, PlanOptions};
+use crate::configuration::requests::{self, MessageOption};
+use crate::configuration::{SETTING as LINE, SETTINGS_DN as CONFIG, present};
 use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -32,7 +36,13 @@ Examples:
   roster config list limits -W
   roster config set limits.size_limit_entries=5000 limits.time_limit_s=30 -W
   roster config reset limits.size_limit_entries -W
-  roster config describe limits.size_limit_entries";
+  roster config describe limits.size_limit_entries
+  roster config history -W
+  roster config diff 1042 -W
+  roster config undo 1042 --message 'imports failed' -W
+  roster config export -W > directory.toml
+  roster config plan directory.toml -W
+  roster config apply directory.toml -W";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -46,6 +56,19 @@ enum Action {
     Reset(Reset),
     /// Tell what settings mean, which values they take, and where they live; asks no server.
     Describe(Describe),
+    /// List the changes of the configuration and of the schema: who, when, what and why.
+    History(History),
+    /// Show what a change did to the configuration, or what differs between two states of it.
+    Diff(Diff),
+    /// Undo a change of the configuration or of the schema, as one change; refused if what it
+    /// changed has changed since.
+    Undo(Undo),
+    /// Write the configuration as one file of TOML: settings, indexes, constraints and the like.
+    Export(Export),
+    /// Show how a directory differs from such a file, and what would follow.
+    Plan(PlanOptions),
+    /// Make a directory what such a file says: new indexes first, then all else as one change.
+    Apply(Apply),
 }
 
 #[derive(Args, Debug)]
@@ -83,6 +106,9 @@ struct Set {
     settings: Vec<String>,
 
     #[command(flatten)]
+    message: MessageOption,
+
+    #[command(flatten)]
     server: ServerOptions,
 }
 
@@ -91,6 +117,9 @@ struct Reset {
     /// Their names
     #[arg(value_name = "SECTION.KEY", required = true)]
     names: Vec<String>,
+
+    #[command(flatten)]
+    message: MessageOption,
 
     #[command(flatten)]
     server: ServerOptions,
@@ -120,14 +149,20 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             if wanted.len() < count {
                 return Err(Failure::local("a setting is given twice"));
             }
-            change(&mut options.server.connect()?, &wanted)
+            change(&mut options.server.connect()?, &wanted, &options.message)
         }
         Action::Reset(options) => {
             let wanted = options.names.iter().map(|name| Ok((known(name)?.name, Vec::new())));
             let wanted = wanted.collect::<Result<BTreeMap<_, _>, Failure>>()?;
-            change(&mut options.server.connect()?, &wanted)
+            change(&mut options.server.connect()?, &wanted, &options.message)
         }
         Action::Describe(options) => describe(options),
+        Action::History(options) => config_history::history(options),
+        Action::Diff(options) => config_history::diff(options),
+        Action::Undo(options) => config_history::undo(options),
+        Action::Export(options) => config_plan::export(options),
+        Action::Plan(options) => config_plan::plan(options),
+        Action::Apply(options) => config_plan::apply(options),
     }
 }
 
@@ -255,6 +290,7 @@ fn get(connection: &mut Connection, name: &str) -> Result<Exit, Failure> {
 fn change(
     connection: &mut Connection,
     wanted: &BTreeMap<String, Vec<String>>,
+    message: &MessageOption,
 ) -> Result<Exit, Failure> {
     let told = Told::ask(connection)?;
     let mut gone = Vec::new();
@@ -266,13 +302,8 @@ fn change(
     let kept: Vec<String> = gone.iter().filter(|line| put.contains(line)).cloned().collect();
     gone.retain(|line| !kept.contains(line));
     put.retain(|line| !kept.contains(line));
-    let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-    let put: Vec<&str> = put.iter().map(String::as_str).collect();
-    let all = [(ModifyOperation::Delete, LINE, &gone[..]), (ModifyOperation::Add, LINE, &put[..])];
-    let changes: Vec<_> = all.into_iter().filter(|(.., values)| !values.is_empty()).collect();
-    if !changes.is_empty() {
-        connection.modify(CONFIG, &changes)?.into_result("change of the settings")?;
-    }
+    let steps: Vec<_> = present::modify(CONFIG, LINE, &gone, &put).into_iter().collect();
+    requests::carry_out(connection, &steps, message, "change of the settings")?;
     for (name, values) in wanted {
         let value = if values.is_empty() { "as by default".to_owned() } else { values.join(", ") };
         output::line(format_args!("{name}: {value}"))?;
@@ -360,7 +391,5 @@ fn not_of_directory(setting: &SettingDescription) -> Failure {
         .hint(format!("set it in roster.toml of the server, or by {}", setting.variable))
 }
 
-const CONFIG: &str = "cn=Settings,cn=config";
-const LINE: &str = "roster-setting";
 const LEFT_OUT: &str = "roster-setting-left-out";
 const OVERRIDDEN: &str = "roster-setting-overridden";

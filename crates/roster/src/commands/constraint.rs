@@ -57,18 +57,19 @@ struct Check {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
         Action::List(ListOptions { json, server }) => LINES.list(&mut server.connect()?, *json),
-        Action::Add(AddOptions { lines, server }) => add(&mut server.connect_patiently()?, lines),
-        Action::Drop(DropOptions { names, server }) => LINES.drop(&mut server.connect()?, names),
+        Action::Add(options) => add(options),
+        Action::Drop(options) => LINES.drop(options),
         Action::Check(Check { names, server }) => check(&mut server.connect_patiently()?, names),
     }
 }
 
-fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
-    LINES.add(connection, added)?;
+fn add(options: &AddOptions) -> Result<Exit, Failure> {
+    let mut connection = options.server.connect_patiently()?;
+    LINES.add(&mut connection, options)?;
     let mut broken = 0;
-    for text in added {
+    for text in &options.lines {
         output::line(format_args!("{}: holds from now on", name_of(text)))?;
-        broken += look(connection, name_of(text))?;
+        broken += look(&mut connection, name_of(text))?;
     }
     if broken > 0 {
         output::note(format_args!(

@@ -3,8 +3,10 @@
 use clap::Args;
 use client::{Connection, FoundEntry, SearchFor};
 use ldap::filter::Filter;
-use ldap::message::{ModifyOperation, Scope};
+use ldap::message::Scope;
 
+use crate::configuration::present;
+use crate::configuration::requests::{self, MessageOption};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -28,6 +30,9 @@ pub(super) struct AddOptions {
     pub(super) lines: Vec<String>,
 
     #[command(flatten)]
+    pub(super) message: MessageOption,
+
+    #[command(flatten)]
     pub(super) server: ServerOptions,
 }
 
@@ -37,6 +42,9 @@ pub(super) struct DropOptions {
     /// Those of these names
     #[arg(value_name = "NAME", required = true)]
     pub(super) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) message: MessageOption,
 
     #[command(flatten)]
     pub(super) server: ServerOptions,
@@ -123,34 +131,27 @@ impl Lines {
     }
 
     /// Adds lines; all or none.
-    pub(super) fn add(&self, connection: &mut Connection, added: &[String]) -> Result<(), Failure> {
-        self.change(connection, ModifyOperation::Add, added)
+    pub(super) fn add(
+        &self,
+        connection: &mut Connection,
+        options: &AddOptions,
+    ) -> Result<(), Failure> {
+        let step = present::modify(self.config, self.attribute, &[], &options.lines);
+        let steps: Vec<_> = step.into_iter().collect();
+        requests::carry_out(connection, &steps, &options.message, self.change)
     }
 
     /// Removes those of these names.
-    pub(super) fn drop(
-        &self,
-        connection: &mut Connection,
-        names: &[String],
-    ) -> Result<Exit, Failure> {
-        let all = self.named(connection, names)?;
-        self.change(connection, ModifyOperation::Delete, &all)?;
+    pub(super) fn drop(&self, options: &DropOptions) -> Result<Exit, Failure> {
+        let mut connection = options.server.connect()?;
+        let all = self.named(&mut connection, &options.names)?;
+        let step = present::modify(self.config, self.attribute, &all, &[]);
+        let steps: Vec<_> = step.into_iter().collect();
+        requests::carry_out(&mut connection, &steps, &options.message, self.change)?;
         for text in &all {
             output::line(format_args!("{}: dropped", name_of(text)))?;
         }
         Ok(Exit::Done)
-    }
-
-    fn change(
-        &self,
-        connection: &mut Connection,
-        operation: ModifyOperation,
-        lines: &[String],
-    ) -> Result<(), Failure> {
-        let values: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let changes = [(operation, self.attribute, &values[..])];
-        let outcome = connection.modify(self.config, &changes)?;
-        Ok(outcome.into_result(self.change)?)
     }
 }
 

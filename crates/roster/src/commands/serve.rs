@@ -14,6 +14,7 @@ use tokio::signal::unix::SignalKind;
 use crate::again;
 use crate::cluster_setup::{self, NewMember};
 use crate::commands::cluster_init;
+use crate::commands::config_plan::apply_before;
 use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::{self, Signals};
@@ -43,6 +44,11 @@ pub(crate) struct Options {
     #[arg(long)]
     preload: bool,
 
+    /// First make the directory what this file says ('roster config export' writes one); for a
+    /// server that is no member of a cluster
+    #[arg(long, value_name = "FILE")]
+    apply: Option<PathBuf>,
+
     /// End when the process ends that started this one
     #[arg(long, hide = true)]
     end_with_parent: bool,
@@ -63,7 +69,8 @@ Examples:
   roster serve --data ./data
   roster serve --config /etc/roster.toml
   roster serve --data ./data --ldap 0.0.0.0:389 --ldaps 0.0.0.0:636
-  roster serve --data ./data --preload";
+  roster serve --data ./data --preload
+  roster serve --data ./data --apply directory.toml";
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -79,6 +86,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut settings = sources.load(&[])?.settings;
     keytab::prepare(&settings)?;
     let log = start_log(&settings);
+    if let Some(file) = options.apply.as_deref().filter(|_| options.becomes.is_none()) {
+        match settings.cluster.id {
+            0 => apply_before(file, &settings.server.data, config)?,
+            // Its configuration is that of the others, who may be serving it.
+            _ => tracing::warn!(
+                "--apply has no effect on a member of a cluster: use 'roster config apply'"
+            ),
+        }
+    }
     if let Some(member) = &options.becomes {
         match become_member(member, &settings) {
             Ok(()) => {

@@ -42,8 +42,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             LINES.list(&mut server.connect()?, true)
         }
         Action::List(ListOptions { json: false, server }) => list(&mut server.connect()?),
-        Action::Add(AddOptions { lines, server }) => add(&mut server.connect()?, lines),
-        Action::Drop(DropOptions { names, server }) => LINES.drop(&mut server.connect()?, names),
+        Action::Add(options) => add(options),
+        Action::Drop(options) => LINES.drop(options),
     }
 }
 
@@ -66,9 +66,10 @@ fn list(connection: &mut Connection) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn add(connection: &mut Connection, added: &[String]) -> Result<Exit, Failure> {
-    LINES.add(connection, added)?;
-    for text in added {
+fn add(options: &AddOptions) -> Result<Exit, Failure> {
+    let mut connection = options.server.connect()?;
+    LINES.add(&mut connection, options)?;
+    for text in &options.lines {
         output::line(format_args!("{}: begins", name_of(text)))?;
     }
     Ok(Exit::Done)

@@ -39,14 +39,14 @@ enum Action {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
         Action::List(ListOptions { json, server }) => LINES.list(&mut server.connect()?, *json),
-        Action::Add(AddOptions { lines, server }) => {
-            LINES.add(&mut server.connect()?, lines)?;
-            for text in lines {
+        Action::Add(options) => {
+            LINES.add(&mut options.server.connect()?, options)?;
+            for text in &options.lines {
                 output::line(format_args!("{}: holds from now on", name_of(text)))?;
             }
             Ok(Exit::Done)
         }
-        Action::Drop(DropOptions { names, server }) => LINES.drop(&mut server.connect()?, names),
+        Action::Drop(options) => LINES.drop(options),
     }
 }
 

@@ -229,6 +229,12 @@ fn explain(outcome: Outcome, what: What, definition: &Definition) -> Result<(), 
     Err(failure)
 }
 
+/// Waits until none of the indexes with these definitions is under way.
+pub(crate) fn wait_for(connection: &mut Connection, texts: &[String]) -> Result<(), Failure> {
+    let all = texts.iter().map(|text| Definition::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    wait(connection, &all).map(drop)
+}
+
 /// Until none of them is under way.
 fn wait(connection: &mut Connection, definitions: &[Definition]) -> Result<Exit, Failure> {
     let bar = progress::bar(Some(0), "entries");

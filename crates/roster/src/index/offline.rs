@@ -8,12 +8,12 @@
 use std::path::Path;
 
 use client::{ConnectOptions, Connection};
-use server::{Server, Settings, generate_self_signed};
+use server::{OwnSources, Server, generate_self_signed};
 
 use crate::connect::PATIENCE;
 use crate::diagnostics::{Log, start_log};
 use crate::failure::Failure;
-use crate::serving::{environment, start};
+use crate::serving::{environment, start_following};
 use crate::temporary::TemporaryFolder;
 
 /// Lets `work` ask a server of its own for the data directory `data`.
@@ -21,8 +21,17 @@ pub(crate) fn with_server<T>(
     data: &Path,
     work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    with_server_as(None, data, work)
+}
+
+/// As [`with_server`], with the settings of a file besides those in the data directory.
+pub(crate) fn with_server_as<T>(
+    config: Option<&Path>,
+    data: &Path,
+    work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let folder = TemporaryFolder::new("index")?;
-    let (server, _log) = serve(data, &folder)?;
+    let (server, _log) = serve(config, data, &folder)?;
     let stop = server.shutdown_handle();
     // It listens for Ctrl-C.
     let serving = std::thread::spawn(move || server.wait());
@@ -45,32 +54,35 @@ pub(crate) fn with_server<T>(
 
 /// Serves the directory where nobody else can connect; nobody waits for it, so that building
 /// indexes may take all the time.
-fn serve(data: &Path, folder: &TemporaryFolder) -> Result<(Server, Log), Failure> {
+fn serve(
+    config: Option<&Path>,
+    data: &Path,
+    folder: &TemporaryFolder,
+) -> Result<(Server, Log), Failure> {
     // Nobody uses the certificate, but a server has one, and the data directory stays as it is.
     generate_self_signed(folder.path(), &[])?;
     let inside = |name: &str| folder.path().join(name).display().to_string();
-    let settings = Settings::load(
-        None,
-        environment(),
-        &[
-            ("server.data", data.display().to_string()),
-            ("server.workers", "1".to_owned()),
-            ("limits.connections_max", "1".to_owned()),
-            // It serves nobody else, whatever the settings of the data directory are.
-            ("cluster.id", "0".to_owned()),
-            ("admin.listen", String::new()),
-            ("listen.ldap", String::new()),
-            ("listen.ldaps", String::new()),
-            ("listen.ldapi", inside(SOCKET)),
-            ("listen.ldapi_mode", "0600".to_owned()),
-            ("tls.cert", inside("tls/cert.pem")),
-            ("tls.key", inside("tls/key.pem")),
-            ("store.index_build_percent", "100".to_owned()),
-            ("log.level", "warn".to_owned()),
-        ],
-    )?;
-    let log = start_log(&settings);
-    start(&settings).map(|(server, _)| (server, log))
+    let overrides = [
+        ("server.data", data.display().to_string()),
+        ("server.workers", "1".to_owned()),
+        ("limits.connections_max", "1".to_owned()),
+        // It serves nobody else, whatever the settings of the data directory are.
+        ("cluster.id", "0".to_owned()),
+        ("admin.listen", String::new()),
+        ("listen.ldap", String::new()),
+        ("listen.ldaps", String::new()),
+        ("listen.ldapi", inside(SOCKET)),
+        ("listen.ldapi_mode", "0600".to_owned()),
+        ("tls.cert", inside("tls/cert.pem")),
+        ("tls.key", inside("tls/key.pem")),
+        ("store.index_build_percent", "100".to_owned()),
+        ("log.level", "warn".to_owned()),
+    ];
+    let file = config.map(Path::to_owned);
+    let read = move || OwnSources::read(file.as_deref(), environment(), &overrides, None);
+    let sources = read()?;
+    let log = start_log(&sources.load(&[])?.settings);
+    start_following(sources, Box::new(read), &log).map(|(server, _)| (server, log))
 }
 
 /// The user of this process is the administrator of what it serves.

@@ -1,5 +1,7 @@
 //! The list of indexes: the columns that `list-index-status` of OpenDJ has, and more.
 
+use std::collections::BTreeMap;
+
 use client::{Connection, FoundEntry};
 use ldap::message::Scope;
 use serde::Serialize;
@@ -87,6 +89,12 @@ impl Status {
 /// All indexes, by name.
 pub(super) fn list(connection: &mut Connection) -> Result<Vec<Status>, Failure> {
     look(connection).map(|(all, _)| all)
+}
+
+/// How often each index was asked since the server was started, by its definition in small letters.
+pub(crate) fn lookups(connection: &mut Connection) -> Result<BTreeMap<String, u64>, Failure> {
+    let told = |one: Status| one.lookups.map(|count| (one.definition.to_ascii_lowercase(), count));
+    Ok(list(connection)?.into_iter().filter_map(told).collect())
 }
 
 /// All indexes, by name, and how many changes they do not count.

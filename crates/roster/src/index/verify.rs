@@ -41,7 +41,7 @@ pub(crate) fn run(connection: &mut Connection, asked: &[String]) -> Result<Exit,
 }
 
 /// A value as it stands in a name (RFC 4514 §2.4).
-pub(super) fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     let mut text = String::new();
     for (at, letter) in value.chars().enumerate() {
         let is_edge = at == 0 || at + 1 == value.chars().count();

@@ -13,7 +13,7 @@ use history::record::{Decoder, Record, RecordHead};
 use ldap::control_value::usability;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, Entry, SettingChange, Truth};
+use schema::{Change, DnKey, Entry, Truth};
 use store::{Lsn, View};
 
 use super::bounds::Bounds;
@@ -23,8 +23,9 @@ use super::request::Search;
 use super::special::Visible;
 use crate::access::guard::Guard;
 use crate::changelog::{self, Asked, ChangeCookie, Naming, Place, Range, Shown, Target};
-use crate::config::setting_config;
+use crate::config::{index_config, setting_config};
 use crate::directory::State;
+use crate::read::virtual_tree::names::INDEX_CONFIG_DN;
 use crate::read::virtual_tree::{self, TreeEntries, TreeSearch};
 use crate::request::controls::response::ResponseControl;
 use crate::request::controls::{
@@ -394,12 +395,15 @@ impl Reading<'_> {
         let target = self.guard.anywhere(|guard| {
             let (made, attribute) = match change {
                 Change::Schema(_) => (Some(Cow::Borrowed(&*self.state.subschema)), ""),
-                Change::Setting(change) => self.setting(change, guard),
+                Change::Setting(change) => {
+                    let told = setting_config::told(&change.name);
+                    told.map_or((None, ""), |(dn, attribute)| self.config(dn, attribute, guard))
+                }
+                Change::Index(_) => self.config(INDEX_CONFIG_DN, index_config::DEFINITION, guard),
                 Change::Add(_)
                 | Change::Modify(_)
                 | Change::Rename(_)
                 | Change::Delete(_)
-                | Change::Index(_)
                 | Change::Gather(_)
                 | Change::Level(_) => (None, ""),
             };
@@ -412,14 +416,14 @@ impl Reading<'_> {
         }))
     }
 
-    /// The entry that shows a setting, as it is now, and by which attribute; to those who may see
-    /// it.
-    fn setting(
+    /// An entry of the configuration, as it is now, and the attribute that is asked about; to those
+    /// who may see it.
+    fn config(
         &self,
-        change: &SettingChange,
+        dn: &str,
+        attribute: &'static str,
         guard: &Guard<'_>,
     ) -> (Option<Cow<'_, Entry>>, &'static str) {
-        let Some((dn, attribute)) = setting_config::told(&change.name) else { return (None, "") };
         let Self { search, state, visible: (_, selection, _), .. } = self;
         let Ok(base) = &DnKey::from_text(&state.schema, dn) else { return (None, "") };
         let asked = TreeSearch { base, scope: Scope::Base, selection, may_wait: true };

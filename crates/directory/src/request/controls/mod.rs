@@ -12,6 +12,7 @@ pub(crate) mod matched_values;
 pub(crate) mod paged;
 pub(crate) mod position;
 pub(crate) mod proxied;
+mod purpose;
 pub(crate) mod read_entry;
 mod read_level;
 pub(crate) mod request;
@@ -293,6 +294,9 @@ const CONTROLS: &[ControlRow] = &[
     }),
     ControlRow::value(streams::SYNC, SEARCHES, |controls, control| {
         once(&mut controls.sync, streams::SYNC_NAME, || streams::read_sync(control))
+    }),
+    ControlRow::value(purpose::OID, ALL, |controls, control| {
+        once(&mut controls.purpose, purpose::NAME, || purpose::read(control))
     }),
     // Session tracking (draft-wahl-ldap-session): for the access log alone.
     ControlRow::value("1.3.6.1.4.1.21008.108.63.1", ALL, |_, _| Ok(())),

@@ -84,6 +84,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) read_level: Option<Box<ReadLevelRequest<'a>>>,
     /// Up to which change the response speaks of the data is wanted.
     pub(crate) position: Option<PositionRequest>,
+    /// Why it is asked for.
+    pub(crate) purpose: Option<&'a str>,
     /// The search goes on with what changes (draft-ietf-ldapext-psearch).
     pub(crate) persistent: Option<PersistentSearch>,
     /// The search keeps a consumer up to date (RFC 4533).

@@ -1,5 +1,7 @@
 //! The controls that an update is decided with: resolved against the schema, and owned.
 
+use std::sync::Arc;
+
 use schema::{ResolvedFilter, Schema, Selection};
 
 use super::request::{ReadRequest, RequestControls};
@@ -27,6 +29,8 @@ pub(crate) struct WriteControls {
     pub(crate) password_policy: bool,
     /// The position of the change is wanted.
     pub(crate) position: bool,
+    /// Why it is asked for, for the change records.
+    pub(crate) purpose: Option<Arc<str>>,
     /// OIDs of those that the change records note.
     pub(crate) recorded: Vec<&'static str>,
 }
@@ -61,6 +65,7 @@ impl RequestControls<'_> {
             following: self.following.map(Box::from),
             password_policy: self.password_policy,
             position: self.position.is_some(),
+            purpose: self.purpose.filter(|text| !text.is_empty()).map(Arc::from),
             recorded: self.recorded.clone(),
         })
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use environment::Timestamp;
-use history::record::{OpKind, Record};
+use history::record::{ChangeRole, OpKind, Record};
 use ldap::dn::Dn;
 use ldap::ldif::push_ldif_line;
 use schema::{Attribute, AttributeDelta, AttributeDescription, Change, GatherChange, RenameChange};
@@ -35,16 +35,28 @@ pub(super) fn record(
     guessed: &BTreeSet<String>,
 ) -> u64 {
     let mut teller = Renderer { out, form, guessed };
-    for (index, change) in record.changes.iter().enumerate() {
+    // What says only what was before is in the log already.
+    let is_told = |at: &usize| record.role(*at) != ChangeRole::Before;
+    let told: Vec<&Change> =
+        (0..record.changes.len()).filter(is_told).filter_map(|at| record.changes.get(at)).collect();
+    for (index, change) in told.iter().enumerate() {
+        let place = ChangePlace { number: index + 1, count: told.len() };
         if form.is_json {
-            teller.json(record, index, change);
+            teller.json(record, place, change);
         } else {
-            teller.comments(record, index);
+            teller.comments(record, place);
             teller.ldif(change);
             teller.out.push(b'\n');
         }
     }
-    record.changes.len() as u64
+    told.len() as u64
+}
+
+/// Which of the changes of a record.
+#[derive(Clone, Copy)]
+struct ChangePlace {
+    number: usize,
+    count: usize,
 }
 
 /// Appends something about the log itself.
@@ -78,7 +90,7 @@ impl Renderer<'_> {
     }
 
     /// Who asked, from where, when.
-    fn comments(&mut self, record: &Record, index: usize) {
+    fn comments(&mut self, record: &Record, place: ChangePlace) {
         let who = &record.origin.who;
         let mut time = TimeText::new();
         self.out.extend_from_slice(b"# time=");
@@ -87,8 +99,8 @@ impl Renderer<'_> {
         let numbers = format!(
             " lsn={} change={}/{} operation={} conn={} msg={message}\n#",
             record.lsn.0,
-            index + 1,
-            record.changes.len(),
+            place.number,
+            place.count,
             operation(record.origin.op),
             who.session,
         );
@@ -108,6 +120,11 @@ impl Renderer<'_> {
         if !record.origin.controls.is_empty() {
             let controls = format!(" controls=\"{}\"", record.origin.controls.join(" "));
             self.out.extend_from_slice(controls.as_bytes());
+        }
+        if let Some(purpose) = &record.origin.purpose {
+            self.out.extend_from_slice(b" purpose=\"");
+            push_escaped(self.out, purpose.as_bytes());
+            self.out.push(b'"');
         }
         self.out.push(b'\n');
     }
@@ -244,7 +261,7 @@ impl Renderer<'_> {
 
     // ---- JSON
 
-    fn json(&mut self, record: &Record, index: usize, change: &Change) {
+    fn json(&mut self, record: &Record, place: ChangePlace, change: &Change) {
         let who = &record.origin.who;
         let kind = match change {
             Change::Add(_) => "add",
@@ -261,8 +278,8 @@ impl Renderer<'_> {
         let time = time.of(record.csn.time);
         let mut line = Line::begin(self.out, line::Form::Json, time, kind, "");
         line.number(key!("lsn", ""), record.lsn.0);
-        line.number(key!("change", ""), index as u64 + 1);
-        line.number(key!("changes", ""), record.changes.len() as u64);
+        line.number(key!("change", ""), place.number as u64);
+        line.number(key!("changes", ""), place.count as u64);
         line.text(key!("operation", ""), operation(record.origin.op).as_bytes());
         line.number(key!("conn", ""), who.session);
         line.number(key!("msg", ""), u64::from(record.origin.message.unsigned_abs()));
@@ -278,6 +295,9 @@ impl Renderer<'_> {
         if !record.origin.controls.is_empty() {
             let controls = record.origin.controls.iter().map(|oid| oid.as_bytes());
             line.list(key!("controls", ""), controls);
+        }
+        if let Some(purpose) = &record.origin.purpose {
+            line.text(key!("purpose", ""), purpose.as_bytes());
         }
         let dn = match change {
             Change::Add(add) => add.entry.name().to_string(),
