@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand};
 
 use crate::account::act::{self, Act};
-use crate::account::{moment, reset, show};
+use crate::account::{list, moment, reset, show};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 
@@ -23,6 +23,7 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   roster account show anna -W
+  roster account list --locked -W
   roster account unlock uid=anna,ou=people,dc=example,dc=com -W
   roster account disable anna bert -W
   roster account expire anna --at 2027-01-31 -W
@@ -32,6 +33,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Action {
     Show(Show),
+    List(List),
     /// Enable accounts.
     Enable(Plain),
     /// Disable accounts, for every way to sign in.
@@ -53,6 +55,40 @@ struct Show {
 
     #[command(flatten)]
     plain: Plain,
+}
+
+/// List the accounts that are locked, disabled or expired: since when, until when, by which policy.
+///
+/// Lists those that you may see, and whose pwdAccountLockedTime (and the like) you may read.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("which").required(true).multiple(true))]
+struct List {
+    /// Those that failed sign-ins, an administrator or idleness has locked
+    #[arg(long, group = "which")]
+    locked: bool,
+
+    /// Those that an administrator has disabled
+    #[arg(long, group = "which")]
+    disabled: bool,
+
+    /// Those that have expired, and those whose password has
+    #[arg(long, group = "which")]
+    expired: bool,
+
+    /// Those whose password must be changed first
+    #[arg(long, group = "which")]
+    must_change: bool,
+
+    /// Only at and below this entry
+    #[arg(short, long, value_name = "DN", default_value = "")]
+    base: String,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
 }
 
 /// Which accounts, on which server.
@@ -107,6 +143,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::Show(Show { json, plain }) => {
             let mut connection = plain.server.connect()?;
             show::run(&mut connection, &plain.accounts, *json)
+        }
+        Action::List(options) => {
+            let List { locked, disabled, expired, must_change, .. } = *options;
+            let wanted = list::Wanted { locked, disabled, expired, must_change };
+            let mut connection = options.server.connect()?;
+            list::run(&mut connection, &options.base, wanted, options.json)
         }
         Action::Enable(plain) => plain.act(&Act::Enable),
         Action::Disable(plain) => plain.act(&Act::Disable),
