@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    explain, export, follow, generate, history, import, index, init, restore, revert, schema,
+    explain, export, follow, generate, history, import, index, init, log, restore, revert, schema,
     serve, session, sink, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
@@ -42,6 +42,7 @@ enum Command {
     Why(why::Options),
     Account(account::Options),
     Session(session::Options),
+    Log(log::Options),
     Top(top::Options),
     Config(config::Options),
     Cluster(cluster::Options),
@@ -76,6 +77,7 @@ impl Command {
             Self::Why(options) => why::run(&options),
             Self::Account(options) => account::run(&options),
             Self::Session(options) => session::run(&options),
+            Self::Log(options) => log::run(&options),
             Self::Top(options) => top::run(&options),
             Self::Config(options) => config::run(&options),
             Self::Cluster(options) => cluster::run(&options),

@@ -25,6 +25,7 @@ pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod init;
 mod lines;
+pub(crate) mod log;
 pub(crate) mod restore;
 pub(crate) mod revert;
 pub(crate) mod schema;

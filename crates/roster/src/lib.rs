@@ -9,6 +9,7 @@
 //! `failure`.
 
 mod access;
+mod access_log;
 mod account;
 mod again;
 pub mod bench;
@@ -29,6 +30,7 @@ mod index;
 mod interrupt;
 mod joining;
 mod keytab;
+mod location;
 mod migration;
 mod nodes;
 mod online;

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand};
 
 use crate::account::act::{self, Act};
+use crate::account::administrator::{self, NewPassword};
 use crate::account::{list, moment, reset, show};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
+use crate::location::DataLocation;
 
 /// Show and change whether users can sign in.
 ///
@@ -28,7 +30,8 @@ Examples:
   roster account disable anna bert -W
   roster account expire anna --at 2027-01-31 -W
   roster account expire anna --password -W
-  roster account reset anna -W";
+  roster account reset anna -W
+  roster account set-administrator-password --data /var/lib/roster";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -44,6 +47,7 @@ enum Action {
     Lock(Plain),
     Expire(Expire),
     Reset(Reset),
+    SetAdministratorPassword(SetAdministratorPassword),
 }
 
 /// Show whether an account can sign in, why not, and the command that fixes it.
@@ -137,6 +141,25 @@ struct Reset {
     plain: Plain,
 }
 
+/// Change the administrator's password, on the server's machine; by default it is generated.
+///
+/// For 'cn=Directory Manager', who has no entry, also if the password is lost. Writes to the data
+/// directory, as its owner; a running server takes it at once. Each server of a cluster has its
+/// own.
+#[derive(Args, Debug)]
+struct SetAdministratorPassword {
+    /// Read the new password from this file, without the newline at its end
+    #[arg(long, value_name = "FILE")]
+    new_password_file: Option<PathBuf>,
+
+    /// Ask for the new password
+    #[arg(long, conflicts_with = "new_password_file")]
+    ask_new_password: bool,
+
+    #[command(flatten)]
+    location: DataLocation,
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
@@ -162,6 +185,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                 (None, Some(length)) => Act::Expire(moment::from_now(*length)),
                 (None, None) => Act::Expire(moment::now()),
             })
+        }
+        Action::SetAdministratorPassword(options) => {
+            let file = options.new_password_file.as_deref();
+            let new = NewPassword { file, is_asked: options.ask_new_password };
+            administrator::run(&options.location, &new)
         }
         Action::Reset(Reset { new_password_file, plain }) => {
             let new = new_password_file.as_deref().map(reset::read).transpose()?;

@@ -82,6 +82,39 @@ impl KeyFile {
     }
 }
 
+/// The administrator's password in the data directory.
+pub(crate) struct AdministratorFile {
+    data: PathBuf,
+    path: PathBuf,
+    directory: Arc<Directory>,
+    seen: Vec<Option<Stamp>>,
+}
+
+impl AdministratorFile {
+    /// The one of the directory, which has read it.
+    pub(crate) fn new(settings: &Settings, directory: &Arc<Directory>) -> Self {
+        let data = settings.server.data.clone();
+        let path = Directory::administrator_password_path(&data);
+        let seen = stamps(std::slice::from_ref(&path));
+        Self { data, path, directory: Arc::clone(directory), seen }
+    }
+
+    fn look(&mut self) {
+        let seen = stamps(std::slice::from_ref(&self.path));
+        if seen == self.seen {
+            return;
+        }
+        self.seen = seen;
+        match self.directory.look_at_administrator(&self.data) {
+            Ok(()) => tracing::info!("the administrator's password was changed"),
+            Err(error) => tracing::error!(
+                %error,
+                "the administrator's password cannot be taken; the previous one stays in use"
+            ),
+        }
+    }
+}
+
 /// The thread that looks; it ends when this is dropped.
 pub(crate) struct FileWatch {
     stop: Option<Sender<()>>,
@@ -89,20 +122,26 @@ pub(crate) struct FileWatch {
 }
 
 impl FileWatch {
-    /// Looks every `interval`; zero stands for never.
+    /// Looks every `interval`; zero stands for never. At the administrator's password it looks
+    /// every second: the old one must not work any longer.
     pub(crate) fn start(
         tls: Arc<Tls>,
         mut keys: Option<KeyFile>,
+        mut administrator: AdministratorFile,
         interval: Duration,
     ) -> Result<Self, ServerError> {
-        if interval.is_zero() {
-            return Ok(Self { stop: None, thread: None });
-        }
         let (stop, stopped) = bounded::<()>(0);
         let thread = thread::Builder::new()
             .name("file-watch".to_owned())
             .spawn(move || {
-                while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                let mut waited = Duration::ZERO;
+                while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    administrator.look();
+                    waited += LOOK_EVERY;
+                    if interval.is_zero() || waited < interval {
+                        continue;
+                    }
+                    waited = Duration::ZERO;
                     tls.look(now());
                     if let Some(keys) = &mut keys {
                         keys.look();
@@ -122,6 +161,9 @@ impl Drop for FileWatch {
         }
     }
 }
+
+/// How often the administrator's password is looked at; other intervals are whole seconds.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The wall clock.
 pub(crate) fn now() -> Timestamp {
