@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    explain, export, follow, generate, history, import, index, init, log, restore, revert, schema,
-    serve, session, sink, top, undelete, virtual_attribute, why,
+    doctor, explain, export, follow, generate, history, import, index, init, log, restore, revert,
+    schema, serve, session, sink, status, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -43,6 +43,8 @@ enum Command {
     Account(account::Options),
     Session(session::Options),
     Log(log::Options),
+    Status(status::Options),
+    Doctor(doctor::Options),
     Top(top::Options),
     Config(config::Options),
     Cluster(cluster::Options),
@@ -78,6 +80,8 @@ impl Command {
             Self::Account(options) => account::run(&options),
             Self::Session(options) => session::run(&options),
             Self::Log(options) => log::run(&options),
+            Self::Status(options) => status::run(&options),
+            Self::Doctor(options) => doctor::run(&options),
             Self::Top(options) => top::run(&options),
             Self::Config(options) => config::run(&options),
             Self::Cluster(options) => cluster::run(&options),
@@ -132,7 +136,7 @@ fn wrong_use(error: &clap::Error) -> Result<Exit, Failure> {
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
-    1  refused by the server, or a wrong response from it; of diff: something differs
+    1  refused by the server, or a wrong response from it; of diff: something differs; of doctor: something is wrong
     2  wrong usage, or a local failure (the message says which)
   130  ended by Ctrl-C, a benchmark also by SIGTERM
 

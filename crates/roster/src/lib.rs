@@ -25,6 +25,7 @@ mod diff;
 mod explain;
 mod failure;
 mod follow;
+mod health;
 mod import_watch;
 mod index;
 mod interrupt;

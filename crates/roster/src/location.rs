@@ -24,6 +24,11 @@ pub(crate) struct DataLocation {
 }
 
 impl DataLocation {
+    /// Whether somebody says where it is.
+    pub(crate) fn is_named(&self) -> bool {
+        self.data.is_some() || self.config.is_some()
+    }
+
     /// The settings that the server has, as far as this machine says.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         let data = self.data.as_ref().map(|data| ("server.data", data.display().to_string()));

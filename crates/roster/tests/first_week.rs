@@ -174,3 +174,150 @@ fn the_administrator_gets_another_password_with_and_without_a_server() {
     let run = roster(&["account", "set-administrator-password", "--data", other]);
     check(&run, 2, &["is not a roster data directory"]);
 }
+
+/// Asks the server as its administrator, over LDAP.
+fn with_password<'a>(server: &'a Machine, url: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    let login = ["-H", url, "-y", server.password.to_str().unwrap()];
+    [words, &login].concat()
+}
+
+#[test]
+fn the_status_is_one_screen_and_says_what_is_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = alone(folder.path());
+    let data = server.data().to_owned();
+    let run = roster(&["status", "--data", &data]);
+    check(&run, 2, &["cannot connect", "version            not known", "disk free          "]);
+    server.serve();
+    let url = server.url();
+    // Through the socket in the data directory.
+    let run = roster(&["status", "--data", &data]);
+    let want = [
+        "it answers",
+        "dc=example,dc=com",
+        "none: the server is alone",
+        " a second",
+        "(in 36",
+        "not looked at: name one with --backup",
+        "none; 'roster doctor'",
+    ];
+    check(&run, 0, &want);
+    assert!(!run.output.contains("not known"), "{run:?}");
+    let backup = folder.path().join("backup");
+    let backup = backup.to_str().unwrap();
+    check(&roster(&["backup", "--data", &data, "--to", backup]), 0, &[]);
+    let words = with_password(&server, &url, &["status", "--json", "--backup", backup]);
+    let run = roster(&words);
+    let json: Value = serde_json::from_str(&run.output).unwrap();
+    assert!(json["backup"].as_str().unwrap().starts_with("complete until"), "{json:#}");
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    // Whoever is nobody is told what that one may know.
+    let run = roster(&["status", "-H", &url]);
+    check(&run, 0, &["it answers", "version            not known", "only to its administrator"]);
+}
+
+/// The ids of what the doctor finds, each with its severity.
+fn findings(words: &[&str], code: i32) -> Vec<(String, String, String)> {
+    let run = roster(words);
+    assert_eq!(run.code, code, "{run:?}");
+    let json: Value = serde_json::from_str(&run.output).unwrap();
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
+    let all = json["findings"].as_array().unwrap().iter();
+    all.map(|one| (text(one, "id"), text(one, "severity"), text(one, "evidence"))).collect()
+}
+
+#[test]
+fn the_doctor_finds_what_was_planted_and_nothing_in_a_new_directory() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = alone(folder.path());
+    server.serve();
+    let (url, data) = (server.url(), server.data().to_owned());
+    let backup = folder.path().join("backup").display().to_string();
+    check(&roster(&["backup", "--data", &data, "--to", &backup]), 0, &[]);
+    let look = ["doctor", "--json", "--data", &data, "--backup", &backup];
+    let words = with_password(&server, &url, &look);
+    let found = findings(&words, 0);
+    assert!(found.iter().all(|(_, severity, _)| severity == "info"), "{found:?}");
+    // Now one fault of each kind.
+    let mut root = server.connect().unwrap();
+    let add = ldap::message::ModifyOperation::Add;
+    let dead = "(targetattr = \"cn || frobnicate\")(version 3.0; acl \"Desk\"; allow (write) \
+                groupdn = \"ldap:///cn=gone,dc=example,dc=com\";)";
+    let open = "(targetattr = \"*\")(version 3.0; acl \"All\"; allow (read,search) \
+                userdn = \"ldap:///anyone\";)";
+    let outcome = root.modify("dc=example,dc=com", &[(add, "aci", &[open])]).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    let outcome = root.modify("ou=people,dc=example,dc=com", &[(add, "aci", &[dead])]).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    let weak = "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=";
+    let replace = ldap::message::ModifyOperation::Replace;
+    let outcome = root.modify(PERSON, &[(replace, "userPassword", &[weak])]).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    let key = server.data.join("tls/key.pem");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(server.data.join("quarantine"), "planted\n").unwrap();
+    let nowhere = folder.path().join("nowhere").display().to_string();
+    let look = ["doctor", "--json", "--data", &data, "--backup", &nowhere];
+    let words = with_password(&server, &url, &look);
+    let found = findings(&words, 1);
+    for (id, severity, evidence) in [
+        ("quarantine", "error", "planted"),
+        ("anonymous", "error", "userPassword"),
+        ("backup", "error", "there is no backup"),
+        ("acis", "warning", "no attribute that there is: frobnicate"),
+        ("acis", "warning", "no entry that there is: cn=gone,dc=example,dc=com"),
+        ("passwords", "warning", "stored as {SHA}"),
+        ("files", "warning", "tls/key.pem"),
+    ] {
+        let is_it = |(its, how, what): &(String, String, String)| {
+            its == id && how == severity && what.contains(evidence)
+        };
+        assert!(found.iter().any(is_it), "{id}, {evidence}: {found:#?}");
+    }
+    // What cannot be looked at is named.
+    let run = roster(&["doctor", "-H", &url]);
+    check(&run, 0, &["not looked at (the server shows its metrics only to its administrator)"]);
+    server.stop();
+    let run = roster(&["doctor", "--data", &data]);
+    check(&run, 1, &["error    server: cannot connect", "quarantine: planted", "chmod go= "]);
+}
+
+/// The how-to's commands do what it says, each as it stands there.
+#[test]
+fn the_commands_of_the_how_to_run() {
+    let text = include_str!("../../../docs/how-to/first-week.md");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("$ roster "));
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = alone(folder.path());
+    server.serve();
+    let url = server.url();
+    let backup = folder.path().join("backup");
+    let mut count = 0;
+    for line in lines {
+        let mut words = Vec::new();
+        for word in line.split(' ') {
+            match word {
+                "DIR" => words.push(server.data()),
+                "BACKUP" => words.push(backup.to_str().unwrap()),
+                "-W" => words.extend(["-y", server.password.to_str().unwrap()]),
+                word => words.push(word),
+            }
+        }
+        let mut command = common::command(&words);
+        // Through the socket where the data directory is named, as people do it.
+        if !words.contains(&"--data") {
+            command.env("LDAPURI", &url);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        count += 1;
+        if words.contains(&"set-administrator-password") {
+            let told = String::from_utf8(output.stdout).unwrap();
+            let made = told.lines().find_map(|line| line.strip_prefix("password        "));
+            fs::write(&server.password, made.unwrap()).unwrap();
+            wait_for("the new one", || lets_in(&url, made.unwrap()).then_some(()));
+        }
+    }
+    assert!(count >= 9, "{count}");
+}
