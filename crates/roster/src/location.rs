@@ -11,6 +11,11 @@ use server::{OwnSources, Settings};
 use crate::failure::Failure;
 use crate::serving::environment;
 
+/// Where the data directory is if nobody says where, as `server.data` is by default.
+pub(crate) const DATA_DEFAULT: &str = "/var/lib/roster";
+/// The variable of that setting.
+pub(crate) const DATA_VARIABLE: &str = "ROSTER_SERVER__DATA";
+
 /// Where the data directory of a server is, and its settings.
 #[derive(Args, Debug)]
 pub(crate) struct DataLocation {

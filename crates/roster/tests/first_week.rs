@@ -321,3 +321,17 @@ fn the_commands_of_the_how_to_run() {
     }
     assert!(count >= 9, "{count}");
 }
+
+#[test]
+fn hints_mend_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = alone(folder.path());
+    let (data, other) = (server.data().to_owned(), folder.path().join("other"));
+    let run = roster(&["restore", "--from", "/nope", "--data", other.to_str().unwrap()]);
+    check(&run, 2, &["hint: --from names a directory that 'roster backup --to DIR' has written"]);
+    let file = folder.path().join("outside.ldif");
+    fs::write(&file, "dn: ou=x,dc=elsewhere\nobjectClass: organizationalUnit\nou: x\n").unwrap();
+    let run = roster(&["import", "--data", &data, file.to_str().unwrap()]);
+    let want = ["is in no naming context", "the naming contexts are dc=example,dc=com"];
+    check(&run, 2, &want);
+}

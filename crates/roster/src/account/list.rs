@@ -253,7 +253,8 @@ fn text(all: &[Listed]) -> String {
     match all.first() {
         None => "no such account".to_owned(),
         Some(first) => format!(
-            "{table}\n{count} account{ending}; 'roster account show {}' says more, and what mends it",
+            "{table}\n{count} account{ending}; 'roster account show {}' says more, and what mends \
+             it",
             quoted(&first.dn)
         ),
     }

@@ -138,8 +138,9 @@ mod tests {
 
     #[test]
     fn whole_names_are_found_and_patterns_are_not() {
-        let text = "(target = \"ldap:///ou=a,dc=x\")(targetattr = \"cn || frob;lang-de || * || #secret\
-                    \")(targetattrfilters = \"add=x:(x=1)\")(version 3.0; acl \"Desk\"; allow (write) \
+        let text = "(target = \"ldap:///ou=a,dc=x\")(targetattr = \"cn || frob;lang-de || * || \
+                    #secret\")(targetattrfilters = \"add=x:(x=1)\")(version 3.0; acl \"Desk\"; \
+                    allow (write) \
                     userdn = \"ldap:///uid=b,dc=x || ldap:///uid=*,dc=x || ldap:///anyone\" or \
                     groupdn != \"ldap:///cn=g,dc=x\" and userdn=\"ldap:///dc=x??sub?(uid=1)\";)";
         assert_eq!(attributes(text).collect::<Vec<_>>(), ["cn", "frob"]);

@@ -1,7 +1,7 @@
 //! The table of what `roster doctor` looks for: one row, one check.
 //!
-//! Invariant: a directory that `roster init` has just made has no finding above a note. A check says
-//! what it has seen, and the command that mends it.
+//! Invariant: a directory that `roster init` has just made has no finding above a note. A check
+//! says what it has seen, and the command that mends it.
 
 use serde::Serialize;
 use server::Settings;
@@ -112,7 +112,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         id: "disk",
         source: Source::Server,
-        looks_for: "a disk with less than 1 GiB, or than twice what `store.disk_full_mib` keeps, left",
+        looks_for: "a disk with less left than 1 GiB, or than twice `store.disk_full_mib`",
         look: |facts| {
             let free =
                 facts.monitor().and_then(|it| it.number("cn=store", "roster-disk-free-bytes"));
@@ -197,7 +197,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         id: "file-limit",
         source: Source::Server,
-        looks_for: "a limit of open files that lowers `limits.connections_max`, or is nearly reached",
+        looks_for: "a limit of open files that lowers `limits.connections_max`, or is nearly met",
         look: file_limit,
     },
     Check {
@@ -219,8 +219,8 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         id: "passwords",
         source: Source::Server,
-        looks_for: "stored passwords, of the first 10,000 accounts, in the clear or by schemes that \
-                    are quickly guessed (MD5, SHA, CRYPT and the like)",
+        looks_for: "stored passwords, of the first 10,000 accounts, in the clear or by schemes \
+                    that are quickly guessed (MD5, SHA, CRYPT and the like)",
         look: passwords,
     },
     Check {

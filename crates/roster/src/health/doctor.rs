@@ -121,7 +121,8 @@ mod tests {
 
     fn page() -> String {
         let mut page = "# What `roster doctor` looks for\n\nA row of the table in \
-                        `crates/roster/src/health/checks.rs` each; [how to](../how-to/first-week.md).\n\n\
+                        `crates/roster/src/health/checks.rs` each; [how \
+                        to](../how-to/first-week.md).\n\n\
                         To regenerate this page: `ROSTER_WRITE_REFERENCE=1 cargo test --workspace \
                         --lib reference`.\n\n| id | looks at | looks for |\n|---|---|---|\n"
             .to_owned();
