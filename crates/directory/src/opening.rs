@@ -523,7 +523,6 @@ fn read_admin_password(data: &Path) -> Result<Vec<u8>, DirectoryError> {
 
 /// Stores the administrator's password, hashed, in a file only the owner of the data directory can
 /// read; the one before is there until this one is, whole.
-
 fn write_admin_password(
     data: &Path,
     clear: &[u8],

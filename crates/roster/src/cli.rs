@@ -186,7 +186,7 @@ mod tests {
                     seen[1] += 1;
                 }
                 // The settings say where it is, as of 'serve'; or it stands for a server.
-                "data" => assert!(DATA_BY_SETTINGS.contains(&&*path.trim_start()), "{path}"),
+                "data" => assert!(DATA_BY_SETTINGS.contains(&path.trim_start()), "{path}"),
                 _ => {}
             }
         }

@@ -334,4 +334,20 @@ fn hints_mend_what_is_wrong() {
     let run = roster(&["import", "--data", &data, file.to_str().unwrap()]);
     let want = ["is in no naming context", "the naming contexts are dc=example,dc=com"];
     check(&run, 2, &want);
+    // One mistake is one line, and what follows from it another.
+    let person = |at: usize, above: &str| {
+        format!(
+            "dn: uid=u{at},{above}ou=missing,dc=example,dc=com\nobjectClass: inetOrgPerson\n\
+             cn: x\nsn: y\n\n"
+        )
+    };
+    let people = (0..100).map(|at| person(at, "") + &person(at + 100, "uid=u1,"));
+    fs::write(&file, people.collect::<String>()).unwrap();
+    let run = roster(&["import", "--data", &data, file.to_str().unwrap()]);
+    check(
+        &run,
+        2,
+        &["its superior 'ou=missing,dc=example,dc=com' does not exist", "… and 199 more"],
+    );
+    assert!(run.errors.lines().count() < 8, "{}", run.errors);
 }
