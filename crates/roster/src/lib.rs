@@ -49,4 +49,5 @@ mod temporary;
 mod top;
 mod whole_file;
 
+pub use access_log::failures::count_failures;
 pub use cli::run;

@@ -231,6 +231,19 @@ impl Report {
     }
 }
 
+/// Counts the failures in a log of any octets; how many there are. For those who try what happens
+/// to them.
+pub fn count_failures(octets: &[u8]) -> u64 {
+    let mut failures = Failures::since(None);
+    // Octets in memory can be read.
+    let _ = failures.read(octets);
+    let report = failures.report(0);
+    let listed: u64 = report.failures.iter().map(|one| one.count).sum();
+    assert!(listed + report.left_out == report.failed && report.failed <= report.binds);
+    assert!(report.text().lines().count() <= report.failures.len() + 3);
+    report.failed
+}
+
 /// Names of the access log, and what they mean.
 const CAUSES: &[(&str, &str)] = &[
     ("noSuchEntry", "no such entry"),
