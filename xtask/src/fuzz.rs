@@ -16,6 +16,7 @@ const WITH_ROSTER: &[&str] = &[
     "backup",
     "bench_agent",
     "bench_log",
+    "access_log",
     "bench_pattern",
     "bench_record",
     "cluster_change",

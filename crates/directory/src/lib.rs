@@ -44,6 +44,7 @@ pub use bind::administrator::check_administrator;
 pub use bind::authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
 };
+pub use bind::failure::BindFailure;
 pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 #[cfg(any(test, feature = "test-support"))]

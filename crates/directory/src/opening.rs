@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use aci::{GlobalAcis, Privileges};
@@ -96,6 +96,36 @@ impl Directory {
         Ok(())
     }
 
+    /// Changes the administrator's password in a data directory. A directory that is served takes
+    /// it when it is told to look ([`Self::look_at_administrator`]).
+    ///
+    /// # Errors
+    /// When it is no data directory, or the file cannot be written.
+    pub fn set_administrator_password(
+        data: &Path,
+        password: &AdminPassword<'_>,
+    ) -> Result<(), DirectoryError> {
+        Store::check_data_directory(data)?;
+        write_admin_password(data, password.clear, &password.storage)
+    }
+
+    /// Takes the administrator's password anew from the data directory. What cannot be read or is
+    /// no stored password leaves the one before in force.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub fn look_at_administrator(&self, data: &Path) -> Result<(), DirectoryError> {
+        let stored = read_admin_password(data)?;
+        self.credentials.scram_keys.note(&stored);
+        self.credentials.root.password.store(Arc::new(stored));
+        Ok(())
+    }
+
+    /// Where the administrator's password is in a data directory.
+    pub fn administrator_password_path(data: &Path) -> PathBuf {
+        data.join(ADMIN_PASSWORD_FILE)
+    }
+
     /// Names the administrator of a data directory; it is read when that is opened.
     ///
     /// # Errors
@@ -137,8 +167,8 @@ impl Directory {
         let owner_uid = owner_of(&options.data)?;
         sasl::check(&options.authentication)?;
         options.authentication.check(&schema)?;
-        let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
-        let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
+        let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password())?;
+        let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password());
         let settings = Arc::new(ServerSettings::new(&store));
         let following = Arc::new(Following {
             store: Arc::clone(&store),
@@ -465,27 +495,34 @@ impl RootIdentity {
         let bad = |reason: String| DirectoryError::Name { text: name.clone(), reason };
         let dn = Dn::parse(&name).map_err(|error| bad(error.to_string()))?;
         let key = administrator::check_name(&dn, &[], schema)?;
-        let path = options.data.join(ADMIN_PASSWORD_FILE);
-        let password = match fs::read(&path) {
-            Ok(text) => text.trim_ascii().to_vec(),
-            // No password: the administrator comes through the Unix socket.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => b"{NONE}".to_vec(),
-            Err(source) => return Err(DirectoryError::io(path, source)),
-        };
-        if !password.starts_with(b"{") {
-            return Err(DirectoryError::AdminPassword {
-                path,
-                reason: "does not hold a hashed password like {SSHA512}…; \
-                         write a new one with roster init",
-            });
-        }
+        let password = ArcSwap::from_pointee(read_admin_password(&options.data)?);
         let changes = options.root_privileges.iter().map(|name| name.as_bytes());
         let privileges = Privileges::ALL.changed_by(changes);
         Ok(Self { dn, key, password, privileges })
     }
 }
 
-/// Stores the administrator's password, hashed, in a file only the owner can read.
+/// The stored form of the administrator's password.
+fn read_admin_password(data: &Path) -> Result<Vec<u8>, DirectoryError> {
+    let path = data.join(ADMIN_PASSWORD_FILE);
+    let password = match fs::read(&path) {
+        Ok(text) => text.trim_ascii().to_vec(),
+        // No password: the administrator comes through the Unix socket.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => b"{NONE}".to_vec(),
+        Err(source) => return Err(DirectoryError::io(path, source)),
+    };
+    if !password.starts_with(b"{") {
+        return Err(DirectoryError::AdminPassword {
+            path,
+            reason: "does not hold a hashed password like {SSHA512}…; \
+                     write a new one with 'roster account set-administrator-password'",
+        });
+    }
+    Ok(password)
+}
+
+/// Stores the administrator's password, hashed, in a file only the owner of the data directory can
+/// read; the one before is there until this one is, whole.
 fn write_admin_password(
     data: &Path,
     clear: &[u8],
@@ -494,14 +531,26 @@ fn write_admin_password(
     let path = data.join(ADMIN_PASSWORD_FILE);
     let mut stored = storage.hash(clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)?;
     stored.push(b'\n');
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&path)
-        .and_then(|mut file| file.write_all(&stored).and_then(|()| file.sync_all()))
-        .map_err(|source| DirectoryError::io(path, source))
+    let new = data.join(format!("{ADMIN_PASSWORD_FILE}.new"));
+    replace_file(data, &new, &path, &stored).map_err(|source| DirectoryError::io(path, source))
+}
+
+/// Writes `new`, as the owner of the data directory has it, and puts it in place of `path`.
+fn replace_file(data: &Path, new: &Path, path: &Path, octets: &[u8]) -> std::io::Result<()> {
+    match fs::remove_file(new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
+    file.write_all(octets)?;
+    let (owner, own) = (fs::metadata(data)?, file.metadata()?);
+    if owner.uid() != own.uid() {
+        // The server would not be able to read it.
+        std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    file.sync_all()?;
+    fs::rename(new, path)?;
+    fs::File::open(data)?.sync_all()
 }
 
 /// The administrator's hashed password, in the data directory.

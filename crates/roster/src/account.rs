@@ -3,6 +3,8 @@
 //! Invariant: one account that fails does not keep the others from being worked on.
 
 pub(crate) mod act;
+pub(crate) mod administrator;
+pub(crate) mod list;
 pub(crate) mod moment;
 pub(crate) mod reset;
 pub(crate) mod show;

@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    explain, export, follow, generate, history, import, index, init, reload, restore, revert,
-    schema, serve, session, sink, top, undelete, virtual_attribute, why,
+    doctor, explain, export, follow, generate, history, import, index, init, log, reload, restore,
+    revert, schema, serve, session, sink, status, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -42,6 +42,9 @@ enum Command {
     Why(why::Options),
     Account(account::Options),
     Session(session::Options),
+    Log(log::Options),
+    Status(status::Options),
+    Doctor(doctor::Options),
     Top(top::Options),
     Config(config::Options),
     Reload(reload::Options),
@@ -77,6 +80,9 @@ impl Command {
             Self::Why(options) => why::run(&options),
             Self::Account(options) => account::run(&options),
             Self::Session(options) => session::run(&options),
+            Self::Log(options) => log::run(&options),
+            Self::Status(options) => status::run(&options),
+            Self::Doctor(options) => doctor::run(&options),
             Self::Top(options) => top::run(&options),
             Self::Config(options) => config::run(&options),
             Self::Reload(options) => reload::run(&options),
@@ -132,7 +138,8 @@ fn wrong_use(error: &clap::Error) -> Result<Exit, Failure> {
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
-    1  refused by the server, or a wrong response from it; of diff: something differs
+    1  refused by the server, or a wrong response from it; of diff: something differs; of
+       doctor: something is wrong
     2  wrong usage, or a local failure (the message says which)
   130  ended by Ctrl-C, a benchmark also by SIGTERM
 
@@ -141,10 +148,73 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 
     #[test]
     fn the_table_is_consistent() {
         use clap::CommandFactory as _;
         Cli::command().debug_assert();
+    }
+
+    /// Every command that asks a server finds it by LDAPURI, and every command that needs a data
+    /// directory finds that as `serve` does, whatever the command is.
+    #[test]
+    fn commands_find_the_server_and_the_directory_alike() {
+        use clap::CommandFactory as _;
+        let mut seen = [0, 0];
+        look(&Cli::command(), &mut String::new(), &mut seen);
+        assert!(seen[0] >= 30 && seen[1] >= 8, "{seen:?}");
+    }
+
+    fn look(command: &clap::Command, path: &mut String, seen: &mut [usize; 2]) {
+        for one in command.get_subcommands() {
+            let length = path.len();
+            path.extend([" ", one.get_name()]);
+            look(one, path, seen);
+            path.truncate(length);
+        }
+        for argument in command.get_arguments() {
+            let variable = argument.get_env().and_then(|name| name.to_str());
+            let defaults = argument.get_default_values();
+            match argument.get_id().as_str() {
+                // Without a default they need no server: the option says that one is meant.
+                "uri" if !defaults.is_empty() => {
+                    assert_eq!(variable, Some("LDAPURI"), "{path}");
+                    seen[0] += 1;
+                }
+                "data" if variable.is_some() || !defaults.is_empty() => {
+                    assert_eq!(variable, Some(DATA_VARIABLE), "{path}");
+                    assert_eq!(defaults, [DATA_DEFAULT], "{path}");
+                    seen[1] += 1;
+                }
+                // The settings say where it is, as of 'serve'; or it stands for a server.
+                "data" => assert!(DATA_BY_SETTINGS.contains(&path.trim_start()), "{path}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Where --data may be left out because the settings say where, or a server is meant then.
+    const DATA_BY_SETTINGS: &[&str] = &[
+        "demo",
+        "serve",
+        "status",
+        "doctor",
+        "log failures",
+        "account set-administrator-password",
+        "cluster init",
+        "index status",
+        "index verify",
+        "index rebuild",
+        "index add",
+        "index drop",
+        "schema list",
+        "schema add",
+    ];
+
+    #[test]
+    fn the_directory_is_by_default_where_the_settings_say() {
+        let settings = server::Settings::default();
+        assert_eq!(settings.server.data, std::path::Path::new(DATA_DEFAULT));
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct ServerOptions {
         short = 'H',
         long,
         value_name = "URI",
-        env = "LDAPURI",
-        default_value = "ldap://127.0.0.1:1389",
+        env = URI_VARIABLE,
+        default_value = URI_DEFAULT,
         hide_env_values = true,
         value_parser = ServerUris::parse
     )]
@@ -93,6 +93,28 @@ impl OnlineOptions {
             return Ok(None);
         }
         self.login.on(&srv::located(ServerUris::all(&self.uri)?)?).map(Some)
+    }
+
+    /// Whether a server is named.
+    pub(crate) fn names_server(&self) -> bool {
+        !self.uri.is_empty() || std::env::var_os(URI_VARIABLE).is_some()
+    }
+
+    /// Whether somebody says as whom.
+    pub(crate) fn has_bind(&self) -> bool {
+        let LoginOptions { bind_dn, bind_password, ask_password, bind_password_file, .. } =
+            &self.login;
+        let is_named = bind_dn.is_some() || bind_password.is_some();
+        is_named || *ask_password || bind_password_file.is_some()
+    }
+
+    /// How a server is connected to that is not named on the command line: the one of LDAPURI, or
+    /// this one, or the one on the default port.
+    pub(crate) fn login_at(&self, uri: Option<String>) -> Result<Login, Failure> {
+        let named = std::env::var(URI_VARIABLE).ok().or(uri);
+        let uri = named.unwrap_or_else(|| URI_DEFAULT.to_owned());
+        let uris = ServerUris::parse(&uri).map_err(Failure::local)?;
+        self.login.on(&srv::located(ServerUris::all(&[uris])?)?)
     }
 }
 
@@ -317,6 +339,10 @@ fn is_passing(error: &ClientError) -> bool {
         | ClientError::Malformed(_) => false,
     }
 }
+
+/// Where OpenLDAP's tools find the servers, and where the server is by default.
+const URI_VARIABLE: &str = "LDAPURI";
+const URI_DEFAULT: &str = "ldap://127.0.0.1:1389";
 
 /// What to do when the server wants the administrator.
 pub(crate) const ADMINISTRATOR_HINT: &str = "run it as the administrator: -D 'cn=Directory \

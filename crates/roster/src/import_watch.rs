@@ -3,6 +3,7 @@
 //! Invariant: everything goes to standard error; of what is refused so much is shown as a person
 //! can read, and all of it is counted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub(crate) struct ImportWatch {
     rejects: Option<Rejects>,
     skips: Option<Rejects>,
     problems: u64,
+    /// Superiors that are missing, and for how many entries more than the one that was shown.
+    missing: BTreeMap<String, u64>,
     cancel: Arc<AtomicBool>,
 }
 
@@ -45,12 +48,18 @@ impl ImportWatch {
             false => ProgressBar::with_draw_target(None, progress::target()),
         };
         let shown = Duration::ZERO;
-        Self { bar, is_json, phase: None, shown, rejects, skips, problems: 0, cancel }
+        let (problems, missing) = (0, BTreeMap::new());
+        Self { bar, is_json, phase: None, shown, rejects, skips, problems, missing, cancel }
     }
 
     /// Ends the showing; the files get their names if they are `kept`.
     pub(crate) fn finish(self, kept: bool) -> Result<(), Failure> {
         self.bar.finish_and_clear();
+        for (superior, more) in self.missing.iter().filter(|(_, more)| **more > 0) {
+            output::note(format_args!(
+                "roster: error: … and {more} more at and below entries that lack '{superior}'"
+            ));
+        }
         if self.problems > PROBLEMS_SHOWN && self.rejects.is_none() {
             let more = self.problems - PROBLEMS_SHOWN;
             output::note(format_args!("roster: error: … and {more} more"));
@@ -72,7 +81,28 @@ impl ImportWatch {
         self.bar.set_message(message(progress));
     }
 
+    /// Whether it follows from a superior that is missing, as was shown already.
+    fn follows(&mut self, reason: &str) -> bool {
+        let Some(superior) = missing_superior(reason) else { return false };
+        let is_it = |known: &str| {
+            let above = superior.strip_suffix(known);
+            above.is_some_and(|above| above.is_empty() || above.ends_with(','))
+        };
+        if let Some((_, more)) = self.missing.iter_mut().find(|(known, _)| is_it(known)) {
+            *more += 1;
+            return true;
+        }
+        if self.missing.len() < MISSING_MAX {
+            self.missing.insert(superior.to_owned(), 0);
+        }
+        false
+    }
+
     fn problem(&mut self, refused: &Refused<'_>) {
+        // Programs want each of them.
+        if !self.is_json && self.follows(refused.reason) {
+            return;
+        }
         self.problems += 1;
         if self.problems > PROBLEMS_SHOWN {
             return;
@@ -124,6 +154,12 @@ impl ImportObserver for ImportWatch {
             skips.write(skipped.source, skipped.line, skipped.reason, skipped.ldif);
         }
     }
+}
+
+/// The superior that an entry lacks, if that is why it was refused.
+fn missing_superior(reason: &str) -> Option<&str> {
+    let (_, rest) = reason.split_once("': its superior '")?;
+    rest.strip_suffix("' does not exist")
 }
 
 /// The last JSON line.
@@ -197,6 +233,8 @@ fn rate(progress: &Progress) -> f64 {
     progress.records as f64 / progress.elapsed.as_secs_f64().max(0.001)
 }
 
+/// So many missing superiors are told apart.
+const MISSING_MAX: usize = 200;
 /// So many refused entries are shown.
 const PROBLEMS_SHOWN: u64 = 1000;
 /// The time between two lines.

@@ -9,6 +9,7 @@
 //! `failure`.
 
 mod access;
+mod access_log;
 mod account;
 mod again;
 pub mod bench;
@@ -25,11 +26,13 @@ mod diff;
 mod explain;
 mod failure;
 mod follow;
+mod health;
 mod import_watch;
 mod index;
 mod interrupt;
 mod joining;
 mod keytab;
+mod location;
 mod migration;
 mod nodes;
 mod online;
@@ -47,4 +50,5 @@ mod temporary;
 mod top;
 mod whole_file;
 
+pub use access_log::failures::count_failures;
 pub use cli::run;

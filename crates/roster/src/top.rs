@@ -7,7 +7,7 @@
 mod draw;
 mod frame;
 mod page;
-mod reading;
+pub(crate) mod reading;
 mod screen;
 mod watch;
 

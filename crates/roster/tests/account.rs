@@ -78,3 +78,60 @@ fn one_account_that_fails_does_not_keep_the_others() {
     check(&run, 1, &["insufficientAccessRights (50)", "the privilege password-reset"]);
     check(&account(&demo, &["expire", PERSON, "--at", "soon"]), 2, &["such as 2027-01-31"]);
 }
+
+/// A policy that locks for an hour after two failures.
+const POLICY: &str = "cn=staff,dc=example,dc=com";
+
+#[test]
+fn accounts_that_cannot_sign_in_are_listed_with_since_until_and_policy() {
+    let demo = Demo::start(100);
+    let url = demo.url("ldap");
+    let mut root = ldap3::LdapConn::new(&url).unwrap();
+    root.simple_bind(&demo.admin_dn, &demo.admin_password).unwrap().success().unwrap();
+    let policy = [
+        ("objectClass", &["top", "subentry", "pwdPolicy"][..]),
+        ("cn", &["staff"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdLockout", &["TRUE"]),
+        ("pwdMaxFailure", &["2"]),
+        ("pwdLockoutDuration", &["3600"]),
+        ("pwdMustChange", &["TRUE"]),
+    ];
+    let policy = policy.map(|(name, values)| (name, values.iter().copied().collect()));
+    root.add(POLICY, policy.to_vec()).unwrap().success().unwrap();
+    let list = |arguments: &[&str]| account(&demo, &[&["list"], arguments].concat());
+    check(&list(&["--locked"]), 0, &["no such account"]);
+    for _ in 0..2 {
+        let mut connection = ldap3::LdapConn::new(&url).unwrap();
+        assert_eq!(connection.simple_bind(PERSON, "wrong password").unwrap().rc, 49);
+    }
+    check(&account(&demo, &["lock", "user.7"]), 0, &["locked until"]);
+    check(&account(&demo, &["disable", "user.8"]), 0, &["disabled"]);
+    check(&account(&demo, &["expire", "user.9"]), 0, &["expires"]);
+    check(&account(&demo, &["expire", "--password", "user.10"]), 0, &["must change"]);
+    let json = list(&["--locked", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.output).unwrap();
+    let all = json.as_array().unwrap();
+    assert_eq!(all.len(), 2, "{json:#}");
+    let person = all.iter().find(|one| one["dn"] == PERSON).unwrap();
+    assert_eq!((&person["state"], &person["policy"]), (&"locked".into(), &POLICY.into()));
+    let (since, until) = (person["since"].as_str().unwrap(), person["until"].as_str().unwrap());
+    assert!(since < until, "{json:#}");
+    // By hand: nobody knows when it ends.
+    let other = all.iter().find(|one| one["dn"] != PERSON).unwrap();
+    assert!(other["until"].is_null(), "{json:#}");
+    check(&list(&["--disabled"]), 0, &["uid=user.8,", "disabled", "1 account;"]);
+    check(&list(&["--expired"]), 0, &["uid=user.9,", "expired", "1 account;"]);
+    check(&list(&["--must-change"]), 0, &["uid=user.10,", "must change", "1 account;"]);
+    check(&list(&["--locked", "--disabled", "--expired"]), 0, &["4 accounts;", "account show"]);
+    check(
+        &list(&["--locked", "--base", "uid=user.1,ou=people,dc=example,dc=com"]),
+        0,
+        &["no such account"],
+    );
+    // Nobody is told that all is well who may not know.
+    let run = roster(&["account", "list", "--locked", "-H", &url]);
+    check(&run, 1, &["the privilege password-reset"]);
+    check(&list(&[]), 2, &["required"]);
+}

@@ -33,7 +33,7 @@ pub use listen::listeners::Addresses;
 pub use listen::proxy_header::{NoProxyHeader, ProxyHeader};
 pub use listen::read_levels::{ListenerLevel, ListenerLevels};
 pub use listen::tls::generate_self_signed;
-pub use log::{is_hidden, journal_hold};
+pub use log::{RotatedLog, is_hidden, journal_hold, rotated_logs};
 pub use metrics::counters::Counts;
 pub use pools::forwarded_pool::{ForwardedPool, ForwardedPoolSize};
 pub use server::{Ended, Server, ShutdownHandle};

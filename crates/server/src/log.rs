@@ -36,6 +36,7 @@ use tokio::time::Instant;
 pub(crate) use self::access_recorder::{AccessRecorder, ConnectionLog};
 use self::audit::Auditor;
 use self::file::{Keep, LogFile, Retention, Rotation};
+pub use self::file::{RotatedLog, rotated_logs};
 use self::files::{Compression, Disk, Files};
 use self::line::Form;
 pub use self::line::is_hidden;

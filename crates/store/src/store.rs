@@ -110,6 +110,14 @@ impl Store {
         Self::open_locked(directory, options, schema)
     }
 
+    /// Refuses what is no data directory of this release; a process may use it meanwhile.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn check_data_directory(directory: &Path) -> Result<(), StoreError> {
+        DataDirectory::open_to_read(directory).map(drop)
+    }
+
     /// Opens a data directory to read it as it is now, beside a process that may write it. Changes
     /// can be put over it, as after [`Self::open`], but stay in memory.
     ///

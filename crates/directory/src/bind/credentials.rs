@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Grants, Identity, Privileges};
-use arc_swap::{ArcSwapOption, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use auth::jwt::TokenKeys;
 use environment::Chance;
 use ldap::dn::{Dn, DnText};
@@ -46,8 +46,8 @@ pub(crate) struct Credentials {
 pub(crate) struct RootIdentity {
     pub(crate) dn: Dn,
     pub(crate) key: DnKey,
-    /// The stored form of the password.
-    pub(crate) password: Vec<u8>,
+    /// The stored form of the password; it may be changed while the directory is served.
+    pub(crate) password: ArcSwap<Vec<u8>>,
     pub(crate) privileges: Privileges,
 }
 
@@ -88,6 +88,11 @@ impl Credentials {
 }
 
 impl RootIdentity {
+    /// The stored form of the password, as it is now.
+    pub(crate) fn password(&self) -> Vec<u8> {
+        self.password.load().to_vec()
+    }
+
     /// What it may do.
     pub(crate) fn access(&self) -> Access {
         let grants = Grants { privileges: self.privileges, ..Grants::default() };

@@ -10,6 +10,7 @@ use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _};
 use store::{Lsn, StoreError, StoredEntry, View};
 
+use crate::bind::failure::BindFailure;
 use crate::bind::refusals::invalid_credentials;
 use crate::bind::remark::BindRemark;
 use crate::directory::{Directory, State};
@@ -17,6 +18,7 @@ use crate::groups::member_entry::MemberEntry;
 use crate::password_policy::attempt::{Attempt, GuessedAccount};
 use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{Accounts, FoundAccount, NotNow};
+use crate::password_policy::switches::Off;
 use crate::password_policy::{
     AccountState, Governing, PasswordPolicy, PolicyError, Rejected, netscape,
 };
@@ -29,8 +31,8 @@ use crate::virtual_attributes::switched_off;
 pub(crate) struct Login {
     id: EntryId,
     lsn: Lsn,
-    /// It is off, whatever its password.
-    is_barred: bool,
+    /// Why it is off, whatever its password.
+    barred: Option<BindFailure>,
     governing: Option<Arc<Governing>>,
     /// The state in its entry; the default where nothing asks for it.
     stored: AccountState,
@@ -58,13 +60,13 @@ impl Login {
         let policies = directory.rules.password_policies.load();
         let account = MemberEntry::new(view, &state.schema, entry).keyed(key);
         let governing = policies.of(&account)?;
-        let is_barred = is_barred(directory, state, view, entry, &account)?;
+        let barred = bar(directory, state, view, entry, &account)?;
         let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
         let stored = match is_asked {
             true => AccountState::read(entry, &state.schema),
             false => AccountState::default(),
         };
-        Ok(Self { id: entry.id(), lsn: view.lsn(), is_barred, governing, stored })
+        Ok(Self { id: entry.id(), lsn: view.lsn(), barred, governing, stored })
     }
 
     /// Reads the account of an entry as it is now. It may have gone meanwhile.
@@ -95,8 +97,8 @@ impl Login {
     /// Whether the password counts. It is looked at even when it does not, so that nobody can tell
     /// by the time it takes.
     pub(crate) fn may_try(&self, directory: &Directory, own: Own<'_>) -> Result<(), Refusal> {
-        if self.is_barred {
-            return Err(barred());
+        if let Some(why) = self.barred {
+            return Err(barred(why));
         }
         if !self.is_noted(&directory.accounts) {
             return Ok(());
@@ -111,8 +113,8 @@ impl Login {
     /// The client will know that the password is not one that is answered at once: a guess, which
     /// counts from now on. None where nothing counts it, or where the account cannot be used now.
     pub(crate) fn begin(self, directory: &Arc<Directory>, guess: Guess) -> Option<Attempt> {
-        let Self { id, lsn, is_barred, ref governing, ref stored } = self;
-        let governing = Arc::clone(governing.as_ref().filter(|_| !is_barred)?);
+        let Self { id, lsn, barred, ref governing, ref stored } = self;
+        let governing = Arc::clone(governing.as_ref().filter(|_| barred.is_none())?);
         directory.accounts.begin(&self.seen(), &guess, directory.clock.now()).then(|| {
             let account = GuessedAccount { id, lsn, governing, stored: stored.clone() };
             Attempt::new(&directory.accounts, &directory.clock, account, guess)
@@ -131,8 +133,8 @@ impl Login {
         let directory = Arc::clone(&worker.directory);
         let mut looks = 0;
         loop {
-            if self.is_barred {
-                return Err(barred());
+            if let Some(why) = self.barred {
+                return Err(barred(why));
             }
             if !self.is_noted(&directory.accounts) {
                 break;
@@ -148,7 +150,10 @@ impl Login {
                 Err(not_now) => return Err(refusal(not_now)),
             }
         }
-        if is_right { Ok(()) } else { Err(invalid_credentials()) }
+        match is_right {
+            true => Ok(()),
+            false => Err(invalid_credentials().failed_for(BindFailure::WrongPassword)),
+        }
     }
 }
 
@@ -160,7 +165,8 @@ pub(crate) fn check_usable(
     view: &View<'_>,
     entry: &StoredEntry<'_>,
 ) -> Result<(), Refusal> {
-    if is_usable(directory, state, view, entry)? { Ok(()) } else { Err(barred()) }
+    let account = MemberEntry::new(view, &state.schema, entry);
+    bar(directory, state, view, entry, &account)?.map_or(Ok(()), |why| Err(barred(why)))
 }
 
 /// Whether an account is on: not disabled, expired, or locked by somebody.
@@ -171,30 +177,48 @@ pub(crate) fn is_usable(
     entry: &StoredEntry<'_>,
 ) -> Result<bool, StoreError> {
     let account = MemberEntry::new(view, &state.schema, entry);
-    Ok(!is_barred(directory, state, view, entry, &account)?)
+    Ok(bar(directory, state, view, entry, &account)?.is_none())
 }
 
-fn is_barred(
+/// What keeps an account from being used by whatever proof.
+fn bar(
     directory: &Directory,
     state: &State,
     view: &View<'_>,
     entry: &StoredEntry<'_>,
     account: &MemberEntry<'_>,
-) -> Result<bool, StoreError> {
+) -> Result<Option<BindFailure>, StoreError> {
     let now = directory.clock.now();
     let (rules, schema) = (&directory.rules, &state.schema);
     let switches = switched_off::switches(rules, view, schema, &state.switches, entry)?;
-    let is_off = switches.check(now).is_err();
-    Ok(is_off || rules.password_policies.load().is_locked(account, now)?)
+    Ok(match switches.check(now) {
+        Err(Off::Disabled) => Some(BindFailure::AccountDisabled),
+        Err(Off::Expired) => Some(BindFailure::AccountExpired),
+        Ok(()) => {
+            let is_locked = rules.password_policies.load().is_locked(account, now)?;
+            is_locked.then_some(BindFailure::AccountLocked)
+        }
+    })
 }
 
-fn barred() -> Refusal {
-    invalid_credentials().because(PolicyError::AccountLocked)
+fn barred(why: BindFailure) -> Refusal {
+    invalid_credentials().because(PolicyError::AccountLocked).failed_for(why)
 }
 
 fn refusal(not_now: NotNow) -> Refusal {
     match not_now {
-        NotNow::Rejected(rejected) => invalid_credentials().because(rejected.error()),
+        NotNow::Rejected(rejected) => {
+            let refusal = invalid_credentials().because(rejected.error());
+            match rejected {
+                Rejected::Locked => refusal.failed_for(BindFailure::AccountLocked),
+                Rejected::Delayed(_) => refusal.failed_for(BindFailure::TooSoon),
+                Rejected::Expired => refusal.failed_for(BindFailure::PasswordExpired),
+                // Of changes of passwords, not of binds.
+                Rejected::ChangeNotAllowed | Rejected::OldPasswordMissing | Rejected::TooYoung => {
+                    refusal
+                }
+            }
+        }
         NotNow::Busy | NotNow::Stale => Refusal::new(
             ResultCode::Busy,
             "too many binds wait for their account state to be recorded; try again",

@@ -4,6 +4,7 @@ pub(crate) mod administrator;
 mod admission;
 pub(crate) mod authentication;
 pub(crate) mod credentials;
+pub(crate) mod failure;
 pub(crate) mod guessed;
 pub(crate) mod hashing;
 pub(crate) mod identity_mapper;

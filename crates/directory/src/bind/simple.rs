@@ -6,6 +6,7 @@ use ldap::result::ResultCode;
 use schema::DnKey;
 
 use super::login::Login;
+use crate::bind::failure::BindFailure;
 use crate::bind::hashing::{Behind, Questions};
 use crate::bind::password_cache::{Account, Remembered};
 use crate::bind::refusals::invalid_credentials;
@@ -115,11 +116,28 @@ fn attempt(
             }
             Ok(None)
         }
-        (Behind::Nowhere, _) => {
+        (Behind::Nowhere, candidate) => {
             may_try?;
-            login.map_or(Ok(()), |login| login.settle(worker, own, false))?;
-            Err(invalid_credentials())
+            let failure = failure_of(candidate.as_ref());
+            let settled = login.map_or(Ok(()), |login| login.settle(worker, own, false));
+            Err(match settled {
+                // The account has no say in it; there may be nothing to compare with.
+                Ok(()) => invalid_credentials().failed_for(failure),
+                Err(refusal) if refusal.failure == Some(BindFailure::WrongPassword) => {
+                    refusal.failed_for(failure)
+                }
+                Err(refusal) => refusal,
+            })
         }
+    }
+}
+
+/// Why no password that a candidate has is the one that was sent.
+fn failure_of(candidate: Option<&Candidate>) -> BindFailure {
+    match candidate {
+        None => BindFailure::NoSuchEntry,
+        Some(candidate) if candidate.passwords.is_empty() => BindFailure::NoPassword,
+        Some(_) => BindFailure::WrongPassword,
     }
 }
 
@@ -302,7 +320,7 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
         None => return Ok(None),
         Some(Found::Root) => {
             let access = directory.credentials.root.access();
-            let passwords = vec![directory.credentials.root.password.clone()];
+            let passwords = vec![directory.credentials.root.password()];
             return Ok(Some(Candidate { access, key: None, login: None, passwords }));
         }
         Some(Found::Entry(id)) => view.entry(id)?,

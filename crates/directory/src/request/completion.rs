@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
+use crate::bind::failure::BindFailure;
 use crate::password_policy::PolicyError;
 
 /// What became of one message of a client.
@@ -22,6 +23,10 @@ pub struct Completion {
     pub diagnostic: Cow<'static, str>,
     /// What the password policy had against it, asked for by the client or not.
     pub policy: Option<PolicyError>,
+    /// What a bind failed for, which the client is not told.
+    pub failure: Option<BindFailure>,
+    /// Who the client of a SASL bind says it is, where it has said so.
+    pub claimed: Option<Box<str>>,
     /// SearchResultEntry messages.
     pub entries: u32,
     /// SearchResultReference messages.
@@ -45,6 +50,8 @@ impl Completion {
             code: None,
             diagnostic: Cow::Borrowed(""),
             policy: None,
+            failure: None,
+            claimed: None,
             entries: 0,
             references: 0,
             candidates: 0,

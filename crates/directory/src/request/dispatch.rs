@@ -91,6 +91,7 @@ impl Worker {
         {
             completion.bytes = (out.len() - start) as u64;
             completion.is_wrong_guess = self.request.is_wrong_guess;
+            completion.claimed = self.request.claimed.take();
         }
         next
     }

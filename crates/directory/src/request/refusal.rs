@@ -12,6 +12,7 @@ use ldap::result::ResultCode;
 use schema::{EntryError, Violation};
 use store::StoreError;
 
+use crate::bind::failure::BindFailure;
 use crate::password_policy::PolicyError;
 
 /// Why a request was not carried out: a value, not a failure.
@@ -27,13 +28,16 @@ pub(crate) struct Refusal {
     pub(crate) referrals: Vec<String>,
     /// What the password policy control says of it, to who asked for that.
     pub(crate) policy: Option<PolicyError>,
+    /// Of a bind, what it failed for: nobody but the access log is told.
+    pub(crate) failure: Option<BindFailure>,
 }
 
 impl Refusal {
     /// A refusal with a diagnostic.
     pub(crate) fn new(code: ResultCode, diagnostic: impl Into<Cow<'static, str>>) -> Self {
-        let (matched, referrals, policy) = (String::new(), Vec::new(), None);
-        Self { code, matched, diagnostic: diagnostic.into(), referrals, policy }
+        let (matched, referrals) = (String::new(), Vec::new());
+        let (diagnostic, policy, failure) = (diagnostic.into(), None, None);
+        Self { code, matched, diagnostic, referrals, policy, failure }
     }
 
     /// That of what comes when the directory is being shut down.
@@ -53,6 +57,11 @@ impl Refusal {
     /// It is refused by a password policy.
     pub(crate) fn because(self, error: PolicyError) -> Self {
         Self { policy: Some(error), ..self }
+    }
+
+    /// It refuses a bind that failed for this.
+    pub(crate) fn failed_for(self, failure: BindFailure) -> Self {
+        Self { failure: Some(failure), ..self }
     }
 
     /// `noSuchObject`, naming the nearest superior the asker may see.

@@ -382,11 +382,12 @@ impl<'b> ResponseSink<'b> {
     fn ended(&mut self, kind: Option<ResponseKind>, result: Refusal) -> Completion {
         let Completion { id, operation, entries, references, bytes, .. } = self.completion;
         let Completion { candidates, is_unindexed, .. } = self.completion;
-        let Refusal { code, diagnostic, policy, .. } = result;
+        let Refusal { code, diagnostic, policy, failure, .. } = result;
         Completion {
             code: kind.map(|_| code),
             diagnostic,
             policy,
+            failure,
             entries: entries + self.entries,
             references: references + self.references,
             bytes: bytes + (self.out.len() - self.start) as u64,

@@ -37,6 +37,8 @@ pub(crate) struct RequestState {
     pub(crate) hashing: RequestHashes,
     /// What a bind is told of its account.
     pub(crate) remark: BindRemark,
+    /// Who the client of a SASL bind says it is, for the access log.
+    pub(crate) claimed: Option<Box<str>>,
     /// An old password that it sends is not right.
     pub(crate) is_wrong_guess: bool,
     /// The data are as fresh as it asked for.

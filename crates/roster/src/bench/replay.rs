@@ -1,14 +1,14 @@
 //! The load of a recorded day, from an access log: the same kinds of requests at the same times,
 //! about other entries.
 //!
-//! `line` reads a line, `shape` leaves the values out of what it says, `recorded` counts what was
-//! asked when, `sample` draws entries of the directory, `jobs` puts their values into the shapes.
+//! `access_log::line` reads a line, `shape` leaves the values out of what it says, `recorded`
+//! counts what was asked when, `sample` draws entries of the directory, `jobs` puts their values
+//! into the shapes.
 //!
 //! Invariant: nothing of a value in the log goes into a request, but for object classes and the
 //! names of entries below `cn=config`, `cn=monitor` and `cn=schema`.
 
 pub(crate) mod jobs;
-mod line;
 pub(crate) mod recorded;
 pub(crate) mod sample;
 mod shape;

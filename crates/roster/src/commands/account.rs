@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand};
 
 use crate::account::act::{self, Act};
-use crate::account::{moment, reset, show};
+use crate::account::administrator::{self, NewPassword};
+use crate::account::{list, moment, reset, show};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
+use crate::location::DataLocation;
 
 /// Show and change whether users can sign in.
 ///
@@ -23,15 +25,18 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   roster account show anna -W
+  roster account list --locked -W
   roster account unlock uid=anna,ou=people,dc=example,dc=com -W
   roster account disable anna bert -W
   roster account expire anna --at 2027-01-31 -W
   roster account expire anna --password -W
-  roster account reset anna -W";
+  roster account reset anna -W
+  roster account set-administrator-password --data /var/lib/roster";
 
 #[derive(Debug, Subcommand)]
 enum Action {
     Show(Show),
+    List(List),
     /// Enable accounts.
     Enable(Plain),
     /// Disable accounts, for every way to sign in.
@@ -42,6 +47,7 @@ enum Action {
     Lock(Plain),
     Expire(Expire),
     Reset(Reset),
+    SetAdministratorPassword(SetAdministratorPassword),
 }
 
 /// Show whether an account can sign in, why not, and the command that fixes it.
@@ -53,6 +59,40 @@ struct Show {
 
     #[command(flatten)]
     plain: Plain,
+}
+
+/// List the accounts that are locked, disabled or expired: since when, until when, by which policy.
+///
+/// Lists those that you may see, and whose pwdAccountLockedTime (and the like) you may read.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("which").required(true).multiple(true))]
+struct List {
+    /// Those that failed sign-ins, an administrator or idleness has locked
+    #[arg(long, group = "which")]
+    locked: bool,
+
+    /// Those that an administrator has disabled
+    #[arg(long, group = "which")]
+    disabled: bool,
+
+    /// Those that have expired, and those whose password has
+    #[arg(long, group = "which")]
+    expired: bool,
+
+    /// Those whose password must be changed first
+    #[arg(long, group = "which")]
+    must_change: bool,
+
+    /// Only at and below this entry
+    #[arg(short, long, value_name = "DN", default_value = "")]
+    base: String,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
 }
 
 /// Which accounts, on which server.
@@ -101,12 +141,37 @@ struct Reset {
     plain: Plain,
 }
 
+/// Change the administrator's password, on the server's machine; by default it is generated.
+///
+/// For 'cn=Directory Manager', who has no entry, also if the password is lost. Writes to the data
+/// directory, as its owner; a running server takes it at once. Each server of a cluster has its
+/// own.
+#[derive(Args, Debug)]
+struct SetAdministratorPassword {
+    /// Read the new password from this file, without the newline at its end
+    #[arg(long, value_name = "FILE")]
+    new_password_file: Option<PathBuf>,
+
+    /// Ask for the new password
+    #[arg(long, conflicts_with = "new_password_file")]
+    ask_new_password: bool,
+
+    #[command(flatten)]
+    location: DataLocation,
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
         Action::Show(Show { json, plain }) => {
             let mut connection = plain.server.connect()?;
             show::run(&mut connection, &plain.accounts, *json)
+        }
+        Action::List(options) => {
+            let List { locked, disabled, expired, must_change, .. } = *options;
+            let wanted = list::Wanted { locked, disabled, expired, must_change };
+            let mut connection = options.server.connect()?;
+            list::run(&mut connection, &options.base, wanted, options.json)
         }
         Action::Enable(plain) => plain.act(&Act::Enable),
         Action::Disable(plain) => plain.act(&Act::Disable),
@@ -120,6 +185,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                 (None, Some(length)) => Act::Expire(moment::from_now(*length)),
                 (None, None) => Act::Expire(moment::now()),
             })
+        }
+        Action::SetAdministratorPassword(options) => {
+            let file = options.new_password_file.as_deref();
+            let new = NewPassword { file, is_asked: options.ask_new_password };
+            administrator::run(&options.location, &new)
         }
         Action::Reset(Reset { new_password_file, plain }) => {
             let new = new_password_file.as_deref().map(reset::read).transpose()?;

@@ -10,6 +10,7 @@ use offline::backup::{BackupOptions, BackupProgress, WhyFull, backup, verify_bac
 use store::StoreOptions;
 
 use crate::failure::{Exit, Failure};
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::output;
 use crate::progress;
 
@@ -26,10 +27,11 @@ pub(crate) struct Options {
         short,
         long,
         value_name = "DIR",
-        env = "ROSTER_SERVER__DATA",
-        required_unless_present = "verify"
+        env = DATA_VARIABLE,
+        default_value = DATA_DEFAULT,
+        hide_env_values = true
     )]
-    data: Option<PathBuf>,
+    data: PathBuf,
 
     /// The directory of the backup, on another disk; created if it is missing
     #[arg(short, long, value_name = "DIR", required_unless_present = "verify")]
@@ -55,8 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(directory) = &options.verify {
         return verify(directory);
     }
-    let (data, to) = (options.data.as_deref(), options.to.as_deref());
-    take(data.unwrap_or(Path::new("")), to.unwrap_or(Path::new("")), options.full)
+    let to = options.to.as_deref();
+    take(&options.data, to.unwrap_or(Path::new("")), options.full)
 }
 
 fn take(data: &Path, to: &Path, full: bool) -> Result<Exit, Failure> {

@@ -11,6 +11,7 @@ use offline::DirectoryCheck;
 use offline::backup::Moment;
 
 use crate::failure::{Exit, Failure};
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::output;
 use crate::progress;
 
@@ -24,7 +25,8 @@ use crate::progress;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The data directory
-    #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
+    #[arg(short, long, value_name = "DIR", env = DATA_VARIABLE, default_value = DATA_DEFAULT,
+        hide_env_values = true)]
     data: PathBuf,
 
     /// The directory with the archive of changes, where the settings name one [default: archive in

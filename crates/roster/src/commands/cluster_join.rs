@@ -35,6 +35,7 @@ use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::joining;
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::output;
 use crate::rejoining;
 use crate::serving::write_durably;
@@ -87,7 +88,8 @@ pub(super) struct Join {
     token: String,
 
     /// The data directory to make
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", env = DATA_VARIABLE, default_value = DATA_DEFAULT,
+        hide_env_values = true)]
     data: PathBuf,
 
     /// Where the other members are to reach this machine

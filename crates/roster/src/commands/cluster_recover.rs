@@ -15,6 +15,7 @@ use server::Settings;
 
 use crate::cluster_setup::NewMember;
 use crate::failure::{Exit, Failure};
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::output;
 use crate::serving::environment;
 use crate::settings_file;
@@ -28,7 +29,8 @@ use crate::settings_file;
 #[derive(Args, Debug)]
 pub(super) struct Recover {
     /// The data directory of a member that is stopped
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", env = DATA_VARIABLE, default_value = DATA_DEFAULT,
+        hide_env_values = true)]
     data: PathBuf,
 
     /// Do it

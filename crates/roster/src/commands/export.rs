@@ -16,6 +16,7 @@ use super::generate::{parse_threads, threads};
 use crate::connect::{Login, OnlineOptions};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::{self, Until};
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::online::export::{ENTRY_MAX_BYTES, ExportQuery};
 use crate::whole_file::WholeFile;
 use crate::{online, output, progress};
@@ -29,15 +30,16 @@ use crate::{online, output, progress};
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The data directory
+    /// The data directory, if no server is named with -H
     #[arg(
         short,
         long,
         value_name = "DIR",
-        env = "ROSTER_SERVER__DATA",
-        required_unless_present = "uri"
+        env = DATA_VARIABLE,
+        default_value = DATA_DEFAULT,
+        hide_env_values = true
     )]
-    data: Option<PathBuf>,
+    data: PathBuf,
 
     /// Only this entry and those below it
     #[arg(short, long, value_name = "BASE")]
@@ -158,9 +160,7 @@ fn write(
         let report = write_online(options, login, out, failed)?;
         return Ok(summary(&report, started, clock.now()));
     }
-    let Some(data) = &options.data else {
-        return Err(Failure::local("name the source with --data or -H"));
-    };
+    let data = &options.data;
     let (filter, attributes) = options.words();
     let mut attributes: Vec<&str> = attributes.iter().map(String::as_str).collect();
     if options.operational && !attributes.is_empty() {

@@ -16,6 +16,8 @@ use ldap::dn::Dn;
 use offline::{
     Configuration, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Source, Tally,
 };
+use schema::Schema;
+use store::{RefusalReason, Store, StoreOptions};
 
 use super::generate::{parse_threads, threads};
 use crate::access::access;
@@ -23,6 +25,7 @@ use crate::connect::Login;
 use crate::failure::{Exit, Failure};
 use crate::import_watch::{ImportWatch, summary};
 use crate::interrupt;
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::migration::{self, Applied, Target};
 use crate::online::import::Pace;
 use crate::online::{self, ImportServer};
@@ -39,15 +42,16 @@ use crate::whole_file::part_of;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The data directory
+    /// The data directory, if no server is named with -H
     #[arg(
         short,
         long,
         value_name = "DIR",
-        env = "ROSTER_SERVER__DATA",
-        required_unless_present = "uri"
+        env = DATA_VARIABLE,
+        default_value = DATA_DEFAULT,
+        hide_env_values = true
     )]
-    data: Option<PathBuf>,
+    data: PathBuf,
 
     /// LDIF files, plain or compressed by gzip or zstd, read one after the other; - is standard
     /// input
@@ -171,10 +175,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let server = options.server.named()?;
     options.check_outputs(server.is_some())?;
     let configuration = options.configuration(server.is_some())?;
-    let target = match (&server, &options.data) {
-        (Some((login, _)), _) => Target::Server(login),
-        (None, Some(data)) => Target::Data(data),
-        (None, None) => return Err(Failure::local("name the target with --data or -H")),
+    let target = match &server {
+        Some((login, _)) => Target::Server(login),
+        None => Target::Data(&options.data),
     };
     let imported = if options.files.is_empty() { Exit::Done } else { options.load(&server)? };
     let Some(configuration) = configuration else { return Ok(imported) };
@@ -194,16 +197,16 @@ impl Options {
         let mut asked = self.asked();
         asked.cancel = Some(cancel.clone());
         let mut watch = ImportWatch::new(self.json, rejects, skips, cancel);
-        let result = match (server, &self.data) {
-            (Some((login, pace)), _) => {
+        let result = match server {
+            Some((login, pace)) => {
                 online::import::import(login, sources, &asked, *pace, &mut watch)
             }
-            (None, Some(data)) => {
+            None => {
+                let data = &self.data;
                 let imported =
                     offline::import(data, sources, &asked, &SystemClock::new(), &mut watch);
                 imported.map_err(|error| self.refusal(error))
             }
-            (None, None) => Err(Failure::local("name the target with --data or -H")),
         };
         // That a file could not be written is why the import was cancelled. When nothing was loaded
         // the files stay as they were: they may be what was to be loaded.
@@ -215,9 +218,9 @@ impl Options {
     fn configuration(&self, is_online: bool) -> Result<Option<Configuration>, Failure> {
         let Some(path) = &self.configuration else { return Ok(None) };
         let source = Source::open(path).map_err(|error| Failure::path("read", path, &error))?;
-        let read = match &self.data {
-            Some(data) if !is_online => Configuration::read_for(data, source),
-            _ => Configuration::read(source, None),
+        let read = match !is_online && self.data.exists() {
+            true => Configuration::read_for(&self.data, source),
+            false => Configuration::read(source, None),
         };
         read.map(Some).map_err(|error| Failure::local(error).hint("nothing was loaded or set"))
     }
@@ -338,10 +341,25 @@ impl Options {
             | ImportError::NoMemory(_)
             | ImportError::Interrupted => None,
         };
+        let hint = hint.or_else(|| self.contexts_hint(&error));
         match hint {
             Some(hint) => failure(error, true).hint(format!("nothing was loaded; {hint}")),
             None => failure(error, true),
         }
+    }
+
+    /// Which naming contexts there are, where an entry is in none of them.
+    fn contexts_hint(&self, error: &ImportError) -> Option<String> {
+        if !error.to_string().contains(RefusalReason::OutsideContexts.name()) {
+            return None;
+        }
+        let store =
+            Store::open_read_only(&self.data, &StoreOptions::default(), Schema::builtin()).ok()?;
+        let names: Vec<String> = store.naming_contexts().iter().map(ToString::to_string).collect();
+        Some(format!(
+            "the naming contexts are {}; 'roster init --suffix DN' makes a directory with others",
+            names.join(" and ")
+        ))
     }
 
     /// Prints what was translated, and writes what is offered, as it was asked for.

@@ -10,6 +10,7 @@ use environment::SystemClock;
 use ldap::dn::Dn;
 
 use crate::failure::{Exit, Failure};
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::output;
 
 /// Create a data directory: an empty directory tree, an administrator and a TLS certificate.
@@ -20,7 +21,8 @@ use crate::output;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The data directory to create; it must be missing or empty
-    #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
+    #[arg(short, long, value_name = "DIR", env = DATA_VARIABLE, default_value = DATA_DEFAULT,
+        hide_env_values = true)]
     data: PathBuf,
 
     /// The name at the top of the tree; several can be given

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use offline::backup::{Moment, RestoreOptions, Until, restore};
+use offline::backup::{BackupError, Moment, RestoreOptions, Until, restore};
 use store::StoreOptions;
 
 use super::backup::Bar;
 use crate::failure::{Exit, Failure};
+use crate::location::{DATA_DEFAULT, DATA_VARIABLE};
 use crate::output;
 use crate::settings_file;
 
@@ -23,7 +24,8 @@ pub(crate) struct Options {
     from: PathBuf,
 
     /// The data directory to create; it must be missing or empty
-    #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
+    #[arg(short, long, value_name = "DIR", env = DATA_VARIABLE, default_value = DATA_DEFAULT,
+        hide_env_values = true)]
     data: PathBuf,
 
     /// Restore up to this record
@@ -55,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         store: StoreOptions::default(),
     };
     let bar = Bar::new();
-    let report = restore(&asked, &mut |now| bar.show(now))?;
+    let report = restore(&asked, &mut |now| bar.show(now)).map_err(refusal)?;
     bar.end();
     if report.was_member {
         settings_file::leave_cluster(&options.data)?;
@@ -80,6 +82,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;
     Ok(Exit::Done)
+}
+
+/// Where there is no backup, another directory is meant: taking one would not bring back the data.
+fn refusal(error: BackupError) -> Failure {
+    let is_none = matches!(error, BackupError::NoBackup { .. });
+    let failure = Failure::from(error);
+    match is_none {
+        true => failure.hint("--from names a directory that 'roster backup --to DIR' has written"),
+        false => failure,
+    }
 }
 
 fn moment(text: &str) -> Result<Moment, String> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use client::{CertificateCheck, ClientError, ConnectOptions, Connection, SearchFor, TlsOptions};
 use ldap::filter::Filter;
 use ldap::message::Scope;
+use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -233,7 +234,7 @@ impl Login {
                 })?;
             }
             Bind::Anonymous => {}
-            Bind::External => connection.bind_external()?,
+            Bind::External => connection.bind_external().map_err(not_known)?,
             Bind::Simple(dn, password) => connection.bind(dn, password)?,
         }
         connection.set_answer_timeout(server.options.answer_timeout)?;
@@ -278,6 +279,22 @@ impl Login {
     }
 }
 
+/// The server does not know who runs this: no password has a part in it.
+fn not_known(error: ClientError) -> Failure {
+    let is_refused = matches!(
+        &error,
+        ClientError::Refused { outcome, .. } if outcome.code == ResultCode::InvalidCredentials
+    );
+    let failure = Failure::from(error);
+    match is_refused {
+        true => failure.hint(
+            "the server knows whoever owns its data directory by this socket: run it as that user \
+             (sudo -u USER), or sign in with -D DN -W",
+        ),
+        false => failure,
+    }
+}
+
 /// Tells that another server is asked.
 pub(crate) fn note_passed_over(uri: &str, failure: &Failure) {
     output::note(format_args!("roster: note: {uri} does not answer: {}", failure.message));
@@ -290,3 +307,28 @@ const CONNECT_TIMEOUT_SHORT: Duration = Duration::from_secs(3);
 /// The longest wait for each answer of one of several servers until the bind is done; a server
 /// that hashes passwords slowly takes seconds when many bind.
 const BIND_TIMEOUT_SHORT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use client::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn whoever_the_socket_does_not_know_is_asked_for_no_password() {
+        let refused = |code| ClientError::Refused {
+            operation: "bind",
+            outcome: Outcome {
+                code,
+                matched: String::new(),
+                diagnostic: String::new(),
+                referrals: Vec::new(),
+            },
+        };
+        let hint = |code| not_known(refused(code)).hint.unwrap_or_default();
+        assert!(hint(ResultCode::InvalidCredentials).contains("run it as that user"));
+        assert!(!hint(ResultCode::Busy).contains("user"));
+        let usual = Failure::from(refused(ResultCode::InvalidCredentials)).hint.unwrap();
+        assert!(usual.contains("the password"), "{usual}");
+    }
+}

@@ -13,19 +13,19 @@ use crate::failure::Failure;
 
 /// One look at `cn=monitor`.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// When the first answer was there.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
     /// By names, in lower case; what another server does not tell is not there.
     entries: HashMap<String, HashMap<String, Vec<String>>>,
 }
 
 /// How long operations of a kind took: upper ends of buckets in µs, and how many are in each.
-pub(super) type Times = BTreeMap<u64, u64>;
+pub(crate) type Times = BTreeMap<u64, u64>;
 
 impl Reading {
     /// Asks the server.
-    pub(super) fn take(connection: &mut Connection) -> Result<Self, Failure> {
+    pub(crate) fn take(connection: &mut Connection) -> Result<Self, Failure> {
         let mut at = None;
         let mut entries = HashMap::new();
         for (base, scope) in BRANCHES {
@@ -58,21 +58,21 @@ impl Reading {
     }
 
     /// The number that an entry, named without `,cn=monitor`, has there.
-    pub(super) fn number(&self, entry: &str, attribute: &str) -> Option<u64> {
+    pub(crate) fn number(&self, entry: &str, attribute: &str) -> Option<u64> {
         self.texts(entry, attribute).next()?.parse().ok()
     }
 
     /// The number, maybe negative, that an entry, named without `,cn=monitor`, has there.
-    pub(super) fn signed(&self, entry: &str, attribute: &str) -> Option<i64> {
+    pub(crate) fn signed(&self, entry: &str, attribute: &str) -> Option<i64> {
         self.texts(entry, attribute).next()?.parse().ok()
     }
 
-    pub(super) fn text(&self, entry: &str, attribute: &str) -> Option<&str> {
+    pub(crate) fn text(&self, entry: &str, attribute: &str) -> Option<&str> {
         self.texts(entry, attribute).next()
     }
 
     /// Values `WORD NUMBER`.
-    pub(super) fn counts(&self, entry: &str, attribute: &str) -> BTreeMap<String, u64> {
+    pub(crate) fn counts(&self, entry: &str, attribute: &str) -> BTreeMap<String, u64> {
         let pairs = self.texts(entry, attribute).filter_map(|text| {
             let (word, count) = text.rsplit_once(' ')?;
             Some((word.to_owned(), count.parse().ok()?))
@@ -80,13 +80,13 @@ impl Reading {
         pairs.collect()
     }
 
-    pub(super) fn times(&self, entry: &str) -> Times {
+    pub(crate) fn times(&self, entry: &str) -> Times {
         let counts = self.counts(entry, "roster-operation-times");
         counts.into_iter().filter_map(|(end, count)| Some((end.parse().ok()?, count))).collect()
     }
 
     /// The entries right below one, by the values they are named with.
-    pub(super) fn below(&self, entry: &str) -> Vec<String> {
+    pub(crate) fn below(&self, entry: &str) -> Vec<String> {
         let end = format!(",{entry},cn=monitor");
         let names = self.entries.keys().filter_map(|name| {
             let name = name.strip_suffix(&end)?.strip_prefix("cn=")?;
@@ -104,7 +104,7 @@ impl Reading {
     }
 
     #[cfg(test)]
-    pub(super) fn made(at: Instant, entries: &[Made<'_>]) -> Self {
+    pub(crate) fn made(at: Instant, entries: &[Made<'_>]) -> Self {
         let of = |attributes: &[(&str, &[&str])]| {
             let one = |(name, values): &(&str, &[&str])| {
                 let values = values.iter().map(|&value| value.to_owned()).collect();
@@ -130,7 +130,7 @@ type Made<'a> = (&'a str, &'a [(&'a str, &'a [&'a str])]);
 
 /// The clock of the user's side.
 #[allow(clippy::disallowed_methods, reason = "a terminal lives by the clock of the machine")]
-pub(super) fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
@@ -143,6 +143,7 @@ const BRANCHES: &[(&str, Scope)] = &[
     ("cn=journal,cn=monitor", Scope::Base),
     ("cn=logs,cn=monitor", Scope::Subtree),
     ("cn=tls,cn=monitor", Scope::Base),
+    ("cn=sinks,cn=monitor", Scope::Subtree),
     ("cn=process,cn=monitor", Scope::Base),
     ("cn=cluster,cn=monitor", Scope::Subtree),
 ];

@@ -286,6 +286,8 @@ mod tests {
             code: None,
             diagnostic: "".into(),
             policy: None,
+            failure: None,
+            claimed: None,
             entries: 0,
             references: 0,
             candidates: 0,

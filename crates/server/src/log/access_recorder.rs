@@ -206,6 +206,9 @@ impl AccessRecorder {
         let mut record = Draft::begin(&mut draft, Kind::Operation);
         record.operation(&operation).text(completion.diagnostic.as_bytes());
         put_request(&mut draft, received);
+        if let Some(name) = &completion.claimed {
+            Draft(&mut draft).field(Field::User, name.as_bytes());
+        }
         log.put(&draft);
         log.draft = draft;
     }
@@ -419,6 +422,7 @@ impl OperationRecord {
         self.candidates = completion.candidates;
         self.is_unindexed = completion.is_unindexed;
         self.policy = completion.policy;
+        self.failure = completion.failure;
         self.bytes = completion.bytes;
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use environment::Timestamp;
 
-use super::files::{Compression, Files, Opened};
+use super::files::{Compression, Disk, Files, Opened};
 
 /// When a file is put aside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -227,6 +227,35 @@ fn aside(name: &str, stem: &str, extension: &str) -> Option<Aside> {
     };
     let is_time = time.bytes().all(|octet| octet.is_ascii_digit());
     is_time.then(|| Aside { name: name.to_owned(), time: time.to_owned(), is_compressed })
+}
+
+/// A file that was put aside of a log.
+#[derive(Clone, Debug)]
+pub struct RotatedLog {
+    /// Where it is.
+    pub path: PathBuf,
+    /// When it was put aside: `20261122111213`.
+    pub time: String,
+}
+
+/// The files that were put aside of the log at `path`, the oldest first.
+///
+/// # Errors
+/// When its directory cannot be read; where there is none, nothing was put aside.
+pub fn rotated_logs(path: &Path) -> io::Result<Vec<RotatedLog>> {
+    let (directory, stem, extension) = parts(path);
+    let names = match Disk.list(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        names => names?,
+    };
+    let known = names.iter().filter_map(|name| aside(name, &stem, &extension));
+    let found =
+        known.map(|Aside { name, time, .. }| RotatedLog { path: directory.join(name), time });
+    let mut all: Vec<_> = found.collect();
+    all.sort_by(|one, other| (&one.time, &one.path).cmp(&(&other.time, &other.path)));
+    // Whoever is ended while it compresses leaves both: they say the same.
+    all.dedup_by(|one, other| one.time == other.time);
+    Ok(all)
 }
 
 /// Compresses and removes what was put aside, as the retention says.

@@ -211,6 +211,9 @@ fn outcome(line: &mut Line<'_>, operation: &OperationRecord, diagnostic: &[u8], 
     if let Some(error) = operation.policy {
         line.text(key!("policy", "policy"), error.name().as_bytes());
     }
+    if let Some(failure) = operation.failure {
+        line.text(key!("cause", "cause"), failure.name().as_bytes());
+    }
     if operation.is_abandoned {
         line.flag(key!("abandoned", "abandoned"));
     }
@@ -303,6 +306,7 @@ fn put_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
     for (field, key) in [
         (Field::Name, key!("dn", "dn")),
         (Field::Mechanism, key!("auth", "authType")),
+        (Field::User, key!("user", "user")),
         (Field::Oid, key!("oid", "oid")),
         (Field::NewRdn, key!("new_rdn", "newRDN")),
         (Field::NewSuperior, key!("new_superior", "newSuperior")),

@@ -5,6 +5,7 @@
 //! Values that are asserted, of searches and compares, are there as they came; the log thread hides
 //! those of passwords.
 
+use directory::BindFailure;
 use directory::password_policy::PolicyError;
 use ldap::ber::Tag;
 use ldap::message::OperationKind;
@@ -51,6 +52,8 @@ pub(super) enum Field {
     Name,
     /// How a bind proves who asks.
     Mechanism,
+    /// Who the client of a SASL bind says it is.
+    User,
     /// Of an extended operation.
     Oid,
     /// An attribute that is changed, and how: `replace mail`.
@@ -71,9 +74,10 @@ pub(super) enum Field {
 }
 
 impl Field {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Name,
         Self::Mechanism,
+        Self::User,
         Self::Oid,
         Self::Change,
         Self::NewRdn,
@@ -114,6 +118,8 @@ pub(super) struct OperationRecord {
     pub(super) is_unindexed: bool,
     /// What the password policy had against it.
     pub(super) policy: Option<PolicyError>,
+    /// What a bind failed for.
+    pub(super) failure: Option<BindFailure>,
     /// Nobody got a response.
     pub(super) is_abandoned: bool,
 }
@@ -162,7 +168,8 @@ impl<'b> Draft<'b> {
         let flags = u64::from(operation.is_unindexed) | u64::from(operation.is_abandoned) << 1;
         let policy = operation.policy.map_or(0, |error| error as u64 + 1);
         let tag = operation.kind.map_or(0, |kind| kind.tag().0);
-        let small = policy << 16 | flags << 8 | u64::from(tag);
+        let failure = operation.failure.map_or(0, |failure| failure as u64 + 1);
+        let small = failure << 24 | policy << 16 | flags << 8 | u64::from(tag);
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let code = operation.code.unwrap_or(NO_CODE);
         for number in [
@@ -235,6 +242,8 @@ impl<'a> Parts<'a> {
         operation.is_abandoned = small >> 9 & 1 != 0;
         let policy = (small >> 16 & 0xff) as usize;
         operation.policy = policy.checked_sub(1).and_then(|at| PolicyError::ALL.get(at).copied());
+        let failure = (small >> 24 & 0xff) as usize;
+        operation.failure = failure.checked_sub(1).and_then(|at| BindFailure::ALL.get(at).copied());
         Some(operation)
     }
 }
@@ -272,6 +281,7 @@ mod tests {
             kind: Some(OperationKind::Search),
             is_unindexed: true,
             policy: Some(PolicyError::PasswordTooLong),
+            failure: Some(BindFailure::PasswordExpired),
             is_abandoned: false,
         };
         let other = OperationRecord {
@@ -279,6 +289,7 @@ mod tests {
             is_unindexed: false,
             is_abandoned: true,
             policy: None,
+            failure: None,
             ..operation
         };
         for operation in [operation, other] {

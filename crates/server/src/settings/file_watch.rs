@@ -82,6 +82,39 @@ impl KeyFile {
     }
 }
 
+/// The administrator's password in the data directory.
+pub(crate) struct AdministratorFile {
+    data: PathBuf,
+    path: PathBuf,
+    directory: Arc<Directory>,
+    seen: Vec<Option<Stamp>>,
+}
+
+impl AdministratorFile {
+    /// The one of the directory, which has read it.
+    pub(crate) fn new(settings: &Settings, directory: &Arc<Directory>) -> Self {
+        let data = settings.server.data.clone();
+        let path = Directory::administrator_password_path(&data);
+        let seen = stamps(std::slice::from_ref(&path));
+        Self { data, path, directory: Arc::clone(directory), seen }
+    }
+
+    fn look(&mut self) {
+        let seen = stamps(std::slice::from_ref(&self.path));
+        if seen == self.seen {
+            return;
+        }
+        self.seen = seen;
+        match self.directory.look_at_administrator(&self.data) {
+            Ok(()) => tracing::info!("the administrator's password was changed"),
+            Err(error) => tracing::error!(
+                %error,
+                "the administrator's password cannot be taken; the previous one stays in use"
+            ),
+        }
+    }
+}
+
 /// The thread that looks; it ends when this is dropped.
 pub(crate) struct FileWatch {
     interval: Option<Sender<Duration>>,
@@ -89,21 +122,29 @@ pub(crate) struct FileWatch {
 }
 
 impl FileWatch {
-    /// Looks every `interval`; zero stands for never.
+    /// Looks every `interval`; zero stands for never. At the administrator's password it looks
+    /// every second: the old one must not work any longer.
     pub(crate) fn start(
         tls: Arc<Tls>,
         mut keys: Option<KeyFile>,
+        mut administrator: AdministratorFile,
         mut interval: Duration,
     ) -> Result<Self, ServerError> {
         let (sender, intervals) = bounded::<Duration>(0);
         let look = move || {
+            let mut waited = Duration::ZERO;
             loop {
-                let never = interval.is_zero();
-                match intervals.recv_timeout(if never { NEVER } else { interval }) {
+                let pause = if interval.is_zero() { LOOK_EVERY } else { interval.min(LOOK_EVERY) };
+                match intervals.recv_timeout(pause) {
                     Ok(other) => interval = other,
                     Err(RecvTimeoutError::Disconnected) => return,
-                    Err(RecvTimeoutError::Timeout) if never => {}
                     Err(RecvTimeoutError::Timeout) => {
+                        administrator.look();
+                        waited += pause;
+                        if interval.is_zero() || waited < interval {
+                            continue;
+                        }
+                        waited = Duration::ZERO;
                         tls.look(now());
                         if let Some(keys) = &mut keys {
                             keys.look();
@@ -135,8 +176,8 @@ impl Drop for FileWatch {
     }
 }
 
-/// As good as.
-const NEVER: Duration = Duration::from_hours(24);
+/// How often the administrator's password is looked at, at the least.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The wall clock.
 pub(crate) fn now() -> Timestamp {

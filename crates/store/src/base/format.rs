@@ -333,7 +333,7 @@ pub(crate) const DATA_FILE: &str = "data.mdb";
 pub(crate) const DATA_LOCK_FILE: &str = "lock.mdb";
 /// What may be there before the data are: parts of an interrupted creation, and what an operator
 /// puts there first.
-const OWN_FILES: [&str; 13] = [
+const OWN_FILES: [&str; 14] = [
     LOCK_FILE,
     NEW_FORMAT_FILE,
     DATA_FILE,
@@ -342,6 +342,7 @@ const OWN_FILES: [&str; 13] = [
     "journal",
     "tls",
     "admin-password",
+    "admin-password.new",
     "admin-name",
     "schema-times",
     "schema-times.new",

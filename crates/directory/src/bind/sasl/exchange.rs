@@ -11,6 +11,7 @@ use auth::scram::Challenge;
 #[cfg(feature = "gssapi")]
 use libgssapi::context::ServerCtx;
 
+use crate::bind::failure::BindFailure;
 use crate::bind::user_name::Found;
 
 /// What is kept of an exchange between two binds of a session.
@@ -53,8 +54,8 @@ pub(crate) struct Pending {
 /// What SCRAM keeps between the two messages of a client.
 #[derive(Debug)]
 pub(crate) struct ScramExchange {
-    /// Whose keys these are; none when they are made up.
-    pub(super) found: Option<Found>,
+    /// Whose keys these are, or why they are made up.
+    pub(super) found: Result<Found, BindFailure>,
     /// Who the client says it is.
     pub(super) username: String,
     /// Whom the client wants to be.

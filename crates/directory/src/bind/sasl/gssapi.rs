@@ -146,6 +146,7 @@ fn proven(worker: &mut Worker, context: &ServerCtx) -> Result<Access, Refusal> {
     let own = (principal.realm == service.realm).then_some(principal.name);
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
+    worker.request.claimed = Some(principal.whole.into());
     for name in own.into_iter().chain([principal.whole]) {
         let name = UserName::User(name);
         if let Some(found) = identity_mapper::find_vouched(&directory, &state, view, name)? {

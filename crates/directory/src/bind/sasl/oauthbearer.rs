@@ -37,6 +37,7 @@ pub(super) fn step(
         Ok(user) => user,
         Err(reason) => return Ok(refused(&directory, "invalid_token", reason)),
     };
+    worker.request.claimed = Some(user.as_str().into());
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
     // Whatever its form, the claim is a user's name, unless it is a DN.

@@ -23,6 +23,7 @@ pub(super) fn step(
         ));
     }
     let plain = read(message.octets)?;
+    worker.request.claimed = Some(plain.authcid.into());
     match simple::start(worker, UserName::of_sasl(plain.authcid), plain.password)? {
         Simple::Verified(access) => {
             let proven = access.from_origin(session.origin(message.mechanism));

@@ -18,8 +18,10 @@ use schema::DnKey;
 
 use super::exchange::{Exchange, ScramExchange};
 use super::mechanism::{Message, Step, authorize, malformed};
+use crate::bind::failure::BindFailure;
 use crate::bind::identity_mapper;
 use crate::bind::login::Login;
+use crate::bind::refusals::invalid_credentials;
 use crate::bind::user_name::{Found, UserName};
 use crate::directory::Directory;
 use crate::password_policy::attempts::Own;
@@ -79,6 +81,7 @@ pub(super) fn step(
 ) -> Result<Step, Refusal> {
     match message.exchange {
         Some(Exchange::Scram(exchange)) => {
+            worker.request.claimed = Some(exchange.username.as_str().into());
             let last = ClientFinal::read(message.octets)?;
             let (access, answer) = exchange.finish(worker, &last)?;
             let proven = access.from_origin(session.origin(message.mechanism));
@@ -87,6 +90,7 @@ pub(super) fn step(
         }
         Some(_) | None => {
             let first = ClientFirst::read(message.octets)?;
+            worker.request.claimed = Some(first.username.as_str().into());
             begin(kind, worker, session, &first)
         }
     }
@@ -102,8 +106,8 @@ fn begin(
     let binding = binding(kind, &worker.directory, session, first)?;
     let name = UserName::of_sasl(&first.username);
     let (found, keys) = match look_up(worker, kind.hash, name)? {
-        Some((found, keys)) => (Some(found), keys),
-        None => (None, made_up(&worker.directory, kind.hash, name)),
+        Ok((found, keys)) => (Ok(found), keys),
+        Err(why) => (Err(why), made_up(&worker.directory, kind.hash, name)),
     };
     let (challenge, message) = Challenge::new(first, binding, keys, &mut *worker.chance);
     let exchange = ScramExchange {
@@ -160,18 +164,18 @@ fn binding(
 impl ScramExchange {
     /// Whom the last message proves the client to be, and the server's own proof.
     fn finish(&self, worker: &mut Worker, last: &ClientFinal<'_>) -> Result<Ended, Refusal> {
-        let answer = self.challenge.verify(last)?.filter(|_| self.found.is_some());
-        let nobody = || Refusal::new(ResultCode::InvalidCredentials, "");
-        let found = self.found.ok_or_else(nobody)?;
-        let Holder { access, login, keys } =
-            Holder::read(worker, found, self.challenge.keys.hash)?.ok_or_else(nobody)?;
+        let answer = self.challenge.verify(last)?.filter(|_| self.found.is_ok());
+        let nobody = |why| invalid_credentials().failed_for(why);
+        let found = self.found.map_err(nobody)?;
+        let Holder { access, login, keys } = Holder::read(worker, found, self.challenge.keys.hash)?
+            .ok_or_else(|| nobody(BindFailure::NoSuchEntry))?;
         // Keys that were replaced meanwhile are a wrong password.
         let answer = answer.filter(|_| keys.contains(&self.challenge.keys));
         if let Some(login) = login {
             login.may_try(&worker.directory, Own::None)?;
             login.settle(worker, Own::None, answer.is_some())?;
         }
-        Ok((access, answer.ok_or_else(nobody)?))
+        Ok((access, answer.ok_or_else(|| nobody(BindFailure::WrongPassword))?))
     }
 }
 
@@ -194,7 +198,7 @@ impl Holder {
         let read = |stored: Vec<u8>| ScramKeys::parse(&stored).filter(|keys| keys.hash == hash);
         let id = match found {
             Found::Root => {
-                let keys = read(directory.credentials.root.password.clone()).into_iter().collect();
+                let keys = read(directory.credentials.root.password()).into_iter().collect();
                 return Ok(Some(Self {
                     access: directory.credentials.root.access(),
                     login: None,
@@ -217,12 +221,11 @@ impl Holder {
     }
 }
 
+/// Who has a name and keys, or why nobody has them.
+type LookedUp = Result<(Found, ScramKeys), BindFailure>;
+
 /// The identity of this name and its keys for `hash`.
-fn look_up(
-    worker: &mut Worker,
-    hash: ScramHash,
-    name: UserName<'_>,
-) -> Result<Option<(Found, ScramKeys)>, Refusal> {
+fn look_up(worker: &mut Worker, hash: ScramHash, name: UserName<'_>) -> Result<LookedUp, Refusal> {
     let directory = Arc::clone(&worker.directory);
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
@@ -231,10 +234,10 @@ fn look_up(
         Err(refusal) if refusal.code == ResultCode::InvalidDnSyntax => None,
         found => found?,
     };
-    let Some(found) = found else { return Ok(None) };
+    let Some(found) = found else { return Ok(Err(BindFailure::NoSuchEntry)) };
     let holder = Holder::read(worker, found, hash)?;
     let keys = holder.and_then(|holder| holder.keys.into_iter().next());
-    Ok(keys.map(|keys| (found, keys)))
+    Ok(keys.map(|keys| (found, keys)).ok_or(BindFailure::NoPassword))
 }
 
 /// Keys for a name that has none: the salt depends on the name and on this directory, iterations

@@ -3,10 +3,11 @@
 //! Invariant: it takes bounded memory, whatever the log holds, and what is not kept is counted.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 
-use super::line::Line;
 use super::shape::{Fate, Shape};
+use crate::access_log::line::Line;
+use crate::access_log::lines::{NextLine, next_line};
 use crate::failure::Failure;
 
 /// A log that was read.
@@ -169,34 +170,6 @@ impl Recorded {
     }
 }
 
-/// What reading a line came to.
-enum NextLine {
-    Line,
-    TooLong,
-    End,
-}
-
-/// Puts the next line without its end into `line`. Of one that is too long the rest is passed over.
-fn next_line(octets: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<NextLine> {
-    line.clear();
-    let limit = LINE_BYTES_MAX + 1;
-    let read = octets.by_ref().take(limit as u64).read_until(b'\n', line)?;
-    if read == 0 {
-        return Ok(NextLine::End);
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
-        return Ok(NextLine::Line);
-    }
-    if read < limit {
-        return Ok(NextLine::Line);
-    }
-    octets.skip_until(b'\n')?;
-    Ok(NextLine::TooLong)
-}
-
-/// The longest line that is read.
-const LINE_BYTES_MAX: usize = 64 << 10;
 /// Lines that cannot be read of which is told what is wrong.
 const BAD_LINES_SHOWN: usize = 5;
 /// Shapes that are told apart while a log is read.
@@ -209,6 +182,7 @@ const SECONDS_MAX: u64 = 864_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access_log::lines::LINE_BYTES_MAX;
 
     fn search(second: u64, filter: &str) -> String {
         format!(

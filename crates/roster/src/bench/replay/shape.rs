@@ -7,7 +7,7 @@ use ldap::filter::{AvaFilter, Filter};
 
 use super::super::pattern::VARIABLES_MAX;
 use super::super::request::ScopeName;
-use super::line::Line;
+use crate::access_log::line::Line;
 
 /// A request without its values.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]

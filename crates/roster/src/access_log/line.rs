@@ -3,29 +3,39 @@
 use offline::backup::Moment;
 use serde::Deserialize;
 
-/// What a line says of a request, as far as a replay needs it.
+/// What a line says of a request, as far as those who read logs need it.
 #[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
-pub(super) struct Line {
+pub(crate) struct Line {
     time: String,
     /// As in JSON: `search`, `modify_dn`.
-    pub(super) kind: String,
-    pub(super) base: Option<String>,
-    pub(super) scope: Option<String>,
-    pub(super) filter: Option<String>,
-    pub(super) attributes: Vec<String>,
-    pub(super) dn: Option<String>,
-    pub(super) auth: Option<String>,
-    pub(super) attribute: Option<String>,
+    pub(crate) kind: String,
+    pub(crate) base: Option<String>,
+    pub(crate) scope: Option<String>,
+    pub(crate) filter: Option<String>,
+    pub(crate) attributes: Vec<String>,
+    pub(crate) dn: Option<String>,
+    pub(crate) auth: Option<String>,
+    /// Who the client of a SASL bind said it is.
+    pub(crate) user: Option<String>,
+    pub(crate) client: Option<String>,
+    pub(crate) code: Option<u32>,
+    /// The name of the code.
+    pub(crate) result: Option<String>,
+    pub(crate) diagnostic: Option<String>,
+    pub(crate) policy: Option<String>,
+    /// What a bind failed for.
+    pub(crate) cause: Option<String>,
+    pub(crate) attribute: Option<String>,
     /// Lines that the server dropped, or connections that it refused without a line.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// The request was too long to be logged whole.
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
 }
 
 impl Line {
     /// Reads a line without its end.
-    pub(super) fn parse(octets: &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn parse(octets: &[u8]) -> Result<Self, &'static str> {
         let text = std::str::from_utf8(octets).map_err(|_| "it is not UTF-8")?;
         let text = text.trim_end_matches('\r');
         if text.starts_with('{') {
@@ -35,7 +45,7 @@ impl Line {
     }
 
     /// When the request was answered, in µs since 1970.
-    pub(super) fn time_us(&self) -> Result<u64, &'static str> {
+    pub(crate) fn time_us(&self) -> Result<u64, &'static str> {
         let moment = self.time.parse::<Moment>().map_err(|_| "it has no time")?;
         Ok(moment.micros())
     }
@@ -81,6 +91,13 @@ impl Line {
             "attrs" => self.attributes = value.split(' ').map(str::to_owned).collect(),
             "dn" => self.dn = Some(value),
             "authType" => self.auth = Some(value),
+            "user" => self.user = Some(value),
+            "from" => self.client = Some(value),
+            "result" => self.code = value.parse().ok(),
+            "resultName" => self.result = Some(value),
+            "message" => self.diagnostic = Some(value),
+            "policy" => self.policy = Some(value),
+            "cause" => self.cause = Some(value),
             "attr" => self.attribute = Some(value),
             "count" => self.count = value.parse().unwrap_or(0),
             _ => {}
