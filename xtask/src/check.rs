@@ -1,5 +1,5 @@
-//! `cargo xtask check`: what is to be seen before a change is handed in, besides the tests: lints of
-//! every target, documentation, fuzz targets, the gauge of instructions, licences.
+//! `cargo xtask check`: what is to be seen before a change is handed in, besides the tests: lints
+//! of every target, documentation, fuzz targets, the gauge of instructions, licences.
 
 use crate::shell::{cargo, command, step, succeeds};
 use crate::{Error, fuzz, gauge, gauges, no_arguments};

@@ -20,9 +20,8 @@ use crate::bind::password_cache::PasswordCacheCounts;
 use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::{
     CertificateTeller, ClusterInit, ClusterState, ClusterTeller, Figures, LogState, LogStates,
-    MonitorSources, SessionTeller,
+    MonitorSources, SessionTeller, SettingsReloader,
 };
-use crate::config::reload_settings::SettingsReloader;
 use crate::config::schema_times::SchemaTimes;
 use crate::config::setting_rows::ServerSettings;
 use crate::live::Live;

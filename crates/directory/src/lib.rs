@@ -62,11 +62,11 @@ pub use config::monitor_sources::{
     AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,
     ClusterCopyState, ClusterInit, ClusterMemberState, ClusterState, ClusterTeller,
     ClusterVerified, FigureEntry, Figures, FirstMember, LogState, LogStates, SessionState,
-    SessionTeller, Verifier, VerifyAsked,
+    SessionTeller, SettingsReload, SettingsReloader, Verifier, VerifyAsked,
 };
 pub use config::promotion::promote_joined;
 pub use config::record_level::raise_record_level;
-pub use config::reload_settings::{OID as RELOAD_SETTINGS, SettingsReload, SettingsReloader};
+pub use config::reload_settings::OID as RELOAD_SETTINGS;
 pub use config::setting_rows::{
     BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller, TellTexts,
 };

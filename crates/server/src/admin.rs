@@ -1,7 +1,7 @@
 //! The admin listener: HTTP for whoever watches the server. `/metrics`, `/livez`, `/readyz`.
 //!
-//! Invariant: each address has a thread and an event loop of its own; nothing it does waits for a worker, and
-//! no worker waits for it.
+//! Invariant: each address has a thread and an event loop of its own; nothing it does waits for a
+//! worker, and no worker waits for it.
 //! Invariant: it changes nothing, and shows nothing of what the directory holds. There is neither
 //! TLS nor a password: who reaches the address may ask.
 //! Invariant: what clients can keep busy is bounded: connections, the size of a request, the time

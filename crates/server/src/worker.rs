@@ -32,9 +32,7 @@ use crate::limits::budget::Budget;
 use crate::limits::client_addresses::ClientAddresses;
 use crate::limits::connection_slots::ConnectionSlots;
 use crate::limits::memory::Releases;
-use crate::listen::accept;
 use crate::listen::host_names::HostNames;
-use crate::listen::listeners::Listener;
 use crate::listen::read_levels::ListenerLevels;
 use crate::listen::tls::Tls;
 use crate::log::AccessRecorder;
@@ -101,11 +99,13 @@ impl AcceptRules {
     }
 }
 
+/// What runs on the thread of a worker.
+pub(crate) type RunOnWorker = Box<dyn FnOnce(&Rc<Worker>) + Send>;
+
 /// What a worker has to do.
-#[derive(Debug)]
 pub(crate) enum Order {
-    /// Accept on these, too.
-    Listen(Vec<Listener>),
+    /// This, on its thread.
+    Run(RunOnWorker),
     /// Finish what is in progress, then end.
     Stop,
     /// End at once.
@@ -351,14 +351,6 @@ impl Worker {
         }
     }
 
-    fn listen(self: &Rc<Self>, listeners: Vec<Listener>) {
-        for listener in listeners {
-            if let Err(error) = accept::start(self, listener) {
-                tracing::error!(%error, "a listener cannot be used by one of the workers");
-            }
-        }
-    }
-
     fn begin_stop(&self) {
         self.stopping.set(true);
         self.stop.notify_waiters();
@@ -378,9 +370,10 @@ impl Worker {
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
-                    Some(Order::Listen(listeners)) => self.listen(listeners),
+                    Some(Order::Run(work)) => work(self),
                     Some(Order::Stop) => {
-                        deadline = Some(Instant::now() + self.shared.accept_rules.get().shutdown_timeout);
+                        let rules = self.shared.accept_rules.get();
+                        deadline = Some(Instant::now() + rules.shutdown_timeout);
                         self.begin_stop();
                     }
                     Some(Order::Kill) | None => return,

@@ -12,7 +12,6 @@ use environment::Timestamp;
 use history::log::{MemberChange, MembersDone, Verification};
 use serde::{Deserialize, Serialize};
 
-use super::reload_settings::SettingsReloader;
 use crate::enforcement::broken::BrokenRules;
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
@@ -62,6 +61,24 @@ pub struct FigureEntry {
 
 /// Tells the entries of the branch with this name, the topmost first.
 pub type Figures = Box<dyn Fn(&str) -> Vec<FigureEntry> + Send + Sync>;
+
+/// A reading of the settings of a machine, and what came of it.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SettingsReload {
+    /// Which one.
+    pub number: u64,
+    /// Whether it is over; what is below is of the last one that is.
+    pub is_done: bool,
+    /// Why the settings of before stay in force.
+    pub error: Option<String>,
+    /// Settings that have changed and are in force.
+    pub changed: Vec<String>,
+    /// Settings that have changed and take effect with the next start.
+    pub waiting: Vec<String>,
+}
+
+/// Has a reading begun, or tells of the one with this number.
+pub type SettingsReloader = Box<dyn Fn(Option<u64>) -> SettingsReload + Send + Sync>;
 
 /// How one log is.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -9,7 +9,7 @@
 
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::asking;
 use crate::bind::recheck;
@@ -33,24 +33,6 @@ struct AskedReload {
     #[serde(default)]
     number: Option<u64>,
 }
-
-/// A reading of the settings of a machine, and what came of it.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct SettingsReload {
-    /// Which one.
-    pub number: u64,
-    /// Whether it is over; what is below is of the last one that is.
-    pub is_done: bool,
-    /// Why the settings of before stay in force.
-    pub error: Option<String>,
-    /// Settings that have changed and are in force.
-    pub changed: Vec<String>,
-    /// Settings that have changed and take effect with the next start.
-    pub waiting: Vec<String>,
-}
-
-/// Has a reading begun, or tells of the one with this number.
-pub type SettingsReloader = Box<dyn Fn(Option<u64>) -> SettingsReload + Send + Sync>;
 
 /// Has the settings read, or tells of it.
 pub(crate) fn start(

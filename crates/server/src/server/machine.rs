@@ -4,17 +4,19 @@
 //! Invariant: all that other settings ask for is at hand before any of it begins; what cannot be
 //! had leaves everything as it was.
 
+use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use super::worker_thread::WorkerThread;
 use crate::admin::{Admins, OtherAdmins};
 use crate::error::ServerError;
-use crate::listen::listeners::{Addresses, Listening, OtherListeners};
+use crate::listen::accept;
+use crate::listen::listeners::{Addresses, Listener, Listening, OtherListeners};
 use crate::listen::tls::{OtherTls, Tls};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::settings::file_watch::{self, FileWatch};
-use crate::worker::{AcceptRules, Order, Shared};
+use crate::worker::{AcceptRules, Order, Shared, Worker};
 
 /// What follows the settings of this machine.
 pub(crate) struct Machine {
@@ -62,7 +64,7 @@ impl Machine {
         let per_worker = self.listening.begin(other.listeners);
         for (worker, listeners) in self.workers.iter().zip(per_worker) {
             if !listeners.is_empty() {
-                worker.send(Order::Listen(listeners));
+                worker.send(Order::Run(Box::new(|worker| accept_on(worker, listeners))));
             }
         }
         self.admins.begin(other.admins);
@@ -77,5 +79,13 @@ impl Machine {
         let mut addresses = self.listening.addresses();
         addresses.admin = self.admins.addresses();
         addresses
+    }
+}
+
+fn accept_on(worker: &Rc<Worker>, listeners: Vec<Listener>) {
+    for listener in listeners {
+        if let Err(error) = accept::start(worker, listener) {
+            tracing::error!(%error, "a listener cannot be used by one of the workers");
+        }
     }
 }
