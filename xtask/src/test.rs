@@ -91,24 +91,17 @@ pub(crate) fn is_library(name: &str) -> bool {
 /// Runs every test there is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
-    let programs = prepare_and_build(Lints::No)?;
+    let programs = prepare_and_build()?;
     run_built(&programs)?;
-    documented(Lints::No)
-}
-
-/// Whether what is built is linted on the way, and any warning ends it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Lints {
-    Yes,
-    No,
+    documented()
 }
 
 /// Builds the tests, and installs and fetches meanwhile what they need: that waits for others most
 /// of the time.
-pub(crate) fn prepare_and_build(lints: Lints) -> Result<Vec<Program>, Error> {
+pub(crate) fn prepare_and_build() -> Result<Vec<Program>, Error> {
     let (prepared, programs) = thread::scope(|scope| {
         let prepared = scope.spawn(prepare);
-        let programs = build(lints);
+        let programs = build();
         (prepared.join(), programs)
     });
     prepared.unwrap_or_else(|_| Err(Error::Wrong("a thread panicked".to_owned())))?;
@@ -135,12 +128,12 @@ fn prepare() -> Result<(), Error> {
 }
 
 /// Builds the tests without running them; their programs.
-fn build(lints: Lints) -> Result<Vec<Program>, Error> {
+fn build() -> Result<Vec<Program>, Error> {
     let mut found = Vec::new();
     shell::timed("building the tests", || {
         // What the compiler has to say goes where errors go.
         let format = "--message-format=json-render-diagnostics";
-        let mut list = tests(lints, &["--no-run", format]);
+        let mut list = tests(&["--no-run", format]);
         let listed = list.stderr(Stdio::inherit()).output();
         let listed = listed.map_err(|error| Error::Wrong(format!("cargo test: {error}")))?;
         if !listed.status.success() {
@@ -153,31 +146,24 @@ fn build(lints: Lints) -> Result<Vec<Program>, Error> {
 }
 
 /// Runs the tests that stand in documentation: their programs cargo alone knows.
-pub(crate) fn documented(lints: Lints) -> Result<(), Error> {
-    step("tests in the documentation", tests(lints, &["--doc", "--no-fail-fast"]))
+pub(crate) fn documented() -> Result<(), Error> {
+    step("tests in the documentation", tests(&["--doc", "--no-fail-fast"]))
 }
 
 /// All tests. Who builds them once has the compiler do each of the crates that are optimised in few
 /// pieces, which is less work in all; who changes them has it do again only the piece that changed.
-fn tests(lints: Lints, more: &[&str]) -> Command {
+fn tests(more: &[&str]) -> Command {
     let mut tests = cargo(&[&["test", "--workspace", "--quiet"], more].concat());
     if std::env::var_os("CARGO_INCREMENTAL").is_some_and(|value| value == "0") {
         for name in OPTIMISED {
             tests.arg("--config").arg(format!("profile.dev.package.{name}.codegen-units=2"));
         }
     }
-    if lints == Lints::Yes {
-        // As 'cargo clippy' has it, but building: to look at everything twice takes four minutes.
-        tests.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", DENY_WARNINGS);
-    }
     tests
 }
 
 /// Our crates that `Cargo.toml` has optimised for tests.
 const OPTIMISED: [&str; 6] = ["ldap", "schema", "aci", "journal", "store", "directory"];
-
-/// `-D warnings`, as clippy's driver reads it.
-const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
 /// Sums of the lines `test result: ok. 3 passed; 0 failed; …`.
 #[derive(Debug, Default, Eq, PartialEq)]

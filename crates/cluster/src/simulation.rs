@@ -155,27 +155,27 @@ const PROGRESS_SEEDS: u64 = 100;
 
 #[test]
 fn three_nodes_lose_nothing_and_agree() {
-    run_all(0..25, Kind::nodes(3));
+    run_all(0..12, Kind::nodes(3));
 }
 
 #[test]
 fn five_nodes_lose_nothing_and_agree() {
-    run_all(0..10, Kind::nodes(5));
+    run_all(0..5, Kind::nodes(5));
 }
 
 #[test]
 fn members_that_change_lose_nothing_and_agree() {
-    run_all(0..5, Kind::changing(3));
+    run_all(0..4, Kind::changing(3));
 }
 
 #[test]
 fn members_that_get_copies_lose_nothing_and_agree() {
-    run_all(0..8, Kind::copying(3));
+    run_all(0..4, Kind::copying(3));
 }
 
 #[test]
 fn members_that_change_and_get_copies_lose_nothing_and_agree() {
-    run_all(0..4, Kind::copying_and_changing(3));
+    run_all(0..3, Kind::copying_and_changing(3));
 }
 
 #[test]
