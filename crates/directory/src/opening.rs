@@ -110,15 +110,18 @@ impl Directory {
     }
 
     /// Takes the administrator's password anew from the data directory. What cannot be read or is
-    /// no stored password leaves the one before in force.
+    /// no stored password leaves the one before in force. Says whether it is another one.
     ///
     /// # Errors
     /// Why it was not taken.
-    pub fn look_at_administrator(&self, data: &Path) -> Result<(), DirectoryError> {
+    pub fn look_at_administrator(&self, data: &Path) -> Result<bool, DirectoryError> {
         let stored = read_admin_password(data)?;
+        if **self.credentials.root.password.load() == stored {
+            return Ok(false);
+        }
         self.credentials.scram_keys.note(&stored);
         self.credentials.root.password.store(Arc::new(stored));
-        Ok(())
+        Ok(true)
     }
 
     /// Where the administrator's password is in a data directory.

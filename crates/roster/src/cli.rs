@@ -212,6 +212,37 @@ mod tests {
         "schema add",
     ];
 
+    /// The words of a command line with single quotes.
+    fn words(line: &str) -> Vec<String> {
+        let parts = line.split('\'').enumerate();
+        let mut words = Vec::new();
+        for (number, part) in parts {
+            match number % 2 {
+                0 => words.extend(part.split_whitespace().map(str::to_owned)),
+                _ => words.push(part.to_owned()),
+            }
+        }
+        words
+    }
+
+    /// Those who know the commands of other servers find commands that there are.
+    #[test]
+    fn the_commands_of_the_page_of_equivalents_can_be_read() {
+        let page = include_str!("../../../docs/how-to/dsconfig-and-dsconf.md");
+        let commands = page.split('`').skip(1).step_by(2);
+        let commands: Vec<&str> = commands.filter(|text| text.starts_with("roster ")).collect();
+        for line in &commands {
+            let read = Cli::try_parse_from(words(line)).map(drop);
+            let names_only = words(line).len() <= 3;
+            // A command that is named without its arguments has to exist.
+            let is_there = |error: &clap::Error| {
+                names_only && error.kind() == clap::error::ErrorKind::MissingRequiredArgument
+            };
+            assert!(read.is_ok() || read.as_ref().is_err_and(is_there), "{line}: {read:?}");
+        }
+        assert!(commands.len() >= 30, "{commands:?}");
+    }
+
     #[test]
     fn the_directory_is_by_default_where_the_settings_say() {
         let settings = server::Settings::default();

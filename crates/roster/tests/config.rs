@@ -390,10 +390,10 @@ fn listeners_and_tls_follow_the_file() {
     let reload = || roster(&["reload", "-H", &url, "-D", ADMINISTRATOR, "-w", PASSWORD]);
     check(&reload(), 0, &["no setting has changed"]);
     write(
-        &[&listen, &admin, &tls(&key), "[server]\nworkers = 3\n[limits]\nidle_timeout_s = 7\n"]
+        &[&listen, &admin, &tls(&key), "[server]\nworkers = 3\n[access_log]\nkeep_files = 7\n"]
             .concat(),
     );
-    check(&reload(), 0, &["limits.idle_timeout_s: in force", "server.workers: takes effect"]);
+    check(&reload(), 0, &["access_log.keep_files: in force", "server.workers: takes effect"]);
     check(&reload(), 0, &["server.workers: takes effect"]);
     write("[listen]\nldap = [\"here\"]\n");
     check(&reload(), 1, &["roster.toml:2", "the settings of before stay in force"]);

@@ -207,9 +207,8 @@ impl SettingsInForce {
     /// Reads what this machine says again, and has it in force: all of it, or nothing.
     pub(crate) fn reload(&self, machine: &mut Machine) {
         let number = self.reloads.asked.load(Ordering::Acquire);
-        let changing = self.lock();
         let mut told = SettingsReload { number, is_done: true, ..SettingsReload::default() };
-        match self.read_again(&changing, machine) {
+        match self.read_again(machine) {
             Ok(Changed { at_once, late }) => (told.changed, told.waiting) = (at_once, late),
             Err(error) => {
                 tracing::error!(error, "{KEPT}");
@@ -219,16 +218,23 @@ impl SettingsInForce {
         *self.reloads.last.lock().unwrap_or_else(PoisonError::into_inner) = told;
     }
 
-    fn read_again(&self, _: &MutexGuard<'_, ()>, machine: &mut Machine) -> Result<Changed, String> {
+    fn read_again(&self, machine: &mut Machine) -> Result<Changed, String> {
+        let lines = || self.directory.setting_lines().map_err(|error| error.to_string());
+        // Files are read, and addresses opened, before anybody has to wait: a change of the
+        // directory's settings waits where changes are decided and applied.
         let sources = (self.read)().map_err(|error| error.to_string())?;
-        let lines = self.directory.setting_lines().map_err(|error| error.to_string())?;
-        let after = usable(&sources, &self.directory, &lines)?;
-        let settings = &after.loaded.settings;
-        let other = machine.prepare(settings).map_err(|error| error.to_string())?;
-        self.begin(settings).map_err(|error| error.to_string())?;
-        machine.begin(settings, other);
-        self.sources.store(Arc::new(sources));
-        Ok(self.now_holds(after))
+        let own = usable(&sources, &self.directory, &lines()?)?.loaded.settings;
+        let other = machine.prepare(&own).map_err(|error| error.to_string())?;
+        let changed = {
+            let _changing = self.lock();
+            let after = usable(&sources, &self.directory, &lines()?)?;
+            self.begin(&after.loaded.settings).map_err(|error| error.to_string())?;
+            self.sources.store(Arc::new(sources));
+            self.now_holds(after)
+        };
+        // The directory has no say in what is of this machine.
+        machine.begin(&own, other);
+        Ok(changed)
     }
 
     /// Has what the directory says in force, if that can be.

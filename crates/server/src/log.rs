@@ -28,14 +28,14 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use directory::{Directory, JournalHold, LogState};
+use directory::{Directory, JournalHold, Live, LogState};
 use environment::Timestamp;
 use store::Lsn;
 use tokio::time::Instant;
 
 pub(crate) use self::access_recorder::{AccessRecorder, ConnectionLog};
 use self::audit::Auditor;
-use self::file::{Keep, LogFile, Retention, Rotation};
+use self::file::{FileRules, Keep, LogFile, Retention, Rotation};
 pub use self::file::{RotatedLog, rotated_logs};
 use self::files::{Compression, Disk, Files};
 use self::line::Form;
@@ -51,6 +51,26 @@ pub(crate) struct Logs {
     access: Option<Log>,
     audit: Option<Log>,
     keeper: Option<JoinHandle<()>>,
+    rules: LogRules,
+}
+
+/// The rules of the files of both logs, where they are written.
+#[derive(Clone, Default)]
+pub(crate) struct LogRules {
+    access: Option<Arc<Live<FileRules>>>,
+    audit: Option<Arc<Live<FileRules>>>,
+}
+
+impl LogRules {
+    /// Those of these settings hold from now on.
+    pub(crate) fn begin(&self, settings: &Settings) {
+        let (access, audit) = (&settings.access_log.file, &settings.audit_log.file);
+        for (rules, settings) in [(&self.access, access), (&self.audit, audit)] {
+            if let Some(rules) = rules {
+                rules.set(file_rules(settings));
+            }
+        }
+    }
 }
 
 struct Log {
@@ -170,7 +190,8 @@ impl Logs {
         settings: &Settings,
         meters: &[Arc<Meter>],
     ) -> Result<(Self, Vec<AccessRecorder>), ServerError> {
-        let mut logs = Self { access: None, audit: None, keeper: None };
+        let rules = LogRules::default();
+        let mut logs = Self { access: None, audit: None, keeper: None, rules };
         let mut recorders = Vec::new();
         if settings.access_log_path().is_some() || settings.audit_log_path().is_some() {
             let (keeper, files) = unbounded();
@@ -179,6 +200,7 @@ impl Logs {
             if let Some(path) = settings.access_log_path() {
                 let rules = &settings.access_log.file;
                 let file = open(Arc::new(Disk), path, rules, keeper.clone(), now)?;
+                logs.rules.access = Some(file.rules());
                 let (log, list) = start_access(directory, settings, file, meters)?;
                 (logs.access, recorders) = (Some(log), list);
             }
@@ -186,6 +208,7 @@ impl Logs {
                 let files: Arc<dyn Files> = Arc::new(Disk);
                 let rules = &settings.audit_log.file;
                 let file = open(Arc::clone(&files), path, rules, keeper, now)?;
+                logs.rules.audit = Some(file.rules());
                 logs.audit = Some(start_audit(directory, settings, file, files)?);
             }
             logs.show(directory, settings);
@@ -209,6 +232,11 @@ impl Logs {
         directory.show_logs(Box::new(move || {
             shown.iter().map(|(name, control, path)| control.state(name, path)).collect()
         }));
+    }
+
+    /// What has other rules of their files hold.
+    pub(crate) fn rules(&self) -> LogRules {
+        self.rules.clone()
     }
 
     /// Opens the files anew: somebody else put them aside.
@@ -299,12 +327,12 @@ fn open(
     keeper: Sender<Keep>,
     now: Timestamp,
 ) -> Result<LogFile, ServerError> {
-    let (rotation, retention) = rules(settings);
+    let FileRules { rotation, retention } = file_rules(settings);
     LogFile::open(files, path.clone(), rotation, retention, keeper, now)
         .map_err(|source| ServerError::Io { path, source })
 }
 
-fn rules(settings: &LogFileSettings) -> (Rotation, Retention) {
+fn file_rules(settings: &LogFileSettings) -> FileRules {
     let rotation = Rotation {
         size_bytes: settings.rotate_size_bytes,
         every: settings.rotate_every,
@@ -320,7 +348,7 @@ fn rules(settings: &LogFileSettings) -> (Rotation, Retention) {
             _ => Compression::None,
         },
     };
-    (rotation, retention)
+    FileRules { rotation, retention }
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {

@@ -119,7 +119,7 @@ impl Server {
         let interval = settings.tls.reload_interval;
         let files = FileWatch::start(Arc::clone(&tls), keys, administrator, interval)?;
         let mut listening = Listening::default();
-        let per_worker = listening.begin(listening.open(settings, workers)?);
+        let per_worker = listening.begin(listening.open(settings, workers)?)?;
         let (shared, mut pool_threads) = share(&directory, settings, Arc::clone(&tls))?;
         let forwarded_pool = forwarded_pool(&shared, &mut pool_threads)?;
         let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
@@ -137,6 +137,7 @@ impl Server {
             admins: Admins::default(),
             tls,
             files,
+            log_rules: logs.rules(),
             metrics: Arc::clone(&metrics),
             shared: Arc::downgrade(&shared),
             workers: Vec::new(),

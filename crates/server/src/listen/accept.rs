@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use directory::{LocalUser, Peer};
@@ -66,11 +66,10 @@ async fn accept_tcp(
     let name = if protection == Protection::Tls { "ldaps" } else { "ldap" };
     let own_address = listener.local_addr().ok();
     while !worker.is_stopping() {
-        let accepted = tokio::select! {
-            biased;
-            () = worker.stop.notified() => return,
-            () = closed.wait() => return,
-            accepted = listener.accept() => accepted,
+        let Some(accepted) =
+            next(&worker, &mut closed, |context| listener.poll_accept(context)).await
+        else {
+            return;
         };
         match accepted {
             Ok((stream, address)) => {
@@ -98,11 +97,10 @@ async fn accept_tcp(
 
 async fn accept_unix(worker: Rc<Worker>, listener: UnixListener, mut closed: Closed) {
     while !worker.is_stopping() {
-        let accepted = tokio::select! {
-            biased;
-            () = worker.stop.notified() => return,
-            () = closed.wait() => return,
-            accepted = listener.accept() => accepted,
+        let Some(accepted) =
+            next(&worker, &mut closed, |context| listener.poll_accept(context)).await
+        else {
+            return;
         };
         match accepted {
             Ok((stream, _)) => {
@@ -115,6 +113,26 @@ async fn accept_unix(worker: Rc<Worker>, listener: UnixListener, mut closed: Clo
             Err(error) => pause_after(&worker, &error).await,
         }
     }
+}
+
+/// The next connection; none when the worker stops, or the listener is closed and no client is
+/// left that the kernel has let in already.
+async fn next<T>(
+    worker: &Worker,
+    closed: &mut Closed,
+    mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
+) -> Option<io::Result<T>> {
+    tokio::select! {
+        biased;
+        () = worker.stop.notified() => return None,
+        () = closed.wait() => {}
+        accepted = poll_fn(&mut accept) => return Some(accepted),
+    }
+    poll_fn(|context| match accept(context) {
+        Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Who is at the other end, as the kernel vouches for.

@@ -58,6 +58,17 @@ pub(crate) enum ListenerSocket {
     Ldapi(UnixListener),
 }
 
+impl ListenerSocket {
+    /// From now on the kernel takes connections; a Unix socket does so already.
+    fn listen(&self) -> Result<(), ServerError> {
+        let (Self::Ldap(socket) | Self::Ldaps(socket)) = self else { return Ok(()) };
+        socket2::SockRef::from(socket).listen(BACKLOG_CONNECTIONS).map_err(|source| {
+            let address = socket.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into());
+            ServerError::Listen { address, source }
+        })
+    }
+}
+
 /// Hears when a listener is closed.
 #[derive(Clone, Debug)]
 pub(crate) struct Closed(watch::Receiver<()>);
@@ -87,9 +98,9 @@ impl Asked {
         ldap.chain(ldaps).chain(ldapi).collect()
     }
 
-    fn port(&self) -> Option<u16> {
+    fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Ldap(address) | Self::Ldaps(address) => Some(address.port()),
+            Self::Ldap(address) | Self::Ldaps(address) => Some(*address),
             Self::Ldapi(_) => None,
         }
     }
@@ -104,7 +115,14 @@ struct Open {
     /// Gone with this, it closes.
     _closing: watch::Sender<()>,
     /// Takes the socket file away when the listener is gone.
-    _socket_file: Option<SocketFile>,
+    socket_file: Option<SocketFile>,
+}
+
+impl Open {
+    /// Whether clients find it: somebody may have taken the socket file away.
+    fn is_there(&self) -> bool {
+        self.socket_file.as_ref().is_none_or(SocketFile::is_ours)
+    }
 }
 
 /// All that a server listens on.
@@ -136,11 +154,20 @@ impl Listening {
         if asked.is_empty() {
             return Err(ServerError::NoListener);
         }
+        let addresses = asked.iter().filter_map(Asked::address);
+        let mut twice = addresses.filter(|address| {
+            let same = asked.iter().filter(|one| one.address() == Some(*address));
+            address.port() != 0 && same.count() > 1
+        });
+        if let Some(address) = twice.next() {
+            let source = io::Error::other("the settings name it twice");
+            return Err(ServerError::Listen { address, source });
+        }
         let per_worker = (0..workers).map(|_| Vec::new()).collect();
         let ldapi_mode = settings.listen.ldapi_mode;
         let mut others = OtherListeners { asked, opened: Vec::new(), ldapi_mode, per_worker };
         for one in others.asked.clone() {
-            if !self.0.iter().any(|open| open.asked == one) {
+            if !self.0.iter().any(|open| open.asked == one && open.is_there()) {
                 let is_ours = self.is_given_up(&one, &others.asked);
                 others.open(one, workers, is_ours)?;
             }
@@ -148,25 +175,41 @@ impl Listening {
         Ok(others)
     }
 
-    /// Whether the port is one that is to be given up, and so is taken by this server.
+    /// Whether this server listens there, and is to give that up.
     fn is_given_up(&self, one: &Asked, asked: &[Asked]) -> bool {
-        let mut given_up = self.0.iter().filter(|open| !asked.contains(&open.asked));
-        one.port().is_some() && given_up.any(|open| open.asked.port() == one.port())
+        let Some(address) = one.address() else { return false };
+        let given_up = self.0.iter().filter(|open| !asked.contains(&open.asked));
+        given_up.filter_map(|open| open.asked.address()).any(|own| {
+            let is_all = own.ip().is_unspecified() || address.ip().is_unspecified();
+            own == address || own.port() == address.port() && is_all
+        })
     }
 
     /// Listens on these from now on, and closes the rest; what each worker is to accept on.
-    pub(crate) fn begin(&mut self, others: OtherListeners) -> Vec<Vec<Listener>> {
-        self.0.retain(|open| others.asked.contains(&open.asked));
-        for open in &self.0 {
-            if let Asked::Ldapi(path) = &open.asked {
-                let mode = fs::Permissions::from_mode(others.ldapi_mode);
-                if let Err(error) = fs::set_permissions(path, mode) {
-                    tracing::error!(%error, path = %path.display(), "the socket keeps its mode");
-                }
+    ///
+    /// # Errors
+    /// An address that is bound and cannot be listened on.
+    pub(crate) fn begin(
+        &mut self,
+        others: OtherListeners,
+    ) -> Result<Vec<Vec<Listener>>, ServerError> {
+        let OtherListeners { asked, opened, ldapi_mode, per_worker } = others;
+        for listener in per_worker.iter().flatten() {
+            listener.socket.listen()?;
+        }
+        let is_new = |open: &Open| opened.iter().any(|new| new.asked == open.asked);
+        for open in self.0.iter_mut().filter(|open| is_new(open)) {
+            // What is there now is the new one's, which may even have the inode of this one.
+            open.socket_file.take().into_iter().for_each(SocketFile::give_up);
+        }
+        self.0.retain(|open| asked.contains(&open.asked) && !is_new(open));
+        for file in self.0.iter().filter_map(|open| open.socket_file.as_ref()) {
+            if let Err(error) = file.set_mode(ldapi_mode) {
+                tracing::error!(%error, path = %file.path.display(), "the socket keeps its mode");
             }
         }
-        self.0.extend(others.opened);
-        others.per_worker
+        self.0.extend(opened);
+        Ok(per_worker)
     }
 
     /// Where that is, without the admin listener.
@@ -211,12 +254,13 @@ impl OtherListeners {
         for (list, socket) in self.per_worker.iter_mut().zip(sockets) {
             list.push(Listener { socket, closed: Closed(closed.clone()) });
         }
-        self.opened.push(Open { asked, bound, _closing: closing, _socket_file: socket_file });
+        self.opened.push(Open { asked, bound, _closing: closing, socket_file });
         Ok(())
     }
 }
 
-/// One socket for each worker on the same address and port; `is_ours`: this server listens there.
+/// One socket for each worker on the same address and port, bound; `is_ours`: this server listens
+/// there.
 fn open_tcp(
     address: SocketAddr,
     workers: usize,
@@ -232,9 +276,6 @@ fn open_tcp(
     let mut sockets = vec![first];
     while sockets.len() < workers {
         sockets.push(tcp_socket(bound, true).map_err(failed)?);
-    }
-    for socket in &sockets {
-        socket2::SockRef::from(socket).listen(BACKLOG_CONNECTIONS).map_err(failed)?;
     }
     Ok((bound, sockets))
 }
@@ -271,11 +312,30 @@ pub(crate) struct SocketFile {
     device_and_inode: (u64, u64),
 }
 
+impl SocketFile {
+    /// Whether it is there, and nothing else in its place.
+    fn is_ours(&self) -> bool {
+        fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == self.device_and_inode)
+    }
+
+    /// It is not taken away.
+    fn give_up(mut self) {
+        self.path = PathBuf::new();
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        // Of another file, or what a link points to, the mode is none of our business.
+        if !self.is_ours() {
+            return Err(io::Error::other("there is another file in its place"));
+        }
+        fs::set_permissions(&self.path, fs::Permissions::from_mode(mode))
+    }
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|found| (found.dev(), found.ino()) == self.device_and_inode);
-        if ours {
+        if self.is_ours() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -353,7 +413,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let mut listening = Listening::default();
         let others = listening.open(&settings(data.path()), 3).unwrap();
-        let per_worker = listening.begin(others);
+        let per_worker = listening.begin(others).unwrap();
         let bound = listening.addresses().ldap.first().copied().unwrap();
         assert_ne!(bound.port(), 0);
         for list in &per_worker {
@@ -372,7 +432,7 @@ mod tests {
         let mut settings = settings(data.path());
         settings.listen.ldapi = PathBuf::new();
         let mut first = Listening::default();
-        let per_worker = first.begin(first.open(&settings, 1).unwrap());
+        let per_worker = first.begin(first.open(&settings, 1).unwrap()).unwrap();
         settings.listen.ldap = first.addresses().ldap;
         let error = Listening::default().open(&settings, 1).unwrap_err().to_string();
         assert!(error.ends_with("is in use by another process"), "{error}");
@@ -387,13 +447,13 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         settings.listen.ldap = vec![free];
         let mut listening = Listening::default();
-        let before = listening.begin(listening.open(&settings, 1).unwrap());
+        let before = listening.begin(listening.open(&settings, 1).unwrap()).unwrap();
         let socket = listening.addresses().ldapi.unwrap();
         // The port moves to LDAPS, and the socket stays.
         settings.listen.ldap = vec![];
         settings.listen.ldaps = vec![free];
         settings.listen.ldapi_mode = 0o600;
-        let after = listening.begin(listening.open(&settings, 1).unwrap());
+        let after = listening.begin(listening.open(&settings, 1).unwrap()).unwrap();
         let want =
             Addresses { ldaps: vec![free], ldapi: Some(socket.clone()), ..Addresses::default() };
         assert_eq!(listening.addresses(), want);
@@ -405,6 +465,47 @@ mod tests {
             is_ldap.then(|| waiting.block_on(one.closed.wait()))
         });
         assert_eq!(closed.count(), 1);
+    }
+
+    #[test]
+    fn what_is_named_twice_or_taken_by_another_is_refused() {
+        let data = tempfile::tempdir().unwrap();
+        let mut settings = settings(data.path());
+        let [one, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [one_at, other_at] = [&one, &other].map(|it| it.local_addr().unwrap());
+        drop(one);
+        settings.listen.ldap = vec![one_at];
+        settings.listen.ldaps = vec![one_at];
+        let twice = Listening::default().open(&settings, 1).unwrap_err().to_string();
+        assert!(twice.ends_with("the settings name it twice"), "{twice}");
+        settings.listen.ldaps = vec![];
+        let mut listening = Listening::default();
+        let _kept = listening.begin(listening.open(&settings, 1).unwrap()).unwrap();
+        settings.listen.ldap = vec![other_at];
+        let taken = listening.open(&settings, 1).unwrap_err().to_string();
+        assert!(taken.ends_with("in use by another process"), "{taken}");
+    }
+
+    #[test]
+    fn a_socket_file_that_has_gone_is_made_again_and_a_link_is_not_followed() {
+        let data = tempfile::tempdir().unwrap();
+        let mut settings = settings(data.path());
+        let mut listening = Listening::default();
+        let _first = listening.begin(listening.open(&settings, 1).unwrap()).unwrap();
+        let path = data.path().join("ldapi");
+        fs::remove_file(&path).unwrap();
+        let _second = listening.begin(listening.open(&settings, 1).unwrap()).unwrap();
+        UnixStream::connect(&path).unwrap();
+        // In its place there is a link to something precious.
+        let precious = data.path().join("precious");
+        fs::write(&precious, "").unwrap();
+        fs::set_permissions(&precious, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        settings.listen.ldapi_mode = 0o666;
+        let refused = listening.open(&settings, 1).unwrap_err().to_string();
+        assert!(refused.ends_with("there is a file that is not a socket"), "{refused}");
+        assert_eq!(fs::metadata(&precious).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

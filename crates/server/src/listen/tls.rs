@@ -101,7 +101,8 @@ impl Tls {
         let stamps = stamps(&paths(&settings));
         {
             let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            if watched.stamps == stamps {
+            // What could not be used is tried again: the reason may have gone.
+            if watched.stamps == stamps && watched.error.is_none() {
                 drop(watched);
                 self.warn_of_expiry(now);
                 return false;
@@ -121,27 +122,36 @@ impl Tls {
                 true
             }
             Err(error) => {
-                let kept = "the changed files cannot be used; the previous ones stay in use";
-                tracing::error!(%error, "{kept}");
                 failed = Some(error.to_string());
                 false
             }
         };
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).error = failed;
+        {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(error) = failed.as_ref().filter(|_| watched.error != failed) {
+                let kept = "the changed files cannot be used; the previous ones stay in use";
+                tracing::error!(error, "{kept}");
+            }
+            watched.error = failed;
+        }
         self.warn_of_expiry(now);
         is_loaded
     }
 
-    /// Loads what other settings ask for, if they ask for something else than what is in use.
+    /// Loads what the settings ask for, if these, or the files, are others than what is in use.
     ///
     /// # Errors
     /// Files that cannot be used.
     pub(crate) fn load_other(&self, settings: &Settings) -> Result<Option<OtherTls>, ServerError> {
         let before = self.settings.get();
-        if before.tls == settings.tls && before.server.data == settings.server.data {
-            return Ok(None);
-        }
         let stamps = stamps(&paths(settings));
+        let is_same = before.tls == settings.tls && before.server.data == settings.server.data;
+        if is_same {
+            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            if watched.stamps == stamps && watched.error.is_none() {
+                return Ok(None);
+            }
+        }
         let loaded = load::load(settings)?;
         Ok(Some(OtherTls { settings: settings.clone(), stamps, loaded }))
     }
@@ -153,7 +163,7 @@ impl Tls {
         tracing::info!(
             subject = loaded.subject,
             expires = expiry(loaded.expires),
-            "TLS has other settings; open connections keep the old ones"
+            "TLS has other settings or files; open connections keep the old ones"
         );
         {
             let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
+use directory::Live;
 use environment::Timestamp;
 
 use super::files::{Compression, Disk, Files, Opened};
@@ -36,14 +37,21 @@ pub(crate) struct Retention {
     pub(crate) compression: Compression,
 }
 
+/// When the file is put aside, and which of those stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileRules {
+    pub(crate) rotation: Rotation,
+    pub(crate) retention: Retention,
+}
+
 /// The file that is written.
 pub(super) struct LogFile {
     files: Arc<dyn Files>,
     path: PathBuf,
-    rotation: Rotation,
+    /// They may be others from one moment to the next.
+    rules: Arc<Live<FileRules>>,
     /// Hears when there is something to keep or remove.
     keeper: Sender<Keep>,
-    retention: Retention,
     opened: Option<Opened>,
     begun: Timestamp,
     /// Not to be put aside before, because it could not be.
@@ -69,11 +77,16 @@ impl LogFile {
         now: Timestamp,
     ) -> io::Result<Self> {
         let (opened, retry_at) = (None, Timestamp(0));
-        let mut file =
-            Self { files, path, rotation, keeper, retention, opened, begun: now, retry_at };
+        let rules = Arc::new(Live::new(FileRules { rotation, retention }));
+        let mut file = Self { files, path, rules, keeper, opened, begun: now, retry_at };
         file.opened(now)?;
         file.keep(now);
         Ok(file)
+    }
+
+    /// What has other rules hold.
+    pub(super) fn rules(&self) -> Arc<Live<FileRules>> {
+        Arc::clone(&self.rules)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -119,7 +132,7 @@ impl LogFile {
     /// Whether it is time to put the file aside.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let length = self.opened.as_ref().map_or(0, |opened| opened.length);
-        let Rotation { size_bytes, every, at_s } = self.rotation;
+        let Rotation { size_bytes, every, at_s } = self.rules.get().rotation;
         length > 0
             && now >= self.retry_at
             && ((size_bytes > 0 && length >= size_bytes)
@@ -149,14 +162,14 @@ impl LogFile {
 
     /// Has those that were put aside looked after.
     pub(super) fn keep(&self, now: Timestamp) {
-        let (path, retention) = (self.path.clone(), self.retention);
+        let (path, retention) = (self.path.clone(), self.rules.get().retention);
         // Without a keeper everything stays.
         let _ = self.keeper.send(Keep { path, retention, now });
     }
 
     /// Whether files may have to go although none was put aside.
     pub(super) fn watches_disk(&self) -> bool {
-        self.retention.free_bytes > 0
+        self.rules.get().retention.free_bytes > 0
     }
 
     fn opened(&mut self, now: Timestamp) -> io::Result<&mut Opened> {

@@ -1,5 +1,5 @@
-//! What is of this machine and follows its settings while the server runs: listeners, TLS, and the
-//! rules of connections that begin.
+//! What is of this machine and follows its settings while the server runs: listeners, TLS, the
+//! rules of connections that begin, and those of the logs' files.
 //!
 //! Invariant: all that other settings ask for is at hand before any of it begins; what cannot be
 //! had leaves everything as it was.
@@ -13,6 +13,7 @@ use crate::error::ServerError;
 use crate::listen::accept;
 use crate::listen::listeners::{Addresses, Listener, Listening, OtherListeners};
 use crate::listen::tls::{OtherTls, Tls};
+use crate::log::LogRules;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::settings::file_watch::{self, FileWatch};
@@ -24,6 +25,7 @@ pub(crate) struct Machine {
     pub(super) admins: Admins,
     pub(super) tls: Arc<Tls>,
     pub(super) files: FileWatch,
+    pub(super) log_rules: LogRules,
     pub(super) metrics: Arc<Metrics>,
     pub(super) shared: Weak<Shared>,
     pub(super) workers: Vec<WorkerThread>,
@@ -52,16 +54,18 @@ impl Machine {
     /// Has it in use from now on.
     pub(crate) fn begin(&mut self, settings: &Settings, other: OtherMachine) {
         let before = self.addresses();
-        match other.tls {
-            Some(tls) => self.tls.begin(tls, file_watch::now()),
-            // Whoever has just put a certificate there need not wait.
-            None => drop(self.tls.look(file_watch::now())),
+        if let Some(tls) = other.tls {
+            self.tls.begin(tls, file_watch::now());
         }
-        self.files.set_interval(settings.tls.reload_interval);
+        self.files.look_soon(settings.tls.reload_interval);
+        self.log_rules.begin(settings);
         if let Some(shared) = self.shared.upgrade() {
             shared.accept_rules.set(AcceptRules::of(settings));
         }
-        let per_worker = self.listening.begin(other.listeners);
+        let per_worker = self.listening.begin(other.listeners).unwrap_or_else(|error| {
+            tracing::error!(%error, "the listeners of before stay");
+            Vec::new()
+        });
         for (worker, listeners) in self.workers.iter().zip(per_worker) {
             if !listeners.is_empty() {
                 worker.send(Order::Run(Box::new(|worker| accept_on(worker, listeners))));

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
+    /// Another owner or mode changes this alone.
+    changed: (i64, i64),
 }
 
 /// The stamps of these files; `None` for one that cannot be looked at.
@@ -33,16 +36,54 @@ pub(crate) fn stamps(paths: &[PathBuf]) -> Vec<Option<Stamp>> {
             inode: found.ino(),
             size: found.size(),
             modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
         })
     };
     paths.iter().map(stamp).collect()
+}
+
+/// A file that is read whenever it is another one. What could not be read is tried again, and told
+/// of once.
+#[derive(Default)]
+struct Watched {
+    /// The file that was read last.
+    seen: Vec<Option<Stamp>>,
+    /// Why the one that is there now is not used.
+    error: Option<String>,
+}
+
+impl Watched {
+    /// Has the file at `path` read if it is another one; `what` it is, for the log. What `read`
+    /// says of it is whether it says something else than before.
+    fn look(&mut self, path: &Path, what: &str, read: impl FnOnce() -> Result<bool, String>) {
+        // Before it is read: what changes meanwhile is found the next time.
+        let now = stamps(&[path.to_owned()]);
+        if now == self.seen {
+            return;
+        }
+        match read() {
+            Ok(is_other) => {
+                if is_other {
+                    tracing::info!(path = %path.display(), "{what} reloaded");
+                }
+                *self = Self { seen: now, error: None };
+            }
+            Err(error) => {
+                if self.error.as_ref() != Some(&error) {
+                    let path = path.display();
+                    tracing::error!(error, %path, "{what} cannot be used; those of before are");
+                }
+                self.error = Some(error);
+            }
+        }
+    }
 }
 
 /// The keys that bearer tokens are verified with.
 pub(crate) struct KeyFile {
     path: PathBuf,
     directory: Arc<Directory>,
-    seen: Vec<Option<Stamp>>,
+    watched: Watched,
 }
 
 impl KeyFile {
@@ -55,31 +96,22 @@ impl KeyFile {
             return Ok(None);
         };
         let seen = stamps(std::slice::from_ref(&path));
-        let file = Self { path, directory: Arc::clone(directory), seen };
-        file.read()?;
+        let watched = Watched { seen, error: None };
+        let file = Self { path, directory: Arc::clone(directory), watched };
+        let refuse = |reason| ServerError::TokenKeys { path: file.path.clone(), reason };
+        read_keys(&file.path, &file.directory).map_err(refuse)?;
         Ok(Some(file))
     }
 
-    fn read(&self) -> Result<(), ServerError> {
-        let refuse = |reason| ServerError::TokenKeys { path: self.path.clone(), reason };
-        let text = fs::read_to_string(&self.path).map_err(|error| refuse(error.to_string()))?;
-        self.directory.set_token_keys(&text).map_err(refuse)
-    }
-
     fn look(&mut self) {
-        let seen = stamps(std::slice::from_ref(&self.path));
-        if seen == self.seen {
-            return;
-        }
-        self.seen = seen;
-        match self.read() {
-            Ok(()) => tracing::info!(path = %self.path.display(), "token keys reloaded"),
-            Err(error) => {
-                tracing::error!(%error, "the changed keys cannot be used; the previous ones stay \
-                                         in use");
-            }
-        }
+        let Self { path, directory, watched } = self;
+        watched.look(path, "token keys", || read_keys(path, directory).map(|()| true));
     }
+}
+
+fn read_keys(path: &Path, directory: &Directory) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    directory.set_token_keys(&text)
 }
 
 /// The administrator's password in the data directory.
@@ -87,89 +119,102 @@ pub(crate) struct AdministratorFile {
     data: PathBuf,
     path: PathBuf,
     directory: Arc<Directory>,
-    seen: Vec<Option<Stamp>>,
+    watched: Watched,
 }
 
 impl AdministratorFile {
-    /// The one of the directory, which has read it.
+    /// The one of the directory. It is read again at the first look: it may have been replaced
+    /// since the directory has read it.
     pub(crate) fn new(settings: &Settings, directory: &Arc<Directory>) -> Self {
         let data = settings.server.data.clone();
         let path = Directory::administrator_password_path(&data);
-        let seen = stamps(std::slice::from_ref(&path));
-        Self { data, path, directory: Arc::clone(directory), seen }
+        Self { data, path, directory: Arc::clone(directory), watched: Watched::default() }
     }
 
     fn look(&mut self) {
-        let seen = stamps(std::slice::from_ref(&self.path));
-        if seen == self.seen {
-            return;
-        }
-        self.seen = seen;
-        match self.directory.look_at_administrator(&self.data) {
-            Ok(()) => tracing::info!("the administrator's password was changed"),
-            Err(error) => tracing::error!(
-                %error,
-                "the administrator's password cannot be taken; the previous one stays in use"
-            ),
-        }
+        let Self { data, path, directory, watched } = self;
+        watched.look(path, "the administrator's password", || {
+            directory.look_at_administrator(data).map_err(|error| error.to_string())
+        });
     }
 }
 
 /// The thread that looks; it ends when this is dropped.
 pub(crate) struct FileWatch {
-    interval: Option<Sender<Duration>>,
+    stop: Option<Sender<()>>,
+    asked: Arc<Asked>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What is asked of the thread. Nobody waits for it: it may be waiting for a file.
+#[derive(Default)]
+struct Asked {
+    /// How often it looks at what has an interval; 0 stands for never.
+    interval_ms: AtomicU64,
+    /// It is to look at once, whatever the interval.
+    soon: AtomicBool,
+}
+
+impl Asked {
+    fn set_interval(&self, interval: Duration) {
+        let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        self.interval_ms.store(millis, Ordering::Relaxed);
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms.load(Ordering::Relaxed))
+    }
+}
+
 impl FileWatch {
-    /// Looks every `interval`; zero stands for never. At the administrator's password it looks
-    /// every second: the old one must not work any longer.
+    /// Looks at the administrator's password every second, and at the rest every `interval`; zero
+    /// stands for never.
     pub(crate) fn start(
         tls: Arc<Tls>,
         mut keys: Option<KeyFile>,
         mut administrator: AdministratorFile,
-        mut interval: Duration,
+        interval: Duration,
     ) -> Result<Self, ServerError> {
-        let (sender, intervals) = bounded::<Duration>(0);
+        let asked = Arc::<Asked>::default();
+        asked.set_interval(interval);
+        let (stop, stopped) = bounded::<()>(0);
+        let own = Arc::clone(&asked);
         let look = move || {
             let mut waited = Duration::ZERO;
             loop {
-                let pause = if interval.is_zero() { LOOK_EVERY } else { interval.min(LOOK_EVERY) };
-                match intervals.recv_timeout(pause) {
-                    Ok(other) => interval = other,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                    Err(RecvTimeoutError::Timeout) => {
-                        administrator.look();
-                        waited += pause;
-                        if interval.is_zero() || waited < interval {
-                            continue;
-                        }
-                        waited = Duration::ZERO;
-                        tls.look(now());
-                        if let Some(keys) = &mut keys {
-                            keys.look();
-                        }
+                let interval = own.interval();
+                let is_never = interval.is_zero();
+                let pause = if is_never { LOOK_EVERY } else { interval.min(LOOK_EVERY) };
+                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                administrator.look();
+                waited += pause;
+                let is_due = !is_never && waited >= interval;
+                if own.soon.swap(false, Ordering::Relaxed) || is_due {
+                    waited = Duration::ZERO;
+                    tls.look(now());
+                    if let Some(keys) = &mut keys {
+                        keys.look();
                     }
                 }
             }
         };
         let thread = thread::Builder::new().name("file-watch".to_owned()).spawn(look);
         let thread = Some(thread.map_err(ServerError::Thread)?);
-        Ok(Self { interval: Some(sender), thread })
+        Ok(Self { stop: Some(stop), asked, thread })
     }
 
-    /// Looks every `interval` from now on, when it has looked this time.
-    pub(crate) fn set_interval(&self, interval: Duration) {
-        if let Some(sender) = &self.interval {
-            // It is gone only when it has panicked.
-            let _ = sender.send(interval);
-        }
+    /// Looks every `interval` from now on, and once within a second.
+    pub(crate) fn look_soon(&self, interval: Duration) {
+        self.asked.set_interval(interval);
+        self.asked.soon.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for FileWatch {
     fn drop(&mut self) {
-        drop(self.interval.take());
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -263,6 +263,17 @@ fn a_file_that_somebody_else_put_aside_is_left_to_them() {
     assert_eq!(memory.text("access.log"), "c\n");
 }
 
+#[test]
+fn other_rules_hold_at_once() {
+    let (mut file, _aside) = open(&Memory::default(), Rotation::default(), Retention::default());
+    file.append(b"a line\n", NOW).unwrap();
+    assert!(!file.is_due(NOW) && !file.watches_disk());
+    let rotation = Rotation { size_bytes: 1, ..Rotation::default() };
+    let retention = Retention { free_bytes: 1, ..Retention::default() };
+    file.rules().set(FileRules { rotation, retention });
+    assert!(file.is_due(NOW) && file.watches_disk());
+}
+
 #[track_caller]
 fn check_kept(retention: Retention, free_bytes: u64, want: &[&str]) {
     let memory = Memory::default();

@@ -27,7 +27,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "rotate_size_mib",
-                place: Place::Start,
+                place: Place::Reload,
                 kind: Kind::number(0..=(1 << 20), "MiB", |s, n| {
                     s.$field.file.rotate_size_bytes = n << 20
                 }),
@@ -37,7 +37,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "rotate_every_h",
-                place: Place::Start,
+                place: Place::Reload,
                 kind: Kind::number(0..=HOURS_MAX, "hours", |s, n| {
                     s.$field.file.rotate_every = Duration::from_secs(n * 3_600)
                 }),
@@ -47,7 +47,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "rotate_at",
-                place: Place::Start,
+                place: Place::Reload,
                 kind: Kind::TimeOfDay { set: |s, minutes| s.$field.file.rotate_at_min = minutes },
                 default: "",
                 sentence: "Rotates the file every day at this time.",
@@ -55,7 +55,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "compress",
-                place: Place::Start,
+                place: Place::Reload,
                 kind: Kind::word(&["none", "gzip", "zstd"], |s, word| {
                     s.$field.file.compress = word
                 }),
@@ -65,7 +65,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "keep_files",
-                place: Place::Start,
+                place: Place::Reload,
                 kind: Kind::number(0..=100_000, "files", |s, n| s.$field.file.keep_files = size(n)),
                 default: $keep_files,
                 sentence: "Rotated files that are kept; the oldest are deleted first; 0 means any \
@@ -74,7 +74,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "keep_days",
-                place: Place::Start,
+                place: Place::Reload,
                 kind: Kind::number(0..=36_500, "days", |s, n| {
                     s.$field.file.keep = Duration::from_secs(n * 86_400)
                 }),
@@ -84,7 +84,7 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "keep_free_mib",
-                place: Place::Start,
+                place: Place::Reload,
                 kind: Kind::number(0..=(1 << 24), "MiB", |s, n| {
                     s.$field.file.keep_free_bytes = n << 20
                 }),
