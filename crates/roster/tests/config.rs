@@ -405,6 +405,9 @@ fn listeners_and_tls_follow_the_file() {
     write(&format!("[listen]\nldap = [\"{address}\"]\n[limits]\nsize_limit_entries = 3\n"));
     server.hang_up();
     until("it is told", || server.log().contains("is in use by another process"));
+    write(&[&listen, &tls(Path::new("/dev/zero"))].map(String::as_str).concat());
+    server.hang_up();
+    until("it is told", || server.log().contains("it is no file"));
     write(&[&listen, &tls(&server.path("none.key"))].map(String::as_str).concat());
     server.hang_up();
     until("it is told", || server.log().contains("none.key"));

@@ -1,6 +1,7 @@
 //! Files that are looked at now and then, so that a change takes effect without a restart.
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,7 +111,8 @@ impl KeyFile {
 }
 
 fn read_keys(path: &Path, directory: &Directory) -> Result<(), String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let octets = read_file(path, KEYS_MAX_BYTES).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(octets).map_err(|error| error.to_string())?;
     directory.set_token_keys(&text)
 }
 
@@ -220,6 +222,22 @@ impl Drop for FileWatch {
         }
     }
 }
+
+/// What a file holds, `max_bytes` at the most; no device and no pipe, which have no end.
+pub(crate) fn read_file(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut octets = Vec::new();
+    fs::File::open(path)?.take(max_bytes + 1).read_to_end(&mut octets)?;
+    if octets.len() as u64 > max_bytes {
+        return Err(io::Error::other(format!("it has more than {} KiB", max_bytes >> 10)));
+    }
+    Ok(octets)
+}
+
+/// The most of a file of keys.
+const KEYS_MAX_BYTES: u64 = 1 << 20;
 
 /// How often the administrator's password is looked at, at the least.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

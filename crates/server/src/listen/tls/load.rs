@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use super::{Loaded, certificate, refuse};
 use crate::error::ServerError;
 use crate::settings::Settings;
+use crate::settings::file_watch::read_file;
 
 /// Names of the protocol versions.
 pub(crate) const VERSIONS: &[&str] = &["1.2", "1.3"];
@@ -37,8 +38,8 @@ pub(crate) const CIPHER_SUITES: &[&str] = &[
 pub(super) fn load(settings: &Settings) -> Result<Loaded, ServerError> {
     let (cert, key) = (settings.cert_path(), settings.key_path());
     let chain = certificates(&cert)?;
-    let private =
-        PrivateKeyDer::from_pem_file(&key).map_err(|error| refuse(&key, pem_reason(&error)))?;
+    let private = PrivateKeyDer::from_pem_slice(&read(&key)?)
+        .map_err(|error| refuse(&key, pem_reason(&error)))?;
     warn_if_readable(&key);
     let leaf = chain.first().ok_or_else(|| refuse(&cert, "it contains no certificate"))?;
     let facts = certificate::facts(leaf)
@@ -111,8 +112,8 @@ fn verifier(
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> {
-    let all = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let all = CertificateDer::pem_slice_iter(&read(path)?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| refuse(path, pem_reason(&error)))?;
     if all.is_empty() {
         return Err(refuse(path, "it contains no certificate"));
@@ -121,13 +122,17 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError
 }
 
 fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, ServerError> {
-    let all = CertificateRevocationListDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let all = CertificateRevocationListDer::pem_slice_iter(&read(path)?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| refuse(path, pem_reason(&error)))?;
     if all.is_empty() {
         return Err(refuse(path, "it contains no certificate revocation list"));
     }
     Ok(all)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ServerError> {
+    read_file(path, FILE_MAX_BYTES).map_err(|error| refuse(path, error.to_string()))
 }
 
 fn pem_reason(error: &rustls::pki_types::pem::Error) -> String {
@@ -144,6 +149,9 @@ fn warn_if_readable(key: &Path) {
         tracing::warn!(key = %key.display(), "the private key can be read by others: chmod 600 it");
     }
 }
+
+/// The most of a file: lists of revocations can be large.
+const FILE_MAX_BYTES: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
