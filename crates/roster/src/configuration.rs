@@ -23,6 +23,8 @@ pub(crate) struct Area {
     pub(crate) what: &'static str,
     /// Whether a value begins with a name of its own and a colon.
     pub(crate) is_named: bool,
+    /// The value that servers show where there is none.
+    pub(crate) none: Option<&'static str>,
 }
 
 /// Every part, in the order of a file.
@@ -33,6 +35,7 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "roster-constraint",
         what: "constraint",
         is_named: true,
+        none: None,
     },
     Area {
         key: "assignments",
@@ -40,6 +43,7 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "roster-assignment",
         what: "assignment",
         is_named: true,
+        none: None,
     },
     Area {
         key: "virtual_attributes",
@@ -47,6 +51,7 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "roster-virtual-attribute",
         what: "virtual attribute",
         is_named: true,
+        none: None,
     },
     Area {
         key: "sinks",
@@ -54,6 +59,7 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "roster-sink",
         what: "sink",
         is_named: true,
+        none: None,
     },
     Area {
         key: "global_acis",
@@ -61,6 +67,7 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "ds-cfg-global-aci",
         what: "global ACI",
         is_named: false,
+        none: None,
     },
     Area {
         key: "member_of",
@@ -68,6 +75,7 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "roster-member-of",
         what: "meaning of memberOf",
         is_named: false,
+        none: Some("all"),
     },
     Area {
         key: "member_uid_bases",
@@ -75,6 +83,7 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "roster-member-uid-base",
         what: "base of memberUid",
         is_named: false,
+        none: None,
     },
     Area {
         key: "references",
@@ -82,13 +91,15 @@ pub(crate) static AREAS: [Area; 9] = [
         attribute: "roster-reference",
         what: "reference",
         is_named: false,
+        none: None,
     },
     Area {
         key: "schema_modes",
         dn: "cn=Schema,cn=config",
         attribute: "roster-schema-mode",
         what: "schema mode",
-        is_named: false,
+        is_named: true,
+        none: None,
     },
 ];
 

@@ -196,6 +196,29 @@ fn a_change_is_undone_unless_what_it_changed_has_changed_since() {
 }
 
 #[test]
+fn a_list_that_was_changed_since_is_left_alone() {
+    let demo = Demo::start(10);
+    let calls = Calls::of(&demo);
+    let name = "authentication.name_attributes";
+    let set = |value: &str| {
+        check(&calls.config(&["set", &format!("{name}={value}")]), 0, &[]);
+        calls.last()
+    };
+    set("mail,uid");
+    let one = set("uid");
+    let other = set("uid,cn");
+    let refused = format!("setting {name} has changed since: change {other} by");
+    check(&calls.config(&["undo", &one]), 1, &[&refused]);
+    assert_eq!(calls.config(&["get", name]).output, "uid\ncn\n");
+    // In their order, they are undone.
+    check(&calls.config(&["undo", &other]), 0, &[]);
+    check(&calls.config(&["undo", &one]), 0, &[]);
+    let lines = calls.call(&["config", "export"]).output;
+    assert!(lines.contains("\"uid\"") && lines.contains("\"mail\""), "{lines}");
+    assert!(!lines.contains("\"cn\""), "{lines}");
+}
+
+#[test]
 fn rules_are_undone_and_messages_have_limits() {
     let demo = Demo::start(10);
     let calls = Calls::of(&demo);
@@ -218,7 +241,7 @@ fn rules_are_undone_and_messages_have_limits() {
     check(&calls.config(&["undo", &added]), 0, &["nothing is left"]);
     // What is no line, and what is too long.
     let long = "x".repeat(1_025);
-    for message in ["", "two\nlines", &long] {
+    for message in ["", "two\nlines", &long, "x\" who=\"y", "x\\", "x\u{202e}y"] {
         let run = calls.config(&["set", "limits.time_limit_s=9", "--message", message]);
         check(&run, 2, &["a message is one line of up to 1024 bytes"]);
     }
@@ -234,7 +257,7 @@ fn the_audit_log_says_why_and_tells_a_change_once() {
     let demo = Demo::start_set(10, &[], &settings);
     let calls = Calls::of(&demo);
     check(&calls.config(&["set", "limits.time_limit_s=30"]), 0, &[]);
-    check(&calls.config(&["set", "limits.time_limit_s=31", "-m", "a \"quoted\" reason"]), 0, &[]);
+    check(&calls.config(&["set", "limits.time_limit_s=31", "-m", "a 'quoted' reason"]), 0, &[]);
     let add = ["constraint", "add", "numbers: unique employeeNumber", "-m", "at last"];
     check(&calls.call(&add), 0, &[]);
     let begin = Instant::now();
@@ -246,6 +269,6 @@ fn the_audit_log_says_why_and_tells_a_change_once() {
     }
     assert_eq!(text.matches("limits.time_limit_s=30\n").count(), 1, "{text}");
     let reason = text.lines().find(|line| line.contains("purpose=")).expect("there is one");
-    assert!(reason.ends_with(r#" purpose="a \"quoted\" reason""#), "{reason}");
+    assert!(reason.ends_with(r#" purpose="a 'quoted' reason""#), "{reason}");
     assert!(text.contains("change=1/1") && !text.contains("change=2/"), "{text}");
 }

@@ -170,15 +170,71 @@ fn what_is_refused_changes_nothing_and_mistakes_are_told_with_their_line() {
     assert_eq!(run.code, 1, "{run:?}");
 }
 
+/// A data directory without a server.
+fn initialized(folder: &std::path::Path) -> String {
+    let data = folder.join("data").display().to_string();
+    let init = ["init", "--data", &data, "--suffix", "dc=example,dc=com", "--public"];
+    let secret = folder.join("password").display().to_string();
+    fs::write(&secret, PASSWORD).expect("the test may write");
+    check(&roster(&[&init[..], &["--admin-password-file", &secret]].concat()), 0, &[]);
+    data
+}
+
+#[test]
+fn no_setting_of_a_directory_keeps_out_who_has_its_files() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let data = initialized(folder.path());
+    let file = folder.path().join("directory.toml").display().to_string();
+    let apply = |text: &str, want: &[&str]| {
+        fs::write(&file, text).expect("the test may write");
+        check(&roster(&["config", "apply", &file, "--data", &data]), 0, want);
+    };
+    let text = "[settings.authentication]\nmechanisms = ['SCRAM-SHA-256']\n\
+                [settings.limits]\nfirst_request_timeout_s = 1\nsize_limit_entries = 1\n";
+    apply(text, &["done: 3 changed"]);
+    apply(text, &["nothing to change"]);
+    check(&roster(&["index", "status", "--data", &data]), 0, &[]);
+    apply("[settings.authentication]\n", &["done: 3 changed"]);
+}
+
+#[test]
+fn indexes_that_are_being_built_are_waited_for() {
+    let demo = Demo::start_set(300, &[], &[("ROSTER_STORE__INDEX_BUILD_PERCENT", "1")]);
+    let calls = Calls::of(&demo);
+    let text = calls.export();
+    let new = text.replace("indexes = [\n", "indexes = [\n  'equality description',\n");
+    assert_ne!(new, text);
+    // As one who applied the file and was interrupted.
+    check(&calls.call(&["index", "add", "equality description"]), 0, &[]);
+    let state = || calls.call(&["index", "status", "--json", "description.equality"]).output;
+    check(&calls.with("apply", &new, &[]), 0, &["indexes go: the list of the file"]);
+    assert!(state().contains("\"valid\""), "{}", state());
+    // Alone, too.
+    let more = new.replace("indexes = [\n", "indexes = [\n  'substring description',\n");
+    check(&calls.with("apply", &more, &[]), 0, &["the new indexes were added", "done: 1 changed"]);
+    let state = calls.call(&["index", "status", "--json", "description.substring"]).output;
+    assert!(state.contains("\"valid\""), "{state}");
+}
+
+#[test]
+fn what_applies_a_file_for_a_server_ends_with_it() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let data = initialized(folder.path());
+    let file = folder.path().join("directory.toml").display().to_string();
+    fs::write(&file, "sinks = []\n").expect("the test may write");
+    // A process that is not its parent, as after the end of the one that was.
+    let apply = ["config", "apply", "--data", &data, "--end-with", "1", &file];
+    check(&roster(&apply), 130, &["the server ended that was to begin"]);
+    let own = std::process::id().to_string();
+    let apply = ["config", "apply", "--data", &data, "--end-with", &own, &file];
+    check(&roster(&apply), 0, &["nothing to change"]);
+}
+
 #[test]
 fn a_server_begins_with_the_configuration_of_a_file_or_not_at_all() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (data, file) = (path("data"), path("directory.toml"));
-    let init = ["init", "--data", &data, "--suffix", "dc=example,dc=com", "--public"];
-    fs::write(path("password"), PASSWORD).expect("the test may write");
-    let secret = ["--admin-password-file", &path("password")];
-    check(&roster(&[&init[..], &secret].concat()), 0, &[]);
+    let (data, file) = (initialized(folder.path()), path("directory.toml"));
     let constraints = "constraints = ['numbers: unique employeeNumber']\n";
     fs::write(&file, constraints).expect("the test may write");
     let apply = ["config", "apply", &file, "--data", &data, "-m", "made so"];
@@ -210,6 +266,12 @@ fn a_server_begins_with_the_configuration_of_a_file_or_not_at_all() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     let ended = child.wait_with_output().expect("it ends");
     assert!(ended.status.success(), "{ended:?}");
+
+    // What is no file is empty when it is read once more, and would change nothing.
+    for stream in ["-", "/dev/stdin", "/dev/null"] {
+        let begun = ["serve", "--data", &data, "--apply", stream, "--ldap", "127.0.0.1:0"];
+        check(&roster(&begun), 2, &["is no file: --apply needs one that can be read again"]);
+    }
 
     // What is no configuration is no server.
     for (text, want) in [

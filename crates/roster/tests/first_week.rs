@@ -12,6 +12,8 @@ mod machine;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use client::{ConnectOptions, Connection};
 use common::{check_all as check, roster};
@@ -50,6 +52,16 @@ fn guess_by_scram(address: &str, user: &str) {
     assert!(answer[..length].windows(3).any(|part| part == [0x0a, 1, 49]), "{text}");
 }
 
+/// The same with PLAIN, where nobody can listen: the server computes the slow hash elsewhere, and
+/// answers later.
+fn guess_by_plain(socket: &Path, user: &str) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let mut answer = [0; 512];
+    stream.write_all(&sasl_bind(1, "PLAIN", &format!("\0{user}\0wrong"))).unwrap();
+    let length = stream.read(&mut answer).unwrap();
+    assert!(answer[..length].windows(3).any(|part| part == [0x0a, 1, 49]), "{answer:?}");
+}
+
 fn guess(url: &str, dn: &str) {
     let mut connection = Connection::open(ConnectOptions::new(url)).unwrap();
     connection.bind(dn, b"not the password").unwrap_err();
@@ -81,9 +93,10 @@ fn who_failed_to_sign_in_is_found_in_all_files_of_the_log() {
     guess(&url, "uid=nobody,dc=example,dc=com");
     guess(&url, "ou=people,dc=example,dc=com");
     guess_by_scram(&server.ldap, "marie");
+    guess_by_plain(&server.data.join("ldapi"), "ben");
     guess(&url, "cn=no\u{1b}[2Jbody");
     let data = server.data().to_owned();
-    wait_for("lines of five binds", || (failures(&["--data", &data])["failed"] == 5).then_some(()));
+    wait_for("lines of six binds", || (failures(&["--data", &data])["failed"] == 6).then_some(()));
     // Put aside, and compressed, as the server itself or logrotate does.
     let logs = server.data.join("logs");
     let rotated = logs.join("access-20260102030405Z.log");
@@ -98,9 +111,10 @@ fn who_failed_to_sign_in_is_found_in_all_files_of_the_log() {
     guess(&url, PERSON);
     let report = wait_for("a line in the new file", || {
         let report = failures(&["--data", &data]);
-        (report["failed"] == 6).then_some(report)
+        (report["failed"] == 7).then_some(report)
     });
     let want = [
+        (1, "ben", "wrong password"),
         (1, "cn=no\u{1b}[2Jbody", "no such entry"),
         (1, "marie", "no password to compare with"),
         (1, "ou=people,dc=example,dc=com", "no password to compare with"),
@@ -113,12 +127,12 @@ fn who_failed_to_sign_in_is_found_in_all_files_of_the_log() {
     // Of what was put aside before, nothing is read.
     assert_eq!(failures(&["--data", &data, "--since", "1h"])["failed"], 1);
     let file = logs.join("access-20260102030405Z.log.gz");
-    assert_eq!(failures(&[file.to_str().unwrap()])["failed"], 5);
+    assert_eq!(failures(&[file.to_str().unwrap()])["failed"], 6);
     let run = roster(&["log", "failures", "--data", &data]);
     check(
         &run,
         0,
-        &["wrong password", "127.0.0.1", "6 of 6 sign-ins failed", r"cn=no\u{1b}[2Jbody"],
+        &["wrong password", "127.0.0.1", "7 of 7 sign-ins failed", r"cn=no\u{1b}[2Jbody"],
     );
     assert!(!run.output.contains('\u{1b}'), "{run:?}");
     let run = roster(&["log", "failures", "--data", folder.path().to_str().unwrap()]);
@@ -164,7 +178,7 @@ fn the_administrator_gets_another_password_with_and_without_a_server() {
     let log = server.data.with_extension("log");
     wait_for("a line that says so", || {
         let text = fs::read_to_string(&log).unwrap();
-        text.contains("the previous one stays in use").then_some(())
+        text.contains("cannot be used; those of before are").then_some(())
     });
     assert!(lets_in(&url, "correct horse battery staple"));
     fs::write(&file, "\n").unwrap();
@@ -187,7 +201,7 @@ fn the_status_is_one_screen_and_says_what_is_not_known() {
     let mut server = alone(folder.path());
     let data = server.data().to_owned();
     let run = roster(&["status", "--data", &data]);
-    check(&run, 2, &["cannot connect", "version            not known", "disk free          "]);
+    check(&run, 2, &["is not running", "version            not known", "disk free          "]);
     server.serve();
     let url = server.url();
     // Through the socket in the data directory.
@@ -211,6 +225,26 @@ fn the_status_is_one_screen_and_says_what_is_not_known() {
     let json: Value = serde_json::from_str(&run.output).unwrap();
     assert!(json["backup"].as_str().unwrap().starts_with("complete until"), "{json:#}");
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    // Of a data directory that is named no other server tells, also where there is one.
+    let folder_of_other = tempfile::tempdir().unwrap();
+    let other = alone(folder_of_other.path());
+    for variable in [None, Some(&url)] {
+        let mut command = common::command(&["status", "--data", other.data()]);
+        if let Some(url) = variable {
+            command.env("LDAPURI", url);
+        }
+        let output = command.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("is not running") && !told.contains("it answers"), "{told}");
+    }
+    let mut command = common::command(&["status", "--data", other.data(), "-y"]);
+    let output = command.arg(&other.password).env("LDAPURI", &url).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && told.contains("unset LDAPURI"), "{told}");
+    let nowhere = folder.path().join("nowhere").display().to_string();
+    let run = roster(&["status", "-H", &url, "--data", &nowhere]);
+    check(&run, 0, &["it answers", "data directory     not looked at: '", "nowhere"]);
     // Whoever is nobody is told what that one may know.
     let run = roster(&["status", "-H", &url]);
     check(&run, 0, &["it answers", "version            not known", "only to its administrator"]);
@@ -256,7 +290,8 @@ fn the_doctor_finds_what_was_planted_and_nothing_in_a_new_directory() {
     assert!(outcome.is_success(), "{outcome:?}");
     let key = server.data.join("tls/key.pem");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-    fs::write(server.data.join("quarantine"), "planted\n").unwrap();
+    let evidence = "{\"reason\": \"planted\", \"lsn\": 7}\n";
+    fs::write(server.data.join(history::QUARANTINE_FILE), evidence).unwrap();
     let nowhere = folder.path().join("nowhere").display().to_string();
     let look = ["doctor", "--json", "--data", &data, "--backup", &nowhere];
     let words = with_password(&server, &url, &look);
@@ -275,12 +310,18 @@ fn the_doctor_finds_what_was_planted_and_nothing_in_a_new_directory() {
         };
         assert!(found.iter().any(is_it), "{id}, {evidence}: {found:#?}");
     }
-    // What cannot be looked at is named.
+    // What cannot be looked at is named, and is not well.
     let run = roster(&["doctor", "-H", &url]);
-    check(&run, 0, &["not looked at (the server shows its metrics only to its administrator)"]);
+    let hidden = "the server shows its metrics only to its administrator";
+    let (warning, note) =
+        (format!("warning  server: {hidden}"), format!("not looked at ({hidden}): "));
+    check(&run, 1, &[&warning, &note]);
+    let run = roster(&["doctor", "-H", &url, "--data", &nowhere]);
+    check(&run, 1, &["warning  data: '", "nowhere' "]);
     server.stop();
     let run = roster(&["doctor", "--data", &data]);
-    check(&run, 1, &["error    server: cannot connect", "quarantine: planted", "chmod go= "]);
+    let down = format!("error    server: the server of {data} is not running");
+    check(&run, 1, &[&down, "quarantine: quarantine: planted", "chmod go= "]);
 }
 
 /// The how-to's commands do what it says, each as it stands there.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: it takes bounded memory, whatever the log holds, and what is not kept is counted.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 
@@ -25,8 +26,8 @@ pub(crate) struct Failures {
     dropped: u64,
     binds: u64,
     failed: u64,
-    /// Failures of more names and addresses than are kept.
-    left_out: u64,
+    /// Failures of names that were too many to be kept.
+    not_kept: u64,
 }
 
 /// Who, from where, how and why.
@@ -51,8 +52,11 @@ pub(crate) struct Report {
     pub(crate) failures: Vec<Failed>,
     pub(crate) binds: u64,
     pub(crate) failed: u64,
-    /// Failures that are counted, but in no line of the list.
-    pub(crate) left_out: u64,
+    /// Failures of names below those of the list.
+    pub(crate) not_shown: u64,
+    /// Failures of names that were too many to be kept, whatever is shown; so the counts of names
+    /// that seldom fail may be too low.
+    pub(crate) not_kept: u64,
     pub(crate) lines: u64,
     pub(crate) unreadable_lines: u64,
     pub(crate) dropped_lines: u64,
@@ -120,14 +124,23 @@ impl Failures {
 
     fn count(&mut self, key: Key, time_us: u64) {
         if self.by_key.len() >= KEYS_MAX && !self.by_key.contains_key(&key) {
-            self.left_out += 1;
-            return;
+            self.evict();
         }
         let new = Count { failures: 0, first_us: time_us, last_us: time_us };
         let count = self.by_key.entry(key).or_insert(new);
         count.failures += 1;
         count.first_us = count.first_us.min(time_us);
         count.last_us = count.last_us.max(time_us);
+    }
+
+    /// Makes room: keeps the half that fails most, of those alike the latest. Names that somebody
+    /// makes up come once each, and must not keep out the one that is attacked.
+    fn evict(&mut self) {
+        let mut all: Vec<(Key, Count)> = self.by_key.drain().collect();
+        all.sort_by_key(|(_, count)| Reverse((count.failures, count.last_us)));
+        let evicted = all.drain(all.len().min(KEYS_MAX / 2)..);
+        self.not_kept += evicted.map(|(_, count)| count.failures).sum::<u64>();
+        self.by_key.extend(all);
     }
 
     /// The most frequent first, at most so many; 0: all.
@@ -139,7 +152,7 @@ impl Failures {
             order(other_key, other).cmp(&order(key, count))
         });
         let shown = if top == 0 { all.len() } else { top.min(all.len()) };
-        let rest: u64 = all.drain(shown..).map(|(_, count)| count.failures).sum();
+        let not_shown: u64 = all.drain(shown..).map(|(_, count)| count.failures).sum();
         let time = |us| Moment::from_micros(us).to_string();
         let failed = all.into_iter().map(|(key, count)| Failed {
             count: count.failures,
@@ -154,7 +167,8 @@ impl Failures {
             failures: failed.collect(),
             binds: self.binds,
             failed: self.failed,
-            left_out: self.left_out + rest,
+            not_shown,
+            not_kept: self.not_kept,
             lines: self.lines,
             unreadable_lines: self.bad_lines,
             dropped_lines: self.dropped,
@@ -224,8 +238,13 @@ impl Report {
             false => format!("{table}\n"),
         };
         text += &format!("{failed} of {binds} sign-ins failed");
-        if self.left_out > 0 {
-            text += &format!("; {} are not in the list: --top 0 shows all", number(self.left_out));
+        if self.not_shown > 0 {
+            let count = number(self.not_shown);
+            text += &format!("; {count} are not in the list: --top 0 shows those, too");
+        }
+        if self.not_kept > 0 {
+            let count = number(self.not_kept);
+            text += &format!("; {count} of names that seldom fail were too many to be kept");
         }
         text
     }
@@ -239,7 +258,7 @@ pub fn count_failures(octets: &[u8]) -> u64 {
     let _ = failures.read(octets);
     let report = failures.report(0);
     let listed: u64 = report.failures.iter().map(|one| one.count).sum();
-    assert!(listed + report.left_out == report.failed && report.failed <= report.binds);
+    assert!(listed + report.not_kept == report.failed && report.failed <= report.binds);
     assert!(report.text().lines().count() <= report.failures.len() + 3);
     report.failed
 }
@@ -337,6 +356,29 @@ mod tests {
     }
 
     #[test]
+    fn made_up_names_do_not_hide_who_is_attacked() {
+        let mut failures = Failures::since(None);
+        let made_up = |count: usize, from: usize, failures: &mut Failures| {
+            for at in from..from + count {
+                let line = bind(1, &format!(r#","dn":"{at}","code":49"#));
+                failures.read(line.as_bytes()).unwrap();
+            }
+        };
+        made_up(KEYS_MAX, 0, &mut failures);
+        for _ in 0..9 {
+            failures.read(bind(2, r#","dn":"uid=anna","code":49"#).as_bytes()).unwrap();
+        }
+        made_up(KEYS_MAX, KEYS_MAX, &mut failures);
+        let kept = failures.by_key.len();
+        assert!(kept <= KEYS_MAX, "{kept}");
+        let report = failures.report(0);
+        assert_eq!((&*report.failures[0].name, report.failures[0].count), ("uid=anna", 9));
+        let listed: u64 = report.failures.iter().map(|one| one.count).sum();
+        assert_eq!((listed + report.not_kept, report.not_shown), (report.failed, 0));
+        assert!(!report.text().contains("--top"));
+    }
+
+    #[test]
     fn what_is_too_much_is_counted_and_not_kept() {
         let long = "x".repeat(60_000);
         let one = bind(1, &format!(r#","dn":"{long}","code":49"#));
@@ -349,7 +391,10 @@ mod tests {
         }
         let report = failures.report(5);
         assert_eq!((report.failures.len(), report.failed), (5, KEYS_MAX as u64 + 10));
-        assert_eq!(report.left_out, KEYS_MAX as u64 + 5);
+        assert_eq!(report.not_shown + report.not_kept, KEYS_MAX as u64 + 5);
+        assert!(report.not_kept >= KEYS_MAX as u64 / 2);
+        let text = report.text();
+        assert!(text.contains("--top 0 shows") && text.contains("too many to be kept"), "{text}");
         let endless = vec![b'x'; 1 << 20];
         assert_eq!(read(&endless, None).unreadable_lines, 1);
     }

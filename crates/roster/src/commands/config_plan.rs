@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process;
 
 use clap::Args;
 use client::Connection;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::again;
 use crate::configuration::file::{Desired, FILE_MAX_BYTES};
@@ -59,6 +61,10 @@ pub(super) struct Apply {
     #[arg(long = SETTINGS, value_name = "FILE", requires = "data", hide = true)]
     config: Option<PathBuf>,
 
+    /// End when the process with this number ends, which started this one
+    #[arg(long = PARENT, value_name = "PID", requires = "data", hide = true)]
+    parent: Option<i32>,
+
     #[command(flatten)]
     message: MessageOption,
 
@@ -68,6 +74,8 @@ pub(super) struct Apply {
 
 /// The option that names the settings of a server to be.
 const SETTINGS: &str = "server-settings";
+/// The option that names the process without which nobody waits for this one.
+const PARENT: &str = "end-with";
 
 /// Writes the configuration as a file.
 pub(super) fn export(options: &Export) -> Result<Exit, Failure> {
@@ -100,6 +108,11 @@ fn show(connection: &mut Connection, plan: &Plan, desired: &Desired) -> Result<(
     for line in plan.lines(connection)? {
         output::line(format_args!("{}", output::within_line(&line)))?;
     }
+    if let (dropped @ 1.., all) = plan.dropped() {
+        output::note(format_args!(
+            "roster: note: {dropped} of {all} indexes go: the list of the file does not have them"
+        ));
+    }
     let left = desired.left_alone();
     if !left.is_empty() {
         let left = left.join(", ");
@@ -110,6 +123,9 @@ fn show(connection: &mut Connection, plan: &Plan, desired: &Desired) -> Result<(
 
 /// Makes a directory what a file says.
 pub(super) fn apply(options: &Apply) -> Result<Exit, Failure> {
+    if let Some(parent) = options.parent {
+        end_with(parent)?;
+    }
     let desired = read(&options.file)?;
     let work = |connection: &mut Connection| carry_out(connection, &desired, &options.message);
     match &options.data {
@@ -124,6 +140,14 @@ pub(super) fn apply(options: &Apply) -> Result<Exit, Failure> {
 /// # Errors
 /// When it is not made so.
 pub(crate) fn apply_before(file: &Path, data: &Path, config: Option<&Path>) -> Result<(), Failure> {
+    // It is read by two processes, and again at the next start: a pipe would be empty by then, and
+    // an empty file changes nothing.
+    let is_stream = file == Path::new("-")
+        || !fs::metadata(file).map_err(|error| Failure::path("read", file, &error))?.is_file();
+    if is_stream {
+        let why = "is no file: --apply needs one that can be read again";
+        return Err(Failure::local(format!("{} {why}", file.display())));
+    }
     // Mistakes are told before anything is opened.
     read(file)?;
     let failed = |error| Failure::path("run", Path::new("roster config apply"), &error);
@@ -132,14 +156,26 @@ pub(crate) fn apply_before(file: &Path, data: &Path, config: Option<&Path>) -> R
     if let Some(config) = config {
         arguments.extend([format!("--{SETTINGS}").into(), config.into()]);
     }
+    arguments.extend([format!("--{PARENT}").into(), process::id().to_string().into()]);
     arguments.extend(["--".into(), file.into()]);
     let mut command = again::command_with(arguments);
     // What it prints is no part of the server's output.
-    let status = command.stdout(std::io::stderr()).status().map_err(failed)?;
+    let status = command.stdout(io::stderr()).status().map_err(failed)?;
     match status.success() {
         true => Ok(()),
         false => Err(Failure::refused(format!("{} was not applied", file.display()))
             .hint("the server does not begin with another configuration than it should have")),
+    }
+}
+
+/// Has the system send SIGTERM when the process ends that started this one, however it ends: nobody
+/// else would end this one, and it has the data directory.
+fn end_with(parent: i32) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(Failure::local)?;
+    // It may have ended before.
+    match getppid().is_some_and(|own| own.as_raw_nonzero().get() == parent) {
+        true => Ok(()),
+        false => Err(Failure::interrupted("interrupted: the server ended that was to begin")),
     }
 }
 
@@ -154,27 +190,46 @@ fn carry_out(
 ) -> Result<Exit, Failure> {
     let plan = Plan::of(&Present::ask(connection)?, desired);
     show(connection, &plan, desired)?;
+    let (indexes, rest) = (plan.new_indexes(), plan.rest());
+    let has_new = !indexes.is_empty();
+    requests::carry_out(connection, &indexes, message, "new indexes")?;
+    if has_new {
+        // Whoever interrupts the waiting knows what was done.
+        output::note(format_args!("roster: the new indexes were added, and are built now"));
+    }
+    wait_for_indexes(connection, &plan, has_new)?;
     if plan.is_empty() {
         output::line(format_args!("nothing to change"))?;
         return Ok(Exit::Done);
     }
-    let (indexes, rest) = (plan.new_indexes(), plan.rest());
-    requests::carry_out(connection, &indexes, message, "new indexes")?;
-    if !indexes.is_empty() && !rest.is_empty() {
-        // What comes may need them.
-        change::wait_for(connection, &plan.new_definitions())?;
-    }
-    requests::carry_out(connection, &rest, message, "change of the configuration").map_err(
-        |failure| match indexes.is_empty() {
-            true => failure,
-            false => {
-                let hint = failure.hint.clone().unwrap_or_default();
-                failure.hint(format!("the new indexes were added before; {hint}"))
-            }
-        },
-    )?;
+    requests::carry_out(connection, &rest, message, "change of the configuration")
+        .map_err(|failure| if has_new { after_indexes(failure) } else { failure })?;
     output::line(format_args!("done: {} changed", plan.count()))?;
     Ok(Exit::Done)
+}
+
+/// Waits until the indexes are built that the file names, as what comes may need them; also those
+/// that somebody else has added, as one who applied the same file and was interrupted.
+fn wait_for_indexes(
+    connection: &mut Connection,
+    plan: &Plan,
+    has_new: bool,
+) -> Result<(), Failure> {
+    if plan.named_indexes().is_empty() {
+        return Ok(());
+    }
+    match change::wait_for(connection, plan.named_indexes()) {
+        Err(failure) if has_new => Err(after_indexes(failure)),
+        // Who may not see how far they are needs none of them, or the server says which.
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// What failed when the new indexes were there already.
+fn after_indexes(failure: Failure) -> Failure {
+    const ADDED: &str = "the new indexes were added before";
+    let hint = failure.hint.as_ref().map_or(ADDED.to_owned(), |hint| format!("{ADDED}; {hint}"));
+    failure.hint(hint)
 }
 
 /// Reads a file.
@@ -186,7 +241,7 @@ fn read(path: &Path) -> Result<Desired, Failure> {
     let mut octets = Vec::new();
     let most = FILE_MAX_BYTES as u64 + 1;
     match path.to_str() {
-        Some("-") => std::io::stdin().lock().take(most).read_to_end(&mut octets),
+        Some("-") => io::stdin().lock().take(most).read_to_end(&mut octets),
         _ => fs::File::open(path).map_err(failed)?.take(most).read_to_end(&mut octets),
     }
     .map_err(failed)?;

@@ -46,7 +46,7 @@ struct Read {
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Timestamp>,
 
-    /// Show so many lines, the most frequent; 0 shows all
+    /// Show so many lines, the most frequent; 0 shows all that are kept (50,000)
     #[arg(long, value_name = "N", default_value_t = 50)]
     top: usize,
 

@@ -18,6 +18,9 @@ pub(crate) const FILE_MAX_BYTES: usize = 1 << 20;
 /// The most values of one list.
 const VALUES_MAX: usize = 10_000;
 
+/// The list whose values are taken as they are: to servers, ACIs that differ in a space are two.
+const EXACT: &str = "global_acis";
+
 /// What is to be.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Desired {
@@ -221,7 +224,10 @@ impl Reader<'_> {
     fn list(&self, item: &Item, key: &str) -> Result<Vec<String>, FileError> {
         let shape = || format!("{key} is a list of texts: write {key} = [\"…\", \"…\"]");
         let list = item.as_array().ok_or_else(|| self.wrong(item, shape()))?;
-        let text = |value: &Value| value.as_str().map(|text| text.trim().to_owned());
+        let is_exact = key == EXACT;
+        let text = |value: &Value| {
+            value.as_str().map(|text| if is_exact { text } else { text.trim() }.to_owned())
+        };
         let texts = list.iter().map(text).collect::<Option<Vec<_>>>();
         let texts = texts.ok_or_else(|| self.wrong(item, shape()))?;
         if texts.len() > VALUES_MAX {
@@ -229,11 +235,22 @@ impl Reader<'_> {
         }
         let mut known = std::collections::BTreeSet::new();
         for text in &texts {
-            if text.is_empty() {
+            if text.trim().is_empty() {
                 return Err(self.wrong(item, format!("a value of {key} is empty")));
             }
-            if !known.insert(text.to_ascii_lowercase()) {
+            let form = if is_exact { text.clone() } else { text.to_ascii_lowercase() };
+            if !known.insert(form) {
                 return Err(self.wrong(item, format!("'{text}' is there twice in {key}")));
+            }
+        }
+        if AREAS.iter().any(|area| area.key == key && area.is_named) {
+            let mut names = std::collections::BTreeSet::new();
+            let name = |text: &String| text.split(':').next().unwrap_or_default().trim().to_owned();
+            for name in texts.iter().map(name) {
+                if !names.insert(name.to_ascii_lowercase()) {
+                    let why = format!("{key} has two values with the name '{name}'");
+                    return Err(self.wrong(item, why));
+                }
             }
         }
         Ok(texts)
@@ -356,6 +373,10 @@ mod tests {
         }
         let indexes = read("indexes = ['equality commonName']\n").indexes.unwrap();
         assert_eq!(indexes, ["equality cn"]);
+        // ACIs are as they are written.
+        let acis = read("global_acis = ['(a) ', '(A) ', '(a)']\nsinks = [' x: y ']\n").areas;
+        assert_eq!(acis["global_acis"], ["(a) ", "(A) ", "(a)"]);
+        assert_eq!(acis["sinks"], ["x: y"]);
     }
 
     #[test]
@@ -368,6 +389,8 @@ mod tests {
             ("indexes = ['uid']\n", 1, "'uid' is no index"),
             ("indexes = ['equality cn', 'equality commonName']\n", 1, "there twice"),
             ("constraints = ['a: x', 'A: x']\n", 1, "there twice"),
+            ("schema_modes = ['syntax: warn', 'syntax: accept']\n", 1, "two values with the name"),
+            ("global_acis = ['(a)', '(a)']\n", 1, "there twice"),
             ("[settings.limits]\nsize_limit = 5\n", 2, "there is no setting 'limits.size_limit'"),
             ("[settings.listen]\nldap = []\n", 2, "a setting of each server"),
             ("[settings.limits]\ntime_limit_s = 1.5\n", 2, "a fraction is no value"),

@@ -97,6 +97,10 @@ pub(crate) struct Plan {
     indexes: BTreeMap<String, Difference>,
     /// The attributes with indexes now.
     indexed: Vec<String>,
+    /// The definitions of the indexes that the file names.
+    named: Vec<String>,
+    /// How many indexes there are now.
+    count_now: usize,
     areas: BTreeMap<&'static str, Difference>,
 }
 
@@ -127,14 +131,26 @@ impl Plan {
         let areas = AREAS.iter().filter_map(|area| {
             let then = then.areas.get(area.key)?;
             let now = now.areas.get(area.key).map(Vec::as_slice).unwrap_or_default();
-            let difference = Difference::between(now, then);
+            let none = area.none.map(str::to_owned);
+            let or_none = |all: &[String]| match all {
+                [] => none.iter().cloned().collect(),
+                all => all.to_vec(),
+            };
+            let difference = Difference::between(&or_none(now), &or_none(then));
             (!difference.is_empty()).then_some((area.key, difference))
         });
-        let indexes = then.indexes.as_ref().map(|then| compare_indexes(now, then));
+        let compared = then.indexes.as_ref().map(|then| compare_indexes(now, then));
+        let is_named = compared.is_some();
+        let indexes = compared.unwrap_or_default();
+        let goes = |line: &String| indexes.values().any(|one| one.gone.contains(line));
+        let stay = now.indexes.values().flatten().filter(|line| is_named && !goes(line));
+        let come = indexes.values().flat_map(|one| &one.come);
         Self {
             settings,
-            indexes: indexes.unwrap_or_default(),
+            named: stay.chain(come).cloned().collect(),
+            indexes,
             indexed: now.indexes.keys().cloned().collect(),
+            count_now: now.indexes.values().map(Vec::len).sum(),
             areas: areas.collect(),
         }
     }
@@ -159,9 +175,15 @@ impl Plan {
         .collect()
     }
 
-    /// The definitions of the new indexes.
-    pub(crate) fn new_definitions(&self) -> Vec<String> {
-        self.indexes.values().flat_map(|one| one.come.iter().cloned()).collect()
+    /// The definitions of all indexes that the file names: new ones, and those that are there,
+    /// which may be being built for somebody who was interrupted.
+    pub(crate) fn named_indexes(&self) -> &[String] {
+        &self.named
+    }
+
+    /// How many indexes go, and of how many.
+    pub(crate) fn dropped(&self) -> (usize, usize) {
+        (self.indexes.values().map(|one| one.gone.len()).sum(), self.count_now)
     }
 
     /// All else, in one change: what may need an index goes before the index.
@@ -348,12 +370,25 @@ mod tests {
                     constraints = ['a: unique mail']\n";
         let plan = Plan::of(&present(), &Desired::parse(text).unwrap());
         assert!(plan.settings.is_empty(), "{plan:?}");
-        assert_eq!(plan.new_definitions(), ["ordering sn", "equality uid"]);
+        // What is there is waited for, too: it may be being built.
+        assert_eq!(plan.named_indexes(), ["equality cn", "ordering sn", "equality uid"]);
+        assert_eq!(plan.dropped(), (2, 3));
         // A new entry for the one, a value more for the other.
         let new = plan.new_indexes();
         assert!(matches!(&new[..], [Step::Modify { .. }, Step::Add { .. }]), "{new:?}");
         // The constraint, then what is dropped of two attributes.
         assert_eq!((plan.rest().len(), plan.count()), (3, 5));
+    }
+
+    #[test]
+    fn a_value_that_stands_for_none_is_none() {
+        let mut now = present();
+        now.areas.insert("member_of", texts(&["all"]));
+        let plan = |now: &Present, text: &str| Plan::of(now, &Desired::parse(text).unwrap());
+        assert!(plan(&now, "member_of = []\n").is_empty());
+        assert!(plan(&present(), "member_of = ['all']\n").is_empty());
+        now.areas.insert("member_of", texts(&["direct"]));
+        assert_eq!(plan(&now, "member_of = []\n").count(), 2);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use client::{ClientError, Connection, Outcome};
 use ldap::ber::{Tag, Writer};
 use ldap::control_value::purpose::{self, OperationPurpose};
 use ldap::message::{Control, ControlsBuf};
+use server::is_hidden;
 
 use crate::changes::step::Step;
 use crate::failure::Failure;
@@ -24,8 +25,13 @@ pub(crate) struct MessageOption {
 
 fn message(text: &str) -> Result<String, String> {
     let text = text.trim();
-    if text.is_empty() || text.len() > MESSAGE_MAX_BYTES || text.chars().any(char::is_control) {
-        return Err(format!("a message is one line of up to {MESSAGE_MAX_BYTES} bytes"));
+    // As the server refuses it.
+    let is_refused = |letter| matches!(letter, '"' | '\\') || is_hidden(letter);
+    if text.is_empty() || text.len() > MESSAGE_MAX_BYTES || text.chars().any(is_refused) {
+        return Err(format!(
+            "a message is one line of up to {MESSAGE_MAX_BYTES} bytes, without quotation marks, \
+             backslashes and hidden characters"
+        ));
     }
     Ok(text.to_owned())
 }

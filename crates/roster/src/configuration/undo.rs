@@ -25,7 +25,7 @@ pub(crate) fn steps(
     together.put(change)?;
     let mut steps = Vec::new();
     for (dn, attribute, values) in together.attributes() {
-        let undone = Undone::of(attribute, values)?;
+        let mut undone = Undone::of(attribute, values)?;
         let now = match attribute.eq_ignore_ascii_case(INDEX) {
             // The entry may be gone with its last index.
             true => present::indexes(connection)?.into_values().flatten().collect(),
@@ -33,6 +33,9 @@ pub(crate) fn steps(
         };
         if undone.is_done(&now) {
             continue;
+        }
+        if undone.goes.iter().chain(&undone.comes).any(|value| is_setting_list(attribute, value)) {
+            undone.changed_lists = settings_since(connection, change.number)?;
         }
         if !undone.applies(&now) {
             return Err(changed_since(connection, change, &undone)?);
@@ -57,6 +60,9 @@ struct Undone<'a> {
     goes: Vec<String>,
     comes: Vec<String>,
     rules: ValueRules,
+    /// The settings that are not what the change left: of a list, values that went and came do not
+    /// tell what else was in it.
+    changed_lists: BTreeSet<String>,
 }
 
 impl<'a> Undone<'a> {
@@ -67,10 +73,14 @@ impl<'a> Undone<'a> {
             texts.map_err(|_| Failure::refused(format!("a value of {attribute} is no text")))
         };
         let (goes, comes) = (texts(&values.added)?, texts(&values.removed)?);
-        Ok(Self { attribute, goes, comes, rules: ValueRules::new() })
+        let (rules, changed_lists) = (ValueRules::new(), BTreeSet::new());
+        Ok(Self { attribute, goes, comes, rules, changed_lists })
     }
 
     fn is_same(&self, one: &str, other: &str) -> bool {
+        if subject(self.attribute, one).what == ACI {
+            return one == other;
+        }
         self.rules.are_same(self.attribute, one.as_bytes(), other.as_bytes())
     }
 
@@ -108,7 +118,13 @@ impl<'a> Undone<'a> {
                         && self.subject(value).is_same(&self.subject(other)))
             })
         };
-        self.goes.iter().all(|value| self.has(now, value)) && !rest.any(is_taken)
+        let is_changed = |value: &String| {
+            is_setting_list(self.attribute, value)
+                && self.changed_lists.contains(setting_name(value))
+        };
+        self.goes.iter().all(|value| self.has(now, value))
+            && !rest.any(is_taken)
+            && !self.goes.iter().chain(&self.comes).any(is_changed)
     }
 
     fn subject(&self, value: &str) -> Subject {
@@ -147,13 +163,48 @@ impl Subject {
 
 /// Whether several values may be of one subject: those of a list, and ACIs with one name.
 fn is_list(attribute: &str, value: &str) -> bool {
-    if !attribute.eq_ignore_ascii_case(SETTING) {
-        return subject(attribute, value).what == "global ACI";
-    }
-    let name = value.split('=').next().unwrap_or_default();
-    let all = server::setting_descriptions();
-    all.iter().any(|one| one.name == name && one.separator.is_some())
+    subject(attribute, value).what == ACI || is_setting_list(attribute, value)
 }
+
+/// Whether a value is a line of a setting that may have several.
+fn is_setting_list(attribute: &str, value: &str) -> bool {
+    let name = setting_name(value);
+    let all = || server::setting_descriptions();
+    attribute.eq_ignore_ascii_case(SETTING)
+        && all().iter().any(|one| one.name == name && one.separator.is_some())
+}
+
+fn setting_name(line: &str) -> &str {
+    line.split('=').next().unwrap_or_default()
+}
+
+/// The settings that are not what the change with this number left.
+fn settings_since(connection: &mut Connection, number: u64) -> Result<BTreeSet<String>, Failure> {
+    let (mut together, mut names) = (Together::default(), BTreeSet::new());
+    let mut add = |values: &[Vec<u8>]| {
+        let texts = values.iter().filter_map(|value| std::str::from_utf8(value).ok());
+        names.extend(texts.map(|text| setting_name(text).to_owned()));
+    };
+    told::read(connection, number.saturating_add(1), &mut |later| {
+        // Where nobody knows what was before, anything may have changed.
+        if together.put(&later).is_err() {
+            let deltas = later.parts.iter().flat_map(|part| part.deltas());
+            let own = deltas.filter(|delta| delta.attribute.eq_ignore_ascii_case(SETTING));
+            own.for_each(|delta| add(&delta.values));
+        }
+        Ok(())
+    })?;
+    for (_, attribute, values) in together.attributes() {
+        if attribute.eq_ignore_ascii_case(SETTING) {
+            add(&values.added);
+            add(&values.removed);
+        }
+    }
+    Ok(names)
+}
+
+/// What a global ACI is called.
+const ACI: &str = "global ACI";
 
 /// The change that is in the way, if it can be told.
 fn changed_since(
@@ -201,14 +252,26 @@ fn changed_since(
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(attribute: &str, (gone, come): (&[&str], &[&str]), now: &[&str], want: (bool, bool)) {
+    /// Whether nothing is left of a change, and whether it can be undone, when these settings have
+    /// changed since.
+    fn outcome(
+        attribute: &str,
+        (gone, come): (&[&str], &[&str]),
+        now: &[&str],
+        since: &[&str],
+    ) -> (bool, bool) {
         let octets = |all: &[&str]| all.iter().map(|one| one.as_bytes().to_vec()).collect();
         let values = Values { removed: octets(gone), added: octets(come) };
-        let undone = Undone::of(attribute, &values).unwrap();
+        let mut undone = Undone::of(attribute, &values).unwrap();
+        undone.changed_lists = since.iter().map(|name| (*name).to_owned()).collect();
         let now: Vec<String> = now.iter().map(|one| (*one).to_owned()).collect();
         let is_done = undone.is_done(&now);
-        assert_eq!((is_done, !is_done && undone.applies(&now)), want, "{now:?}");
+        (is_done, !is_done && undone.applies(&now))
+    }
+
+    #[track_caller]
+    fn check(attribute: &str, change: (&[&str], &[&str]), now: &[&str], want: (bool, bool)) {
+        assert_eq!(outcome(attribute, change, now, &[]), want, "{now:?}");
     }
 
     #[test]
@@ -224,9 +287,20 @@ mod tests {
         // A reset is undone unless it was set anew.
         check(SETTING, (&[&five], &[]), &[], applies);
         check(SETTING, (&[&five], &[]), &[&nine], neither);
-        // Of a list other values may have come.
+        // Of a list the others may be there, unless it was changed since.
         let [mail, uid] = ["mail", "uid"].map(|it| format!("authentication.name_attributes={it}"));
-        check(SETTING, (&[&mail], &[]), &[&uid], applies);
+        let names = ["authentication.name_attributes"];
+        let [kept, set] = [&[][..], &names].map(|since| {
+            let (gone, come) = (&[&*mail][..], &[][..]);
+            [
+                outcome(SETTING, (gone, come), &[&uid], since),
+                outcome(SETTING, (come, gone), &[&mail, &uid], since),
+            ]
+        });
+        assert_eq!((kept, set), ([applies; 2], [neither; 2]));
+        // ACIs that differ in a letter are two.
+        let aci = "ds-cfg-global-aci";
+        check(aci, (&[], &["(a)"]), &["(A)"], done);
         let line = "roster-constraint";
         check(line, (&["a: unique mail"], &[]), &["A: unique uid"], neither);
         check(line, (&[], &["a: unique mail"]), &["a: unique mail", "b: unique uid"], applies);

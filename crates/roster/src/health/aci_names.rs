@@ -32,7 +32,7 @@ pub(crate) fn dead(connection: &mut Connection) -> Result<Vec<DeadName>, Failure
         acis.push((global.to_owned(), text));
     }
     let asked = SearchFor { attributes: &["aci"], ..SearchFor::below("", Filter::Present("aci")) };
-    connection.search_page(&asked, ACIS_MAX, &[], &mut |answer| {
+    let page = connection.search_page(&asked, ACIS_MAX, &[], &mut |answer| {
         if let SearchAnswer::Entry { dn, attributes } = answer {
             for value in attributes.iter().flat_map(|attribute| attribute.values.iter()) {
                 acis.push((dn.to_owned(), String::from_utf8_lossy(value).into_owned()));
@@ -40,6 +40,9 @@ pub(crate) fn dead(connection: &mut Connection) -> Result<Vec<DeadName>, Failure
         }
         Ok::<_, Failure>(())
     })?;
+    if !matches!(page.outcome.code, ResultCode::Success | ResultCode::SizeLimitExceeded) {
+        return Err(Failure::refused(page.outcome));
+    }
     let types = attribute_types(connection)?;
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     let mut dead = Vec::new();
@@ -75,8 +78,13 @@ fn is_there(connection: &mut Connection, name: &str) -> Result<bool, Failure> {
         attributes: &["1.1"],
         ..SearchFor::below(name, Filter::Present("objectClass"))
     };
-    let code = connection.search(&asked)?.outcome.code;
-    Ok(!matches!(code, ResultCode::NoSuchObject | ResultCode::InvalidDnSyntax))
+    let outcome = connection.search(&asked)?.outcome;
+    match outcome.code {
+        ResultCode::NoSuchObject | ResultCode::InvalidDnSyntax => Ok(false),
+        // Where a referral leads is not asked.
+        ResultCode::Success | ResultCode::Referral => Ok(true),
+        _ => Err(Failure::refused(outcome)),
+    }
 }
 
 /// The names of all attribute types, in lower case.

@@ -8,6 +8,8 @@ use server::Settings;
 
 use super::facts::Facts;
 use crate::account::moment;
+use crate::connect::ADMINISTRATOR_HINT;
+use crate::failure::Failure;
 use crate::output::in_shell;
 use crate::table::number;
 
@@ -37,8 +39,10 @@ pub(crate) struct Finding {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Source {
-    /// Whether the server answers at all.
+    /// Whether the server answers at all, and shows what it is asked for.
     Connection,
+    /// Whether the data directory can be looked at at all.
+    Named,
     /// What cn=monitor and cn=config say to an administrator.
     Server,
     /// The data directory on this machine.
@@ -62,7 +66,8 @@ impl Check {
         let can_look = match self.source {
             Source::Connection => true,
             Source::Server => facts.monitor().is_some(),
-            Source::Machine => facts.machine.is_some(),
+            Source::Named => facts.machine.is_some(),
+            Source::Machine => facts.machine().is_some(),
             Source::Backup => facts.backup.is_some(),
         };
         can_look.then(|| (self.look)(facts))
@@ -80,13 +85,17 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         id: "server",
         source: Source::Connection,
-        looks_for: "a server that does not answer, or shows nothing to whoever asks",
-        look: |facts| match &facts.server {
-            Err(failure) => {
-                let hint = failure.hint.clone().unwrap_or_default();
-                vec![found(Error, failure.message.clone(), hint)]
-            }
-            Ok(_) => Vec::new(),
+        looks_for: "a server that does not answer, or does not show what it is asked for",
+        look: answers,
+    },
+    Check {
+        id: "data",
+        source: Source::Named,
+        looks_for: "a data directory that is named, and cannot be looked at",
+        look: |facts| {
+            let mend = "name it with --data DIR, and run this as the user that owns it";
+            let why = facts.machine.as_ref().and_then(|machine| machine.as_ref().err());
+            why.map(|why| found(Warning, why.clone(), mend)).into_iter().collect()
         },
     },
     Check {
@@ -94,12 +103,14 @@ pub(crate) const CHECKS: &[Check] = &[
         source: Source::Machine,
         looks_for: "data in quarantine: they are known to differ from those of the cluster",
         look: |facts| {
-            let reason = facts.machine.as_ref().and_then(|machine| machine.quarantine.as_ref());
-            let mend = "make the server anew from another one: docs/how-to/replace-a-server.md";
-            reason
-                .map(|reason| found(Error, format!("quarantine: {reason}"), mend))
-                .into_iter()
-                .collect()
+            let Some(machine) = facts.machine() else { return Vec::new() };
+            let anew = "make the server anew from another one: docs/how-to/replace-a-server.md";
+            let unread = "the server does not start while it cannot read the file";
+            match &machine.quarantine {
+                Ok(None) => Vec::new(),
+                Ok(Some(reason)) => vec![found(Error, format!("quarantine: {reason}"), anew)],
+                Err(why) => vec![found(Error, why.clone(), unread)],
+            }
         },
     },
     Check {
@@ -123,10 +134,7 @@ pub(crate) const CHECKS: &[Check] = &[
         id: "disk-here",
         source: Source::Machine,
         looks_for: "the same of the disk of the data directory, also while no server runs",
-        look: |facts| {
-            let free = facts.machine.as_ref().and_then(|machine| machine.disk_free_bytes);
-            free.into_iter().filter_map(|free| disk(facts, free)).collect()
-        },
+        look: disk_here,
     },
     Check {
         id: "certificate",
@@ -191,7 +199,8 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         id: "clock",
         source: Source::Server,
-        looks_for: "a clock that is more than 5 seconds away from that of this machine",
+        looks_for: "a server on another machine whose start and uptime do not add up to the time \
+                    here, by more than 5 seconds",
         look: clock,
     },
     Check {
@@ -219,14 +228,14 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         id: "passwords",
         source: Source::Server,
-        looks_for: "stored passwords, of the first 10,000 accounts, in the clear or by schemes \
-                    that are quickly guessed (MD5, SHA, CRYPT and the like)",
+        looks_for: "stored passwords, of the first 10,000 persons and accounts, in the clear or \
+                    by schemes that are quickly guessed (MD5, SHA, CRYPT and the like)",
         look: passwords,
     },
     Check {
         id: "anonymous",
         source: Source::Server,
-        looks_for: "what a client can read that does not say who it is",
+        looks_for: "what a client can read, of the first 20 entries, that does not say who it is",
         look: anonymous,
     },
     Check {
@@ -240,7 +249,7 @@ pub(crate) const CHECKS: &[Check] = &[
         source: Source::Machine,
         looks_for: "data, keys or the administrator's password that others on the machine can read",
         look: |facts| {
-            let machine = facts.machine.as_ref();
+            let machine = facts.machine();
             let files = machine.map(|machine| machine.open_files.as_slice()).unwrap_or_default();
             let one = |path: &std::path::PathBuf| {
                 let evidence = format!("others than its owner can use {}", path.display());
@@ -278,8 +287,36 @@ pub(crate) const CHECKS: &[Check] = &[
     },
 ];
 
+fn answers(facts: &Facts) -> Vec<Finding> {
+    let hint = |failure: &Failure| failure.hint.clone().unwrap_or_default();
+    let server = match &facts.server {
+        Ok(server) => server,
+        Err(failure) => return vec![found(Error, failure.message.clone(), hint(failure))],
+    };
+    let monitor = server.monitor.as_ref().err();
+    let mut all: Vec<_> = monitor
+        .map(|failure| found(Warning, failure.message.clone(), hint(failure)))
+        .into_iter()
+        .collect();
+    let one = |what: &String| found(Warning, format!("not shown: {what}"), ADMINISTRATOR_HINT);
+    all.extend(server.refused.iter().map(one));
+    all
+}
+
+fn disk_here(facts: &Facts) -> Vec<Finding> {
+    let Some(free) = facts.machine().and_then(|machine| machine.disk_free_bytes) else {
+        return Vec::new();
+    };
+    // Most often it is the disk that the server has told of, a moment before.
+    let told = facts.monitor().and_then(|it| it.number("cn=store", "roster-disk-free-bytes"));
+    if told.is_some_and(|told| told.abs_diff(free) < DISK_ALIKE_BYTES) {
+        return Vec::new();
+    }
+    disk(facts, free).into_iter().collect()
+}
+
 fn disk(facts: &Facts, free: u64) -> Option<Finding> {
-    let full = facts.machine.as_ref().map_or(0, |machine| machine.settings.store.disk_full_bytes);
+    let full = facts.machine().map_or(0, |machine| machine.settings.store.disk_full_bytes);
     let evidence = format!("{} MiB are free for the data directory", number(free >> 20));
     let mend = "make room: old backups, logs put aside, or a larger disk";
     match free {
@@ -372,19 +409,29 @@ fn sinks(facts: &Facts) -> Vec<Finding> {
 fn clock(facts: &Facts) -> Vec<Finding> {
     let Ok(server) = &facts.server else { return Vec::new() };
     let Ok(monitor) = &server.monitor else { return Vec::new() };
+    // The clock is the same one.
+    if facts.url.starts_with("ldapi:") {
+        return Vec::new();
+    }
     let of = |name| monitor.number("cn=process", name);
     let (Some(start), Some(up)) = (of("roster-process-start-us"), of("roster-process-uptime-us"))
     else {
         return Vec::new();
     };
-    let away = (start + up).abs_diff(server.asked_at.0) / 1_000_000;
-    let mend = "run an NTP client on both machines (chrony, systemd-timesyncd)";
-    let evidence = format!("the clocks of the server and of this machine differ by {away} s");
-    match away {
-        0..=CLOCK_S_MAX => Vec::new(),
-        61.. => vec![found(Error, evidence, mend)],
-        _ => vec![found(Warning, evidence, mend)],
+    // A server does not tell its time. The sum is it, unless the clock was set meanwhile, or the
+    // machine was suspended: so it is no more than a note.
+    let there = start.saturating_add(up);
+    let (asked, told) = (server.asked_at.0, server.told_at.0);
+    let away = asked.saturating_sub(there).max(there.saturating_sub(told)) / 1_000_000;
+    if away <= CLOCK_S_MAX {
+        return Vec::new();
     }
+    let evidence = format!(
+        "by its start and uptime, the server's clock is {away} s away from that of this machine, \
+         or was set since the start"
+    );
+    let mend = "compare 'date -u' on both; run an NTP client (chrony, systemd-timesyncd)";
+    vec![found(Info, evidence, mend)]
 }
 
 fn file_limit(facts: &Facts) -> Vec<Finding> {
@@ -398,7 +445,7 @@ fn file_limit(facts: &Facts) -> Vec<Finding> {
         all.push(found(Warning, format!("{open} of {limit} files are open"), mend));
     }
     let most = monitor.number("cn=connections", "roster-connections-limit").unwrap_or(0);
-    let wanted = facts.machine.as_ref().map(|machine| machine.settings.limits.connections_max);
+    let wanted = facts.machine().map(|machine| machine.settings.limits.connections_max);
     if let Some(wanted) = wanted.filter(|wanted| most > 0 && most < *wanted as u64) {
         // The default is more than most machines allow, and than most need.
         let is_meant = wanted != Settings::default().limits.connections_max;
@@ -415,6 +462,13 @@ fn file_limit(facts: &Facts) -> Vec<Finding> {
 fn passwords(facts: &Facts) -> Vec<Finding> {
     let Some(more) = facts.more() else { return Vec::new() };
     let mut all = Vec::new();
+    if more.is_cut {
+        let evidence = format!(
+            "only the first {} accounts were looked at: there was no time for more",
+            number(more.accounts_seen)
+        );
+        all.push(found(Info, evidence, "ask again when the server is less busy"));
+    }
     for (scheme, count) in &more.schemes {
         let of = format!("of {} accounts", number(more.accounts_seen));
         let count = number(*count);
@@ -498,6 +552,8 @@ fn backup(facts: &Facts) -> Vec<Finding> {
 const WEAK: &[&str] = &["MD5", "SMD5", "SHA", "SSHA", "CRYPT", "LANMAN", "NT", "BASE64", "CLEAR"];
 const DISK_FREE_MIN_BYTES: u64 = 1 << 30;
 const CERTIFICATE_DAYS_MIN: i64 = 30;
+/// Disks that differ less in what is free are taken for one.
+const DISK_ALIKE_BYTES: u64 = 64 << 20;
 const CLOCK_S_MAX: u64 = 5;
 /// Connections that a directory of any use may have.
 const CONNECTIONS_FEW: u64 = 1_000;
@@ -513,8 +569,8 @@ mod tests {
     use environment::Timestamp;
 
     use super::super::facts::{BackupFacts, More, ServerFacts};
+    use super::super::machine::Machine;
     use super::*;
-    use crate::failure::Failure;
     use crate::top::reading::{Reading, now};
 
     type Made<'a> = (&'a str, &'a [(&'a str, &'a [&'a str])]);
@@ -525,7 +581,9 @@ mod tests {
             naming_contexts: Vec::new(),
             monitor: Ok(Reading::made(at, entries)),
             asked_at: Timestamp(2_000_000_000),
+            told_at: Timestamp(2_003_000_000),
             cluster: None,
+            refused: Vec::new(),
             operations_per_s: None,
             more: Some(more),
         };
@@ -596,14 +654,52 @@ mod tests {
 
     #[test]
     fn a_clock_is_compared_with_that_of_this_machine() {
-        for (start, want) in
-            [("1994000000", Some(Warning)), ("1998000000", None), ("1", Some(Error))]
-        {
+        for (start, want) in [
+            ("1993999999", Some(Info)),
+            ("1996000000", None),
+            ("2008000000", None),
+            ("2009000000", Some(Info)),
+            ("1", Some(Info)),
+        ] {
             let start = [start];
             let process: [(&str, &[&str]); 2] =
                 [("roster-process-start-us", &start), ("roster-process-uptime-us", &["0"])];
             let found = look("clock", &facts(&[("cn=process", &process)], More::default()));
             assert_eq!(found.first().map(|one| one.0), want, "{start:?}: {found:?}");
+            let url = "ldapi://socket".to_owned();
+            let here = Facts { url, ..facts(&[("cn=process", &process)], More::default()) };
+            assert_eq!(look("clock", &here), []);
+        }
+    }
+
+    #[test]
+    fn what_is_not_shown_is_not_taken_for_well() {
+        let mut facts = facts(&[], More::default());
+        facts.machine = Some(Err("'/x' is not a roster data directory".to_owned()));
+        let server = facts.server.as_mut().unwrap();
+        server.refused = vec!["ACIs: busy (51)".to_owned()];
+        assert_eq!(look("server", &facts), [(Warning, "not shown: ACIs: busy (51)".to_owned())]);
+        facts.server.as_mut().unwrap().monitor = Err(Failure::refused("no").hint("sign in"));
+        assert_eq!(look("server", &facts)[0], (Warning, "no".to_owned()));
+        assert_eq!(look("data", &facts)[0].0, Warning);
+        let quarantine = CHECKS.iter().find(|check| check.id == "quarantine").unwrap();
+        assert_eq!(quarantine.look(&facts), None);
+    }
+
+    #[test]
+    fn one_disk_is_told_once() {
+        let free = [("roster-disk-free-bytes", &["104857600"] as &[_])];
+        for (here, want) in [(104_861_696, 0), (400 << 20, 1), (2 << 30, 0)] {
+            let machine = Machine {
+                settings: Settings::default(),
+                disk_free_bytes: Some(here),
+                open_files: Vec::new(),
+                quarantine: Ok(None),
+            };
+            let mut facts = facts(&[("cn=store", &free)], More::default());
+            facts.machine = Some(Ok(machine));
+            assert_eq!(look("disk", &facts).len(), 1);
+            assert_eq!(look("disk-here", &facts).len(), want, "{here}");
         }
     }
 

@@ -56,14 +56,16 @@ fn report(facts: &Facts) -> Report<'_> {
         }
     }
     findings.sort_by_key(|told| told.finding.severity);
-    let refused = facts.more().map(|more| more.refused.as_slice()).unwrap_or_default();
-    Report { server: &facts.url, findings, not_looked_at, refused }
+    Report { server: &facts.url, findings, not_looked_at, refused: facts.refused() }
 }
 
 fn why_not(check: &Check, facts: &Facts) -> String {
     match check.source {
         Source::Connection => String::new(),
-        Source::Machine => "no data directory here: name it with --data".to_owned(),
+        Source::Named | Source::Machine => match &facts.machine {
+            Some(Err(why)) => why.clone(),
+            Some(Ok(_)) | None => "no data directory here: name it with --data".to_owned(),
+        },
         Source::Backup => "no backup was named: --backup DIR".to_owned(),
         Source::Server => match &facts.server {
             Ok(server) => match &server.monitor {
@@ -102,14 +104,13 @@ fn text(report: &Report<'_>) -> String {
         CHECKS.len()
     ));
     let mut reasons: Vec<&String> = report.not_looked_at.iter().map(|(why, _)| why).collect();
+    reasons.sort();
     reasons.dedup();
     for reason in reasons {
         let ids = report.not_looked_at.iter().filter(|(why, _)| why == reason);
         let ids = ids.map(|(_, id)| *id).collect::<Vec<_>>().join(", ");
         lines.push(format!("not looked at ({}): {ids}", output::within_line(reason)));
     }
-    let refused = report.refused.iter();
-    lines.extend(refused.map(|what| format!("not shown: {}", output::within_line(what))));
     lines.join("\n")
 }
 
@@ -130,7 +131,7 @@ mod tests {
             let source = match source {
                 Source::Connection => "the connection",
                 Source::Server => "the server, as its administrator",
-                Source::Machine => "the data directory (`--data`)",
+                Source::Named | Source::Machine => "the data directory (`--data`)",
                 Source::Backup => "the backup (`--backup`)",
             };
             page += &format!("| `{id}` | {source} | {looks_for} |\n");

@@ -87,16 +87,25 @@ fn rows(facts: &Facts) -> Vec<Row> {
     put("connections", connections);
     let rate = server.and_then(|server| server.operations_per_s);
     put("operations", rate.map(|rate| format!("{rate:.1} a second")));
-    put("cluster", server.and_then(|server| cluster(facts, server.monitor.is_ok())));
+    let is_told = server.is_some_and(|it| it.monitor.is_ok() && it.refused.is_empty());
+    put("cluster", cluster(facts, is_told));
     put("certificate", certificate(monitor));
     put("backup", Some(backup(facts)));
     let free = count("cn=store", "roster-disk-free-bytes");
-    let free = free.or(facts.machine.as_ref().and_then(|machine| machine.disk_free_bytes));
+    let free = free.or(facts.machine().and_then(|machine| machine.disk_free_bytes));
     put("disk free", free.map(|free| format!("{} MiB", number(free >> 20))));
-    put(
-        "data directory",
-        facts.machine.as_ref().map(|it| it.settings.server.data.display().to_string()),
-    );
+    let data = match &facts.machine {
+        Some(Ok(machine)) => machine.settings.server.data.display().to_string(),
+        Some(Err(why)) => format!("not looked at: {why}"),
+        None => "not looked at: name one with --data DIR".to_owned(),
+    };
+    put("data directory", Some(data));
+    // Else nothing is to be said of it.
+    if let Some(quarantine) = facts.machine().map(|machine| &machine.quarantine)
+        && let Err(why) | Ok(Some(why)) = quarantine
+    {
+        put("quarantine", Some(why.clone()));
+    }
     put("last errors", monitor.map(errors));
     rows
 }

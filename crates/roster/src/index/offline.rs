@@ -75,6 +75,15 @@ fn serve(
         ("listen.ldapi_mode", "0600".to_owned()),
         ("tls.cert", inside("tls/cert.pem")),
         ("tls.key", inside("tls/key.pem")),
+        // Nor do they keep this user out, who could not mend them otherwise.
+        ("authentication.mechanisms", "EXTERNAL".to_owned()),
+        ("limits.connections_per_address_max", "0".to_owned()),
+        ("limits.bind_failures_max", "0".to_owned()),
+        ("limits.first_request_timeout_s", "0".to_owned()),
+        ("limits.idle_timeout_s", "0".to_owned()),
+        ("limits.message_size_max_bytes", MESSAGE_SIZE_MAX_BYTES.to_string()),
+        ("limits.size_limit_entries", "0".to_owned()),
+        ("limits.time_limit_s", "0".to_owned()),
         ("store.index_build_percent", "100".to_owned()),
         ("log.level", "warn".to_owned()),
     ];
@@ -96,3 +105,5 @@ fn connect(folder: &TemporaryFolder) -> Result<Connection, Failure> {
 }
 
 const SOCKET: &str = "ldapi";
+/// Room for what a file of the configuration says.
+const MESSAGE_SIZE_MAX_BYTES: u32 = 16 << 20;

@@ -266,6 +266,13 @@ impl AccessRecorder {
         operation.bytes += pending.begun_bytes;
         operation.queue_us = operation.queue_us.saturating_add(micros(waited));
         pending.diagnostic = completion.diagnostic;
+        // Who binds with a slow hash is known only now: the fields were drafted before it was
+        // carried out. Of the other requests nobody claims anything.
+        if let (Some(name), Some(OperationKind::Bind), true) =
+            (&completion.claimed, pending.operation.kind, self.log.is_some())
+        {
+            Draft(&mut pending.request).field(Field::User, name.as_bytes());
+        }
         self.end(connection, session, pending);
     }
 
