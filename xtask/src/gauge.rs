@@ -122,8 +122,6 @@ fn judge(baseline: &Baseline, counted: &Counts) -> Result<(), Error> {
 /// The program that is counted.
 fn build() -> Command {
     let mut build = cargo(&["build", "--quiet", "--package", "directory", "--example", "gauge"]);
-    // What tests hardly run is not optimised for them, and is called here and there all the same.
-    build.args(["--config", "profile.dev.package.\"*\".opt-level=1"]);
     for name in CRATES {
         for setting in ["opt-level=2", "codegen-units=1"] {
             build.arg("--config").arg(format!("profile.dev.package.{name}.{setting}"));

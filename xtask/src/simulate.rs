@@ -34,14 +34,10 @@ struct Asked {
 /// Runs the seeds that `arguments` ask for.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let Asked { test, seeds: (from, to), is_traced } = parse(arguments)?;
-    // Four times as fast as tests are: many seeds are worth the time to build it.
-    let optimised = ["--config", "profile.dev.package.cluster.opt-level=1"];
-    let tests = ["test", "--quiet", "--package", "cluster", "--lib"];
-    let mut build = shell::cargo(&tests);
-    build.args(optimised).arg("--no-run");
-    shell::step("the simulation", build)?;
-    let mut command = shell::cargo(&tests);
-    command.args(optimised).args(["--", "--exact", test, "--nocapture"]);
+    let built = ["test", "--quiet", "--package", "cluster", "--lib", "--no-run"];
+    shell::step("the simulation", shell::cargo(&built))?;
+    let mut command = shell::cargo(&["test", "--quiet", "--package", "cluster", "--lib", "--"]);
+    command.args(["--exact", test, "--nocapture"]);
     command.env("ROSTER_SIMULATION_SEEDS", format!("{from}..{to}"));
     if is_traced {
         command.env("ROSTER_SIMULATION_TRACE", "1");

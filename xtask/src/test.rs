@@ -163,7 +163,7 @@ fn tests(more: &[&str]) -> Command {
 }
 
 /// Our crates that `Cargo.toml` has optimised for tests.
-const OPTIMISED: [&str; 6] = ["ldap", "schema", "aci", "journal", "store", "directory"];
+const OPTIMISED: [&str; 7] = ["ldap", "schema", "aci", "cluster", "journal", "store", "directory"];
 
 /// Sums of the lines `test result: ok. 3 passed; 0 failed; …`.
 #[derive(Debug, Default, Eq, PartialEq)]

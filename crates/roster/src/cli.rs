@@ -203,6 +203,7 @@ mod tests {
         "log failures",
         "account set-administrator-password",
         "cluster init",
+        "config apply",
         "index status",
         "index verify",
         "index rebuild",

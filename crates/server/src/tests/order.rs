@@ -75,7 +75,7 @@ fn a_search_that_waits_is_told_when_its_time_is_over() {
         settings.limits.search_work_anonymous_max = 0;
         options.limits.inline_candidates_max = 0;
     });
-    fill(&running, 30, 20_000);
+    fill(&running, 30, 6_000);
     let terms = (0..300).map(|term| format!("(description=*{term}y*)")).collect::<String>();
     let costly = format!("(|{terms})");
     let mut busy = running.connect();
