@@ -1,7 +1,7 @@
 //! The configuration of a directory, as its entries below `cn=config` show it: what changed in it,
 //! and what a file says it is to be.
 //!
-//! Invariant: a part of it is one row of [`AREAS`]; settings and indexes have files of their own.
+//! Invariant: a part of it is one row of `AREAS`; settings and indexes have files of their own.
 
 pub(crate) mod brief;
 pub mod file;
