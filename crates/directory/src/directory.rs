@@ -43,6 +43,7 @@ use crate::request::limits::Limits;
 use crate::request::seldom::SeldomLines;
 use crate::rules::RulesInForce;
 use crate::storage::{JournalHold, Storage};
+use crate::tasks::TaskTeller;
 use crate::write::queue::WriteQueue;
 
 /// With so much of its memory taken, in hundredths, and a change in it for [`OVERLAY_OLD`], the
@@ -347,6 +348,11 @@ impl Directory {
     /// Makes `cn=Sessions,cn=monitor` show the connections this tells of, and close them.
     pub fn show_sessions(&self, teller: SessionTeller) {
         let _ = self.monitors.sessions.set(teller);
+    }
+
+    /// Has tasks taken, shown and ended by whoever does them. Once; later calls have no effect.
+    pub fn show_tasks(&self, teller: TaskTeller) {
+        let _ = self.monitors.tasks.set(teller);
     }
 
     /// Sets the keys that bearer tokens are verified with, a JSON Web Key Set (RFC 7517). The ones

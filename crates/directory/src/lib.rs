@@ -33,6 +33,7 @@ mod request;
 mod rules;
 pub mod sinks;
 mod storage;
+pub mod tasks;
 pub mod virtual_attributes;
 mod write;
 

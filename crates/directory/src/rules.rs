@@ -11,6 +11,7 @@ use crate::lines::in_force::InForce;
 use crate::password_policy::in_force::PoliciesInForce;
 use crate::request::policy::Policies;
 use crate::sinks::Sink;
+use crate::tasks::text::ScheduledTask;
 use crate::write::followed::Followed;
 
 /// What is in force now.
@@ -27,6 +28,8 @@ pub(crate) struct RulesInForce {
     pub(crate) schema_modes: InForce<ModeLine>,
     /// What is sent where.
     pub(crate) sinks: InForce<Sink>,
+    /// What is done again and again.
+    pub(crate) scheduled_tasks: InForce<ScheduledTask>,
     /// Which branches follow another server.
     pub(crate) followed: InForce<Followed>,
     /// What connections may ask for.
@@ -47,6 +50,7 @@ impl RulesInForce {
             assignments: InForce::default(),
             schema_modes: InForce::default(),
             sinks: InForce::default(),
+            scheduled_tasks: InForce::default(),
             followed: InForce::default(),
             policies,
         }

@@ -10,10 +10,10 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
     doctor, explain, export, follow, generate, history, import, index, init, log, reload, restore,
-    revert, schema, serve, session, sink, status, top, undelete, virtual_attribute, why,
+    revert, schema, serve, session, sink, status, task, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::{output, tasks};
 
 /// An LDAP directory server in one program.
 #[derive(Debug, Parser)]
@@ -55,6 +55,7 @@ enum Command {
     Assignment(assignment::Options),
     VirtualAttribute(virtual_attribute::Options),
     Sink(sink::Options),
+    Task(task::Options),
     Changes(changes::Options),
     Diff(diff::Options),
     History(history::Options),
@@ -93,6 +94,7 @@ impl Command {
             Self::Assignment(options) => assignment::run(&options),
             Self::VirtualAttribute(options) => virtual_attribute::run(&options),
             Self::Sink(options) => sink::run(&options),
+            Self::Task(options) => task::run(&options),
             Self::Changes(options) => changes::run(&options),
             Self::Diff(options) => diff::run(&options),
             Self::History(options) => history::run(&options),
@@ -110,7 +112,7 @@ impl Command {
 /// Runs the program with its arguments, the first being its name.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let exit = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli.command.run(),
+        Ok(cli) => tasks::behave().and_then(|()| cli.command.run()),
         Err(error) => wrong_use(&error),
     };
     let exit = exit.unwrap_or_else(|failure| {

@@ -37,6 +37,7 @@ pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod sink;
 pub(crate) mod status;
+pub(crate) mod task;
 pub(crate) mod top;
 pub(crate) mod undelete;
 pub(crate) mod virtual_attribute;

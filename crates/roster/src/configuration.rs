@@ -28,7 +28,7 @@ pub(crate) struct Area {
 }
 
 /// Every part, in the order of a file.
-pub(crate) static AREAS: [Area; 9] = [
+pub(crate) static AREAS: [Area; 10] = [
     Area {
         key: "constraints",
         dn: "cn=Constraints,cn=config",
@@ -58,6 +58,14 @@ pub(crate) static AREAS: [Area; 9] = [
         dn: "cn=Sinks,cn=config",
         attribute: "roster-sink",
         what: "sink",
+        is_named: true,
+        none: None,
+    },
+    Area {
+        key: "tasks",
+        dn: "cn=Tasks,cn=config",
+        attribute: "roster-task",
+        what: "scheduled task",
         is_named: true,
         none: None,
     },

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-use crate::output;
+use crate::{output, tasks};
 
 /// A bar that counts to `total`, or only up when the total is not known.
 pub(crate) fn bar(total: Option<u64>, unit: &'static str) -> ProgressBar {
@@ -21,6 +21,9 @@ pub(crate) fn bar(total: Option<u64>, unit: &'static str) -> ProgressBar {
 pub(crate) fn target() -> ProgressDrawTarget {
     match output::is_watched() {
         true => ProgressDrawTarget::term_like_with_hz(Box::new(Terminal::default()), DRAWS_SECOND),
+        false if tasks::is_one() => {
+            ProgressDrawTarget::term_like_with_hz(Box::new(TaskLines::default()), 1)
+        }
         false => ProgressDrawTarget::hidden(),
     }
 }
@@ -34,7 +37,7 @@ pub(crate) fn style(bar: &ProgressBar, template: &str) {
 
 /// Whether the terminal is too narrow for a bar with numbers behind it.
 pub(crate) fn is_narrow() -> bool {
-    output::columns() < BAR_COLUMNS_MIN
+    tasks::is_one() || output::columns() < BAR_COLUMNS_MIN
 }
 
 const fn template(has_total: bool, unit: &str, is_narrow: bool) -> &'static str {
@@ -115,6 +118,58 @@ impl TermLike for Terminal {
     }
 }
 
+/// Lines for the server whose task this is: each says how far it is.
+#[derive(Debug, Default)]
+struct TaskLines {
+    drawn: Mutex<String>,
+}
+
+impl TermLike for TaskLines {
+    fn width(&self) -> u16 {
+        TASK_COLUMNS
+    }
+
+    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.write_str(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.drawn.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        Ok(())
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let drawn = std::mem::take(&mut *self.drawn.lock().unwrap_or_else(PoisonError::into_inner));
+        let words: Vec<&str> = drawn.split_whitespace().collect();
+        match words.is_empty() {
+            true => Ok(()),
+            false => output::draw(&format!("progress: {}\n", words.join(" "))),
+        }
+    }
+}
+
+/// Such a line has at most so many letters.
+const TASK_COLUMNS: u16 = 70;
 /// `^C`, and the cursor behind it.
 const COLUMNS_LEFT: u16 = 3;
 /// Where there are fewer, numbers alone are shown.

@@ -23,7 +23,7 @@ use store::{FlushOptions, Store};
 
 use crate::diagnostics::Log;
 use crate::failure::Failure;
-use crate::joining;
+use crate::{joining, tasks};
 
 /// Where to serve; each replaces the setting of its name.
 #[derive(Args, Clone, Debug)]
@@ -230,6 +230,7 @@ pub(crate) fn start_following(
     if let Some(member) = &member {
         member.serve(&directory, &server);
     }
+    server.do_tasks(&settings, tasks::program())?;
     server.follow_settings(Following { sources, read, hear: log.follower() })?;
     Ok((server, store))
 }

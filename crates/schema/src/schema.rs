@@ -234,6 +234,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "16-virtual-attributes.ldif",
         "17-389-accounts.ldif",
         "18-settings.ldif",
+        "19-tasks.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

@@ -33,6 +33,8 @@ pub enum ServerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The tasks cannot be kept.
+    Tasks(io::Error),
     /// There are hardly any open files for connections.
     TooFewFiles {
         /// How many the process may have.
@@ -80,6 +82,7 @@ impl fmt::Display for ServerError {
             Self::Certificate { path, reason } => {
                 write!(f, "cannot use {} for TLS: {reason}", path.display())
             }
+            Self::Tasks(error) => write!(f, "what is known of tasks cannot be kept: {error}"),
             Self::TooFewFiles { files, needed } => write!(
                 f,
                 "this process may open only {files} files, which leaves hardly any for clients: \

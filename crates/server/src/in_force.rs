@@ -272,6 +272,7 @@ impl SettingsInForce {
         shared.connection_slots.set_max(connection_slots_max(&limits));
         shared.client_addresses.set(address_limits(&limits), limits.bind_gateways.clone());
         shared.limits.set(limits);
+        shared.tasks.set(settings.tasks.clone());
         Ok(())
     }
 

@@ -23,6 +23,7 @@ mod rows;
 mod server;
 mod settings;
 mod sinks;
+mod tasks;
 mod worker;
 
 pub use cluster::ClusterMember;
@@ -41,8 +42,9 @@ pub use settings::{
     AccessControlSettings, AccessLogSettings, AdminSettings, ArchiveSettings, AuditLogSettings,
     AuthenticationSettings, ClusterSettings, LimitSettings, ListenSettings, Loaded,
     LogFileSettings, LogSettings, OwnSources, ServerSettings, SettingDescription, Settings,
-    SettingsError, StoreSettings, TlsSettings, setting_descriptions, setting_like,
+    SettingsError, StoreSettings, TaskSettings, TlsSettings, setting_descriptions, setting_like,
 };
+pub use tasks::{TaskOrder, TaskProgram};
 
 #[cfg(test)]
 mod tests;

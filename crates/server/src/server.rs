@@ -39,6 +39,7 @@ use crate::pools::scan_pool::{ScanPool, ScanPoolSize};
 use crate::settings::file_watch::{self, AdministratorFile, FileWatch, KeyFile};
 use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
 use crate::sinks::{SinkBoard, Sinks};
+use crate::tasks::{TaskProgram, Tasks};
 use crate::worker::{AcceptRules, Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
@@ -55,6 +56,8 @@ pub struct Server {
     /// None where the server is alone.
     forwarded_pool: Option<ForwardedPool>,
     sinks: Sinks,
+    /// None where they are not done.
+    tasks: Option<Tasks>,
     logs: Logs,
     /// Hears of each worker that ends.
     ended: UnboundedReceiver<()>,
@@ -152,6 +155,7 @@ impl Server {
             pool_threads,
             forwarded_pool,
             sinks,
+            tasks: None,
             logs,
             ended,
             shutdown: ShutdownHandle::default(),
@@ -180,6 +184,22 @@ impl Server {
             .map_err(ServerError::Settings)?;
         settings.follow();
         self.settings = Some(settings);
+        Ok(())
+    }
+
+    /// Has tasks done, each by a process with the command that `program` makes.
+    ///
+    /// # Errors
+    /// When what is known of tasks cannot be read or kept.
+    pub fn do_tasks(
+        &mut self,
+        settings: &Settings,
+        program: TaskProgram,
+    ) -> Result<(), ServerError> {
+        let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+        let rules = Arc::clone(&shared.tasks);
+        self.tasks =
+            Some(Tasks::start(&self.directory, settings, self.addresses().ldapi, rules, program)?);
         Ok(())
     }
 
@@ -245,6 +265,7 @@ impl Server {
             logs,
             metrics,
             sinks,
+            tasks,
             settings,
             ..
         } = &mut self;
@@ -274,6 +295,9 @@ impl Server {
             decided(&ending);
             metrics.stopping();
             sinks.ask_to_stop();
+            if let Some(tasks) = tasks {
+                tasks.ask_to_stop();
+            }
             let all_ended = async {
                 // While this server decides: they store where they are.
                 sinks.ended().await;
@@ -297,6 +321,7 @@ impl Server {
     fn join(&mut self) {
         self.machine.admins = Admins::default();
         self.sinks.stop();
+        self.tasks = None;
         // Before the pool that hashes for it, which ends with the workers.
         if let Some(pool) = &self.forwarded_pool {
             pool.close();
@@ -356,6 +381,7 @@ pub(crate) fn share(
         scan_pool,
         hash_pool,
         sinks: Arc::<SinkBoard>::default(),
+        tasks: Arc::new(Live::new(settings.tasks.clone())),
         counters,
         sessions: Sessions::new(),
         budget,

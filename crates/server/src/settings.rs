@@ -64,6 +64,8 @@ pub struct Settings {
     pub archive: ArchiveSettings,
     /// `[sinks]`: changes that are sent.
     pub sinks: SinkSettings,
+    /// `[tasks]`: what the server does by itself.
+    pub tasks: TaskSettings,
     /// `[log]`: diagnostics.
     pub log: LogSettings,
     /// `[access_log]`: operations.
@@ -281,6 +283,21 @@ pub struct SinkSettings {
     pub directory: PathBuf,
 }
 
+/// `[tasks]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskSettings {
+    /// Where the files are that tasks read and write; relative to the data directory.
+    pub directory: PathBuf,
+    /// The most tasks that are at work.
+    pub running_max: usize,
+    /// How long those that have ended are shown.
+    pub keep: Duration,
+    /// `HOST:PORT` of the server that takes e-mail; empty: none.
+    pub mail_server: String,
+    /// Whom e-mail is from.
+    pub mail_from: String,
+}
+
 /// `[log]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogSettings {
@@ -425,6 +442,7 @@ impl Settings {
             store: StoreSettings::default(),
             archive: ArchiveSettings::default(),
             sinks: SinkSettings::default(),
+            tasks: TaskSettings::default(),
             log: LogSettings::default(),
             access_log: AccessLogSettings::default(),
             audit_log: AuditLogSettings::default(),

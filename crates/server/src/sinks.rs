@@ -38,6 +38,7 @@ use self::apart::{ApartSender, LeftThreads};
 pub(crate) use self::board::{SinkBoard, SinkFigures, SinkState};
 use self::files::SinkFiles;
 use self::runner::{Runner, WAIT_MAX, Waits};
+pub(crate) use self::webhook::post_once;
 use crate::error::ServerError;
 use crate::settings::Settings;
 

@@ -39,7 +39,7 @@ use crate::log::AccessRecorder;
 use crate::metrics::counters::Counters;
 use crate::pools::hash_pool::HashPool;
 use crate::pools::scan_pool::ScanPool;
-use crate::settings::{LimitSettings, Settings};
+use crate::settings::{LimitSettings, Settings, TaskSettings};
 use crate::sinks::SinkBoard;
 
 /// What all workers share.
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) hash_pool: HashPool,
     /// What is told of the sinks.
     pub(crate) sinks: Arc<SinkBoard>,
+    /// What settings say of tasks now.
+    pub(crate) tasks: Arc<Live<TaskSettings>>,
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
     pub(crate) client_addresses: ClientAddresses,

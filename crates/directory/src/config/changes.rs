@@ -33,7 +33,7 @@ pub(super) enum Which {
 /// A change of an entry that shows a setting.
 pub(crate) struct SettingConfig {
     pub(crate) setting: Setting,
-    pub(super) steps: Vec<SettingStep>,
+    pub(crate) steps: Vec<SettingStep>,
 }
 
 /// The settings that entries show.
@@ -63,10 +63,12 @@ pub(crate) enum Setting {
     Following,
     /// `cn=Settings,cn=config`.
     Server,
+    /// `cn=Tasks,cn=config`.
+    ScheduledTasks,
 }
 
 /// A part of a change of the values of a setting.
-pub(super) enum SettingStep {
+pub(crate) enum SettingStep {
     Put(String),
     Take(String),
     /// All lines of one of the server's settings.

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::enforcement::broken::BrokenRules;
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
+use crate::tasks::TaskTeller;
 
 /// Whom the entries of `cn=monitor` ask.
 #[derive(Default)]
@@ -41,6 +42,8 @@ pub(crate) struct MonitorSources {
     pub(crate) is_changing: AtomicBool,
     /// The connections of clients.
     pub(crate) sessions: OnceLock<SessionTeller>,
+    /// The tasks that this server does.
+    pub(crate) tasks: OnceLock<TaskTeller>,
 }
 
 impl MonitorSources {

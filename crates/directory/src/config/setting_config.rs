@@ -36,11 +36,13 @@ use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, FOLLOWING_CONFIG_DN,
     GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN,
-    SINK_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    SINK_CONFIG_DN, TASK_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::sinks::position;
 use crate::sinks::text::SINKS;
+use crate::tasks::recurring;
+use crate::tasks::text::SCHEDULED_TASKS;
 use crate::virtual_attributes::text::VIRTUAL_ATTRIBUTES;
 use crate::write::decision::{Decide, Decision};
 use crate::write::followed::FOLLOWED;
@@ -80,7 +82,7 @@ type Values = fn(&View<'_>) -> Result<Vec<String>, StoreError>;
 type Follow = fn(&Decide<'_>, &[String]) -> Result<Vec<Permitted<Change>>, Refusal>;
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 12] = [
+static ENTRIES: [SettingEntry; 13] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -241,6 +243,20 @@ static ENTRIES: [SettingEntry; 12] = [
         put: server_settings::put,
         none_at_all: None,
         follow: Some(server_settings::check),
+    },
+    SettingEntry {
+        dn: TASK_CONFIG_DN,
+        attribute: recurring::ATTRIBUTE,
+        setting: Setting::ScheduledTasks,
+        name: SCHEDULED_TASKS,
+        what: "scheduled task",
+        // Each kind takes its own, see `put`.
+        privilege: None,
+        lines_max: Some(recurring::SCHEDULED_MAX),
+        values: None,
+        put: recurring::put,
+        none_at_all: None,
+        follow: None,
     },
 ];
 

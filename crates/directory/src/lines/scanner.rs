@@ -88,6 +88,24 @@ impl<'t> Scanner<'t> {
         rest.is_some()
     }
 
+    /// `NAME=VALUE`, if that comes next; a value with blanks stands in quotation marks.
+    pub(crate) fn option(&mut self) -> Parsed<Option<(&'t str, String)>> {
+        let word = self.rest.split(' ').next().unwrap_or_default();
+        let Some((name, _)) = word.split_once('=') else { return Ok(None) };
+        let value = self.rest.get(name.len() + 1..).unwrap_or_default();
+        if !value.starts_with('"') {
+            let (_, value) = self.word().split_once('=').unwrap_or_default();
+            return Ok(Some((name, value.to_owned())));
+        }
+        self.rest = value;
+        Ok(Some((name, self.enclosed('"', '"', None)?.concat())))
+    }
+
+    /// What is left, if there is anything.
+    pub(crate) fn left(&self) -> Option<&'t str> {
+        (!self.rest.is_empty()).then_some(self.rest)
+    }
+
     /// Names of attributes that anybody may set, with commas between.
     pub(crate) fn attributes(&mut self, schema: &Schema) -> Parsed<Vec<Arc<AttributeDescription>>> {
         let what = self.what;

@@ -21,8 +21,9 @@ use self::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, ASSIGNMENT_MONITOR_DN, CLUSTER_MONITOR_DN,
     CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN, FILTER_MONITOR_DN, FOLLOWING_CONFIG_DN,
     GROUP_CONFIG_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN, JOIN_TOKENS_DN, LOG_MONITOR_DN,
-    REFERENCE_CONFIG_DN, REPLICATION_MONITOR_DN, SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN, SESSIONS_DN,
-    SINK_CONFIG_DN, TLS_MONITOR_DN, TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    RECURRING_TASKS_DN, REFERENCE_CONFIG_DN, REPLICATION_MONITOR_DN, SCHEDULED_TASKS_DN,
+    SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN, SESSIONS_DN, SINK_CONFIG_DN, TASK_CONFIG_DN,
+    TLS_MONITOR_DN, TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::access::guard::Guard;
 use crate::config::setting_config::shown;
@@ -34,6 +35,7 @@ use crate::config::{
 use crate::directory::{Directory, State};
 use crate::read::analyser;
 use crate::request::refusal::Refusal;
+use crate::tasks::entries as tasks;
 
 /// A branch whose entries are made at once.
 const fn quick(name: &'static str, entries: MakeEntries) -> Branch {
@@ -41,7 +43,7 @@ const fn quick(name: &'static str, entries: MakeEntries) -> Branch {
 }
 
 /// Every branch but those of `figure_monitor`.
-const BRANCHES: [Branch; 21] = [
+const BRANCHES: [Branch; 24] = [
     quick(INDEX_CONFIG_DN, index_config::entries),
     quick(ACCESS_CONFIG_DN, access_config::entries),
     quick(CONSTRAINT_CONFIG_DN, |source| shown(source, CONSTRAINT_CONFIG_DN)),
@@ -60,6 +62,9 @@ const BRANCHES: [Branch; 21] = [
         entries: constraint_config::broken,
     },
     quick(JOIN_TOKENS_DN, join_tokens::entries),
+    Branch { name: TASK_CONFIG_DN, is_slow: tasks::is_slow, entries: tasks::config },
+    Branch { name: SCHEDULED_TASKS_DN, is_slow: tasks::is_slow, entries: tasks::scheduled },
+    quick(RECURRING_TASKS_DN, tasks::recurring),
     quick(FILTER_MONITOR_DN, analyser::branch::entries),
     Branch { name: INDEX_MONITOR_DN, is_slow: always, entries: index_monitor::entries },
     quick(LOG_MONITOR_DN, log_monitor::entries),

@@ -36,7 +36,7 @@ use crate::request::session::Session;
 use crate::request::sink::{self, Receiver, ResponseSink, Streamed};
 use crate::request::worker::{Next, RequestState, Worker};
 use crate::write::{self, named, submit};
-use crate::{password_policy, read};
+use crate::{password_policy, read, tasks};
 
 impl Worker {
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
@@ -319,6 +319,9 @@ fn carry_out(
     let schema_generation = (!is_read).then(generation);
     let (id, operation) = (message.id, message.op.kind());
     let envelope = Envelope { id, operation, bytes, schema_generation };
+    if !is_read && let Some(done) = tasks::request::asked(worker, session, &message.op, controls)? {
+        return Ok(Next::Answered(sink.end(Refusal::new(done, ""), Controls::EMPTY)));
+    }
     if !is_read
         && worker.directory.queue.forwarding().is_some()
         && let Some(next) = asking::update(worker, session, message, controls, envelope)?
@@ -354,7 +357,7 @@ fn carry_out(
                 let result = Refusal::new(closed, "");
                 return Ok(Next::Answered(sink.end(result, Controls::EMPTY)));
             }
-            write::delete::resolve(named, controls)?.into()
+            write::delete::resolve(&worker.directory, named, controls)?.into()
         }
         Request::Modify(modify) => write::modify::resolve(worker, session, controls, modify)?,
         Request::ModifyDn(rename) => write::modify_dn::resolve(worker, rename)?.into(),

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::lines::scanner::{Parsed, wrong};
+use crate::lines::scanner::{LineError, Parsed, wrong};
 
 /// Where to send something.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,6 +41,20 @@ impl SinkEndpoint {
         let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
         let (host, port) = host_and_port(place, Some(default_port))?;
         Ok(Self { is_tls: which == 1, host, port, path })
+    }
+
+    /// Reads the URL of what is told by HTTP: with TLS, if it is on another machine.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn webhook(text: &str) -> Result<Self, LineError> {
+        let is_cleartext = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http:"));
+        let usual = if is_cleartext { 80 } else { 443 };
+        let endpoint = Self::of_url(text, ["http", "https"], usual)?;
+        match endpoint.is_tls || endpoint.is_local() {
+            true => Ok(endpoint),
+            false => wrong(format!("'{text}' is on another machine: it has to be an https URL")),
+        }
     }
 
     /// Reads `HOST:PORT`.

@@ -22,6 +22,7 @@ use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
+use crate::tasks::recurring;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
@@ -40,7 +41,10 @@ pub(crate) fn resolve(
     check_work(worker, session, request)?;
     let named = named::named(&worker.directory, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
-        return Ok(index_config::add(&named, request)?.into());
+        return Ok(match recurring::add(&named, request)? {
+            Some(op) => op.into(),
+            None => index_config::add(&named, request)?.into(),
+        });
     }
     let Named { state, dn, key } = named;
     let schema = &state.schema;

@@ -8,19 +8,28 @@ use store::StoredEntry;
 
 use crate::access::guard;
 use crate::config::index_config;
+use crate::directory::Directory;
 use crate::read::excerpt::too_many_at_once;
 use crate::read::target;
 use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
+use crate::tasks::recurring;
 use crate::write::checks;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::request::{Delete, SubtreeDelete, WriteOp};
 
 /// Resolves the request for the entry of this name.
-pub(crate) fn resolve(named: Named, controls: &RequestControls<'_>) -> Result<WriteOp, Refusal> {
+pub(crate) fn resolve(
+    directory: &Directory,
+    named: Named,
+    controls: &RequestControls<'_>,
+) -> Result<WriteOp, Refusal> {
     if named.state.virtual_trees.hold(&named.key) {
-        return index_config::delete(&named);
+        return match recurring::delete(directory, &named)? {
+            Some(op) => Ok(op),
+            None => index_config::delete(&named),
+        };
     }
     let Named { dn, key, .. } = named::stored(named)?;
     Ok(if controls.subtree {

@@ -1,7 +1,7 @@
 //! `roster status`: how a server is, on one screen.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,6 +9,7 @@ use client::TlsOptions;
 use ldap::url::LdapUrl;
 use server::Settings;
 
+use crate::connect::ldapi_uri;
 use crate::connect::{Login, OnlineOptions, login_of};
 use crate::failure::{Exit, Failure};
 use crate::health::facts::{Facts, Look};
@@ -135,12 +136,6 @@ fn uri_of(settings: &Settings) -> Result<String, Failure> {
             Err(Failure::local(what).hint("name it with -H ldap://host:port"))
         }
     }
-}
-
-/// The URI of a Unix socket.
-fn ldapi_uri(path: &Path) -> String {
-    let path = path.display().to_string();
-    format!("ldapi://{}", path.replace('%', "%25").replace('/', "%2F"))
 }
 
 /// An address to connect to, of one to listen on.

@@ -11,6 +11,7 @@ use client::{ConnectOptions, Connection};
 use server::{OwnSources, Server, generate_self_signed};
 
 use crate::connect::PATIENCE;
+use crate::connect::ldapi_uri;
 use crate::diagnostics::{Log, start_log};
 use crate::failure::Failure;
 use crate::serving::{environment, start_following};
@@ -96,8 +97,7 @@ fn serve(
 
 /// The user of this process is the administrator of what it serves.
 fn connect(folder: &TemporaryFolder) -> Result<Connection, Failure> {
-    let path = folder.path().join(SOCKET).display().to_string();
-    let uri = format!("ldapi://{}", path.replace('%', "%25").replace('/', "%2F"));
+    let uri = ldapi_uri(&folder.path().join(SOCKET));
     let options = ConnectOptions { answer_timeout: PATIENCE, ..ConnectOptions::new(&uri) };
     let mut connection = Connection::open(options)?;
     connection.bind_external()?;

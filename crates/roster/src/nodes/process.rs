@@ -15,6 +15,7 @@ use store::StoreError;
 use super::how;
 use super::ports::SOCKET;
 use crate::cluster_status::ClusterView;
+use crate::connect::ldapi_uri;
 use crate::failure::Failure;
 use crate::output;
 
@@ -137,8 +138,7 @@ impl Node {
 
     /// Connects to its Unix socket, as its owner.
     pub(super) fn connect(&self) -> Result<Connection, Failure> {
-        let socket = self.data.join(SOCKET).display().to_string();
-        let url = format!("ldapi://{}", socket.replace('%', "%25").replace('/', "%2F"));
+        let url = ldapi_uri(&self.data.join(SOCKET));
         let mut connection = Connection::open(ConnectOptions::new(url))?;
         connection.bind_external()?;
         Ok(connection)

@@ -33,6 +33,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("store", "Memory and disk of the store."),
     ("archive", "Changes that are kept for those who read them later. See how-to/changes.md."),
     ("sinks", "Changes that are sent elsewhere. See how-to/sinks.md."),
+    ("tasks", "What the server does by itself. See how-to/tasks.md."),
     ("log", "Diagnostics: start, stop, problems. Requests are not logged here."),
     ("admin", "HTTP for monitoring: metrics and health. See how-to/monitoring.md."),
     ("cluster", "Several servers with one directory. See how-to/cluster.md."),
@@ -518,6 +519,52 @@ const STORE_ROWS: &[Row] = &[
         default: "sinks",
         sentence: "Where the files of sinks are, and those with their keys and passwords, relative \
                    to the data directory.",
+    },
+    Row {
+        section: "tasks",
+        key: "directory",
+        place: Place::Start,
+        kind: Kind::Path { may_be_empty: false, set: |s, path| s.tasks.directory = path },
+        default: "task-files",
+        sentence: "Where the files are that tasks read and write, backups among them, relative to \
+                   the data directory; it may be on another disk, and backups should.",
+    },
+    Row {
+        section: "tasks",
+        key: "running_max",
+        place: Place::Directory(70),
+        kind: Kind::number(1..=16, "tasks", |s, n| {
+            s.tasks.running_max = usize::try_from(n).unwrap_or(usize::MAX)
+        }),
+        default: "2",
+        sentence: "The most tasks that are at work at a time; others wait.",
+    },
+    Row {
+        section: "tasks",
+        key: "keep_days",
+        place: Place::Directory(71),
+        kind: Kind::number(1..=3_650, "days", |s, n| {
+            s.tasks.keep = Duration::from_secs(n * 86_400)
+        }),
+        default: "30",
+        sentence: "How long tasks that have ended are shown. At most 1,000 are known.",
+    },
+    Row {
+        section: "tasks",
+        key: "mail_server",
+        place: Place::Directory(72),
+        kind: Kind::Text { set: |s, text| s.tasks.mail_server = text },
+        default: "",
+        sentence: "HOST:PORT of the server that takes e-mail about tasks (SMTP, without a \
+                   password; with TLS if it offers that).",
+    },
+    Row {
+        section: "tasks",
+        key: "mail_from",
+        place: Place::Directory(73),
+        kind: Kind::Text { set: |s, text| s.tasks.mail_from = text },
+        default: "",
+        sentence: "The address that such e-mail is from.",
     },
     Row {
         section: "log",

@@ -108,18 +108,27 @@ impl SinkFiles {
                     roots.add(one).map_err(|error| failed(error.to_string()))?;
                 }
             }
-            None => {
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
+            None => return system_tls(),
         }
-        if roots.is_empty() {
-            return Err("there are no certificates of authorities to trust".to_owned());
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-            .map_err(|error| error.to_string())?;
-        Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+        trusting(roots)
     }
+}
+
+/// TLS that trusts those whom the system trusts.
+pub(super) fn system_tls() -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    trusting(roots)
+}
+
+fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
+    if roots.is_empty() {
+        return Err("there are no certificates of authorities to trust".to_owned());
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
 /// Opens a file, and nothing else that may have its name.

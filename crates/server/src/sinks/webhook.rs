@@ -4,6 +4,9 @@
 //! Invariant: a request takes no longer than the sink's timeout, whatever the receiver does, and
 //! no more of an answer is read than is said here. Redirects are not followed.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use directory::sinks::{SinkEndpoint, SinkMessage, WebhookTarget};
@@ -15,6 +18,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sha2::Sha256;
 use tokio::net::TcpStream;
@@ -23,7 +27,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use super::files::SinkFiles;
+use super::files::{SinkFiles, system_tls};
 use super::target::{NotSent, SendTime};
 
 /// Sends the requests.
@@ -150,7 +154,7 @@ impl WebhookSender {
         let request = Request::builder()
             .method(Method::POST)
             .uri(path)
-            .header(HOST, self.host())
+            .header(HOST, host(&self.target.endpoint))
             .header(USER_AGENT, HeaderValue::from_static("roster"))
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .header("webhook-id", &message.id)
@@ -161,31 +165,64 @@ impl WebhookSender {
         request.map_err(|error| error.to_string())
     }
 
-    /// Without the port that the scheme has anyway.
-    fn host(&self) -> String {
-        let endpoint = &self.target.endpoint;
-        let usual = if endpoint.is_tls { 443 } else { 80 };
-        let authority = endpoint.authority();
-        let without = authority.strip_suffix(&format!(":{usual}")).map(str::to_owned);
-        without.unwrap_or(authority)
-    }
-
     async fn connect(&self) -> Result<Live, String> {
         let WebhookTarget { endpoint, ca, .. } = &self.target;
-        let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await;
-        let stream = stream.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
-        let _ = stream.set_nodelay(true);
-        if endpoint.is_tls {
-            let name = ServerName::try_from(endpoint.host.clone());
-            let name = name.map_err(|error| error.to_string())?;
-            let connector = TlsConnector::from(self.files.tls(ca.as_deref())?);
-            let stream = connector.connect(name, stream).await;
-            let stream = stream.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
-            begin(TokioIo::new(stream)).await
-        } else {
-            begin(TokioIo::new(stream)).await
-        }
+        connect(endpoint, || self.files.tls(ca.as_deref())).await
     }
+}
+
+/// Connects; `tls` says whom to trust, where that is asked.
+async fn connect(
+    endpoint: &SinkEndpoint,
+    tls: impl FnOnce() -> Result<Arc<ClientConfig>, String>,
+) -> Result<Live, String> {
+    let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await;
+    let stream = stream.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
+    let _ = stream.set_nodelay(true);
+    if endpoint.is_tls {
+        let name = ServerName::try_from(endpoint.host.clone());
+        let name = name.map_err(|error| error.to_string())?;
+        let stream = TlsConnector::from(tls()?).connect(name, stream).await;
+        let stream = stream.map_err(|error| format!("{}: {error}", endpoint.authority()))?;
+        begin(TokioIo::new(stream)).await
+    } else {
+        begin(TokioIo::new(stream)).await
+    }
+}
+
+/// Sends one request with JSON to a URL, and no second one, within a time; or says why it was not
+/// taken. Of the answer nothing but the status is read.
+pub(crate) async fn post_once(url: &str, json: Vec<u8>, limit: Duration) -> Result<(), String> {
+    let endpoint = SinkEndpoint::webhook(url).map_err(|error| error.to_string())?;
+    let send = async {
+        let mut live = connect(&endpoint, system_tls).await?;
+        live.requests.ready().await.map_err(|error| error.to_string())?;
+        let path = if endpoint.path.is_empty() { "/" } else { &endpoint.path };
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header(HOST, host(&endpoint))
+            .header(USER_AGENT, HeaderValue::from_static("roster"))
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .body(Full::new(Bytes::from(json)))
+            .map_err(|error| error.to_string())?;
+        let answer = live.requests.send_request(request).await;
+        let status = answer.map_err(|error| format!("no answer: {error}"))?.status();
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(format!("it answers {status}")),
+        }
+    };
+    let sent = timeout(limit, send).await;
+    sent.unwrap_or_else(|_| Err(format!("no answer within {} seconds", limit.as_secs())))
+}
+
+/// The host of a request, without the port that the scheme has anyway.
+fn host(endpoint: &SinkEndpoint) -> String {
+    let usual = if endpoint.is_tls { 443 } else { 80 };
+    let authority = endpoint.authority();
+    let without = authority.strip_suffix(&format!(":{usual}")).map(str::to_owned);
+    without.unwrap_or(authority)
 }
 
 /// Begins to speak HTTP on a connection.

@@ -79,8 +79,17 @@ pub(crate) const ARCHIVE_DN: &str = "cn=archive,cn=monitor";
 pub(crate) const SINKS_DN: &str = "cn=sinks,cn=monitor";
 pub(crate) const PROCESS_DN: &str = "cn=process,cn=monitor";
 
+/// The entry with the lines of scheduled tasks, above those that 389 Directory Server has.
+pub(crate) const TASK_CONFIG_DN: &str = "cn=Tasks,cn=config";
+
+/// The entry above those of the tasks.
+pub(crate) const SCHEDULED_TASKS_DN: &str = "cn=Scheduled Tasks,cn=tasks";
+
+/// The entry above those of what is done again and again.
+pub(crate) const RECURRING_TASKS_DN: &str = "cn=Recurring Tasks,cn=tasks";
+
 /// Every tree, with its branches in the order in which they are found.
-const TREES: [(&str, &[&str]); 3] = [
+const TREES: [(&str, &[&str]); 4] = [
     (
         "cn=config",
         &[
@@ -96,6 +105,7 @@ const TREES: [(&str, &[&str]); 3] = [
             FOLLOWING_CONFIG_DN,
             SERVER_SETTINGS_DN,
             JOIN_TOKENS_DN,
+            TASK_CONFIG_DN,
         ],
     ),
     (
@@ -120,6 +130,7 @@ const TREES: [(&str, &[&str]); 3] = [
             PROCESS_DN,
         ],
     ),
+    ("cn=tasks", &[SCHEDULED_TASKS_DN, RECURRING_TASKS_DN]),
     // Made by `read/search/changes.rs`: there may be very many.
     (CHANGELOG_DN, &[]),
 ];

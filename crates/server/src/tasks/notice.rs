@@ -1,0 +1,133 @@
+//! Tells who wants to hear that a task has ended: by e-mail, or by a request with JSON.
+//!
+//! Invariant: nobody waits for whoever hears: each task that has ended is told by a thread of its
+//! own, of which there are a few at the most, and each attempt has a limit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use directory::Live;
+use directory::tasks::{Task, TaskState, TaskWork};
+use environment::Timestamp;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::{Message, SmtpTransport, Transport as _};
+use schema::Schema;
+use serde_json::json;
+
+use super::board::TaskBoard;
+use crate::settings::TaskSettings;
+use crate::sinks::post_once;
+
+/// Tells them.
+pub(super) struct Notices {
+    rules: Arc<Live<TaskSettings>>,
+    board: Arc<TaskBoard>,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Notices {
+    pub(super) fn new(rules: Arc<Live<TaskSettings>>, board: Arc<TaskBoard>) -> Self {
+        Self { rules, board, under_way: Arc::default() }
+    }
+
+    /// Tells of a task that has ended.
+    pub(super) fn tell(&self, task: &Task, schema: &Schema) {
+        let Ok(work) = TaskWork::parse(&task.work, schema) else { return };
+        let is_fine = task.state == TaskState::CompletedSuccessfully;
+        let of_errors = work.value("notify-error").filter(|_| !is_fine);
+        let all = [work.value("notify"), of_errors].into_iter().flatten();
+        let receivers: Vec<String> =
+            all.flat_map(|list| list.split(',')).map(str::to_owned).collect();
+        if receivers.is_empty() {
+            return;
+        }
+        if self.under_way.fetch_add(1, Ordering::AcqRel) >= UNDER_WAY_MAX {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+            tracing::error!(task = task.id, "nobody is told of a task: too many are being told");
+            return;
+        }
+        let (task, rules, board) =
+            (task.clone(), self.rules.get().clone(), Arc::clone(&self.board));
+        let under_way = Arc::clone(&self.under_way);
+        let spawned = thread::Builder::new().name("task-notice".to_owned()).spawn(move || {
+            for receiver in receivers {
+                if let Err(why) = tell_one(&task, &receiver, &rules) {
+                    tracing::error!(task = task.id, receiver, why, "is not told of a task");
+                    board.change(&task.id, |task| {
+                        task.log.push(format!("{receiver} is not told: {why}"));
+                    });
+                }
+            }
+            under_way.fetch_sub(1, Ordering::AcqRel);
+        });
+        if let Err(error) = spawned {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+            tracing::error!(%error, "nobody is told of a task");
+        }
+    }
+}
+
+fn tell_one(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String> {
+    match receiver.contains("://") {
+        true => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| error.to_string())?;
+            let body = serde_json::to_vec(&told(task)).map_err(|error| error.to_string())?;
+            runtime.block_on(post_once(receiver, body, ATTEMPT_MAX))
+        }
+        false => mail(task, receiver, rules),
+    }
+}
+
+/// What a request says.
+fn told(task: &Task) -> serde_json::Value {
+    let time = |moment: Option<u64>| moment.map(|us| Timestamp(us).generalized_time());
+    json!({
+        "task": task.id,
+        "work": task.work,
+        "state": task.state.name(),
+        "of": task.of,
+        "by": task.by,
+        "began": time(task.began_us),
+        "ended": time(task.ended_us),
+        "exitCode": task.exit_code,
+        "log": task.log,
+    })
+}
+
+fn mail(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String> {
+    let TaskSettings { mail_server, mail_from, .. } = rules;
+    if mail_server.is_empty() || mail_from.is_empty() {
+        return Err("tasks.mail_server and tasks.mail_from are not set".to_owned());
+    }
+    let state = task.state.name().replace('_', " ").to_lowercase();
+    let mut text = format!("{}\n{}: {state}\n\n", task.work, task.id);
+    for line in &task.log {
+        text.extend([line.as_str(), "\n"]);
+    }
+    let address =
+        |what: &str, text: &str| text.parse().map_err(|error| format!("{what} '{text}': {error}"));
+    let message = Message::builder()
+        .from(address("tasks.mail_from", mail_from)?)
+        .to(address("the address", receiver)?)
+        .subject(format!("roster: task {} {state}", task.id))
+        .body(text)
+        .map_err(|error| error.to_string())?;
+    let (host, port) = mail_server.rsplit_once(':').unwrap_or((mail_server, "25"));
+    let port = port.parse().map_err(|_| format!("tasks.mail_server '{mail_server}': no port"))?;
+    let mut transport = SmtpTransport::builder_dangerous(host).port(port);
+    // A server of this machine is not asked for a certificate; another one shows its own if it has.
+    if !matches!(host, "localhost" | "127.0.0.1" | "[::1]") {
+        let tls = TlsParameters::new(host.to_owned()).map_err(|error| error.to_string())?;
+        transport = transport.tls(Tls::Opportunistic(tls));
+    }
+    let transport = transport.timeout(Some(ATTEMPT_MAX)).build();
+    transport.send(&message).map(drop).map_err(|error| error.to_string())
+}
+
+/// The most tasks of which somebody is being told.
+const UNDER_WAY_MAX: usize = 8;
+/// How long one attempt takes at most.
+const ATTEMPT_MAX: Duration = Duration::from_secs(20);
