@@ -25,6 +25,7 @@ pub(super) const STATE: &str = "ds-task-state";
 pub(super) const START: &str = "ds-task-scheduled-start-time";
 pub(super) const AFTER: &str = "ds-task-dependency-id";
 pub(super) const RECURRING_ID: &str = "ds-recurring-task-id";
+pub(super) const SCHEDULE: &str = "ds-recurring-task-schedule";
 /// An option of a task, `NAME=VALUE`.
 pub(super) const OPTION: &str = "roster-task-option";
 /// What ends a task of 389 Directory Server.
@@ -147,7 +148,7 @@ pub(crate) fn recurring(source: &BranchSource<'_>) -> Result<Vec<Entry>, Refusal
             .entry(&name, &classes)
             .value(ID, &task.name)
             .value(STATE, "RECURRING")
-            .value("ds-recurring-task-schedule", &task.when())
+            .value(SCHEDULE, &task.when())
             .value("roster-task", &line)
             .values("roster-task-next", next);
         made.push(with_work(maker, Some(&task.work)).done());

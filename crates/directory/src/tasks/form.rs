@@ -158,6 +158,8 @@ fn is_known(one: &Given<'_>, kind: &TaskKind) -> bool {
         entries::CLASS,
         entries::START,
         entries::AFTER,
+        entries::RECURRING_ID,
+        entries::SCHEDULE,
         // There is one backend, and it is backed up with all it has.
         "nsInstance",
         "nsDatabaseType",

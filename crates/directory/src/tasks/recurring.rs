@@ -5,7 +5,7 @@ use ldap::message::AddRequest;
 use ldap::result::ResultCode;
 use schema::{DnKey, Schema};
 
-use super::entries::{Place, RECURRING_ID};
+use super::entries::{Place, RECURRING_ID, SCHEDULE};
 use super::form;
 use super::text::{SCHEDULED_TASKS, ScheduledTask};
 use crate::config::changes::{Setting, SettingConfig, SettingStep};
@@ -21,8 +21,6 @@ use crate::write::request::WriteOp;
 pub(crate) const ATTRIBUTE: &str = "roster-task";
 /// The most scheduled tasks.
 pub(crate) const SCHEDULED_MAX: usize = 100;
-/// That of the times.
-const SCHEDULE: &str = "ds-recurring-task-schedule";
 
 impl Directory {
     /// The scheduled tasks.

@@ -472,6 +472,10 @@ impl Run<'_> {
     }
 }
 
+/// What tasks read and write is there, unless the settings name another place; no other part of the
+/// program has anything below it.
+const TASK_FILES: &str = "task-files";
+
 /// Refuses to put a backup where the data are.
 fn refuse_place(options: &BackupOptions<'_>) -> Result<(), BackupError> {
     let data =
@@ -480,7 +484,7 @@ fn refuse_place(options: &BackupOptions<'_>) -> Result<(), BackupError> {
     let to =
         std::path::absolute(options.to).map_err(|source| BackupError::io(options.to, source))?;
     let above = to.ancestors().find_map(|path| fs::canonicalize(path).ok()).unwrap_or_default();
-    if above.starts_with(&data) {
+    if above.starts_with(&data) && !above.starts_with(data.join(TASK_FILES)) {
         let reason = format!("'{}' lies within the data directory", options.to.display());
         return Err(BackupError::asked(
             reason,
