@@ -21,5 +21,5 @@ pub use connection::{
 };
 pub use error::ClientError;
 pub use pipeline::{Answer, Pipeline, Window};
-pub use stream::ClientStream;
+pub use stream::{ClientStream, ldapi_url};
 pub use tls::{CertificateCheck, TlsOptions};

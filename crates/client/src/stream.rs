@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,6 +169,13 @@ impl Write for ClientStream {
 
 /// The host of a URL that names none.
 pub(crate) const HOST_DEFAULT: &str = "localhost";
+/// The URL of a Unix socket.
+#[must_use]
+pub fn ldapi_url(socket: &Path) -> String {
+    let path = socket.display().to_string();
+    format!("ldapi://{}", path.replace('%', "%25").replace('/', "%2F"))
+}
+
 /// The socket of an `ldapi` URL that names none, as OpenLDAP has it.
 const LDAPI_DEFAULT: &str = "/var/run/ldapi";
 /// Sockets take no time-out of 0.

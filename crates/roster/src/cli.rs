@@ -13,7 +13,7 @@ use crate::commands::{
     revert, schema, serve, session, sink, status, task, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
-use crate::{output, tasks};
+use crate::{output, task_process};
 
 /// An LDAP directory server in one program.
 #[derive(Debug, Parser)]
@@ -112,7 +112,7 @@ impl Command {
 /// Runs the program with its arguments, the first being its name.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let exit = match Cli::try_parse_from(arguments) {
-        Ok(cli) => tasks::behave().and_then(|()| cli.command.run()),
+        Ok(cli) => task_process::behave().and_then(|()| cli.command.run()),
         Err(error) => wrong_use(&error),
     };
     let exit = exit.unwrap_or_else(|failure| {

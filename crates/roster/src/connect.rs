@@ -24,12 +24,6 @@ use self::uris::ServerUris;
 use crate::commands::init::ADMINISTRATOR;
 use crate::failure::Failure;
 
-/// The URI of a server's Unix socket.
-pub(crate) fn ldapi_uri(socket: &Path) -> String {
-    let path = socket.display().to_string();
-    format!("ldapi://{}", path.replace('%', "%25").replace('/', "%2F"))
-}
-
 /// Which servers, and as whom.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]

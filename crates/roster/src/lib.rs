@@ -45,6 +45,7 @@ mod serving;
 mod session;
 mod settings_file;
 mod table;
+mod task_process;
 mod tasks;
 pub mod template;
 mod temporary;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-use crate::{output, tasks};
+use crate::{output, task_process};
 
 /// A bar that counts to `total`, or only up when the total is not known.
 pub(crate) fn bar(total: Option<u64>, unit: &'static str) -> ProgressBar {
@@ -21,7 +21,7 @@ pub(crate) fn bar(total: Option<u64>, unit: &'static str) -> ProgressBar {
 pub(crate) fn target() -> ProgressDrawTarget {
     match output::is_watched() {
         true => ProgressDrawTarget::term_like_with_hz(Box::new(Terminal::default()), DRAWS_SECOND),
-        false if tasks::is_one() => {
+        false if task_process::is_one() => {
             ProgressDrawTarget::term_like_with_hz(Box::new(TaskLines::default()), 1)
         }
         false => ProgressDrawTarget::hidden(),
@@ -37,7 +37,7 @@ pub(crate) fn style(bar: &ProgressBar, template: &str) {
 
 /// Whether the terminal is too narrow for a bar with numbers behind it.
 pub(crate) fn is_narrow() -> bool {
-    tasks::is_one() || output::columns() < BAR_COLUMNS_MIN
+    task_process::is_one() || output::columns() < BAR_COLUMNS_MIN
 }
 
 const fn template(has_total: bool, unit: &str, is_narrow: bool) -> &'static str {

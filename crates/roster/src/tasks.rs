@@ -1,4 +1,4 @@
-//! Tasks of a server: with which command each is done, and how a process knows that it is one.
+//! Tasks of a server: with which command each is done.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,12 +7,10 @@ use std::path::Path;
 use std::process;
 
 use directory::tasks::TaskWork;
-use rustix::process::{Signal, getppid, nice, set_parent_process_death_signal};
 use server::{TaskOrder, TaskProgram};
 
 use crate::again;
-use crate::connect::ldapi_uri;
-use crate::failure::Failure;
+use crate::task_process::OF;
 
 /// Makes the commands.
 pub(crate) fn program() -> TaskProgram {
@@ -87,7 +85,7 @@ fn indexes(work: &TaskWork) -> impl Iterator<Item = OsString> {
 /// The server itself, which takes the owner of its process for the administrator.
 fn server(order: &TaskOrder<'_>) -> Result<OsString, String> {
     let socket = order.ldapi.ok_or("it needs the Unix socket: set listen.ldapi")?;
-    Ok(format!("--uri={}", ldapi_uri(socket)).into())
+    Ok(format!("--uri={}", client::ldapi_url(socket)).into())
 }
 
 /// Makes the directories above a file, for their owner alone.
@@ -97,30 +95,6 @@ fn make_superiors(files: &Path, file: &str) -> Result<(), String> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
     made.map_err(|error| format!("{}: {error}", above.display()))
 }
-
-/// Has this process behave as that of a task, if it is one: it ends with the server, and lets others
-/// have the processor first.
-pub(crate) fn behave() -> Result<(), Failure> {
-    let Some(server) = std::env::var_os(OF) else { return Ok(()) };
-    set_parent_process_death_signal(Some(Signal::TERM)).map_err(Failure::local)?;
-    let parent = getppid().map(|parent| parent.as_raw_nonzero().get().to_string());
-    // It may have ended before.
-    if parent.is_none_or(|parent| server != *parent) {
-        return Err(Failure::interrupted("interrupted: the server ended whose task this is"));
-    }
-    let _ = nice(NICENESS);
-    Ok(())
-}
-
-/// Whether this process is that of a task.
-pub(crate) fn is_one() -> bool {
-    std::env::var_os(OF).is_some()
-}
-
-/// The variable with the process of the server.
-const OF: &str = "ROSTER_TASK_OF";
-/// How much rather others have the processor.
-const NICENESS: i32 = 10;
 
 #[cfg(test)]
 mod tests {

@@ -323,20 +323,31 @@ fn whoever_wants_to_hear_does() {
     });
 }
 
+/// Which of these leads.
+fn leads(servers: &[Machine; 3]) -> usize {
+    wait_for("somebody leads", || {
+        let live = servers.iter().filter(|server| server.server.is_some());
+        let leaders: Vec<String> = live.filter_map(leader_of).collect();
+        let leader = leaders.first()?;
+        // All that are there say the same.
+        let is_said = leaders.iter().all(|other| other == leader);
+        let place = servers.iter().position(|server| server.address == *leader)?;
+        (is_said && servers[place].server.is_some()).then_some(place)
+    })
+}
+
+/// Where whoever leads is reached, as this one says.
+fn leader_of(server: &Machine) -> Option<String> {
+    let told: Value = serde_json::from_str(&server.ask(&["status", "--json"]).output).ok()?;
+    let members = told["cluster"]["members"].as_array()?;
+    let leader = members.iter().find(|member| member["role"] == "leader")?;
+    leader["address"].as_str().map(str::to_owned)
+}
+
 #[test]
 fn what_is_scheduled_is_done_by_the_member_that_leads_and_what_comes_after_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut servers = three(folder.path());
-    let leads = |servers: &[Machine; 3]| {
-        wait_for("somebody leads", || {
-            let number = servers.iter().enumerate().find_map(|(at, server)| {
-                let roles = server.server.as_ref().map(|_| server.roles()).unwrap_or_default();
-                let own = u64::try_from(at).unwrap() + 1;
-                roles.into_iter().find(|(id, role, _)| *id == own && role == "leader")
-            });
-            number.map(|(id, _, _)| usize::try_from(id).unwrap() - 1)
-        })
-    };
     let leader = leads(&servers);
     let follower = (leader + 1) % 3;
     let lines = [

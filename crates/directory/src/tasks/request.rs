@@ -1,6 +1,6 @@
-//! Requests about tasks: an entry below `cn=Scheduled Tasks,cn=tasks` has one begin, as its form is
-//! in OpenDJ, or below `cn=KIND,cn=tasks,cn=config`, as it is in 389 Directory Server; another state
-//! or a delete has it end. What is done again and again is a setting of the directory instead, see
+//! Requests about tasks: an entry below `cn=Scheduled Tasks,cn=tasks` has one begin, in OpenDJ's
+//! form, or below `cn=KIND,cn=tasks,cn=config`, in that of 389 Directory Server; another state or a
+//! delete has it end. What is done again and again is a setting of the directory instead, see
 //! `recurring.rs`.
 //!
 //! Invariant: a task is one of the server that was asked, so no other one decides about it.

@@ -1,4 +1,4 @@
-//! How a task is written: `KIND [OPTION=VALUE …]`, and one that is done again and again as a line,
+//! How a task is written: `KIND [OPTION=VALUE …]`; one that is done again and again is a line,
 //! `NAME: KIND [OPTION=VALUE …] at "CRON"` or `… after NAME`.
 
 use std::fmt::Write as _;

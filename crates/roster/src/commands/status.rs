@@ -9,7 +9,6 @@ use client::TlsOptions;
 use ldap::url::LdapUrl;
 use server::Settings;
 
-use crate::connect::ldapi_uri;
 use crate::connect::{Login, OnlineOptions, login_of};
 use crate::failure::{Exit, Failure};
 use crate::health::facts::{Facts, Look};
@@ -69,7 +68,7 @@ impl Where {
             true => None,
             false => self.location.settings().ok().and_then(|settings| settings.ldapi_path()),
         };
-        let uri = socket.filter(|path| path.exists()).map(|path| ldapi_uri(&path));
+        let uri = socket.filter(|path| path.exists()).map(|path| client::ldapi_url(&path));
         self.server.login_at(uri)
     }
 
@@ -128,7 +127,7 @@ impl Where {
 /// Where the server with these settings listens: on its socket, if it has one.
 fn uri_of(settings: &Settings) -> Result<String, Failure> {
     match (settings.ldapi_path(), &*settings.listen.ldap, &*settings.listen.ldaps) {
-        (Some(path), _, _) => Ok(ldapi_uri(&path)),
+        (Some(path), _, _) => Ok(client::ldapi_url(&path)),
         (None, [address, ..], _) => Ok(format!("ldap://{}", reachable(*address))),
         (None, [], [address, ..]) => Ok(format!("ldaps://{}", reachable(*address))),
         (None, [], []) => {

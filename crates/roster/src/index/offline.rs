@@ -11,7 +11,6 @@ use client::{ConnectOptions, Connection};
 use server::{OwnSources, Server, generate_self_signed};
 
 use crate::connect::PATIENCE;
-use crate::connect::ldapi_uri;
 use crate::diagnostics::{Log, start_log};
 use crate::failure::Failure;
 use crate::serving::{environment, start_following};
@@ -97,7 +96,7 @@ fn serve(
 
 /// The user of this process is the administrator of what it serves.
 fn connect(folder: &TemporaryFolder) -> Result<Connection, Failure> {
-    let uri = ldapi_uri(&folder.path().join(SOCKET));
+    let uri = client::ldapi_url(&folder.path().join(SOCKET));
     let options = ConnectOptions { answer_timeout: PATIENCE, ..ConnectOptions::new(&uri) };
     let mut connection = Connection::open(options)?;
     connection.bind_external()?;

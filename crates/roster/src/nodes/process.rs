@@ -15,7 +15,6 @@ use store::StoreError;
 use super::how;
 use super::ports::SOCKET;
 use crate::cluster_status::ClusterView;
-use crate::connect::ldapi_uri;
 use crate::failure::Failure;
 use crate::output;
 
@@ -138,7 +137,7 @@ impl Node {
 
     /// Connects to its Unix socket, as its owner.
     pub(super) fn connect(&self) -> Result<Connection, Failure> {
-        let url = ldapi_uri(&self.data.join(SOCKET));
+        let url = client::ldapi_url(&self.data.join(SOCKET));
         let mut connection = Connection::open(ConnectOptions::new(url))?;
         connection.bind_external()?;
         Ok(connection)

@@ -1,3 +1,5 @@
+//! Tasks are read as they are written, and what is none is refused.
+
 use super::*;
 use crate::tasks::{TASK_KINDS, TASK_OPTIONS};
 
@@ -99,14 +101,16 @@ fn every_example_is_a_task_and_every_option_is_of_kinds_there_are() {
 
 #[test]
 fn the_reference_page_is_as_the_tables_say() {
-    let mut text = String::from(
-        "# Tasks\n\nMade from the tables of `directory::tasks`. How they are used is in \
-         [how-to/tasks.md](../how-to/tasks.md).\n\nA task is `KIND [OPTION=VALUE …]`; a value with \
-         blanks stands in quotation marks. A scheduled task is a line, `NAME: KIND [OPTION=VALUE …] \
-         at \"CRON\"` or `NAME: KIND [OPTION=VALUE …] after NAME`. Files are below the directory \
-         that the setting `tasks.directory` names.\n\n## Kinds\n\n| kind | what it does | takes the \
-         privileges | OpenDJ's class | 389's branch | example |\n|---|---|---|---|---|---|\n",
-    );
+    let mut text = [
+        "# Tasks\n\nMade from the tables of `directory::tasks`. How they are used is in ",
+        "[how-to/tasks.md](../how-to/tasks.md).\n\nA task is `KIND [OPTION=VALUE …]`; a value ",
+        "with blanks stands in quotation marks. A scheduled task is a line, ",
+        "`NAME: KIND [OPTION=VALUE …] at \"CRON\"` or `NAME: KIND [OPTION=VALUE …] after NAME`. ",
+        "Files are below the directory that the setting `tasks.directory` names.\n\n## Kinds\n\n",
+        "| kind | what it does | privileges | OpenDJ's class | 389's branch | example |\n",
+        "|---|---|---|---|---|---|\n",
+    ]
+    .concat();
     let cell = |text: &str| text.replace('|', "\\|");
     let code = |text: Option<&str>| text.map(|text| format!("`{text}`")).unwrap_or_default();
     for kind in TASK_KINDS {
@@ -122,8 +126,8 @@ fn the_reference_page_is_as_the_tables_say() {
             cell(kind.example)
         );
     }
-    text += "\n## Options\n\n| option | kinds | value | what it does | OpenDJ's attributes | 389's \
-             |\n|---|---|---|---|---|---|\n";
+    text += "\n## Options\n\n| option | kinds | value | what it does | OpenDJ's attributes ";
+    text += "| 389's |\n|---|---|---|---|---|---|\n";
     let list = |names: &[&str]| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
