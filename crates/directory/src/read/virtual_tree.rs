@@ -21,8 +21,9 @@ use self::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, ASSIGNMENT_MONITOR_DN, CLUSTER_MONITOR_DN,
     CONSTRAINT_CONFIG_DN, CONSTRAINT_MONITOR_DN, FILTER_MONITOR_DN, FOLLOWING_CONFIG_DN,
     GROUP_CONFIG_DN, INDEX_CONFIG_DN, INDEX_MONITOR_DN, JOIN_TOKENS_DN, LOG_MONITOR_DN,
-    REFERENCE_CONFIG_DN, REPLICATION_MONITOR_DN, SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN, SESSIONS_DN,
-    SINK_CONFIG_DN, TLS_MONITOR_DN, TreeKeys, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    NAMING_CONTEXT_CONFIG_DN, REFERENCE_CONFIG_DN, REPLICATION_MONITOR_DN, SCHEMA_CONFIG_DN,
+    SERVER_SETTINGS_DN, SESSIONS_DN, SINK_CONFIG_DN, TLS_MONITOR_DN, TreeKeys,
+    VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::access::guard::Guard;
 use crate::config::setting_config::shown;
@@ -41,7 +42,8 @@ const fn quick(name: &'static str, entries: MakeEntries) -> Branch {
 }
 
 /// Every branch but those of `figure_monitor`.
-const BRANCHES: [Branch; 21] = [
+const BRANCHES: [Branch; 22] = [
+    quick(NAMING_CONTEXT_CONFIG_DN, |source| shown(source, NAMING_CONTEXT_CONFIG_DN)),
     quick(INDEX_CONFIG_DN, index_config::entries),
     quick(ACCESS_CONFIG_DN, access_config::entries),
     quick(CONSTRAINT_CONFIG_DN, |source| shown(source, CONSTRAINT_CONFIG_DN)),
