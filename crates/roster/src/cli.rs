@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    doctor, explain, export, follow, generate, history, import, index, init, log, reload, restore,
+    doctor, explain, export, follow, generate, history, import, index, init, log, naming_context, reload, restore,
     revert, schema, serve, session, sink, status, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
@@ -50,6 +50,7 @@ enum Command {
     Reload(reload::Options),
     Cluster(cluster::Options),
     Index(index::Options),
+    NamingContext(naming_context::Options),
     Schema(schema::Options),
     Constraint(constraint::Options),
     Assignment(assignment::Options),
@@ -88,6 +89,7 @@ impl Command {
             Self::Reload(options) => reload::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
+            Self::NamingContext(options) => naming_context::run(&options),
             Self::Schema(options) => schema::run(&options),
             Self::Constraint(options) => constraint::run(&options),
             Self::Assignment(options) => assignment::run(&options),

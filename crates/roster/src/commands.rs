@@ -28,6 +28,7 @@ pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod init;
 mod lines;
+pub(crate) mod naming_context;
 pub(crate) mod log;
 pub(crate) mod reload;
 pub(crate) mod restore;

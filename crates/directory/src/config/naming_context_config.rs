@@ -71,6 +71,9 @@ pub(crate) fn check_name(decide: &Decide<'_>, dn: &Dn) -> Result<(), Refusal> {
     if decide.state.virtual_trees.hold(&own) || of_server(SUBSCHEMA_DN) {
         return refuse(format!("'{dn}' is a name of the server's own entries"));
     }
+    if own == decide.directory.credentials.root.key {
+        return refuse(format!("'{dn}' is the name of the administrator, who has no entry"));
+    }
     // The schema may change, what the name means must not.
     let builtin = Schema::builtin();
     let mut types = dn.rdns().iter().flat_map(|rdn| rdn.avas()).map(|ava| &ava.attribute);

@@ -121,6 +121,7 @@ fn what_can_be_none_is_refused() {
         ("cn=schema", unwilling, "server's own"),
         ("cn=x,cn=schema", unwilling, "server's own"),
         ("no name", ResultCode::InvalidDnSyntax, ""),
+        ("cn=Directory Manager", unwilling, "administrator"),
         ("unheardOf=x", unwilling, "do not come with the server"),
     ] {
         refuses(&change(&mut root, Add, &[name]), code, why);
