@@ -106,5 +106,5 @@ pub use storage::JournalHold;
 pub use store::Held;
 pub use write::followed::Followed;
 pub use write::queue::PendingWrite;
-pub use write::suffix::of_name as suffix_entry;
 pub use write::space::{DiskSpace, FileSystemSpace, SpaceLimits};
+pub use write::suffix::of_name as suffix_entry;

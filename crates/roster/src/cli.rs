@@ -9,8 +9,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    doctor, explain, export, follow, generate, history, import, index, init, log, naming_context, reload, restore,
-    revert, schema, serve, session, sink, status, top, undelete, virtual_attribute, why,
+    doctor, explain, export, follow, generate, history, import, index, init, log, naming_context,
+    reload, restore, revert, schema, serve, session, sink, status, top, undelete,
+    virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;

@@ -167,9 +167,7 @@ fn list(connection: &mut Connection, counts: bool, json: bool) -> Result<Exit, F
         rows.push((name, entries));
     }
     if json {
-        let one = |(name, entries): &(&String, Option<u64>)| {
-            serde_json::json!({ "name": name, "entries": entries })
-        };
+        let one = |(name, entries): &(&String, Option<u64>)| serde_json::json!({ "name": name, "entries": entries });
         output::json(&rows.iter().map(one).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
@@ -188,15 +186,18 @@ fn list(connection: &mut Connection, counts: bool, json: bool) -> Result<Exit, F
 
 /// How many entries are at and below a name.
 fn count(connection: &mut Connection, name: &str) -> Result<u64, Failure> {
-    let asked =
-        SearchFor { attributes: &["1.1"], ..SearchFor::below(name, Filter::Present("objectClass")) };
+    let asked = SearchFor {
+        attributes: &["1.1"],
+        ..SearchFor::below(name, Filter::Present("objectClass"))
+    };
     let mut entries = 0;
     let mut cookie = Vec::new();
     loop {
-        let page = connection.search_page::<ClientError>(&asked, PAGE_ENTRIES, &cookie, &mut |_| {
-            entries += 1;
-            Ok(())
-        })?;
+        let page =
+            connection.search_page::<ClientError>(&asked, PAGE_ENTRIES, &cookie, &mut |_| {
+                entries += 1;
+                Ok(())
+            })?;
         if page.outcome.code == ResultCode::NoSuchObject {
             return Ok(0);
         }
@@ -304,12 +305,8 @@ fn drop_all(connection: &mut Connection, options: &Drop) -> Result<Exit, Failure
         if options.with_entries {
             empty(connection, &text)?;
         }
-        let step = present::modify(
-            NAMING_CONTEXTS_DN,
-            NAMING_CONTEXT,
-            std::slice::from_ref(&text),
-            &[],
-        );
+        let step =
+            present::modify(NAMING_CONTEXTS_DN, NAMING_CONTEXT, std::slice::from_ref(&text), &[]);
         let steps: Vec<Step> = step.into_iter().collect();
         let done = requests::carry_out(connection, &steps, &options.message, CHANGE);
         done.map_err(|failure| match options.with_entries {
