@@ -167,8 +167,9 @@ fn list(connection: &mut Connection, counts: bool, json: bool) -> Result<Exit, F
         rows.push((name, entries));
     }
     if json {
-        let one = |(name, entries): &(&String, Option<u64>)| serde_json::json!({ "name": name, "entries": entries });
-        output::json(&rows.iter().map(one).collect::<Vec<_>>())?;
+        let rows = rows.into_iter();
+        let all = rows.map(|(name, count)| serde_json::json!({ "name": name, "entries": count }));
+        output::json(&all.collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
     if all.is_empty() {
