@@ -65,7 +65,7 @@ impl<'a> Bypass<'a> {
 const SCHEMA_MODES: &str = "schema-modes";
 
 /// Settings that say nothing of who may do what.
-const WITHOUT_ACCESS: [&str; 2] = ["constraints", "member-of"];
+const WITHOUT_ACCESS: [&str; 3] = ["constraints", "member-of", "naming-contexts"];
 
 impl Access {
     /// The access of `identity`, which was given nothing of its own; the root identity has all

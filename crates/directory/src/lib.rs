@@ -108,3 +108,4 @@ pub use store::Held;
 pub use write::followed::Followed;
 pub use write::queue::PendingWrite;
 pub use write::space::{DiskSpace, FileSystemSpace, SpaceLimits};
+pub use write::suffix::of_name as suffix_entry;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use aci::Permitted;
 use schema::{Change, DescriptionError};
-use store::Lsn;
+use store::{Lsn, NAMING_CONTEXTS};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Csn;
@@ -36,7 +36,11 @@ pub const RECORD_FORMAT: u16 = 1;
 
 /// What records may say; a reader that knows less stops. Grows when a kind of change is new. A
 /// record is of the lowest level that has all its changes: see [`RecordHead::level`].
-pub const RECORD_LEVEL: u16 = 6;
+pub const RECORD_LEVEL: u16 = 7;
+
+/// The level of a change of the naming contexts, which are a setting: whoever does not know of it
+/// would look for entries below those that were.
+pub const CONTEXTS_LEVEL: u16 = 7;
 
 /// From this level on, very many values of an attribute become rows of their own when a change is
 /// applied. No change of it is new.
@@ -245,7 +249,7 @@ impl Who {
 }
 
 /// The level that a reader of this change needs.
-const fn level(change: &Change) -> u16 {
+fn level(change: &Change) -> u16 {
     match change {
         Change::Add(_)
         | Change::Modify(_)
@@ -254,6 +258,7 @@ const fn level(change: &Change) -> u16 {
         | Change::Schema(_)
         | Change::Level(_) => 1,
         Change::Index(_) => 2,
+        Change::Setting(setting) if setting.name == NAMING_CONTEXTS => CONTEXTS_LEVEL,
         Change::Setting(_) => 3,
         Change::Gather(_) => GATHER_LEVEL,
     }

@@ -16,14 +16,17 @@ use std::sync::Arc;
 use environment::Timestamp;
 use history::Csn;
 use history::log::Reign;
-use history::record::{GATHER_LEVEL, OpKind, Origin, RECORD_FORMAT, Record, RecordHead, Who};
+use history::record::{
+    CONTEXTS_LEVEL, GATHER_LEVEL, OpKind, Origin, RECORD_FORMAT, Record, RecordHead, Who,
+};
 use ldap::dn::Dn;
 use offline::{ExportOptions, export};
 use schema::{
     AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId,
     GatherChange, IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
+    SettingChange,
 };
-use store::{IndexConfig, Lsn, Store, StoreOptions};
+use store::{IndexConfig, Lsn, NAMING_CONTEXTS, NO_CONTEXT, Store, StoreOptions};
 
 const COLOUR: &str = "attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'badgeColour' EQUALITY \
                       caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
@@ -78,6 +81,26 @@ fn records_of_level_5_read_back() {
     }
 }
 
+#[test]
+fn records_of_level_7_read_back() {
+    let corpus = fs::read(golden_of_level(7)).unwrap();
+    assert!(written(context_changes()) == corpus, "the octets of a level do not change");
+    let (dir, contexts) = (tempfile::tempdir().unwrap(), [dn("dc=example,dc=com")]);
+    let (options, indexes) = (StoreOptions::default(), IndexConfig::none());
+    let data = dir.path().join("data");
+    let store = Store::create(&data, &options, Schema::builtin(), indexes, &contexts).unwrap();
+    let mut seen = Vec::new();
+    for bytes in split(&corpus) {
+        assert_eq!(RecordHead::read(bytes).unwrap().level, 7);
+        let record = Record::decode(bytes, &Schema::builtin()).unwrap();
+        let mut batch = store.begin().unwrap();
+        record.changes.iter().for_each(|change| batch.apply(change).unwrap());
+        batch.commit().unwrap();
+        seen.push(store.naming_contexts().names().map(ToString::to_string).collect::<Vec<_>>());
+    }
+    assert_eq!(seen, [vec!["dc=example,dc=com", "o=New"], vec![], vec!["o=New"]]);
+}
+
 /// The octets come first on each line of the example, then two spaces and what they mean.
 #[test]
 fn the_example_of_the_documentation_is_true() {
@@ -97,6 +120,9 @@ fn the_example_of_the_documentation_is_true() {
 fn write() {
     if !golden_of_level(GATHER_LEVEL).exists() {
         fs::write(golden_of_level(GATHER_LEVEL), written(gather_changes())).unwrap();
+    }
+    if !golden_of_level(CONTEXTS_LEVEL).exists() {
+        fs::write(golden_of_level(CONTEXTS_LEVEL), written(context_changes())).unwrap();
     }
     let path = golden(RECORD_FORMAT, "bin");
     assert!(!path.exists(), "a corpus is never changed");
@@ -244,6 +270,21 @@ fn gather_changes() -> Vec<(OpKind, Vec<Change>)> {
             OpKind::Internal,
             vec![gather(3, anna, &["manager"], 1), gather(1 << 40, staff, &[], u64::MAX)],
         ),
+    ]
+}
+
+/// What came with level 7.
+fn context_changes() -> Vec<(OpKind, Vec<Change>)> {
+    let contexts = |values: &[&str]| {
+        let values = values.iter().map(|&value| value.to_owned()).collect();
+        Change::Setting(SettingChange { name: NAMING_CONTEXTS.to_owned(), values })
+    };
+    let (first, both) =
+        (contexts(&["dc=example,dc=com"]), contexts(&["dc=example,dc=com", "o=New"]));
+    vec![
+        (OpKind::Modify, vec![Change::Level(7), first, both.clone()]),
+        (OpKind::Modify, vec![both, contexts(&[NO_CONTEXT])]),
+        (OpKind::Modify, vec![contexts(&[NO_CONTEXT]), contexts(&["o=New"])]),
     ]
 }
 

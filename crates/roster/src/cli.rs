@@ -9,8 +9,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    doctor, explain, export, follow, generate, history, import, index, init, log, reload, restore,
-    revert, schema, serve, session, sink, status, task, top, undelete, virtual_attribute, why,
+    doctor, explain, export, follow, generate, history, import, index, init, log, naming_context,
+    reload, restore, revert, schema, serve, session, sink, status, task, top, undelete,
+    virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::{output, task_process};
@@ -24,7 +25,7 @@ use crate::{output, task_process};
     disable_help_subcommand = true,
     arg_required_else_help = true
 )]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -50,6 +51,7 @@ enum Command {
     Reload(reload::Options),
     Cluster(cluster::Options),
     Index(index::Options),
+    NamingContext(naming_context::Options),
     Schema(schema::Options),
     Constraint(constraint::Options),
     Assignment(assignment::Options),
@@ -89,6 +91,7 @@ impl Command {
             Self::Reload(options) => reload::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
+            Self::NamingContext(options) => naming_context::run(&options),
             Self::Schema(options) => schema::run(&options),
             Self::Constraint(options) => constraint::run(&options),
             Self::Assignment(options) => assignment::run(&options),

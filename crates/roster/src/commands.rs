@@ -29,6 +29,7 @@ pub(crate) mod index;
 pub(crate) mod init;
 mod lines;
 pub(crate) mod log;
+pub(crate) mod naming_context;
 pub(crate) mod reload;
 pub(crate) mod restore;
 pub(crate) mod revert;

@@ -28,7 +28,15 @@ pub(crate) struct Area {
 }
 
 /// Every part, in the order of a file.
-pub(crate) static AREAS: [Area; 10] = [
+pub(crate) static AREAS: [Area; 11] = [
+    Area {
+        key: "naming_contexts",
+        dn: NAMING_CONTEXTS_DN,
+        attribute: NAMING_CONTEXT,
+        what: "naming context",
+        is_named: false,
+        none: None,
+    },
     Area {
         key: "constraints",
         dn: "cn=Constraints,cn=config",
@@ -111,6 +119,9 @@ pub(crate) static AREAS: [Area; 10] = [
     },
 ];
 
+/// The entry with the naming contexts, and the attribute with their names.
+pub(crate) const NAMING_CONTEXTS_DN: &str = "cn=Naming Contexts,cn=config";
+pub(crate) const NAMING_CONTEXT: &str = "roster-naming-context";
 /// The entry with the settings, and the attribute with their lines.
 pub(crate) const SETTINGS_DN: &str = "cn=Settings,cn=config";
 pub(crate) const SETTING: &str = "roster-setting";

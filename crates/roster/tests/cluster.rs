@@ -705,3 +705,45 @@ fn a_setting_holds_on_all_nodes() {
         }
     }
 }
+
+/// Naming contexts come, are renamed and go while one of three is away, which has them all when it
+/// is back.
+#[test]
+fn naming_contexts_are_those_of_all_members() {
+    let demo = Demo::start(3);
+    let contexts = |node: &Node, arguments: &[&str]| {
+        let url = node.url();
+        let server = ["-H", &url, "-w", &demo.password];
+        roster(&[&["naming-context"], arguments, &server].concat())
+    };
+    let nodes = demo.nodes.iter().cloned();
+    let (leaders, followers): (Vec<_>, Vec<_>) = nodes.partition(|node| node.role == "leader");
+    let (leader, other) = (&leaders[0], &followers[0]);
+    let add = |node: &Node, name: &str| contexts(node, &["add", name]).code == 0;
+    // It takes until all have said what they read.
+    wait_for("the first", || add(other, "o=First").then_some(()));
+    kill_process(Pid::from_raw(leader.pid).unwrap(), Signal::KILL).unwrap();
+    wait_for("one without the one that led", || add(other, "o=Second").then_some(()));
+    let rename = ["rename", "o=first", "o=Renamed"];
+    wait_for("another name", || (contexts(other, &rename).code == 0).then_some(()));
+    let drop = ["drop", SUFFIX, "--with-entries"];
+    wait_for("one less", || (contexts(other, &drop).code == 0).then_some(()));
+    let mut back = serve_again(&leader.data);
+    for node in &demo.nodes {
+        let listed = wait_for("the same on all three", || {
+            let run = contexts(node, &["list", "--count"]);
+            (run.code == 0 && !run.output.contains(SUFFIX)).then_some(run.output)
+        });
+        let lines: Vec<_> = listed.lines().map(|line| line.split_whitespace()).collect();
+        let rows: Vec<Vec<&str>> = lines.into_iter().skip(1).map(Iterator::collect).collect();
+        assert_eq!(rows, [["o=Renamed", "1"], ["o=Second", "1"]], "{node:?}");
+    }
+    let compared = wait_for("the members compare", || {
+        let status = demo.status(other, &["--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status.output).ok()?;
+        status["cluster"]["alike_lsn"].as_u64().map(|_| status)
+    });
+    assert!(compared["cluster"]["difference"].is_null(), "{compared}");
+    back.kill().unwrap();
+    back.wait().unwrap();
+}

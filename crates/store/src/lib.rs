@@ -33,7 +33,7 @@ pub use base::digest::{Digest, DigestPoint};
 pub use base::format::{FORMAT, has_journal, identity, refuse_in_use};
 pub use base::lmdb::StoreOptions;
 pub use base::meta::Mark;
-pub use base::naming_context::CONTEXT_COUNT_MAX;
+pub use base::naming_context::{CONTEXT_COUNT_MAX, NAMING_CONTEXTS, NO_CONTEXT, NamingContexts};
 pub use base::position::{LogPosition, Lsn};
 pub use base::requests::{KeptRequest, REQUESTS_KEPT_FOR, REQUESTS_KEPT_MAX};
 pub use base::staged::StagedBase;

@@ -5,12 +5,12 @@
 //! records use.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
-use schema::{Definition, DnKey, Schema};
+use schema::{Definition, Schema};
 
 use crate::base::compress::Compression;
 use crate::base::copy_files;
@@ -20,7 +20,7 @@ use crate::base::lmdb::{
     ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables,
 };
 use crate::base::meta::{self, Counters, Mark};
-use crate::base::naming_context::Context;
+use crate::base::naming_context::NamingContexts;
 use crate::base::position::{LogPosition, Lsn};
 use crate::error::StoreError;
 use crate::index::{IndexConfig, IndexRow};
@@ -37,8 +37,6 @@ use crate::write::digest::KeptDigests;
 /// An open data directory.
 #[derive(Debug)]
 pub struct Store {
-    /// None in one that waits for a copy; they never change.
-    contexts: OnceLock<Contexts>,
     pub(crate) versions: Versions,
     seat: Mutex<Seat>,
     flushing: Mutex<()>,
@@ -66,14 +64,14 @@ impl Store {
         indexes: IndexConfig,
         contexts: &[Dn],
     ) -> Result<Self, StoreError> {
-        let contexts = Context::resolve_all(contexts, &schema)?;
+        let contexts = NamingContexts::resolve(contexts, &schema)?;
         let rows = indexes.rows(&schema)?;
-        let dictionary = Dictionary::new(schema, &rows)?;
+        let dictionary = Dictionary::new(schema, &rows)?.with_first_contexts(contexts);
         let directory = DataDirectory::create(directory)?;
         let environment = Environment::create(directory.path(), options)?;
-        write_settings(&environment, &contexts, &dictionary, &directory.new_key()?)?;
+        write_settings(&environment, &dictionary, &directory.new_key()?)?;
         directory.write_format()?;
-        Ok(Self::assemble(directory, environment, contexts, dictionary, Counters::FIRST, 0))
+        Ok(Self::assemble(directory, environment, dictionary, Counters::FIRST, 0))
     }
 
     /// Makes what a machine begins with that gets a copy of store `id`: a data directory of that
@@ -94,7 +92,7 @@ impl Store {
         let rows = IndexConfig::default().rows(&schema)?;
         let dictionary = Dictionary::new(schema, &rows)?;
         let environment = Environment::create(directory.path(), options)?;
-        write_settings(&environment, &[], &dictionary, &directory.new_key()?)?;
+        write_settings(&environment, &dictionary, &directory.new_key()?)?;
         directory.write_format()
     }
 
@@ -150,17 +148,16 @@ impl Store {
         environment: Environment,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
-        let (contexts, dictionary, counters) = read_settings(&environment, schema)?;
+        let (dictionary, counters) = read_settings(&environment, schema)?;
         let snapshot = environment.snapshot()?;
         let index_epoch = meta::index_epoch(environment.tables.meta, snapshot.txn())?;
         drop(snapshot);
-        Ok(Self::assemble(directory, environment, contexts, dictionary, counters, index_epoch))
+        Ok(Self::assemble(directory, environment, dictionary, counters, index_epoch))
     }
 
     fn assemble(
         directory: DataDirectory,
         environment: Environment,
-        contexts: Vec<Context>,
         dictionary: Dictionary,
         counters: Counters,
         index_epoch: u64,
@@ -173,7 +170,6 @@ impl Store {
                 Arc::new(dictionary),
                 index_epoch,
             )),
-            contexts: Contexts::of(contexts),
             seat: Mutex::default(),
             flushing: Mutex::default(),
             log_sync: LogSync::default(),
@@ -241,15 +237,10 @@ impl Store {
         self.versions.with(|version| Arc::clone(&version.dictionary))
     }
 
-    /// The naming contexts, in the order they were given.
+    /// The naming contexts, as readers see them; none in a store that waits for a copy.
     #[must_use]
-    pub fn naming_contexts(&self) -> &[Dn] {
-        self.contexts.get().map_or(&[], |contexts| &contexts.names)
-    }
-
-    /// Their names as they are compared, in the same order.
-    pub fn naming_context_keys(&self) -> impl Iterator<Item = &DnKey> {
-        self.contexts().iter().map(|context| &context.key)
+    pub fn naming_contexts(&self) -> NamingContexts {
+        self.versions.with(|version| version.dictionary.contexts().clone())
     }
 
     /// Which attribute types are indexed. What is being built is there, what is being dropped is
@@ -394,22 +385,6 @@ impl Store {
         })
     }
 
-    pub(crate) fn contexts(&self) -> &[Context] {
-        self.contexts.get().map_or(&[], |contexts| &contexts.all)
-    }
-
-    pub(crate) fn shared_contexts(&self) -> Arc<[Context]> {
-        self.contexts.get().map(|contexts| Arc::clone(&contexts.all)).unwrap_or_default()
-    }
-
-    /// Those that a copy brings into a store that waited for one; else they are there.
-    pub(crate) fn take_contexts(&self, contexts: Vec<Context>) {
-        if let Some(contexts) = Contexts::of(contexts).into_inner() {
-            // What is there is the same.
-            let _ = self.contexts.set(contexts);
-        }
-    }
-
     /// The place of the writer; waits until there is no batch.
     pub(crate) fn seat(&self) -> MutexGuard<'_, Seat> {
         // What a batch that panicked has left there is cleared by the next.
@@ -481,24 +456,6 @@ impl Store {
     }
 }
 
-/// The naming contexts.
-#[derive(Debug)]
-struct Contexts {
-    all: Arc<[Context]>,
-    names: Vec<Dn>,
-}
-
-impl Contexts {
-    fn of(contexts: Vec<Context>) -> OnceLock<Self> {
-        let made = OnceLock::new();
-        if !contexts.is_empty() {
-            let names = contexts.iter().map(|context| context.dn.clone()).collect();
-            let _ = made.set(Self { all: contexts.into(), names });
-        }
-        made
-    }
-}
-
 /// How the base is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BaseStatus {
@@ -542,12 +499,12 @@ pub struct TableStatistics {
     pub bytes: u64,
 }
 
-/// Naming contexts, dictionary and counters of a base, under a schema that lacks the definitions
+/// Dictionary and counters of a base, under a schema that lacks the definitions
 /// that were added online.
 pub(crate) fn read_settings(
     environment: &Environment,
     schema: Arc<Schema>,
-) -> Result<(Vec<Context>, Dictionary, Counters), StoreError> {
+) -> Result<(Dictionary, Counters), StoreError> {
     let snapshot = environment.snapshot()?;
     let txn = snapshot.txn();
     let table = environment.tables.meta;
@@ -558,7 +515,7 @@ pub(crate) fn read_settings(
         let dn = Dn::parse(&text);
         contexts.push(dn.map_err(|error| StoreError::corrupt(META, &text, error.to_string()))?);
     }
-    let contexts = Context::resolve_all(&contexts, &schema)?;
+    let contexts = NamingContexts::resolve(&contexts, &schema)?;
     let indexes = meta::indexes(table, txn)?;
     let rows: Vec<IndexRow> = indexes.iter().map(|(row, _)| row.clone()).collect();
     let dictionary = Dictionary::new(schema, &rows)?;
@@ -578,13 +535,13 @@ pub(crate) fn read_settings(
     let dictionary = dictionary.with_compression(Compression::read(table, txn)?);
     let dictionary = dictionary.with_listed(meta::listed(table, txn)?);
     let dictionary = dictionary.with_apart(meta::apart(table, txn)?)?;
-    let dictionary = dictionary.with_settings(meta::settings(table, txn)?);
-    Ok((contexts, dictionary, counters))
+    let dictionary = dictionary.with_first_contexts(contexts);
+    let dictionary = dictionary.with_settings(meta::settings(table, txn)?)?;
+    Ok((dictionary, counters))
 }
 
 pub(crate) fn write_settings(
     environment: &Environment,
-    contexts: &[Context],
     dictionary: &Dictionary,
     digest_key: &[u8; digest::KEY_BYTES],
 ) -> Result<(), StoreError> {
@@ -592,8 +549,8 @@ pub(crate) fn write_settings(
     let mut txn = environment.write()?;
     Counters::FIRST.write(table, &mut txn)?;
     DigestKey::write(table, &mut txn, digest_key)?;
-    for (position, context) in contexts.iter().enumerate() {
-        meta::write_context(table, &mut txn, position, &context.dn.to_string())?;
+    for (position, name) in dictionary.contexts().names().enumerate() {
+        meta::write_context(table, &mut txn, position, &name.to_string())?;
     }
     for index in dictionary.indexes() {
         meta::write_index(table, &mut txn, index)?;

@@ -21,6 +21,8 @@ const PERMITTING: &[&str] = &[
     "crates/directory/src/config/setting_config.rs",
     "crates/directory/src/config/index_config.rs",
     "crates/directory/src/config/schema_modify.rs",
+    // The setting beside the entry, which goes through the list.
+    "crates/directory/src/write/context_rename.rs",
 ];
 
 /// Who may make a `Permitted` without a decision: changes that the server makes on its own account.
@@ -36,6 +38,7 @@ const INTERNAL: &[&str] = &[
     "crates/directory/src/assignment/follow.rs",
     // What records may say, which no client asks for.
     "crates/directory/src/config/record_level.rs",
+    "crates/directory/src/config/naming_context_config.rs",
     // Up to which change sinks were told.
     "crates/directory/src/sinks/position.rs",
     // Records of a test suite for logs.

@@ -7,6 +7,7 @@ use schema::{
     Attribute, AttributeDelta, AttributeDescription, Change, DnKey, Entry, IndexChange,
     RenameChange, Schema, SchemaChange,
 };
+use store::NamingContexts;
 
 use super::shown::Target;
 use super::{Maker, place};
@@ -15,12 +16,12 @@ use crate::read::subschema::SUBSCHEMA_DN;
 use crate::write::references::NONE_AT_ALL;
 
 /// By what changes are called.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Naming<'n> {
+#[derive(Clone, Debug)]
+pub(crate) enum Naming {
     /// By their numbers.
     Numbers,
     /// By their CSNs, below the naming context that they were made in: of these.
-    Csns(&'n [Dn]),
+    Csns(NamingContexts),
 }
 
 /// A part of a record as it is to be shown.
@@ -30,7 +31,7 @@ pub(crate) struct Shown<'s> {
     pub(crate) part: usize,
     /// What may be seen of the entry that it changed.
     pub(crate) target: &'s Target,
-    pub(crate) naming: Naming<'s>,
+    pub(crate) naming: &'s Naming,
     /// Where to go on behind it.
     pub(crate) cookie: &'s str,
 }
@@ -170,7 +171,7 @@ fn push_change(out: &mut Vec<u8>, what: &str, attribute: &str, values: &[&str]) 
 }
 
 /// The naming context that a change was made in.
-fn context(schema: &Schema, change: &Change, contexts: &[Dn]) -> String {
+fn context(schema: &Schema, change: &Change, contexts: &NamingContexts) -> String {
     let dn = match change {
         Change::Add(add) => add.entry.name(),
         Change::Modify(modify) => &modify.dn,
@@ -181,8 +182,10 @@ fn context(schema: &Schema, change: &Change, contexts: &[Dn]) -> String {
         Change::Index(_) | Change::Setting(_) | Change::Level(_) => return "cn=config".to_owned(),
     };
     let key = DnKey::from_dn(schema, dn).unwrap_or_default();
-    let within = |one: &&Dn| DnKey::from_dn(schema, one).is_ok_and(|one| key.is_within(&one));
-    contexts.iter().find(within).map(ToString::to_string).unwrap_or_default()
+    let mut both = contexts.names().zip(contexts.keys());
+    let found = both.find(|(_, context)| key.is_within(context));
+    // One that was dropped, or had another name then, is none.
+    found.map(|(name, _)| name.to_string()).unwrap_or_default()
 }
 
 fn renamed<'s>(maker: Maker<'s>, rename: &RenameChange, told: &Told<'_>) -> Maker<'s> {

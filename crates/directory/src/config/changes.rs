@@ -59,6 +59,8 @@ pub(crate) enum Setting {
     SchemaModes,
     /// `cn=Sinks,cn=config`.
     Sinks,
+    /// `cn=Naming Contexts,cn=config`.
+    NamingContexts,
     /// `cn=Following,cn=config`.
     Following,
     /// `cn=Settings,cn=config`.

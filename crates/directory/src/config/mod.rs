@@ -19,6 +19,7 @@ pub(crate) mod join;
 pub(crate) mod join_tokens;
 pub(crate) mod log_monitor;
 pub(crate) mod monitor_sources;
+pub(crate) mod naming_context_config;
 pub(crate) mod promotion;
 pub(crate) mod record_level;
 pub(crate) mod reference_config;

@@ -6,6 +6,8 @@
 //! Invariant: the entry is not stored; it is made from the setting, and a change of it is a change
 //! of the setting.
 
+use std::borrow::Cow;
+
 use aci::{Access, Permitted, Privilege};
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
@@ -21,6 +23,7 @@ use crate::config::constraint_config;
 use crate::config::following_config;
 use crate::config::group_config;
 use crate::config::join_tokens::{self, JOIN_TOKENS};
+use crate::config::naming_context_config;
 use crate::config::reference_config;
 use crate::config::schema_config;
 use crate::config::server_settings::{self, line_name};
@@ -35,8 +38,9 @@ use crate::lines::name_of;
 use crate::read::virtual_tree::branch::BranchSource;
 use crate::read::virtual_tree::names::{
     ACCESS_CONFIG_DN, ASSIGNMENT_CONFIG_DN, CONSTRAINT_CONFIG_DN, FOLLOWING_CONFIG_DN,
-    GROUP_CONFIG_DN, JOIN_TOKENS_DN, REFERENCE_CONFIG_DN, SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN,
-    SINK_CONFIG_DN, TASK_CONFIG_DN, VIRTUAL_ATTRIBUTE_CONFIG_DN,
+    GROUP_CONFIG_DN, JOIN_TOKENS_DN, NAMING_CONTEXT_CONFIG_DN, REFERENCE_CONFIG_DN,
+    SCHEMA_CONFIG_DN, SERVER_SETTINGS_DN, SINK_CONFIG_DN, TASK_CONFIG_DN,
+    VIRTUAL_ATTRIBUTE_CONFIG_DN,
 };
 use crate::request::refusal::Refusal;
 use crate::sinks::position;
@@ -73,16 +77,21 @@ pub(crate) struct SettingEntry {
     none_at_all: Option<&'static str>,
     /// What else changes with it.
     follow: Option<Follow>,
+    /// How a value is spelled, where there are several ways.
+    spelling: Option<Spelling>,
 }
 
 /// What values a setting has, other than just as they are set.
 type Values = fn(&View<'_>) -> Result<Vec<String>, StoreError>;
 
+/// The spelling of a value, given those that it is to stand beside, or to leave.
+type Spelling = fn(&Decide<'_>, &[String], &str) -> Result<String, Refusal>;
+
 /// What follows for other settings, given the new values.
 type Follow = fn(&Decide<'_>, &[String]) -> Result<Vec<Permitted<Change>>, Refusal>;
 
 /// Every entry.
-static ENTRIES: [SettingEntry; 13] = [
+static ENTRIES: [SettingEntry; 14] = [
     SettingEntry {
         dn: ACCESS_CONFIG_DN,
         attribute: access_config::ATTRIBUTE,
@@ -95,6 +104,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: access_config::put,
         none_at_all: Some(NONE_AT_ALL),
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: JOIN_TOKENS_DN,
@@ -108,6 +118,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: join_tokens::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: CONSTRAINT_CONFIG_DN,
@@ -121,6 +132,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: constraint_config::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: ASSIGNMENT_CONFIG_DN,
@@ -135,6 +147,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: assignment_config::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: VIRTUAL_ATTRIBUTE_CONFIG_DN,
@@ -149,6 +162,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: virtual_attribute_config::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: GROUP_CONFIG_DN,
@@ -162,6 +176,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: group_config::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: GROUP_CONFIG_DN,
@@ -176,6 +191,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: group_config::put_base,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: REFERENCE_CONFIG_DN,
@@ -189,6 +205,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: reference_config::put,
         none_at_all: Some(references::NONE_AT_ALL),
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: SCHEMA_CONFIG_DN,
@@ -202,6 +219,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: schema_config::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: SINK_CONFIG_DN,
@@ -216,6 +234,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: sink_config::put,
         none_at_all: None,
         follow: Some(position::follow),
+        spelling: None,
     },
     SettingEntry {
         dn: FOLLOWING_CONFIG_DN,
@@ -229,6 +248,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: following_config::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
     SettingEntry {
         dn: SERVER_SETTINGS_DN,
@@ -243,6 +263,21 @@ static ENTRIES: [SettingEntry; 13] = [
         put: server_settings::put,
         none_at_all: None,
         follow: Some(server_settings::check),
+        spelling: None,
+    },
+    SettingEntry {
+        dn: NAMING_CONTEXT_CONFIG_DN,
+        attribute: naming_context_config::ATTRIBUTE,
+        setting: Setting::NamingContexts,
+        name: naming_context_config::SETTING,
+        what: "naming context",
+        privilege: None,
+        lines_max: None,
+        values: Some(naming_context_config::values),
+        put: naming_context_config::put,
+        none_at_all: Some(store::NO_CONTEXT),
+        follow: Some(naming_context_config::follow),
+        spelling: Some(naming_context_config::spelling),
     },
     SettingEntry {
         dn: TASK_CONFIG_DN,
@@ -257,6 +292,7 @@ static ENTRIES: [SettingEntry; 13] = [
         put: recurring::put,
         none_at_all: None,
         follow: None,
+        spelling: None,
     },
 ];
 
@@ -335,15 +371,17 @@ pub(crate) fn decide(decide: &Decide<'_>, op: &SettingConfig) -> Result<Decision
             SettingStep::TakeAll => after.clear(),
             SettingStep::TakeOf(name) => after.retain(|line| line_name(line) != name),
             SettingStep::Put(text) => {
-                if after.contains(text) {
+                let text = &*entry.spelled(decide, &after, text)?;
+                if after.iter().any(|one| one == text) {
                     let why = format!("the {} is there already", entry.what);
                     return Err(Refusal::new(ResultCode::AttributeOrValueExists, why));
                 }
                 entry.has_room(&after, text)?;
                 (entry.put)(decide, &mut after, text)?;
-                after.push(text.clone());
+                after.push(text.to_owned());
             }
             SettingStep::Take(text) => {
+                let text = &*entry.spelled(decide, &after, text)?;
                 let place = after.iter().position(|one| one == text);
                 let place = place.ok_or_else(|| {
                     let why = format!("there is no such {}", entry.what);
@@ -401,6 +439,18 @@ impl SettingEntry {
         match self.values {
             Some(values) => values(view),
             None => view.setting(self.name),
+        }
+    }
+
+    fn spelled<'t>(
+        &self,
+        decide: &Decide<'_>,
+        others: &[String],
+        text: &'t str,
+    ) -> Result<Cow<'t, str>, Refusal> {
+        match self.spelling {
+            Some(spelling) => Ok(Cow::Owned(spelling(decide, others, text)?)),
+            None => Ok(Cow::Borrowed(text)),
         }
     }
 

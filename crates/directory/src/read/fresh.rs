@@ -105,10 +105,10 @@ fn default_level(
     let schema = &directory.state.load().schema;
     // What is no name is refused for that.
     let base = names.base(schema, name).ok()?;
-    let mut contexts = directory.storage.store.naming_context_keys();
+    let contexts = directory.storage.store.naming_contexts();
     let is_of_server = match base.depth() {
         0 => is_one_entry,
-        _ => !contexts.any(|context| base.is_within(context)),
+        _ => !contexts.keys().any(|context| base.is_within(context)),
     };
     if is_of_server {
         return None;

@@ -29,7 +29,7 @@ pub(crate) fn entry(directory: &Directory, schema: &Schema, offer: Offer) -> Ent
     put("structuralObjectClass", text(&["top"]));
     put(
         "namingContexts",
-        directory.storage.store.naming_contexts().iter().map(ToString::to_string).collect(),
+        directory.storage.store.naming_contexts().names().map(ToString::to_string).collect(),
     );
     put("subschemaSubentry", text(&[SUBSCHEMA_DN]));
     put("supportedLDAPVersion", text(&["3"]));

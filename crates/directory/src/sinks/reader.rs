@@ -290,7 +290,7 @@ impl Look<'_> {
         if !is_told {
             return Ok(None);
         }
-        let shown = Shown { part, target: &target, naming: Naming::Numbers, cookie: "" };
+        let shown = Shown { part, target: &target, naming: &Naming::Numbers, cookie: "" };
         let made = changelog::entry(schema, record, &shown);
         let told = made.and_then(|made| {
             ToldChange::read(&|name| {

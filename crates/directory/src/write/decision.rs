@@ -56,7 +56,7 @@ impl Decide<'_> {
 
     /// Whether `key` names the entry at the top of a naming context.
     pub(crate) fn is_context(&self, key: &DnKey) -> bool {
-        self.directory.storage.store.naming_context_keys().any(|context| context == key)
+        self.view.naming_contexts().keys().any(|context| context == key)
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod account_state;
 pub(crate) mod add;
 pub(crate) mod before_hashing;
 pub(crate) mod checks;
+mod context_rename;
 pub(crate) mod decide;
 pub(crate) mod decision;
 pub(crate) mod delete;

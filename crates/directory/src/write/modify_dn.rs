@@ -20,6 +20,7 @@ use crate::read::{excerpt, target};
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
+use crate::write::context_rename;
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
@@ -118,12 +119,7 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
-    if decide.is_context(&op.key) {
-        return Err(Refusal::new(
-            ResultCode::UnwillingToPerform,
-            "the entry at the top of a naming context keeps its name",
-        ));
-    }
+    let is_context = decide.is_context(&op.key);
     let stored = guard::stored(decide.view, id)?;
     let mut passes = Passes::new(decide.directory.limits().modify_work_max);
     let before = excerpt::load(
@@ -133,7 +129,10 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
         &named_values(op, decide),
         &mut passes,
     )?;
-    let (new_parent, parent_dn) = new_place(decide, op, id)?;
+    let (new_parent, parent_dn) = match is_context {
+        true => (EntryId::ROOT, context_rename::superior(op)),
+        false => new_place(decide, op, id)?,
+    };
     let schema = &decide.state.schema;
     let new_dn = parent_dn.child(op.new_rdn.clone());
     check_length(&new_dn)?;
@@ -146,6 +145,10 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
             "an entry with the new name exists already",
         ));
     }
+    let mut changes = match is_context {
+        true => context_rename::decide(decide, &op.key, &new_dn)?,
+        false => Vec::new(),
+    };
     let after = renamed(&before, &new_dn, op, decide)?;
     let modes = decide.schema_modes();
     let mut tolerance = modes.tolerance();
@@ -159,7 +162,8 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
         deltas: delta::deltas(&before, &after),
         new_dn,
     });
-    let superior = op.new_superior.is_some().then(|| guard::stored(decide.view, new_parent));
+    let is_moved = op.new_superior.is_some() && !is_context;
+    let superior = is_moved.then(|| guard::stored(decide.view, new_parent));
     let superior = superior.transpose()?;
     let onto = superior.as_ref().map(|superior| decide.guard.on(superior));
     let checked = Checked {
@@ -178,7 +182,9 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
     let placed = Placed { name, structural, superior: new_parent, stored: Some(&stored) };
     placement::check(decide, &modes, &placed, &mut tolerance)?;
     let broken = Broken::of(name, tolerance, &modes);
-    Ok(Decision { broken, ..Decision::change(change) })
+    // Last: it is what the request is about.
+    changes.push(change);
+    Ok(Decision { changes, broken, ..Decision::default() })
 }
 
 /// The values of the new name, as modifications that add them: these are looked at.

@@ -13,6 +13,14 @@ use crate::error::DirectoryError;
 use crate::write::delta;
 use crate::write::stamp::{Stamper, stamp_new};
 
+/// Makes the entry of a suffix from its name, with the types that come with the server.
+///
+/// # Errors
+/// When it begins with a type that no class is known for.
+pub fn of_name(dn: &Dn) -> Result<Entry, DirectoryError> {
+    entry(dn, &Schema::builtin())
+}
+
 /// Makes the entry of a suffix from its name: which class depends on the type of its first RDN.
 pub(crate) fn entry(dn: &Dn, schema: &Schema) -> Result<Entry, DirectoryError> {
     let bad = |reason: &str| DirectoryError::Name { text: dn.to_string(), reason: reason.into() };

@@ -38,6 +38,7 @@ mod leaks;
 mod limits;
 mod lost_rules;
 mod memberships;
+mod naming_contexts;
 mod octet_strings;
 mod paging;
 mod parking;

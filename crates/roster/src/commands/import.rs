@@ -355,9 +355,9 @@ impl Options {
         }
         let store =
             Store::open_read_only(&self.data, &StoreOptions::default(), Schema::builtin()).ok()?;
-        let names: Vec<String> = store.naming_contexts().iter().map(ToString::to_string).collect();
+        let names: Vec<String> = store.naming_contexts().names().map(ToString::to_string).collect();
         Some(format!(
-            "the naming contexts are {}; 'roster init --suffix DN' makes a directory with others",
+            "the naming contexts are {}; 'roster naming-context add DN' adds one",
             names.join(" and ")
         ))
     }

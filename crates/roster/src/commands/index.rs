@@ -131,9 +131,9 @@ struct Change {
     place: IndexLocation,
 }
 
-/// Where the indexes are.
+/// Where the indexes are, or naming contexts.
 #[derive(Args, Debug)]
-struct IndexLocation {
+pub(super) struct IndexLocation {
     /// A data directory that no server uses, instead of a running server
     #[arg(short, long, value_name = "DIR", conflicts_with_all = ["password", "start_tls"])]
     data: Option<PathBuf>,
@@ -143,7 +143,7 @@ struct IndexLocation {
 }
 
 impl IndexLocation {
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {

@@ -14,7 +14,6 @@ use schema::Schema;
 use crate::base::copy_files::move_files;
 use crate::base::lmdb::{Environment, StoreOptions};
 use crate::base::meta::{self, Counters, Mark};
-use crate::base::naming_context::Context;
 use crate::error::StoreError;
 use crate::rows::dictionary::Dictionary;
 use crate::store::{Store, read_settings};
@@ -28,7 +27,7 @@ impl Store {
     /// `from` has a name that no base of this process had before. Afterwards it holds nothing.
     ///
     /// # Errors
-    /// When the file cannot be read, or has other naming contexts; then nothing changed.
+    /// When the file cannot be read, or was made with other naming contexts; then nothing changed.
     /// When the files cannot be moved, the next one to open the directory may find either base.
     pub fn swap_base(
         &self,
@@ -48,7 +47,7 @@ impl Store {
     /// Opens a data file that is to take the place of the base.
     ///
     /// # Errors
-    /// When it cannot be read, or has other naming contexts.
+    /// When it cannot be read, or was made with other naming contexts.
     pub(crate) fn open_other(
         &self,
         from: &Path,
@@ -56,21 +55,21 @@ impl Store {
         schema: Arc<Schema>,
     ) -> Result<OtherBase, StoreError> {
         let environment = Environment::open(from, options)?;
-        let (contexts, dictionary, counters) = read_settings(&environment, schema)?;
+        let (dictionary, counters) = read_settings(&environment, schema)?;
         let snapshot = environment.snapshot()?;
         let index_epoch = meta::index_epoch(environment.tables.meta, snapshot.txn())?;
         drop(snapshot);
-        let differs = |what, text: String| StoreError::Invalid {
-            what,
-            text,
-            reason: "the other base does not have the same".to_owned(),
-        };
-        // One that waits for a copy has none.
-        let own = self.naming_contexts();
-        if !own.is_empty() && !contexts.iter().map(|context| &context.dn).eq(own) {
-            return Err(differs("naming contexts", format!("{} of them", contexts.len())));
+        // Those that it was made with stay what they are. One that waits for a copy has none.
+        let own = self.dictionary();
+        let (own, others) = (own.first_contexts(), dictionary.first_contexts());
+        if !own.is_empty() && !others.names().eq(own.names()) {
+            return Err(StoreError::Invalid {
+                what: "naming contexts",
+                text: format!("{} of them", others.len()),
+                reason: "the other base was not made with the same".to_owned(),
+            });
         }
-        Ok(OtherBase { environment, contexts, dictionary, counters, index_epoch })
+        Ok(OtherBase { environment, dictionary, counters, index_epoch })
     }
 
     /// Puts it there; whoever calls this keeps batches and flushes away.
@@ -81,8 +80,7 @@ impl Store {
     pub(crate) fn swap_alone(&self, other: OtherBase, from: &Path) -> Result<(), StoreError> {
         let to = self.data_directory().path();
         move_files(from, to)?;
-        let OtherBase { environment, contexts, dictionary, counters, index_epoch } = other;
-        self.take_contexts(contexts);
+        let OtherBase { environment, dictionary, counters, index_epoch } = other;
         let base = Some((Arc::new(environment.moved_to(to)), index_epoch));
         self.versions.restart(base, counters, Arc::new(dictionary));
         self.pace.note(&self.versions);
@@ -93,8 +91,6 @@ impl Store {
 /// A data file that is to take the place of the base.
 pub(crate) struct OtherBase {
     pub(crate) environment: Environment,
-    /// None where they are those of the store for sure.
-    pub(crate) contexts: Vec<Context>,
     pub(crate) dictionary: Dictionary,
     pub(crate) counters: Counters,
     pub(crate) index_epoch: u64,

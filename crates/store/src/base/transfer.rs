@@ -262,8 +262,7 @@ impl Store {
         let dictionary = Arc::new(other.dictionary.clone());
         let version = Version::first(environment, other.counters, dictionary, other.index_epoch);
         let ground = Ground::take(&version)?;
-        let contexts = other.contexts.clone().into();
-        Ok(View::of_reader(ground, &version, contexts, Memories::default(), Arc::default()))
+        Ok(View::of_reader(ground, &version, Memories::default(), Arc::default()))
     }
 
     /// Where the log has the end of the copy that was put in place and that the log may not follow

@@ -69,8 +69,7 @@ impl Finish<'_, '_> {
         drop(snapshot);
         self.tell(Phase::Verify, 1, 1)?;
         let dictionary = Arc::unwrap_or_clone(dictionary);
-        let contexts = Vec::new();
-        let other = OtherBase { environment, contexts, dictionary, counters, index_epoch };
+        let other = OtherBase { environment, dictionary, counters, index_epoch };
         self.loader.store.swap_alone(other, &path)?;
         Ok(report)
     }

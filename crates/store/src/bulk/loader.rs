@@ -106,7 +106,7 @@ impl<'s> BulkLoader<'s> {
         let budget = Arc::new(Budget::new(options.memory_bytes, options.own_bytes, threads));
         let runs = Arc::new(Runs::new(&place, &budget, RunsOf::Indexes));
         let name_runs = Arc::new(Runs::new(&place, &budget, RunsOf::Names));
-        let contexts = store.contexts().iter().map(|context| context.key.clone()).collect();
+        let contexts = store.naming_contexts().keys().cloned().collect();
         let dictionary = store.dictionary();
         let compression = Arc::new(SharedCompression::new());
         let packing = Packing::new(&compression, dictionary.compression(), options.compress);

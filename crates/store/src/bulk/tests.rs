@@ -22,7 +22,7 @@ fn add_each(store: &Store, entries: &[Entry]) {
     let mut batch = store.begin().unwrap();
     for entry in entries {
         let key = DnKey::from_dn(&schema, entry.name()).unwrap();
-        let is_context = store.contexts().iter().any(|context| context.key == key);
+        let is_context = store.naming_contexts().keys().any(|context| *context == key);
         let (parent, key) = if is_context {
             (EntryId::ROOT, RdnKey::of_naming_context(&key))
         } else {

@@ -171,8 +171,7 @@ impl Store {
             let version = self.versions.load();
             let ground = Ground::take(&version)?;
             if version.fits(&ground) {
-                let contexts = self.shared_contexts();
-                return Ok(View::of_reader(ground, &version, contexts, memories, uses));
+                return Ok(View::of_reader(ground, &version, memories, uses));
             }
             // The base has moved on in between, and the version is just about to.
             thread::yield_now();
@@ -185,8 +184,8 @@ impl Store {
     pub(crate) fn view_caught(&self, caught: Caught) -> (View<'static>, HeldPages) {
         let Caught { ground, version } = caught;
         let hold = self.holds.add();
-        let (contexts, uses) = (self.shared_contexts(), Arc::clone(&hold.uses));
-        let view = View::of_reader(ground, &version, contexts, Memories::default(), uses);
+        let uses = Arc::clone(&hold.uses);
+        let view = View::of_reader(ground, &version, Memories::default(), uses);
         hold.since_us.store(self.holds.elapsed_us(), Ordering::Relaxed);
         hold.commit.store(view.commit(), Ordering::Relaxed);
         (view, HeldPages(hold))

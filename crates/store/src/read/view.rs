@@ -26,7 +26,7 @@ pub use references::{Meant, Naming, References, SomeReferences};
 
 use crate::base::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
 use crate::base::meta::{self, Counters, Mark};
-use crate::base::naming_context::Context;
+use crate::base::naming_context::{Context, NamingContexts};
 use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, IndexKind};
@@ -67,7 +67,6 @@ pub struct View<'t> {
     layers: Arc<[Arc<Layer>]>,
     /// What the batch has changed so far.
     memory: Option<&'t Memory>,
-    contexts: Arc<[Context]>,
     dictionary: Arc<Dictionary>,
     counters: Counters,
     names: Names<'t>,
@@ -147,7 +146,6 @@ impl View<'static> {
     pub(crate) fn of_reader(
         ground: Ground,
         version: &Version,
-        contexts: Arc<[Context]>,
         memories: Memories,
         uses: Arc<Uses>,
     ) -> Self {
@@ -161,7 +159,6 @@ impl View<'static> {
             ground: Held::Own(Ground { remembered: rows.map(RefCell::new), ..ground }),
             layers: Arc::clone(&version.layers),
             memory: None,
-            contexts,
             dictionary: Arc::clone(&version.dictionary),
             counters,
             names: Names::Own(RefCell::new(names.renewed(version.naming(&counters)))),
@@ -196,15 +193,8 @@ impl View<'static> {
     /// Takes the view of a reader apart; none of a batch.
     pub(crate) fn into_parts(self) -> Option<ViewParts> {
         let (Held::Own(ground), Names::Own(names)) = (self.ground, self.names) else { return None };
-        let Self { layers, contexts, dictionary, counters, .. } = self;
-        Some(ViewParts {
-            ground,
-            layers,
-            contexts,
-            dictionary,
-            counters,
-            names: names.into_inner(),
-        })
+        let Self { layers, dictionary, counters, .. } = self;
+        Some(ViewParts { ground, layers, dictionary, counters, names: names.into_inner() })
     }
 
     /// Ends the view; what it remembers is for the next one.
@@ -226,7 +216,6 @@ impl View<'static> {
 pub(crate) struct ViewParts {
     ground: Ground,
     layers: Arc<[Arc<Layer>]>,
-    contexts: Arc<[Context]>,
     dictionary: Arc<Dictionary>,
     counters: Counters,
     names: NameCache,
@@ -246,12 +235,11 @@ impl ViewParts {
 
     /// The view again; what it uses is counted there.
     pub(crate) fn into_view(self, uses: Arc<Uses>) -> View<'static> {
-        let Self { ground, layers, contexts, dictionary, counters, names } = self;
+        let Self { ground, layers, dictionary, counters, names } = self;
         View {
             ground: Held::Own(ground),
             layers,
             memory: None,
-            contexts,
             dictionary,
             counters,
             names: Names::Own(RefCell::new(names)),
@@ -274,7 +262,6 @@ pub(crate) struct BatchParts<'t> {
     pub(crate) ground: &'t Ground,
     pub(crate) layers: Arc<[Arc<Layer>]>,
     pub(crate) memory: &'t Memory,
-    pub(crate) contexts: Arc<[Context]>,
     pub(crate) dictionary: Arc<Dictionary>,
     pub(crate) counters: Counters,
     pub(crate) names: &'t RefCell<NameCache>,
@@ -284,13 +271,11 @@ pub(crate) struct BatchParts<'t> {
 impl<'t> View<'t> {
     /// The tentative state of a batch.
     pub(crate) fn of_batch(parts: BatchParts<'t>) -> Self {
-        let BatchParts { ground, layers, memory, contexts, dictionary, counters, names, uses } =
-            parts;
+        let BatchParts { ground, layers, memory, dictionary, counters, names, uses } = parts;
         Self {
             ground: Held::OfBatch(ground),
             layers,
             memory: Some(memory),
-            contexts,
             dictionary,
             counters,
             names: Names::OfBatch(names),
@@ -328,6 +313,12 @@ impl<'t> View<'t> {
         self.dictionary.schema()
     }
 
+    /// The naming contexts.
+    #[must_use]
+    pub fn naming_contexts(&self) -> &NamingContexts {
+        self.dictionary.contexts()
+    }
+
     /// Notes that an index was asked.
     #[inline]
     pub(crate) fn note_index(&self, id: u16) {
@@ -337,7 +328,7 @@ impl<'t> View<'t> {
     /// Finds the entry with this name.
     pub fn resolve(&self, name: &DnKey) -> Result<Resolved, StoreError> {
         let bytes = name.as_bytes();
-        let mut contexts = self.contexts.iter();
+        let mut contexts = self.dictionary.contexts().all().iter();
         let Some(context) = contexts.find(|context| name.is_within(&context.key)) else {
             return Ok(Resolved::NoContext);
         };
@@ -374,7 +365,8 @@ impl<'t> View<'t> {
 
     /// The entry at the top of a naming context.
     fn context_entry(&self, context: &Context) -> Result<Option<u64>, StoreError> {
-        let is_first = self.contexts.first().is_some_and(|first| first.key == context.key);
+        let is_first =
+            self.dictionary.contexts().all().first().is_some_and(|first| first.key == context.key);
         if is_first && let Some(known) = self.first_context.get() {
             return Ok(*known);
         }
@@ -589,7 +581,7 @@ impl<'t> View<'t> {
         if base == EntryId::ROOT {
             return Ok(true);
         }
-        match &*self.contexts {
+        match self.dictionary.contexts().all() {
             [only] => Ok(self.context_entry(only)? == Some(base.0)),
             _ => Ok(false),
         }

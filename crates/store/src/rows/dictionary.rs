@@ -12,6 +12,7 @@ use schema::{
 
 use crate::base::compress::Compression;
 use crate::base::lmdb::{ATTRIBUTES, META};
+use crate::base::naming_context::{NAMING_CONTEXTS, NamingContexts};
 use crate::error::StoreError;
 use crate::index::{Index, IndexDefinition, IndexKind, IndexRow, IndexState};
 
@@ -40,6 +41,10 @@ pub struct Dictionary {
     /// The settings of the directory by name, but for those that change with entries: whoever
     /// decides on a change asks for several of them.
     settings: Arc<Settings>,
+    /// The naming contexts that the store was made with.
+    first_contexts: NamingContexts,
+    /// Those that there are: what the setting says, or else the first.
+    contexts: NamingContexts,
 }
 
 /// Values of settings, by name.
@@ -96,6 +101,7 @@ impl Dictionary {
         }
         let (attributes, ids) = (Vec::new(), FxHashMap::default());
         let (compression, listed, apart, settings) = (None, Vec::new(), Vec::new(), Arc::default());
+        let (first_contexts, contexts) = Default::default();
         Ok(Self {
             schema,
             attributes,
@@ -107,12 +113,35 @@ impl Dictionary {
             listed,
             apart,
             settings,
+            first_contexts,
+            contexts,
         })
     }
 
+    /// This dictionary of a store that was made with these naming contexts.
+    pub(crate) fn with_first_contexts(self, first: NamingContexts) -> Self {
+        Self { contexts: first.clone(), first_contexts: first, ..self }
+    }
+
     /// This dictionary with these settings.
-    pub(crate) fn with_settings(self, settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), ..self }
+    pub(crate) fn with_settings(mut self, settings: Settings) -> Result<Self, StoreError> {
+        self.contexts = match settings.get(NAMING_CONTEXTS) {
+            None => self.first_contexts.clone(),
+            Some(values) => NamingContexts::of_setting(values, &self.schema)?,
+        };
+        Ok(Self { settings: Arc::new(settings), ..self })
+    }
+
+    /// The naming contexts that the store was made with.
+    pub(crate) const fn first_contexts(&self) -> &NamingContexts {
+        &self.first_contexts
+    }
+
+    /// The naming contexts.
+    #[must_use]
+    #[inline]
+    pub const fn contexts(&self) -> &NamingContexts {
+        &self.contexts
     }
 
     /// The values of a setting that is at hand, if it has any.
@@ -122,12 +151,19 @@ impl Dictionary {
     }
 
     /// Other values of a setting that is at hand.
-    pub(crate) fn set(&mut self, name: &str, values: &[String]) {
+    pub(crate) fn set(&mut self, name: &str, values: &[String]) -> Result<(), StoreError> {
+        if name == NAMING_CONTEXTS {
+            self.contexts = match values {
+                [] => self.first_contexts.clone(),
+                values => NamingContexts::of_setting(values, &self.schema)?,
+            };
+        }
         let settings = Arc::make_mut(&mut self.settings);
         match values {
             [] => drop(settings.remove(name)),
             values => drop(settings.insert(name.to_owned(), values.into())),
         }
+        Ok(())
     }
 
     /// This dictionary, where these attributes have reference lists.
@@ -321,12 +357,22 @@ impl Dictionary {
             listed,
             apart,
             settings,
+            first_contexts,
+            contexts,
         } = self;
         let texts: Vec<String> =
             attributes.iter().map(|known| known.description.text().to_owned()).collect();
         let made = Self::new(schema, rows)?.with_texts(&texts)?;
         let (compression, listed, apart) = (compression.clone(), listed.clone(), apart.clone());
-        let made = Self { compression, listed, apart, settings: Arc::clone(settings), ..made };
+        let made = Self {
+            compression,
+            listed,
+            apart,
+            settings: Arc::clone(settings),
+            first_contexts: first_contexts.clone(),
+            contexts: contexts.clone(),
+            ..made
+        };
         made.check_apart_rules()?;
         Ok(made)
     }

@@ -120,10 +120,11 @@ impl Store {
         // How far an index is says the base alone: what is checked is its point in time.
         let rows = meta::indexes(environment.tables.meta, txn)?;
         let rows: Vec<IndexRow> = rows.into_iter().map(|(row, _)| row).collect();
-        let dictionary = Arc::new(self.dictionary().with_rows(&rows)?);
+        let dictionary = self.dictionary().with_rows(&rows)?;
+        let dictionary = dictionary.with_settings(meta::settings(environment.tables.meta, txn)?)?;
+        let dictionary = Arc::new(dictionary);
         let counters = Counters::read(environment.tables.meta, txn)?;
         let checker = Checker {
-            store: self,
             txn,
             tables: environment.tables,
             lists: Lists::new(&dictionary),
@@ -143,7 +144,6 @@ impl Store {
 }
 
 struct Checker<'c> {
-    store: &'c Store,
     txn: &'c RoTxn<'c, AnyTls>,
     tables: Tables,
     dictionary: Arc<Dictionary>,
@@ -319,10 +319,11 @@ impl Checker<'_> {
                 self.find(FindingKind::Name, NAMES, display(row_key.as_bytes()), reason);
             }
         }
-        let is_context = record.parent != 0
-            || self.store.contexts().iter().any(|context| {
-                context.key.as_bytes().strip_suffix(&[0]) == Some(rdn_key.as_bytes())
-            });
+        let is_context =
+            record.parent != 0
+                || self.dictionary.contexts().keys().any(|context| {
+                    context.as_bytes().strip_suffix(&[0]) == Some(rdn_key.as_bytes())
+                });
         if !is_context {
             let reason = format!("'{}' is no naming context", record.rdn);
             self.find(FindingKind::Superior, ENTRIES, id, reason);

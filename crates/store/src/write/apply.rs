@@ -186,7 +186,7 @@ impl Batch<'_> {
         let row = (!values.is_empty()).then_some(row.as_slice());
         self.put_digested(key.as_bytes(), row)?;
         if meta::is_at_hand(name) {
-            Arc::make_mut(&mut self.dictionary).set(name, values);
+            Arc::make_mut(&mut self.dictionary).set(name, values)?;
         }
         Ok(())
     }

@@ -162,7 +162,6 @@ impl<'s> Batch<'s> {
             ground: self.ground(),
             layers: Arc::clone(&self.layers),
             memory: &self.memory,
-            contexts: self.store.shared_contexts(),
             dictionary: Arc::clone(&self.dictionary),
             counters: self.counters,
             names: &self.names,

@@ -108,7 +108,7 @@ impl Search<'_> {
                 let last = view.lsn().min(changes.last());
                 changelog::root(schema, (changes.first().0, last.0), begun)
             }
-            Place::Change { lsn, part } => reading.one(lsn, part, Naming::Numbers)?,
+            Place::Change { lsn, part } => reading.one(lsn, part, &Naming::Numbers)?,
             Place::ByCsn { .. } => reading.one_by_csn(&place)?,
             Place::Nothing => return Err(no_change()),
         };
@@ -216,7 +216,7 @@ impl Reading<'_> {
                     return Ok(end);
                 }
                 let cookie = self.cookie_behind(&record, hash, part);
-                let Some(entry) = self.entry(&record, part, self.naming(), &cookie)? else {
+                let Some(entry) = self.entry(&record, part, &self.naming(), &cookie)? else {
                     continue;
                 };
                 let at = (record.lsn, part);
@@ -296,7 +296,7 @@ impl Reading<'_> {
     }
 
     /// By what changes are called.
-    fn naming(&self) -> Naming<'_> {
+    fn naming(&self) -> Naming {
         match self.search.controls.changelog_cookie {
             Some(_) => Naming::Csns(self.search.directory.storage.store.naming_contexts()),
             None => Naming::Numbers,
@@ -341,7 +341,7 @@ impl Reading<'_> {
     }
 
     /// One change by its number.
-    fn one(&self, lsn: Lsn, part: usize, naming: Naming<'_>) -> Result<Entry, Refusal> {
+    fn one(&self, lsn: Lsn, part: usize, naming: &Naming) -> Result<Entry, Refusal> {
         let changes = self.changes;
         self.search.spend(RECORD_STEPS + PART_STEPS);
         let is_kept = lsn >= changes.first() && lsn <= self.view.lsn();
@@ -373,7 +373,7 @@ impl Reading<'_> {
             }
             if head.csn.to_string().eq_ignore_ascii_case(csn) {
                 let contexts = self.search.directory.storage.store.naming_contexts();
-                let entry = self.one(head.lsn, *part, Naming::Csns(contexts))?;
+                let entry = self.one(head.lsn, *part, &Naming::Csns(contexts))?;
                 let own = DnKey::from_dn(&self.state.schema, entry.name());
                 return own.ok().filter(|own| own == key).map(|_| entry).ok_or_else(no_change);
             }
@@ -386,7 +386,7 @@ impl Reading<'_> {
         &self,
         record: &Record,
         part: usize,
-        naming: Naming<'_>,
+        naming: &Naming,
         cookie: &str,
     ) -> Result<Option<Entry>, Refusal> {
         let schema = &self.state.schema;

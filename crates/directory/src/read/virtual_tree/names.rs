@@ -39,6 +39,9 @@ pub(crate) const GROUP_CONFIG_DN: &str = "cn=Groups,cn=config";
 /// The entry with the attributes whose values follow what they name.
 pub(crate) const REFERENCE_CONFIG_DN: &str = "cn=References,cn=config";
 
+/// The entry with the naming contexts.
+pub(crate) const NAMING_CONTEXT_CONFIG_DN: &str = "cn=Naming Contexts,cn=config";
+
 /// The entry that says which branches follow another server.
 pub(crate) const FOLLOWING_CONFIG_DN: &str = "cn=Following,cn=config";
 
@@ -93,6 +96,7 @@ const TREES: [(&str, &[&str]); 4] = [
     (
         "cn=config",
         &[
+            NAMING_CONTEXT_CONFIG_DN,
             INDEX_CONFIG_DN,
             ACCESS_CONFIG_DN,
             CONSTRAINT_CONFIG_DN,

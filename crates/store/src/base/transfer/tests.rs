@@ -187,7 +187,7 @@ fn a_store_that_waits_for_a_copy_gets_its_naming_contexts() {
     let store = open(&data);
     assert!(store.naming_contexts().is_empty());
     put(&store, receive(&store, &head, &octets).unwrap());
-    assert_eq!((store.naming_contexts().len(), store.naming_context_keys().count()), (2, 2));
+    assert_eq!(store.naming_contexts().len(), 2);
     drop(store);
     assert_eq!(open(&data).naming_contexts().len(), 2);
 }

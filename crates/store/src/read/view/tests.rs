@@ -112,7 +112,6 @@ impl Bench {
             ground: &ground,
             layers: self.layers.clone().into(),
             memory: &self.open,
-            contexts: self.store.shared_contexts(),
             dictionary: self.store.dictionary(),
             counters: Counters::FIRST,
             names: &names,

@@ -40,7 +40,6 @@ impl Store {
         let Some(id) = rows.first().map(|row| row.id) else { return Ok(None) };
         let dictionary = Arc::new(known.with_rows(&rows)?);
         let checker = Checker {
-            store: self,
             txn,
             tables: environment.tables,
             lists: Lists::new(&dictionary),
