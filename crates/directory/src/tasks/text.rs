@@ -126,6 +126,10 @@ impl TaskWork {
         if value.chars().any(char::is_control) {
             return wrong(format!("the value of '{name}' has a control character"));
         }
+        // It would not be read again as it was.
+        if value.ends_with('\\') || value.contains("\\\"") {
+            return wrong(format!("the value of '{name}' has a '\\' before nothing"));
+        }
         (option.check)(&value, schema)?;
         self.values.push(TaskValue { option: option.name, value });
         Ok(())

@@ -53,6 +53,7 @@ fn what_leads_out_of_the_directory_or_is_no_value_is_refused() {
         ("backup to=x notify=http://example.com/", "has to be an https URL"),
         ("export to=x filter=\"(cn=a\tb)\"", "control character"),
         ("export to=x filter=\"(cn=a)", "'\"' is missing"),
+        ("export to=x base=dc=x\\", "before nothing"),
     ] {
         let error = TaskWork::parse(text, &schema()).unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
