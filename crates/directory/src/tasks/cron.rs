@@ -37,8 +37,8 @@ impl CronTimes {
             // What the library tells has several lines, with the place.
             Err(error) => {
                 let told = error.to_string();
-                let told = told.lines().map(str::trim).filter(|line| !line.is_empty());
-                let told = told.last().unwrap_or_default().to_owned();
+                let mut told = told.lines().map(str::trim).filter(|line| !line.is_empty());
+                let told = told.next_back().unwrap_or_default().to_owned();
                 return wrong(format!("'{text}' is no time: {told}"));
             }
         };

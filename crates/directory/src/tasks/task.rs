@@ -121,14 +121,20 @@ pub enum TaskCancel {
     Missing,
 }
 
+/// Does something with the task of a name.
+pub type ToTask = Box<dyn Fn(&str) -> TaskCancel + Send + Sync>;
+
+/// Does something with the task of a name, for somebody (a DN).
+pub type ToTaskFor = Box<dyn Fn(&str, &str) -> TaskCancel + Send + Sync>;
+
 /// Whoever does the tasks. It waits for nothing but the disk of the data directory.
 pub struct TaskTeller {
     /// All that are known, by name.
     pub list: Box<dyn Fn() -> Vec<Task> + Send + Sync>,
     /// Takes one; else says why not, in a sentence.
     pub add: Box<dyn Fn(Task) -> Result<(), String> + Send + Sync>,
-    /// Has the one of this name end, for somebody (a DN).
-    pub cancel: Box<dyn Fn(&str, &str) -> TaskCancel + Send + Sync>,
-    /// Forgets the one of this name, unless it is at work.
-    pub forget: Box<dyn Fn(&str) -> TaskCancel + Send + Sync>,
+    /// Has it end.
+    pub cancel: ToTaskFor,
+    /// Forgets it, unless it is at work.
+    pub forget: ToTask,
 }

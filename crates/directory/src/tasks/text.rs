@@ -71,7 +71,7 @@ impl TaskWork {
     /// When it is none.
     pub fn parse(text: &str, schema: &Schema) -> Result<Self, LineError> {
         let line = format!("task: {text}");
-        let (_, mut scanner) = Scanner::begin(&line, "task", TASK_KINDS[0].example)?;
+        let (_, mut scanner) = Scanner::begin(&line, "task", "backup to=nightly")?;
         let work = Self::read(&mut scanner, schema)?;
         if let Some(rest) = scanner.left() {
             return wrong(format!("'{rest}' is no option: NAME=VALUE is expected"));
