@@ -24,6 +24,7 @@ use crate::config::monitor_sources::{
 };
 use crate::config::schema_times::SchemaTimes;
 use crate::config::setting_rows::ServerSettings;
+use crate::config::stop_server::ServerStopper;
 use crate::live::Live;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
@@ -337,6 +338,16 @@ impl Directory {
     /// Has this server's own settings read again when it is asked to.
     pub fn offer_reload(&self, reload: SettingsReloader) {
         let _ = self.monitors.settings_reload.set(reload);
+    }
+
+    /// Has the server stop or begin anew when it is asked to.
+    pub fn offer_stop(&self, stop: ServerStopper) {
+        let _ = self.monitors.stop.set(stop);
+    }
+
+    /// Whether only administrators on this machine are served.
+    pub fn is_locked_down(&self) -> bool {
+        self.monitors.lockdown.is_on()
     }
 
     /// This server as a member of a cluster, if it is one.

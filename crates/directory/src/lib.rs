@@ -58,6 +58,7 @@ pub use config::join::{JoinAnswer, JoinRequest, OID as JOIN};
 pub use config::join_tokens::{
     ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinPart, JoinToken, hex, octets as octets_of_hex,
 };
+pub use config::lockdown::{AskedLockdown, LockdownState, OID as LOCKDOWN};
 pub use config::monitor_sources::{
     AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,
     ClusterCopyState, ClusterInit, ClusterMemberState, ClusterState, ClusterTeller,
@@ -70,6 +71,7 @@ pub use config::reload_settings::OID as RELOAD_SETTINGS;
 pub use config::setting_rows::{
     BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller, TellTexts,
 };
+pub use config::stop_server::{AskedStop, OID as STOP_SERVER, ServerRun, ServerStopper, StopKind};
 pub use config::verify::{
     OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
 };

@@ -9,8 +9,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    doctor, explain, export, follow, generate, history, import, index, init, log, reload, restore,
-    revert, schema, serve, session, sink, status, top, undelete, virtual_attribute, why,
+    doctor, explain, export, follow, generate, history, import, index, init, lockdown, log, reload,
+    restart, restore, revert, schema, serve, session, sink, status, stop, top, undelete,
+    virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -48,6 +49,9 @@ enum Command {
     Top(top::Options),
     Config(config::Options),
     Reload(reload::Options),
+    Stop(stop::Options),
+    Restart(restart::Options),
+    Lockdown(lockdown::Options),
     Cluster(cluster::Options),
     Index(index::Options),
     Schema(schema::Options),
@@ -86,6 +90,9 @@ impl Command {
             Self::Top(options) => top::run(&options),
             Self::Config(options) => config::run(&options),
             Self::Reload(options) => reload::run(&options),
+            Self::Stop(options) => stop::run(&options),
+            Self::Restart(options) => restart::run(&options),
+            Self::Lockdown(options) => lockdown::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Schema(options) => schema::run(&options),

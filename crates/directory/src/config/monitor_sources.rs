@@ -12,6 +12,8 @@ use environment::Timestamp;
 use history::log::{MemberChange, MembersDone, Verification};
 use serde::{Deserialize, Serialize};
 
+use crate::config::lockdown::Lockdown;
+use crate::config::stop_server::ServerStopper;
 use crate::enforcement::broken::BrokenRules;
 use crate::read::analyser::Analyser;
 use crate::read::search_counters::SearchCounters;
@@ -37,6 +39,10 @@ pub(crate) struct MonitorSources {
     pub(crate) cluster_init: OnceLock<ClusterInit>,
     /// What has this server's own settings read again.
     pub(crate) settings_reload: OnceLock<SettingsReloader>,
+    /// What has the server stop or begin anew.
+    pub(crate) stop: OnceLock<ServerStopper>,
+    /// Whether only administrators on this machine are served.
+    pub(crate) lockdown: Lockdown,
     /// Whether a change of its members is waited for.
     pub(crate) is_changing: AtomicBool,
     /// The connections of clients.
