@@ -108,8 +108,10 @@ fn readiness(machine: &Machine) -> String {
 }
 
 fn reads(connection: &mut Connection) -> ResultCode {
-    let asked =
-        SearchFor { scope: Scope::Base, ..SearchFor::below(PERSON, Filter::Present("objectClass")) };
+    let asked = SearchFor {
+        scope: Scope::Base,
+        ..SearchFor::below(PERSON, Filter::Present("objectClass"))
+    };
     match connection.search(&asked) {
         Ok(_) => ResultCode::Success,
         Err(client::ClientError::Refused { outcome, .. }) => outcome.code,
@@ -171,11 +173,8 @@ fn a_privilege_without_effect_is_not_granted() {
         assert_eq!(outcome.code, ResultCode::ConstraintViolation, "{value}");
         assert!(outcome.diagnostic.contains(says), "{value}: {}", outcome.diagnostic);
     }
-    let entry = [
-        ("objectClass", &["person"][..]),
-        ("sn", &["x"]),
-        ("ds-privilege-name", &["jmx-notify"]),
-    ];
+    let entry =
+        [("objectClass", &["person"][..]), ("sn", &["x"]), ("ds-privilege-name", &["jmx-notify"])];
     let outcome = root.add("cn=x,dc=example,dc=com", &entry).unwrap();
     assert_eq!(outcome.code, ResultCode::ConstraintViolation, "{outcome}");
     // Taking one away that has no effect does no harm.
