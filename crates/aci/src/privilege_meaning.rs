@@ -25,7 +25,8 @@ impl Privilege {
             Self::ModifyAcl => Allows(
                 "changing `aci`, and with `config-write` the global ones; renaming what the \
                  `target` of an ACI names; adding, changing, renaming and deleting [collective \
-                 attributes and Classes of Service](../how-to/virtual-attributes.md#class-of-service)",
+                 attributes and Classes of \
+                 Service](../how-to/virtual-attributes.md#class-of-service)",
             ),
             Self::ConfigRead => Allows("reading `cn=config` and `cn=monitor`"),
             Self::ConfigWrite => Allows(

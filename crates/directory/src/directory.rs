@@ -1,6 +1,7 @@
 //! A directory as a whole: what is opened once and shared by all threads.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -20,11 +21,10 @@ use crate::bind::password_cache::PasswordCacheCounts;
 use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::{
     CertificateTeller, ClusterInit, ClusterState, ClusterTeller, Figures, LogState, LogStates,
-    MonitorSources, SessionTeller, SettingsReloader,
+    MonitorSources, ServerStopper, SessionTeller, SettingsReloader,
 };
 use crate::config::schema_times::SchemaTimes;
 use crate::config::setting_rows::ServerSettings;
-use crate::config::stop_server::ServerStopper;
 use crate::live::Live;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
@@ -347,7 +347,7 @@ impl Directory {
 
     /// Whether only administrators on this machine are served.
     pub fn is_locked_down(&self) -> bool {
-        self.monitors.lockdown.is_on()
+        self.monitors.is_locked_down.load(Ordering::Relaxed)
     }
 
     /// This server as a member of a cluster, if it is one.

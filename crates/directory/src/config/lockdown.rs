@@ -7,7 +7,7 @@
 //! Invariant: while it is on, no request is carried out but those of sessions from this machine
 //! that hold `bypass-lockdown`, and what leads there: binds and StartTLS from this machine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use aci::Privilege;
 use ldap::message::{ExtendedRequest, Request};
@@ -29,16 +29,6 @@ pub const OID: &str = "2.25.240622864993748405525653984067480598434.3.8";
 
 /// The longest value of the request, in bytes.
 const VALUE_MAX_BYTES: usize = 1 << 8;
-
-/// Whether the server is locked down.
-#[derive(Debug, Default)]
-pub(crate) struct Lockdown(AtomicBool);
-
-impl Lockdown {
-    pub(crate) fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The value of the request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
@@ -64,7 +54,7 @@ pub(crate) fn check(
     session: &Session,
     request: &Request<'_>,
 ) -> Result<(), Refusal> {
-    match directory.monitors.lockdown.is_on() {
+    match directory.monitors.is_locked_down.load(Ordering::Relaxed) {
         false => Ok(()),
         true => check_served(session, request),
     }
@@ -115,7 +105,7 @@ pub(crate) fn start(
     if on == Some(true) {
         check_can_end(session)?;
     }
-    let lockdown = &directory.monitors.lockdown.0;
+    let lockdown = &directory.monitors.is_locked_down;
     let was_on = match on {
         Some(on) => lockdown.swap(on, Ordering::Relaxed),
         None => lockdown.load(Ordering::Relaxed),

@@ -13,6 +13,7 @@ use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
 use super::asking;
+use super::monitor_sources::StopKind;
 use crate::bind::recheck;
 use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
@@ -26,18 +27,6 @@ pub const OID: &str = "2.25.240622864993748405525653984067480598434.3.7";
 /// The longest value of the request, in bytes.
 const VALUE_MAX_BYTES: usize = 1 << 8;
 
-/// What is asked of a server.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StopKind {
-    /// To end.
-    Stop,
-    /// To end, and to begin anew with the same arguments.
-    Restart,
-    /// Nothing but when it began.
-    Tell,
-}
-
 /// The value of the request.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -45,16 +34,6 @@ pub struct AskedStop {
     /// What it is to do.
     pub action: StopKind,
 }
-
-/// The value of the answer.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct ServerRun {
-    /// When this run of the server began, in microseconds since 1970-01-01T00:00:00Z.
-    pub began_us: u64,
-}
-
-/// Has the server stop or begin anew; the error says why it does not.
-pub type ServerStopper = Box<dyn Fn(StopKind) -> Result<ServerRun, String> + Send + Sync>;
 
 /// Has the server end, or tells of it.
 pub(crate) fn start(

@@ -103,8 +103,8 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
         "Stop server",
         "the privilege `server-shutdown`; to begin anew, `server-restart`",
         "Used by `roster stop` and `roster restart`: the server answers, then \
-         [stops](../how-to/administration.md) as on SIGTERM, or begins anew with the arguments that \
-         it has. Request and response are JSON.",
+         [stops](../how-to/administration.md) as on SIGTERM, or begins anew with the arguments \
+         that it has. Request and response are JSON.",
     ),
     (
         lockdown::OID,
