@@ -1,6 +1,7 @@
 //! A directory as a whole: what is opened once and shared by all threads.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -20,7 +21,7 @@ use crate::bind::password_cache::PasswordCacheCounts;
 use crate::changelog::ChangeCookieKey;
 use crate::config::monitor_sources::{
     CertificateTeller, ClusterInit, ClusterState, ClusterTeller, Figures, LogState, LogStates,
-    MonitorSources, SessionTeller, SettingsReloader,
+    MonitorSources, ServerStopper, SessionTeller, SettingsReloader,
 };
 use crate::config::schema_times::SchemaTimes;
 use crate::config::setting_rows::ServerSettings;
@@ -338,6 +339,16 @@ impl Directory {
     /// Has this server's own settings read again when it is asked to.
     pub fn offer_reload(&self, reload: SettingsReloader) {
         let _ = self.monitors.settings_reload.set(reload);
+    }
+
+    /// Has the server stop or begin anew when it is asked to.
+    pub fn offer_stop(&self, stop: ServerStopper) {
+        let _ = self.monitors.stop.set(stop);
+    }
+
+    /// Whether only administrators on this machine are served.
+    pub fn is_locked_down(&self) -> bool {
+        self.monitors.is_locked_down.load(Ordering::Relaxed)
     }
 
     /// This server as a member of a cluster, if it is one.

@@ -59,11 +59,13 @@ pub use config::join::{JoinAnswer, JoinRequest, OID as JOIN};
 pub use config::join_tokens::{
     ATTRIBUTE as JOIN_TOKEN_ATTRIBUTE, JoinPart, JoinToken, hex, octets as octets_of_hex,
 };
+pub use config::lockdown::{AskedLockdown, LockdownState, OID as LOCKDOWN};
 pub use config::monitor_sources::{
     AdmissionCheck, Admitted, Admitter, CertificateState, CertificateTeller, Closer,
     ClusterCopyState, ClusterInit, ClusterMemberState, ClusterState, ClusterTeller,
-    ClusterVerified, FigureEntry, Figures, FirstMember, LogState, LogStates, SessionState,
-    SessionTeller, SettingsReload, SettingsReloader, Verifier, VerifyAsked,
+    ClusterVerified, FigureEntry, Figures, FirstMember, LogState, LogStates, ServerRun,
+    ServerStopper, SessionState, SessionTeller, SettingsReload, SettingsReloader, StopKind,
+    Verifier, VerifyAsked,
 };
 pub use config::promotion::promote_joined;
 pub use config::record_level::raise_record_level;
@@ -71,6 +73,7 @@ pub use config::reload_settings::OID as RELOAD_SETTINGS;
 pub use config::setting_rows::{
     BeginLines, CheckLines, SettingForm, SettingRow, SettingsTeller, TellTexts,
 };
+pub use config::stop_server::{AskedStop, OID as STOP_SERVER};
 pub use config::verify::{
     OID as VERIFY, VerifyAnswer, VerifyDifference, VerifyMember, VerifyOdd, VerifyRequest,
 };

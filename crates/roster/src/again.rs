@@ -25,6 +25,11 @@ pub(crate) fn command_setting(option: &str, value: &str) -> Command {
     command_with(arguments)
 }
 
+/// This program once more, without an option that may be given and has a value.
+pub(crate) fn command_without(option: &str) -> Command {
+    command_with(without(env::args_os().skip(1), option))
+}
+
 /// This program with other arguments.
 pub(crate) fn command_with(arguments: impl IntoIterator<Item = OsString>) -> Command {
     let mut command = Command::new(program().unwrap_or_else(|| PROGRAM.into()));

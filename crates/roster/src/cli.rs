@@ -9,9 +9,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, assignment, backup, bench, changes, check, cluster, config, constraint, demo, diff,
-    doctor, explain, export, follow, generate, history, import, index, init, log, naming_context,
-    reload, restore, revert, schema, serve, session, sink, status, task, top, undelete,
-    virtual_attribute, why,
+    doctor, explain, export, follow, generate, history, import, index, init, lockdown, log,
+    naming_context, reload, restart, restore, revert, schema, serve, session, sink, status, stop,
+    task, top, undelete, virtual_attribute, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::{output, task_process};
@@ -49,6 +49,9 @@ enum Command {
     Top(top::Options),
     Config(config::Options),
     Reload(reload::Options),
+    Stop(stop::Options),
+    Restart(restart::Options),
+    Lockdown(lockdown::Options),
     Cluster(cluster::Options),
     Index(index::Options),
     NamingContext(naming_context::Options),
@@ -89,6 +92,9 @@ impl Command {
             Self::Top(options) => top::run(&options),
             Self::Config(options) => config::run(&options),
             Self::Reload(options) => reload::run(&options),
+            Self::Stop(options) => stop::run(&options),
+            Self::Restart(options) => restart::run(&options),
+            Self::Lockdown(options) => lockdown::run(&options),
             Self::Cluster(options) => cluster::run(&options),
             Self::Index(options) => index::run(&options),
             Self::NamingContext(options) => naming_context::run(&options),

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use directory::{Directory, FirstMember, Live, SessionTeller};
+use directory::{Directory, FirstMember, Live, ServerRun, SessionTeller, StopKind};
 use rustix::process::{DumpableBehavior, Resource, set_dumpable_behavior, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -75,6 +75,8 @@ pub enum Ended {
     Stopped,
     /// It is to begin once more, as the first member of a cluster.
     Becomes(FirstMember),
+    /// It is to begin anew.
+    Restarts,
 }
 
 /// Asks a server to stop; from any thread.
@@ -244,6 +246,30 @@ impl Server {
             *ending = Some(Ended::Becomes(member.clone()));
             shutdown.shutdown();
             Ok(())
+        }));
+    }
+
+    /// Has the server end, or end to begin anew, when it is asked to by LDAP; `check` says what
+    /// speaks against beginning anew.
+    pub fn offer_stop(&self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        let (ending, shutdown) = (Arc::clone(&self.ending), self.shutdown_handle());
+        let run = ServerRun { began_us: self.directory.clock().now().0 };
+        self.directory.offer_stop(Box::new(move |kind| {
+            let wanted = match kind {
+                StopKind::Tell => return Ok(run),
+                StopKind::Stop => Ended::Stopped,
+                StopKind::Restart => {
+                    check()?;
+                    Ended::Restarts
+                }
+            };
+            let mut ending = ending.lock().unwrap_or_else(PoisonError::into_inner);
+            if ending.as_ref().is_some_and(|decided| *decided != wanted) {
+                return Err("the server is ending already, in another way".to_owned());
+            }
+            *ending = Some(wanted);
+            shutdown.shutdown();
+            Ok(run)
         }));
     }
 

@@ -9,11 +9,16 @@ use crate::request::refusal::Refusal;
 
 /// Refuses who has not the privilege `config-write`, which `what` needs.
 pub(super) fn needs_config_write(access: &Access, what: &str) -> Result<(), Refusal> {
-    match access.has(Privilege::ConfigWrite) {
+    needs(access, Privilege::ConfigWrite, what)
+}
+
+/// Refuses who has not the privilege that `what` needs.
+pub(super) fn needs(access: &Access, privilege: Privilege, what: &str) -> Result<(), Refusal> {
+    match access.has(privilege) {
         true => Ok(()),
         false => Err(Refusal::new(
             ResultCode::InsufficientAccessRights,
-            format!("{what} needs the privilege config-write"),
+            format!("{what} needs the privilege {}", privilege.name()),
         )),
     }
 }

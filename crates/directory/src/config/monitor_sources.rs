@@ -38,6 +38,10 @@ pub(crate) struct MonitorSources {
     pub(crate) cluster_init: OnceLock<ClusterInit>,
     /// What has this server's own settings read again.
     pub(crate) settings_reload: OnceLock<SettingsReloader>,
+    /// What has the server stop or begin anew.
+    pub(crate) stop: OnceLock<ServerStopper>,
+    /// Whether only administrators on this machine are served.
+    pub(crate) is_locked_down: AtomicBool,
     /// Whether a change of its members is waited for.
     pub(crate) is_changing: AtomicBool,
     /// The connections of clients.
@@ -82,6 +86,28 @@ pub struct SettingsReload {
 
 /// Has a reading begun, or tells of the one with this number.
 pub type SettingsReloader = Box<dyn Fn(Option<u64>) -> SettingsReload + Send + Sync>;
+
+/// What is asked of a server.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StopKind {
+    /// To end.
+    Stop,
+    /// To end, and to begin anew with the same arguments.
+    Restart,
+    /// Nothing but when it began.
+    Tell,
+}
+
+/// A run of a server.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ServerRun {
+    /// When this run of the server began, in microseconds since 1970-01-01T00:00:00Z.
+    pub began_us: u64,
+}
+
+/// Has the server stop or begin anew; the error says why it does not.
+pub type ServerStopper = Box<dyn Fn(StopKind) -> Result<ServerRun, String> + Send + Sync>;
 
 /// How one log is.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -15,7 +15,7 @@ use schema::DnKey;
 use crate::access::guard::{Viewer, guarded};
 use crate::bind::hashing::{HashDone, RequestHashes};
 use crate::bind::{self, must_change, proxied, recheck};
-use crate::config::{change_members, close_session, join};
+use crate::config::{change_members, close_session, join, lockdown};
 use crate::forward::asking;
 use crate::read::fresh;
 use crate::read::fresh::waiting::{ReadReady, Resumed};
@@ -213,6 +213,7 @@ fn check<'m>(
     controls: &mut RequestControls<'m>,
 ) -> Result<(), Refusal> {
     check_id(session, message.id)?;
+    lockdown::check(&worker.directory, session, &message.op)?;
     quarantined::check(&worker.directory, session, &message.op)?;
     check_not_binding(session, &message.op)?;
     check_policy(worker, session, &message.op)?;

@@ -10,7 +10,9 @@ use schema::DnKey;
 
 use self::call::Call;
 use crate::access::guard::{Viewer, guarded};
-use crate::config::{change_members, init_cluster, join, reload_settings, verify};
+use crate::config::{
+    change_members, init_cluster, join, lockdown, reload_settings, stop_server, verify,
+};
 use crate::directory::Directory;
 use crate::read::why;
 use crate::request::cancel;
@@ -54,6 +56,8 @@ const OPERATIONS: &[(&str, Start)] = &[
     (verify::OID, verify::start),
     (init_cluster::OID, init_cluster::start),
     (reload_settings::OID, reload_settings::start),
+    (stop_server::OID, stop_server::start),
+    (lockdown::OID, lockdown::start),
 ];
 
 /// The OIDs for `supportedExtension` of a session's root DSE.

@@ -10,7 +10,9 @@
 
 use std::sync::Arc;
 
-use aci::{Access, Denied, Own, Permitted, Privilege, Right, Rights};
+use aci::{
+    Access, Denied, Own, Permitted, Privilege, Right, Rights, privilege_for, why_not_granted,
+};
 use ldap::dn::Rdn;
 use ldap::result::ResultCode;
 use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, Schema};
@@ -108,6 +110,7 @@ pub(crate) fn permit(
     };
     // Only who may rename the entry learns that something is about it.
     check_targets(decide, checked.key, permitted.get())?;
+    check_privileges(permitted.get())?;
     if !matches!(checked.passwords, Passwords::OfServer) {
         constraint::check::check(decide, checked, permitted.get())?;
     }
@@ -327,6 +330,31 @@ fn touches(change: &Change) -> Vec<Touch<'_>> {
         Touch { description, adds: !added.is_empty() }
     });
     touches.collect()
+}
+
+/// Refuses to grant a privilege that is none, or has no effect here. What was loaded stays.
+fn check_privileges(change: &Change) -> Result<(), Refusal> {
+    let grants = |one: &AttributeDescription| {
+        privilege_for(one).is_some_and(|needed| needed == Privilege::PrivilegeChange)
+    };
+    let why = match change {
+        Change::Add(add) => {
+            let attributes = add.entry.attributes().iter();
+            let mut granting = attributes.filter(|one| grants(&one.description));
+            granting.find_map(|one| one.values.iter().find_map(|value| why_not_granted(value)))
+        }
+        _ => {
+            let mut granting = deltas(change).iter().filter(|one| grants(&one.description));
+            granting.find_map(|one| one.added.iter().find_map(|value| why_not_granted(value)))
+        }
+    };
+    match why {
+        None => Ok(()),
+        Some(why) => {
+            let diagnostic = format!("ds-privilege-name: {why}");
+            Err(Refusal::new(ResultCode::ConstraintViolation, diagnostic))
+        }
+    }
 }
 
 /// Whether the asker may change what signs somebody in: see [`may_change_password`].

@@ -111,6 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (server, store) = start_following(sources, again, &log)?;
     let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])?;
     offer_cluster(&server, &store, &settings, options);
+    server.offer_stop(check_restart(options));
     options.listeners.ready(&server.addresses(), &[])?;
     // It serves already: what is not read ahead is read when it is asked for.
     let preload = Preload::start(store, settings.store.preload);
@@ -122,13 +123,34 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match ended {
         Ended::Stopped => Ok(Exit::Done),
         // It was told to end while it did.
-        Ended::Becomes(_) if signals.has_come() => Ok(Exit::Done),
+        Ended::Becomes(_) | Ended::Restarts if signals.has_come() => Ok(Exit::Done),
         Ended::Becomes(FirstMember { member, address, url }) => {
             let member = format!("{member} {address} {url}");
             // It returns only when it failed.
             let error = again::command_setting(&format!("--{BECOMES}"), &member).exec();
             Err(Failure::local(format!("cannot begin once more: {error}")))
         }
+        Ended::Restarts => {
+            let error = again::command_without(&format!("--{BECOMES}")).exec();
+            Err(Failure::local(format!("cannot begin anew: {error}")))
+        }
+    }
+}
+
+/// What speaks against beginning anew: settings with which the server would not come back.
+fn check_restart(options: &Options) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
+    let preload = options.preload.then(|| ("store.preload", "on".to_owned()));
+    let (config, data) = (options.config.as_deref(), options.data.as_deref());
+    let read = options.listeners.read_again(config, data, preload.as_slice());
+    move || {
+        let why = match read() {
+            Ok(sources) => match sources.load(&[]) {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        Err(format!("the server would not come back, and goes on as it is: {why}"))
     }
 }
 

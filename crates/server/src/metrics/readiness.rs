@@ -45,6 +45,9 @@ impl Metrics {
             found.refusals.push("the database cannot be read".to_owned());
         }
         found.refusals.extend(scrape.directory().quarantine().map(str::to_owned));
+        if scrape.directory().is_locked_down() {
+            found.refusals.push("the server is locked down".to_owned());
+        }
         if let Some(state) = scrape.cluster() {
             found.refusals.extend(of_member(state));
         }

@@ -98,6 +98,22 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          [settings](../how-to/settings.md), as on SIGHUP, and tells what came of it. Request and \
          response are JSON.",
     ),
+    (
+        stop_server::OID,
+        "Stop server",
+        "the privilege `server-shutdown`; to begin anew, `server-restart`",
+        "Used by `roster stop` and `roster restart`: the server answers, then \
+         [stops](../how-to/administration.md) as on SIGTERM, or begins anew with the arguments \
+         that it has. Request and response are JSON.",
+    ),
+    (
+        lockdown::OID,
+        "Lockdown",
+        "the privilege `server-lockdown`; to begin it, `bypass-lockdown` and a connection from the \
+         machine of the server",
+        "Used by `roster lockdown`: while it is on, [only administrators on the server's \
+         machine](../how-to/administration.md#lockdown) are served. Request and response are JSON.",
+    ),
 ];
 
 const HEAD: &str = "\
