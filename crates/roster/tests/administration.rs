@@ -1,5 +1,5 @@
 //! `roster stop`, `restart` and `lockdown` against real servers.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod common;
 mod machine;

@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_known_by_its_socket_and_loopback_addresses() {
-        let check = |ip: Option<&str>, is_proxied, is_local, want: bool| {
+        let check = |ip: Option<&str>, is_proxied: bool, is_local: bool, want: bool| {
             let peer = Peer {
                 address: String::new(),
                 ip: ip.map(|text| text.parse::<IpAddr>().unwrap()),
