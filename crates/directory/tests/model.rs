@@ -139,6 +139,10 @@ fn rename(dice: &mut Dice, model: &mut Naive, root: &mut Client) -> (ResultCode,
     let delete_old = dice.roll(2) == 0;
     let superior = (dice.roll(3) > 0).then(|| dice.name(model));
     let superior = superior.as_deref();
+    if model.is_suffix(&name) {
+        // A naming context that is renamed has tests of its own: the model has one for good.
+        return (ResultCode::UnwillingToPerform, ResultCode::UnwillingToPerform);
+    }
     let code = root.rename(&name, &rdn, delete_old, superior);
     (code, model.rename(&name, &rdn, delete_old, superior))
 }

@@ -30,7 +30,7 @@ mod verify;
 
 pub use error::BackupError;
 pub use file::Sha256Hex;
-pub use manifest::{BackupPart, BasePart, FilePart, JournalPart, Manifest, Point};
+pub use manifest::{BackupPart, BasePart, FilePart, JournalPart, MANIFEST_FILE, Manifest, Point};
 pub use member::{MemberBackup, MemberBase};
 pub use moment::Moment;
 pub use part::{PartEntry, PartReader};

@@ -222,6 +222,11 @@ mod tests {
         "index drop",
         "schema list",
         "schema add",
+        "naming-context list",
+        "naming-context add",
+        "naming-context rename",
+        "naming-context empty",
+        "naming-context drop",
     ];
 
     /// The words of a command line with single quotes.

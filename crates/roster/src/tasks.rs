@@ -17,6 +17,8 @@ pub(crate) fn program() -> TaskProgram {
     Box::new(|order| {
         let arguments = arguments(order)?;
         if let Some(file) = order.work.value("to").or(order.work.value("rejects")) {
+            let is_backup = order.work.kind.name == "backup";
+            keep_backups(order.files, file, is_backup)?;
             make_superiors(order.files, file)?;
         }
         let mut command = again::command_with(arguments);
@@ -86,6 +88,18 @@ fn indexes(work: &TaskWork) -> impl Iterator<Item = OsString> {
 fn server(order: &TaskOrder<'_>) -> Result<OsString, String> {
     let socket = order.ldapi.ok_or("it needs the Unix socket: set listen.ldapi")?;
     Ok(format!("--uri={}", client::ldapi_url(socket)).into())
+}
+
+/// Refuses to write into a backup, but for backups.
+fn keep_backups(files: &Path, file: &str, is_backup: bool) -> Result<(), String> {
+    let path = files.join(file);
+    let above = path.ancestors().skip(1).take_while(|above| *above != files);
+    match above.into_iter().find(|above| above.join(offline::backup::MANIFEST_FILE).exists()) {
+        Some(above) if !is_backup => {
+            Err(format!("'{file}' is in the backup {}: choose another place", above.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes the directories above a file, for their owner alone.

@@ -107,6 +107,8 @@ fn a_backup_an_export_and_a_check_are_done_by_the_server_itself() {
     check(&run, 0, &["completed"]);
     let run = ask(&server, &["config", "history"]);
     check(&run, 0, &["task config-apply-"]);
+    let run = task(&["start", "export", "to=b1/manifest.json", "--wait"]);
+    check(&run, 1, &["is in the backup", "choose another place"]);
     // The list and one of it.
     check(&task(&["list"]), 0, &["b1", "backup to=b1", "completed successfully"]);
     check(&task(&["show", "b1"]), 0, &["state", "began", ADMIN_DN]);

@@ -137,17 +137,19 @@ impl Drop for Tasks {
 
 /// Has the directory show the tasks, and take and end them.
 fn show(directory: &Directory, board: &Arc<TaskBoard>, wake: &Sender<()>) {
-    let [list, add, cancel, forget] = [(); 4].map(|()| Arc::clone(board));
+    let [list, get, add, cancel, forget] = [(); 5].map(|()| Arc::clone(board));
+    let clock = Arc::clone(directory.clock());
     let [added, ended] = [(); 2].map(|()| wake.clone());
     directory.show_tasks(TaskTeller {
         list: Box::new(move || list.all()),
+        get: Box::new(move |id| get.get(id)),
         add: Box::new(move |task| {
             add.add(task)?;
             let _ = added.try_send(());
             Ok(())
         }),
         cancel: Box::new(move |id, by| {
-            let done = cancel.cancel(id, by);
+            let done = cancel.cancel(id, by, clock.now());
             let _ = ended.try_send(());
             done
         }),

@@ -245,6 +245,10 @@ pub(crate) fn is_judged(entry: &Entry, moment: &Moment<'_>) -> Result<bool, Stor
 /// have their names, or rules that they held are gone.
 pub(crate) fn are_above_unchanged(key: &DnKey, moment: &Moment<'_>) -> Result<bool, StoreError> {
     let &Moment { time, view, schema, gone } = moment;
+    // Its naming context was dropped or renamed: the rules that were there are gone, too.
+    if matches!(view.resolve(key)?, Resolved::NoContext) {
+        return Ok(false);
+    }
     let mut key = key.clone();
     while let Some(above) = key.parent().filter(|above| !above.is_root()) {
         if gone(&above) {

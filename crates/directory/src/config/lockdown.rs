@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::asking;
 use crate::bind::recheck;
 use crate::directory::Directory;
+use crate::request::cancel;
 use crate::request::extended::START_TLS;
 use crate::request::extended::call::Call;
 use crate::request::refusal::Refusal;
@@ -67,6 +68,10 @@ fn check_served(session: &Session, request: &Request<'_>) -> Result<(), Refusal>
         Request::Extended(extended) => extended.oid == START_TLS,
         _ => false,
     };
+    // It only has the server do less.
+    if matches!(request, Request::Extended(extended) if extended.oid == cancel::OID) {
+        return Ok(());
+    }
     let is_served = is_of_this_machine(session.peer())
         && (leads_there || session.own_access().has(Privilege::BypassLockdown));
     match is_served {
@@ -103,6 +108,8 @@ pub(crate) fn start(
     let directory = &worker.directory;
     recheck::check(directory, &directory.state.load(), worker.snapshot.view()?, access)?;
     if on == Some(true) {
+        let state = directory.state.load();
+        recheck::check(directory, &state, worker.snapshot.view()?, session.own_access())?;
         check_can_end(session)?;
     }
     let lockdown = &directory.monitors.is_locked_down;

@@ -102,13 +102,13 @@ fn default_level(
         Request::Compare(compare) => (compare.name, true),
         _ => return None,
     };
-    let schema = &directory.state.load().schema;
+    let state = directory.state.load();
     // What is no name is refused for that.
-    let base = names.base(schema, name).ok()?;
-    let contexts = directory.storage.store.naming_contexts();
+    let base = names.base(&state.schema, name).ok()?;
+    // A naming context that is not there yet may come with what is waited for.
     let is_of_server = match base.depth() {
         0 => is_one_entry,
-        _ => !contexts.keys().any(|context| base.is_within(context)),
+        _ => state.virtual_trees.hold(&base) || base == state.subschema_key,
     };
     if is_of_server {
         return None;

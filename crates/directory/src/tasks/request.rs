@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use aci::Access;
-use ldap::message::{AddRequest, ModifyRequest, Request};
+use aci::{Access, Privilege};
+use ldap::message::{AddRequest, ModifyOperation, ModifyRequest, Request};
 use ldap::result::ResultCode;
 
 use super::entries::{self, Place};
 use super::form;
-use super::kind::TaskKind;
+use super::kind::{TASK_KINDS, TaskKind};
 use super::task::{Task, TaskCancel, TaskState, TaskTeller};
 use super::text::TaskWork;
 use crate::bind::recheck;
@@ -55,6 +55,17 @@ pub(crate) fn asked(
     let Some(teller) = directory.monitors.tasks.get() else {
         return Err(refuse("this server does no tasks"));
     };
+    // Of whom no kind of task takes what he has, nothing is looked at.
+    let is_known = |kind: &TaskKind| kind.privileges.iter().any(|&one| access.has(one));
+    if !access.has(Privilege::ConfigWrite) && !TASK_KINDS.iter().any(is_known) {
+        return Err(match request {
+            Request::Add(_) => Refusal::new(
+                ResultCode::InsufficientAccessRights,
+                "a task takes privileges, such as backend-backup for a backup",
+            ),
+            _ => missing(),
+        });
+    }
     let asked = Asked { directory: &directory, teller, access, who: session.who(), named: &named };
     match request {
         Request::Add(add) => asked.add(&place, add)?,
@@ -86,6 +97,12 @@ impl Asked<'_> {
         let schema = &self.named.state.schema;
         let form = form::read(request, place, schema)?;
         self.may(form.work.kind)?;
+        let tells = ["notify", "notify-error"].iter().any(|one| form.work.value(one).is_some());
+        if tells && !self.access.has(Privilege::ConfigWrite) {
+            // It has the server connect to wherever that is, and send e-mail.
+            let why = "'notify' takes the privilege config-write";
+            return Err(Refusal::new(ResultCode::InsufficientAccessRights, why));
+        }
         let id = place.id.clone();
         if !is_id(&id) {
             let why =
@@ -112,6 +129,9 @@ impl Asked<'_> {
     /// Another state ends it: nothing else of a task changes.
     fn modify(&self, place: &Place, request: &ModifyRequest<'_>) -> Result<(), Refusal> {
         let task = self.existing(place)?;
+        if request.changes.iter().next().is_none() {
+            return Err(refuse("nothing is to change"));
+        }
         for modification in request.changes.iter() {
             let attribute = modification.attribute;
             let is = |name: &str| attribute.description.eq_ignore_ascii_case(name);
@@ -124,7 +144,9 @@ impl Asked<'_> {
                     false => is(entries::CANCEL_389) && value.eq_ignore_ascii_case(b"true"),
                 }
             };
-            if !attribute.values.iter().any(ends) {
+            let operation = modification.operation;
+            let is_set = matches!(operation, ModifyOperation::Replace | ModifyOperation::Add);
+            if !is_set || !attribute.values.iter().any(ends) {
                 return Err(refuse(
                     "of a task nothing changes but its ds-task-state, to \
                      CANCELED_BEFORE_STARTING or STOPPED_BY_ADMINISTRATOR",
@@ -139,6 +161,7 @@ impl Asked<'_> {
             TaskCancel::Done => Ok(()),
             TaskCancel::WasOver => Err(refuse("the task has ended")),
             TaskCancel::Missing => Err(missing()),
+            TaskCancel::NotKept => Err(refuse(NOT_KEPT)),
         }
     }
 
@@ -150,12 +173,12 @@ impl Asked<'_> {
                 "the task is at work: set its ds-task-state to STOPPED_BY_ADMINISTRATOR first",
             )),
             TaskCancel::Missing => Err(missing()),
+            TaskCancel::NotKept => Err(refuse(NOT_KEPT)),
         }
     }
 
     fn find(&self, id: &str) -> Option<Task> {
-        let all = (self.teller.list)();
-        all.into_iter().find(|task| task.id.eq_ignore_ascii_case(id))
+        (self.teller.get)(id)
     }
 
     /// The task, if whoever asks may end it.
@@ -163,8 +186,12 @@ impl Asked<'_> {
         let task = self.find(&place.id).ok_or_else(missing)?;
         let work = TaskWork::parse(&task.work, &self.named.state.schema);
         match work {
-            Ok(work) => self.may(work.kind)?,
-            Err(_) if self.access.has(aci::Privilege::ConfigWrite) => {}
+            Ok(work) => match self.may(work.kind) {
+                // Who may not see tasks does not learn of one either.
+                Err(_) if !self.access.has(Privilege::ConfigRead) => return Err(missing()),
+                may => may?,
+            },
+            Err(_) if self.access.has(Privilege::ConfigWrite) => {}
             Err(_) => return Err(missing()),
         }
         Ok(task)
@@ -192,6 +219,8 @@ fn is_id(id: &str) -> bool {
         && !id.is_empty()
 }
 
+/// Why nothing has changed.
+const NOT_KEPT: &str = "that cannot be kept on the disk of the server: its log says why";
 /// The longest name of a task, in bytes.
 const ID_MAX_BYTES: usize = 128;
 

@@ -119,6 +119,8 @@ pub enum TaskCancel {
     WasOver,
     /// There is none of this name.
     Missing,
+    /// It could not be kept on the disk, so nothing has changed.
+    NotKept,
 }
 
 /// Does something with the task of a name.
@@ -131,6 +133,8 @@ pub type ToTaskFor = Box<dyn Fn(&str, &str) -> TaskCancel + Send + Sync>;
 pub struct TaskTeller {
     /// All that are known, by name.
     pub list: Box<dyn Fn() -> Vec<Task> + Send + Sync>,
+    /// The one of this name, in whatever capitals.
+    pub get: Box<dyn Fn(&str) -> Option<Task> + Send + Sync>,
     /// Takes one; else says why not, in a sentence.
     pub add: Box<dyn Fn(Task) -> Result<(), String> + Send + Sync>,
     /// Has it end.

@@ -94,7 +94,12 @@ impl TaskWork {
         for (option, value) in values {
             work.put(option, value, schema)?;
         }
-        work.complete()
+        let work = work.complete()?;
+        // It is read again when it begins.
+        match Self::parse(&work.text(), schema)? == work {
+            true => Ok(work),
+            false => wrong("it cannot be written in a line"),
+        }
     }
 
     fn read(scanner: &mut Scanner<'_>, schema: &Schema) -> Parsed<Self> {

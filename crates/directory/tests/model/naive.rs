@@ -151,6 +151,11 @@ impl Naive {
         ResultCode::Success
     }
 
+    /// Whether a name is that of the naming context.
+    pub fn is_suffix(&self, name: &str) -> bool {
+        key(name).is_some_and(|key| key.len() == 1)
+    }
+
     pub fn rename(
         &mut self,
         name: &str,
@@ -160,9 +165,6 @@ impl Naive {
     ) -> ResultCode {
         let old = key(name).unwrap();
         let Some(entry) = self.entries.get(&old) else { return ResultCode::NoSuchObject };
-        if old.len() == 1 {
-            return ResultCode::UnwillingToPerform;
-        }
         let mut new = match superior {
             None => old[..old.len() - 1].to_vec(),
             Some(name) => key(name).unwrap(),

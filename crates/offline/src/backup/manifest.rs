@@ -255,7 +255,8 @@ pub(super) fn remove_remains(directory: &Path, manifest: Option<&Manifest>) -> i
 /// The format this release writes, and the highest it reads.
 pub(super) const FORMAT: u32 = 1;
 
-pub(super) const MANIFEST_FILE: &str = "manifest.json";
+/// The file that makes a directory a backup.
+pub const MANIFEST_FILE: &str = "manifest.json";
 const MANIFEST_NEW_FILE: &str = "manifest.json.new";
 /// Locked while a command writes the backup.
 pub(super) const LOCK_FILE: &str = "lock";

@@ -484,7 +484,10 @@ fn refuse_place(options: &BackupOptions<'_>) -> Result<(), BackupError> {
     let to =
         std::path::absolute(options.to).map_err(|source| BackupError::io(options.to, source))?;
     let above = to.ancestors().find_map(|path| fs::canonicalize(path).ok()).unwrap_or_default();
-    if above.starts_with(&data) && !above.starts_with(data.join(TASK_FILES)) {
+    // What is not there yet is not resolved, and may lead back.
+    let leads_back = to.components().any(|part| part == std::path::Component::ParentDir);
+    let is_of_tasks = above.starts_with(data.join(TASK_FILES)) && !leads_back;
+    if above.starts_with(&data) && !is_of_tasks {
         let reason = format!("'{}' lies within the data directory", options.to.display());
         return Err(BackupError::asked(
             reason,

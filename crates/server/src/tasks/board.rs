@@ -32,6 +32,9 @@ impl TaskBoard {
         let mut interrupted = Vec::new();
         for entry in fs::read_dir(path)? {
             let file = entry?.path();
+            if file.extension().is_some_and(|suffix| suffix == PART) {
+                let _ = fs::remove_file(&file);
+            }
             let Some(id) = file.file_name().and_then(|name| name.to_str()?.strip_suffix(SUFFIX))
             else {
                 continue;
@@ -53,7 +56,10 @@ impl TaskBoard {
         let board =
             Self { path: path.to_owned(), tasks: Mutex::new(tasks), to_end: Mutex::default() };
         for id in interrupted {
-            board.keep(&id)?;
+            // On a full disk it is told again at the next start.
+            if let Some(task) = board.lock().get(&id) {
+                board.write_or_tell(task);
+            }
         }
         Ok(board)
     }
@@ -67,6 +73,21 @@ impl TaskBoard {
         self.lock().values().cloned().collect()
     }
 
+    /// All, by name, without what they have told: that is long.
+    pub(super) fn outlines(&self) -> Vec<Task> {
+        let outline = |task: &Task| Task {
+            id: task.id.clone(),
+            work: task.work.clone(),
+            of: task.of.clone(),
+            by: task.by.clone(),
+            after: task.after.clone(),
+            progress: String::new(),
+            log: Vec::new(),
+            ..*task
+        };
+        self.lock().values().map(outline).collect()
+    }
+
     /// Takes one that was asked for.
     pub(super) fn add(&self, mut task: Task) -> Result<(), String> {
         let mut tasks = self.lock();
@@ -76,8 +97,10 @@ impl TaskBoard {
         if tasks.keys().any(|id| id.eq_ignore_ascii_case(&task.id)) {
             return Err(format!("there is a task '{}' already", task.id));
         }
-        let waiting = tasks.values().filter(|task| task.state.is_waiting()).count();
-        if waiting >= WAITING_MAX {
+        // What is scheduled has a limit of its own, and is kept out by nobody.
+        let is_waiting = |task: &&Task| task.of.is_none() && task.state.is_waiting();
+        let waiting = tasks.values().filter(is_waiting).count();
+        if task.of.is_none() && waiting >= WAITING_MAX {
             return Err(format!("{WAITING_MAX} tasks wait already: cancel some"));
         }
         self.make_room(&mut tasks);
@@ -99,15 +122,27 @@ impl TaskBoard {
             let ended = tasks.values().filter(|task| task.state.is_end());
             let oldest = ended.min_by_key(|task| task.ended_us).map(|task| task.id.clone());
             let Some(oldest) = oldest else { return };
-            self.remove(tasks, &oldest);
+            if !self.remove(tasks, &oldest) {
+                return;
+            }
         }
     }
 
-    fn remove(&self, tasks: &mut BTreeMap<String, Task>, id: &str) {
-        tasks.remove(id);
-        if let Err(error) = fs::remove_file(self.file(id)) {
-            tracing::warn!(task = id, %error, "a task cannot be removed from the disk");
+    /// Forgets one, on the disk first: else it would be there again after the next start.
+    fn remove(&self, tasks: &mut BTreeMap<String, Task>, id: &str) -> bool {
+        let removed = fs::remove_file(self.file(id))
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .and_then(|()| File::open(&self.path)?.sync_all());
+        match removed {
+            Ok(()) => drop(tasks.remove(id)),
+            Err(ref error) => {
+                tracing::warn!(task = id, %error, "a task cannot be removed from the disk");
+            }
         }
+        removed.is_ok()
     }
 
     /// Forgets those that ended before a moment.
@@ -126,29 +161,41 @@ impl TaskBoard {
         match tasks.get(id).map(|task| task.state) {
             None => TaskCancel::Missing,
             Some(TaskState::Running) => TaskCancel::WasOver,
-            Some(_) => {
-                self.remove(&mut tasks, id);
-                TaskCancel::Done
-            }
+            Some(_) if self.remove(&mut tasks, id) => TaskCancel::Done,
+            Some(_) => TaskCancel::NotKept,
         }
     }
 
+    /// The one of this name, in whatever capitals.
+    pub(super) fn get(&self, id: &str) -> Option<Task> {
+        let tasks = self.lock();
+        let is_it = |task: &&Task| task.id.eq_ignore_ascii_case(id);
+        tasks.get(id).or_else(|| tasks.values().find(is_it)).cloned()
+    }
+
     /// Has one end, or never begin.
-    pub(super) fn cancel(&self, id: &str, by: &str) -> TaskCancel {
+    pub(super) fn cancel(&self, id: &str, by: &str, now: Timestamp) -> TaskCancel {
         let mut tasks = self.lock();
         let Some(task) = tasks.get_mut(id) else { return TaskCancel::Missing };
         if task.state.is_end() {
             return TaskCancel::WasOver;
         }
         if task.state == TaskState::Running {
-            drop(tasks);
             self.to_end().insert(id.to_owned(), by.to_owned());
             return TaskCancel::Done;
         }
+        let before = task.clone();
         task.state = TaskState::CanceledBeforeStarting;
+        task.ended_us = Some(now.0);
         push(task, &format!("canceled by {by}"));
-        self.write_or_tell(task);
-        TaskCancel::Done
+        match self.write(task) {
+            Ok(()) => TaskCancel::Done,
+            Err(error) => {
+                tracing::error!(task = id, %error, "that a task is canceled cannot be kept");
+                *task = before;
+                TaskCancel::NotKept
+            }
+        }
     }
 
     fn to_end(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
@@ -158,6 +205,24 @@ impl TaskBoard {
     /// Who wants one to end that is at work, if somebody does.
     pub(super) fn is_to_end(&self, id: &str) -> Option<String> {
         self.to_end().get(id).cloned()
+    }
+
+    /// Has one begin that waits still, if that can be kept on the disk: else it would begin again
+    /// after the next start.
+    pub(super) fn begin(&self, id: &str, now: Timestamp) -> bool {
+        let mut tasks = self.lock();
+        let Some(task) = tasks.get_mut(id).filter(|task| task.state.is_waiting()) else {
+            return false;
+        };
+        let before = task.clone();
+        task.state = TaskState::Running;
+        task.began_us = Some(now.0);
+        let kept = self.write(task);
+        if let Err(error) = &kept {
+            tracing::error!(task = id, %error, "a task waits: that it begins cannot be kept");
+            *task = before;
+        }
+        kept.is_ok()
     }
 
     /// Changes one, and keeps it on the disk.
@@ -186,13 +251,6 @@ impl TaskBoard {
         }
     }
 
-    fn keep(&self, id: &str) -> io::Result<()> {
-        match self.lock().get(id) {
-            Some(task) => self.write(task),
-            None => Ok(()),
-        }
-    }
-
     fn write_or_tell(&self, task: &Task) {
         if let Err(error) = self.write(task) {
             tracing::error!(task = task.id, %error, "how far a task is cannot be kept");
@@ -202,7 +260,7 @@ impl TaskBoard {
     fn write(&self, task: &Task) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(task).map_err(io::Error::other)?;
         let path = self.file(&task.id);
-        let part = path.with_extension("part");
+        let part = path.with_extension(PART);
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         file.write_all(&text)?;
@@ -224,20 +282,26 @@ fn read(file: &Path) -> io::Result<Task> {
 }
 
 /// Adds a line to the log of a task; the first lines stay, and the last.
-fn push(task: &mut Task, line: &str) {
-    if task.log.len() >= LINES_MAX {
-        task.log.remove(LINES_FIRST);
-    }
+pub(super) fn push(task: &mut Task, line: &str) {
     task.log.push(line.to_owned());
+    let mut bytes: usize = task.log.iter().map(String::len).sum();
+    while task.log.len() > LINES_MAX || (bytes > LOG_MAX_BYTES && task.log.len() > 1) {
+        let place = LINES_FIRST.min(task.log.len() - 2);
+        bytes -= task.log.remove(place).len();
+    }
 }
 
 const SUFFIX: &str = ".json";
+/// Of a file that is being written.
+const PART: &str = "part";
 /// The most tasks that are known: the oldest that have ended are forgotten.
 const TASKS_MAX: usize = 1_000;
 /// The most that wait.
 const WAITING_MAX: usize = 200;
 /// The most lines of a log.
 const LINES_MAX: usize = 200;
+/// The longest log, in bytes.
+const LOG_MAX_BYTES: usize = 32 << 10;
 /// So many of the first lines stay.
 const LINES_FIRST: usize = 20;
 /// The longest file.
@@ -294,10 +358,10 @@ mod tests {
         board.add(task("a")).unwrap();
         board.add(task("b")).unwrap();
         board.change("b", |task| task.state = TaskState::Running).unwrap();
-        assert_eq!(board.cancel("a", "cn=x"), TaskCancel::Done);
-        assert_eq!(board.cancel("a", "cn=x"), TaskCancel::WasOver);
-        assert_eq!(board.cancel("b", "cn=x"), TaskCancel::Done);
-        assert_eq!(board.cancel("c", "cn=x"), TaskCancel::Missing);
+        assert_eq!(board.cancel("a", "cn=x", Timestamp(8)), TaskCancel::Done);
+        assert_eq!(board.cancel("a", "cn=x", Timestamp(8)), TaskCancel::WasOver);
+        assert_eq!(board.cancel("b", "cn=x", Timestamp(8)), TaskCancel::Done);
+        assert_eq!(board.cancel("c", "cn=x", Timestamp(8)), TaskCancel::Missing);
         assert_eq!(board.is_to_end("b").as_deref(), Some("cn=x"));
         assert_eq!(board.forget("b"), TaskCancel::WasOver);
         board.change("b", |task| task.state = TaskState::StoppedByAdministrator).unwrap();

@@ -17,7 +17,7 @@ use directory::tasks::{ScheduledTask, Task, TaskMember, TaskState, TaskTime, Tas
 use directory::{Directory, Live};
 use environment::Timestamp;
 
-use super::board::TaskBoard;
+use super::board::{TaskBoard, push};
 use super::notice::Notices;
 use super::runner::{RunEnd, Runner};
 use super::{TaskOrder, TaskPlaces, TaskProgram};
@@ -46,13 +46,15 @@ pub(super) struct Keeper {
     notices: Notices,
     /// Up to when it was looked what is due.
     looked: Timestamp,
+    /// Whether this server decided then.
+    led: bool,
 }
 
 impl Keeper {
     pub(super) fn new(parts: Parts) -> Self {
         let looked = parts.directory.clock().now();
         let notices = Notices::new(Arc::clone(&parts.rules), Arc::clone(&parts.board));
-        Self { parts, running: BTreeMap::new(), notices, looked }
+        Self { parts, running: BTreeMap::new(), notices, looked, led: false }
     }
 
     /// Works until the server stops.
@@ -74,25 +76,30 @@ impl Keeper {
             Vec::new()
         });
         self.take_ended(&scheduled);
+        let leads = self.parts.leads.load(Ordering::Acquire);
+        // What came due before this server led was another one's.
+        let may_lead = leads && self.led;
         for task in &scheduled {
             if let TaskTime::At(times) = &task.when
-                && self.is_here(task.on)
+                && self.is_here(task.on, may_lead)
                 && times.next_after(self.looked).is_some_and(|next| next <= now)
             {
                 self.ask(task, now);
             }
         }
-        // A clock that goes back has nothing done twice, and one that goes ahead nothing often.
-        self.looked = now;
-        self.begin_waiting(now);
+        self.led = leads;
+        // A clock that is put back a little has nothing done twice.
+        let is_far_back = now.0.saturating_add(micros(STEP_MAX)) < self.looked.0;
+        self.looked = if is_far_back { now } else { self.looked.max(now) };
+        self.begin_waiting(now, &scheduled);
         let keep = self.parts.rules.get().keep;
         self.parts.board.forget_before(Timestamp(now.0.saturating_sub(micros(keep))));
     }
 
-    fn is_here(&self, on: TaskMember) -> bool {
+    fn is_here(&self, on: TaskMember, leads: bool) -> bool {
         match on {
             TaskMember::All => true,
-            TaskMember::Leader => self.parts.leads.load(Ordering::Acquire),
+            TaskMember::Leader => leads,
             TaskMember::Number(number) => {
                 number == self.parts.member || (number == 1 && self.parts.member == 0)
             }
@@ -102,15 +109,22 @@ impl Keeper {
     /// Asks for a scheduled task to be done once.
     fn ask(&self, scheduled: &ScheduledTask, now: Timestamp) {
         let name = &scheduled.name;
-        let all = self.parts.board.all();
+        let all = self.parts.board.outlines();
         let is_under_way =
             |task: &Task| task.of.as_deref() == Some(name.as_str()) && !task.state.is_end();
         if all.iter().any(is_under_way) {
             tracing::warn!(task = name, "a scheduled task is left out: that of before goes on");
             return;
         }
+        let plain = format!("{name}-{}", now.compact());
+        let mut names = (2..).map(|number| format!("{plain}-{number}"));
+        let is_taken = |id: &String| all.iter().any(|task| task.id.eq_ignore_ascii_case(id));
+        let id = match is_taken(&plain) {
+            true => names.find(|id| !is_taken(id)).unwrap_or_default(),
+            false => plain.clone(),
+        };
         let task = Task {
-            id: format!("{name}-{}", now.compact()),
+            id,
             work: without_member(&scheduled.work),
             of: Some(name.clone()),
             asked_us: now.0,
@@ -122,48 +136,57 @@ impl Keeper {
     }
 
     /// Begins what can, the oldest first.
-    fn begin_waiting(&mut self, now: Timestamp) {
-        let all = self.parts.board.all();
+    fn begin_waiting(&mut self, now: Timestamp, scheduled: &[ScheduledTask]) {
+        let all = self.parts.board.outlines();
         let mut waiting: Vec<&Task> = all.iter().filter(|task| task.state.is_waiting()).collect();
         waiting.sort_by_key(|task| (task.start_us.unwrap_or(task.asked_us), task.asked_us));
         for task in waiting {
             if task.start_us.is_some_and(|start| start > now.0) {
                 continue;
             }
-            let before: Vec<_> =
-                task.after.iter().filter_map(|id| all.iter().find(|one| one.id == *id)).collect();
-            if before.iter().any(|before| !before.state.is_end()) {
+            // One that is forgotten has done nothing that could be relied on.
+            let state = |id: &String| {
+                let found = all.iter().find(|one| one.id == *id);
+                found.map_or(TaskState::CanceledBeforeStarting, |one| one.state)
+            };
+            if task.after.iter().any(|before| !state(before).is_end()) {
                 self.has_state(task, TaskState::WaitingOnDependency);
                 continue;
             }
             let Ok(work) = TaskWork::parse(&task.work, &self.parts.directory.schema()) else {
                 let why = "this release does not know what it does".to_owned();
-                self.end(&task.id, &failed(why), &[]);
+                self.end(&task.id, &failed(why), scheduled);
                 continue;
             };
-            let has_failed = |before: &&&Task| before.state != TaskState::CompletedSuccessfully;
+            let has_failed = |before: &&String| state(before) != TaskState::CompletedSuccessfully;
             let goes_on = work.value("if-failed") == Some("process");
-            if let Some(before) = before.iter().find(has_failed).filter(|_| !goes_on) {
-                let why = format!("'{}' has not done what it was to do", before.id);
+            if let Some(before) = task.after.iter().find(has_failed).filter(|_| !goes_on) {
+                let why = format!("'{before}' has not done what it was to do");
                 let state = TaskState::CanceledBeforeStarting;
-                self.end(&task.id, &RunEnd { state, exit_code: None, why: Some(why) }, &[]);
+                let end = RunEnd { state, exit_code: None, why: Some(why) };
+                self.end(&task.id, &end, scheduled);
                 continue;
             }
             if self.running.len() >= self.parts.rules.get().running_max {
                 self.has_state(task, TaskState::Unscheduled);
                 continue;
             }
-            self.begin(&task.id, &work, now);
+            self.begin(&task.id, &work, now, scheduled);
         }
     }
 
     fn has_state(&self, task: &Task, state: TaskState) {
         if task.state != state {
-            self.parts.board.change(&task.id, |task| task.state = state);
+            self.parts.board.change(&task.id, |task| {
+                // Somebody may have canceled it meanwhile.
+                if task.state.is_waiting() {
+                    task.state = state;
+                }
+            });
         }
     }
 
-    fn begin(&mut self, id: &str, work: &TaskWork, now: Timestamp) {
+    fn begin(&mut self, id: &str, work: &TaskWork, now: Timestamp, scheduled: &[ScheduledTask]) {
         let Parts { places, program, board, stops, .. } = &self.parts;
         let order = TaskOrder {
             id,
@@ -177,18 +200,9 @@ impl Keeper {
             .and_then(|()| program(&order));
         let command = match made {
             Ok(command) => command,
-            Err(why) => return self.end(id, &failed(why), &[]),
+            Err(why) => return self.end(id, &failed(why), scheduled),
         };
-        let mut has_begun = false;
-        board.change(id, |task| {
-            // Somebody may have canceled it meanwhile.
-            if task.state.is_waiting() {
-                task.state = TaskState::Running;
-                task.began_us = Some(now.0);
-                has_begun = true;
-            }
-        });
-        if !has_begun {
+        if !board.begin(id, now) {
             return;
         }
         tracing::info!(task = id, work = work.text(), "a task begins");
@@ -202,7 +216,9 @@ impl Keeper {
         });
         match spawned {
             Ok(thread) => drop(self.running.insert(id.to_owned(), thread)),
-            Err(error) => self.end(id, &failed(format!("it has no thread: {error}")), &[]),
+            Err(error) => {
+                self.end(id, &failed(format!("it has no thread: {error}")), scheduled);
+            }
         }
     }
 
@@ -219,13 +235,19 @@ impl Keeper {
 
     fn end(&self, id: &str, end: &RunEnd, scheduled: &[ScheduledTask]) {
         let now = self.parts.directory.clock().now();
-        if let Some(why) = &end.why {
-            self.parts.board.tell(id, why);
-        }
+        let mut is_over = false;
         let task = self.parts.board.change(id, |task| {
+            // Somebody may have canceled it meanwhile.
+            is_over = task.state.is_end();
+            if is_over {
+                return;
+            }
+            if let Some(why) = &end.why {
+                push(task, why);
+            }
             (task.state, task.exit_code, task.ended_us) = (end.state, end.exit_code, Some(now.0));
         });
-        let Some(task) = task else { return };
+        let Some(task) = task.filter(|_| !is_over) else { return };
         let last = task.log.last().map_or("", String::as_str);
         match task.state {
             TaskState::CompletedSuccessfully => tracing::info!(task = id, "a task is done"),
@@ -240,7 +262,8 @@ impl Keeper {
             (TaskTime::After(name), Some(of)) => name.eq_ignore_ascii_case(of),
             _ => false,
         };
-        for next in scheduled.iter().filter(is_after) {
+        let leads = self.parts.leads.load(Ordering::Acquire);
+        for next in scheduled.iter().filter(is_after).filter(|next| self.is_here(next.on, leads)) {
             let is_fine = task.state == TaskState::CompletedSuccessfully;
             if is_fine || next.work.value("if-failed") == Some("process") {
                 self.ask(next, now);
@@ -271,6 +294,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// A clock that is put back more than this is believed at once.
+const STEP_MAX: Duration = Duration::from_secs(3_600);
 /// How often it is looked at least what is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const END_LOOK_EVERY: Duration = Duration::from_millis(10);

@@ -16,7 +16,7 @@ use lettre::{Message, SmtpTransport, Transport as _};
 use schema::Schema;
 use serde_json::json;
 
-use super::board::TaskBoard;
+use super::board::{TaskBoard, push};
 use crate::settings::TaskSettings;
 use crate::sinks::post_once;
 
@@ -43,30 +43,57 @@ impl Notices {
         if receivers.is_empty() {
             return;
         }
-        if self.under_way.fetch_add(1, Ordering::AcqRel) >= UNDER_WAY_MAX {
-            self.under_way.fetch_sub(1, Ordering::AcqRel);
-            tracing::error!(task = task.id, "nobody is told of a task: too many are being told");
+        let place = NoticePlace::take(&self.under_way);
+        if place.count > UNDER_WAY_MAX {
+            let why = "nobody is told: of too many tasks somebody is being told";
+            tracing::error!(task = task.id, "{why}");
+            self.board.change(&task.id, |task| push(task, why));
             return;
         }
         let (task, rules, board) =
             (task.clone(), self.rules.get().clone(), Arc::clone(&self.board));
-        let under_way = Arc::clone(&self.under_way);
         let spawned = thread::Builder::new().name("task-notice".to_owned()).spawn(move || {
+            // It is given back however the thread ends.
+            let _place = place;
             for receiver in receivers {
                 if let Err(why) = tell_one(&task, &receiver, &rules) {
+                    let why = in_line(&why);
                     tracing::error!(task = task.id, receiver, why, "is not told of a task");
                     board.change(&task.id, |task| {
-                        task.log.push(format!("{receiver} is not told: {why}"));
+                        push(task, &format!("{receiver} is not told: {why}"));
                     });
                 }
             }
-            under_way.fetch_sub(1, Ordering::AcqRel);
         });
         if let Err(error) = spawned {
-            self.under_way.fetch_sub(1, Ordering::AcqRel);
             tracing::error!(%error, "nobody is told of a task");
         }
     }
+}
+
+/// A place among those that are told of tasks.
+struct NoticePlace {
+    all: Arc<AtomicUsize>,
+    /// With this one.
+    count: usize,
+}
+
+impl NoticePlace {
+    fn take(all: &Arc<AtomicUsize>) -> Self {
+        Self { count: all.fetch_add(1, Ordering::AcqRel) + 1, all: Arc::clone(all) }
+    }
+}
+
+impl Drop for NoticePlace {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What somebody else has written, as part of a line.
+fn in_line(text: &str) -> String {
+    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+    text.chars().take(TEXT_MAX).map(plain).collect()
 }
 
 fn tell_one(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String> {
@@ -127,6 +154,8 @@ fn mail(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String>
     transport.send(&message).map(drop).map_err(|error| error.to_string())
 }
 
+/// So much is kept of what a receiver answers, in letters.
+const TEXT_MAX: usize = 300;
 /// The most tasks of which somebody is being told.
 const UNDER_WAY_MAX: usize = 8;
 /// How long one attempt takes at most.

@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn a_flood_is_cut() {
-        let (end, task) =
-            run("head -c 3000000 /dev/zero | tr '\\0' x; echo; yes | head -n 9999", |_| {});
+        let script = "head -c 3000000 /dev/zero | tr '\\0' x; echo; yes | head -n 9999";
+        let (end, task) = run(script, |_| {});
         assert_eq!(end.state, TaskState::CompletedSuccessfully);
         assert!(task.log.len() <= 200, "{}", task.log.len());
         assert!(task.log.iter().all(|line| line.len() <= LINE_MAX_BYTES + 3));
@@ -224,7 +224,10 @@ mod tests {
     #[test]
     fn one_that_is_to_end_does_even_if_it_does_not_want_to() {
         let (end, _) = run("exec sleep 60", |runner| {
-            assert_eq!(runner.board.cancel("a", "cn=x"), directory::tasks::TaskCancel::Done);
+            assert_eq!(
+                runner.board.cancel("a", "cn=x", Timestamp(1)),
+                directory::tasks::TaskCancel::Done
+            );
         });
         assert_eq!(end.state, TaskState::StoppedByAdministrator);
         let (end, _) = run("trap '' INT; exec sleep 60", |runner| {

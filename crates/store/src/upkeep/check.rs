@@ -121,7 +121,11 @@ impl Store {
         let rows = meta::indexes(environment.tables.meta, txn)?;
         let rows: Vec<IndexRow> = rows.into_iter().map(|(row, _)| row).collect();
         let dictionary = self.dictionary().with_rows(&rows)?;
-        let dictionary = dictionary.with_settings(meta::settings(environment.tables.meta, txn)?)?;
+        // A row that cannot be read is a finding: the naming contexts are those of the opening then.
+        let dictionary = match meta::settings(environment.tables.meta, txn) {
+            Ok(settings) => dictionary.with_settings(settings)?,
+            Err(_) => dictionary,
+        };
         let dictionary = Arc::new(dictionary);
         let counters = Counters::read(environment.tables.meta, txn)?;
         let checker = Checker {
