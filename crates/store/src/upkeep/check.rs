@@ -121,7 +121,7 @@ impl Store {
         let rows = meta::indexes(environment.tables.meta, txn)?;
         let rows: Vec<IndexRow> = rows.into_iter().map(|(row, _)| row).collect();
         let dictionary = self.dictionary().with_rows(&rows)?;
-        // A row that cannot be read is a finding: the naming contexts are those of the opening then.
+        // A row that cannot be read is a finding; then the naming contexts stay.
         let dictionary = match meta::settings(environment.tables.meta, txn) {
             Ok(settings) => dictionary.with_settings(settings)?,
             Err(_) => dictionary,
