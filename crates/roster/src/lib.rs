@@ -31,6 +31,7 @@ mod import_watch;
 mod index;
 mod interrupt;
 mod joining;
+mod json_operation;
 mod keytab;
 mod location;
 mod migration;

@@ -2,12 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use directory::{AskedLockdown, LOCKDOWN, LockdownState};
-use ldap::result::ResultCode;
 use serde_json::json;
 
-use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
+use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::{json_operation, output};
 
 /// Have a running server serve only administrators on its own machine, or everybody again.
 ///
@@ -53,18 +52,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         What::Off => Some(false),
         What::Status => None,
     };
-    let value = serde_json::to_vec(&AskedLockdown { on })
-        .map_err(|error| Failure::local(format!("the request cannot be encoded: {error}")))?;
-    let (outcome, value) = login.connect()?.extended(LOCKDOWN, Some(&value))?;
-    if outcome.code != ResultCode::Success {
-        let refused = Failure::refused(outcome.to_string());
-        return Err(match outcome.code {
-            ResultCode::InsufficientAccessRights => refused.hint(ADMINISTRATOR_HINT),
-            _ => refused,
-        });
-    }
-    let state: LockdownState = serde_json::from_slice(&value.unwrap_or_default())
-        .map_err(|error| Failure::refused(format!("the server answers what is none: {error}")))?;
+    let asked = AskedLockdown { on };
+    let state: LockdownState = json_operation::ask(&mut login.connect()?, LOCKDOWN, &asked)?;
     let text = match state.on {
         true => "locked down: only administrators on its machine are served",
         false => "not locked down",

@@ -6,12 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use client::Connection;
 use directory::{RELOAD_SETTINGS, SettingsReload};
-use ldap::result::ResultCode;
 use serde_json::json;
 
-use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
+use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::{json_operation, output};
 
 /// Have a running server read its settings file and its certificates again.
 ///
@@ -71,18 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn ask(connection: &mut Connection, number: Option<u64>) -> Result<SettingsReload, Failure> {
-    let value = number.map(|number| json!({ "number": number }).to_string());
-    let (outcome, value) =
-        connection.extended(RELOAD_SETTINGS, value.as_ref().map(String::as_bytes))?;
-    if outcome.code != ResultCode::Success {
-        let refused = Failure::refused(outcome.to_string());
-        return Err(match outcome.code {
-            ResultCode::InsufficientAccessRights => refused.hint(ADMINISTRATOR_HINT),
-            _ => refused,
-        });
-    }
-    serde_json::from_slice(&value.unwrap_or_default())
-        .map_err(|error| Failure::refused(format!("the server answers what is none: {error}")))
+    json_operation::ask(connection, RELOAD_SETTINGS, &json!({ "number": number }))
 }
 
 #[allow(clippy::disallowed_methods, reason = "the server is asked again in a while")]

@@ -1,4 +1,4 @@
-//! `roster stop`: has a running server stop, or begin anew.
+//! `roster stop`: has a running server stop; and what `roster restart` does.
 
 use std::thread;
 use std::time::Duration;
@@ -7,24 +7,19 @@ use clap::Args;
 use client::Connection;
 use directory::{AskedStop, STOP_SERVER, ServerRun, StopKind};
 use environment::{Clock as _, SystemClock};
-use ldap::result::ResultCode;
 use serde_json::json;
 
-use crate::connect::{ADMINISTRATOR_HINT, Login, ServerOptions};
+use crate::connect::{Login, ServerOptions};
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::{json_operation, output};
 
 /// Stop a running server.
 ///
 /// It stops as on SIGTERM: operations in progress are finished, clients get a notice, and what is
-/// queued is written. Needs the privilege server-shutdown; with --restart, server-restart.
+/// queued is written. Needs the privilege server-shutdown.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Start it anew, as 'roster restart' does
-    #[arg(long)]
-    restart: bool,
-
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -36,14 +31,11 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   roster stop -H ldapi://%2Fvar%2Flib%2Froster%2Fldapi
-  roster stop --restart -W";
+  roster stop -W";
 
 /// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let login = options.server.login()?;
-    if options.restart {
-        return restart(&login, options.json);
-    }
     let mut connection = connect(&login)?;
     ask(&mut connection, StopKind::Stop)?;
     match options.json {
@@ -91,18 +83,7 @@ fn connect(login: &Login) -> Result<Connection, Failure> {
 }
 
 fn ask(connection: &mut Connection, action: StopKind) -> Result<ServerRun, Failure> {
-    let value = serde_json::to_vec(&AskedStop { action })
-        .map_err(|error| Failure::local(format!("the request cannot be encoded: {error}")))?;
-    let (outcome, value) = connection.extended(STOP_SERVER, Some(&value))?;
-    if outcome.code != ResultCode::Success {
-        let refused = Failure::refused(outcome.to_string());
-        return Err(match outcome.code {
-            ResultCode::InsufficientAccessRights => refused.hint(ADMINISTRATOR_HINT),
-            _ => refused,
-        });
-    }
-    serde_json::from_slice(&value.unwrap_or_default())
-        .map_err(|error| Failure::refused(format!("the server answers what is none: {error}")))
+    json_operation::ask(connection, STOP_SERVER, &AskedStop { action })
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
