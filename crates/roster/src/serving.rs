@@ -230,7 +230,10 @@ pub(crate) fn start_following(
     if let Some(member) = &member {
         member.serve(&directory, &server);
     }
-    server.do_tasks(&settings, tasks::program())?;
+    // Whoever serves without them serves.
+    if let Err(error) = server.do_tasks(&settings, tasks::program()) {
+        tracing::error!(%error, "this server does no tasks until its next start");
+    }
     server.follow_settings(Following { sources, read, hear: log.follower() })?;
     Ok((server, store))
 }

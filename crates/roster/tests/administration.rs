@@ -182,4 +182,12 @@ fn a_privilege_without_effect_is_not_granted() {
     let good = ["Config-Read", "-jmx-read", "-bypass-acl", "unindexed-search-with-control"];
     let change = [(ModifyOperation::Replace, "ds-privilege-name", &good[..])];
     assert!(root.modify(PERSON, &change).unwrap().is_success());
+    // What is moved in, or brought back, is as it was.
+    let file = machine.data.with_extension("moved.ldif");
+    let moved = "dn: cn=moved,dc=example,dc=com\nobjectClass: person\ncn: moved\nsn: x\n\
+                 ds-privilege-name: jmx-read\nds-privilege-name: config-read\n";
+    fs::write(&file, moved).unwrap();
+    check(&ask(&machine, &["import", file.to_str().unwrap()]), 0, &[]);
+    assert!(root.delete("cn=moved,dc=example,dc=com").unwrap().is_success());
+    check(&ask(&machine, &["undelete", "cn=moved,dc=example,dc=com"]), 0, &["1 entries are back"]);
 }

@@ -239,6 +239,12 @@ fn tasks_end_when_somebody_says_so_and_those_that_wait_outlive_the_server() {
     server.stop();
     let kept = fs::read_to_string(server.data.join("tasks/s3.json")).unwrap();
     assert!(kept.contains("STOPPED_BY_SHUTDOWN"), "{kept}");
+    // Where tasks cannot be kept, the rest is served.
+    fs::remove_dir_all(server.data.join("tasks")).unwrap();
+    fs::write(server.data.join("tasks"), "").unwrap();
+    server.serve();
+    check(&ask(&server, &["task", "start", "check"]), 1, &["does no tasks"]);
+    assert!(server.connect().is_some());
     // No process is left that waits for the file.
     let left = Command::new("pgrep").args(["-f", slow.to_str().unwrap()]).output().unwrap();
     assert!(left.stdout.is_empty(), "{left:?}");

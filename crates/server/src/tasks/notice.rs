@@ -12,9 +12,10 @@ use directory::Live;
 use directory::tasks::{Task, TaskState, TaskWork};
 use environment::Timestamp;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
-use lettre::{Message, SmtpTransport, Transport as _};
+use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
 use schema::Schema;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::board::{TaskBoard, push};
 use crate::settings::TaskSettings;
@@ -56,7 +57,7 @@ impl Notices {
             // It is given back however the thread ends.
             let _place = place;
             for receiver in receivers {
-                if let Err(why) = tell_one(&task, &receiver, &rules) {
+                if let Err(why) = tell_one(&task, &receiver, &rules, ATTEMPT_MAX) {
                     let why = in_line(&why);
                     tracing::error!(task = task.id, receiver, why, "is not told of a task");
                     board.change(&task.id, |task| {
@@ -96,16 +97,29 @@ fn in_line(text: &str) -> String {
     text.chars().take(TEXT_MAX).map(plain).collect()
 }
 
-fn tell_one(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String> {
-    match receiver.contains("://") {
+fn tell_one(
+    task: &Task,
+    receiver: &str,
+    rules: &TaskSettings,
+    limit: Duration,
+) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let told = match receiver.contains("://") {
         true => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| error.to_string())?;
             let body = serde_json::to_vec(&told(task)).map_err(|error| error.to_string())?;
-            runtime.block_on(post_once(receiver, body, ATTEMPT_MAX))
+            runtime.block_on(post_once(receiver, body, limit))
         }
-        false => mail(task, receiver, rules),
-    }
+        false => {
+            let sent =
+                runtime.block_on(async { timeout(limit, mail(task, receiver, rules)).await });
+            let late = || Err(format!("no answer within {} seconds", limit.as_secs()));
+            sent.unwrap_or_else(|_| late())
+        }
+    };
+    // A name that is still looked up is not waited for.
+    runtime.shutdown_background();
+    told
 }
 
 /// What a request says.
@@ -124,7 +138,7 @@ fn told(task: &Task) -> serde_json::Value {
     })
 }
 
-fn mail(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String> {
+async fn mail(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String> {
     let TaskSettings { mail_server, mail_from, .. } = rules;
     if mail_server.is_empty() || mail_from.is_empty() {
         return Err("tasks.mail_server and tasks.mail_from are not set".to_owned());
@@ -144,14 +158,14 @@ fn mail(task: &Task, receiver: &str, rules: &TaskSettings) -> Result<(), String>
         .map_err(|error| error.to_string())?;
     let (host, port) = mail_server.rsplit_once(':').unwrap_or((mail_server, "25"));
     let port = port.parse().map_err(|_| format!("tasks.mail_server '{mail_server}': no port"))?;
-    let mut transport = SmtpTransport::builder_dangerous(host).port(port);
+    let mut transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host).port(port);
     // A server of this machine is not asked for a certificate; another one shows its own if it has.
     if !matches!(host, "localhost" | "127.0.0.1" | "[::1]") {
         let tls = TlsParameters::new(host.to_owned()).map_err(|error| error.to_string())?;
         transport = transport.tls(Tls::Opportunistic(tls));
     }
     let transport = transport.timeout(Some(ATTEMPT_MAX)).build();
-    transport.send(&message).map(drop).map_err(|error| error.to_string())
+    transport.send(message).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// So much is kept of what a receiver answers, in letters.
@@ -160,3 +174,34 @@ const TEXT_MAX: usize = 300;
 const UNDER_WAY_MAX: usize = 8;
 /// How long one attempt takes at most.
 const ATTEMPT_MAX: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Answers without an end, a letter at a time.
+    fn drip(mut stream: TcpStream) {
+        while stream.write_all(b"2").is_ok() {
+            thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn one_that_never_ends_its_answer_is_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || listener.incoming().flatten().for_each(drip));
+        let rules = TaskSettings {
+            mail_server: address.to_string(),
+            mail_from: "roster@example.com".to_owned(),
+            ..TaskSettings::default()
+        };
+        for receiver in ["ops@example.com", &format!("http://{address}/")] {
+            let told = tell_one(&Task::default(), receiver, &rules, Duration::from_secs(1));
+            assert!(told.is_err(), "{receiver}");
+        }
+    }
+}
