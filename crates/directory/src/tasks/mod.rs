@@ -20,5 +20,5 @@ pub(crate) mod text;
 pub use self::cron::CronTimes;
 pub use self::kind::{TASK_KINDS, TaskKind};
 pub use self::option::{TASK_OPTIONS, TaskOption};
-pub use self::task::{Task, TaskCancel, TaskState, TaskTeller, ToTask, ToTaskFor};
+pub use self::task::{FindTask, Task, TaskCancel, TaskState, TaskTeller, ToTask, ToTaskFor};
 pub use self::text::{ScheduledTask, TaskMember, TaskTime, TaskWork};

@@ -123,6 +123,9 @@ pub enum TaskCancel {
     NotKept,
 }
 
+/// Finds the task of a name.
+pub type FindTask = Box<dyn Fn(&str) -> Option<Task> + Send + Sync>;
+
 /// Does something with the task of a name.
 pub type ToTask = Box<dyn Fn(&str) -> TaskCancel + Send + Sync>;
 
@@ -134,7 +137,7 @@ pub struct TaskTeller {
     /// All that are known, by name.
     pub list: Box<dyn Fn() -> Vec<Task> + Send + Sync>,
     /// The one of this name, in whatever capitals.
-    pub get: Box<dyn Fn(&str) -> Option<Task> + Send + Sync>,
+    pub get: FindTask,
     /// Takes one; else says why not, in a sentence.
     pub add: Box<dyn Fn(Task) -> Result<(), String> + Send + Sync>,
     /// Has it end.
