@@ -6,6 +6,7 @@ use environment::Timestamp;
 use schema::{DnKey, Entry};
 
 use super::kind::{TASK_KINDS, TaskKind};
+use super::option;
 use super::task::{Task, TaskState};
 use super::text::{ScheduledTask, TaskTime, TaskWork};
 use crate::config::setting_config::shown;
@@ -107,20 +108,12 @@ fn with_work<'a>(maker: EntryMaker<'a>, work: Option<&TaskWork>) -> EntryMaker<'
         .value(CLASS, work.kind.class.unwrap_or(work.kind.name))
         .values(OPTION, work.options());
     for (option, value) in work.values() {
-        let attribute = super::option::find(option).and_then(|option| {
-            // The first is that of a backup, where one option has two.
-            let at = usize::from(option.attributes.len() > 1 && is_file(work.kind.name));
-            option.attributes.get(at)
-        });
+        let attribute = option::find(option, work.kind.name).and_then(|option| option.attribute);
         if let Some(attribute) = attribute {
             maker = maker.value(attribute, &as_opendj(value));
         }
     }
     maker
-}
-
-fn is_file(kind: &str) -> bool {
-    matches!(kind, "export" | "import" | "config-apply")
 }
 
 fn as_opendj(value: &str) -> String {

@@ -63,8 +63,9 @@ pub(super) fn read(
         if let Some(option) = option_of(one.name, kind, place) {
             values.push((option.name, spelled(option, &one.values)));
         } else if one.name.eq_ignore_ascii_case(entries::OPTION) {
-            for value in &one.values {
-                values.push(split(value)?);
+            for &value in &one.values {
+                let (name, value) = value.split_once('=').unwrap_or((value, ""));
+                values.push((name, value.to_owned()));
             }
         } else if !is_known(one, kind) {
             return Err(refuse(format!(
@@ -104,8 +105,8 @@ fn given<'a>(request: &AddRequest<'a>) -> Result<Vec<Given<'a>>, Refusal> {
 /// The option that an attribute stands for, with this kind of task.
 fn option_of(name: &str, kind: &TaskKind, place: &Place) -> Option<&'static TaskOption> {
     let is_meant = |option: &&TaskOption| {
-        let names = if place.kind.is_some() { option.attributes_389 } else { option.attributes };
-        option.is_of(kind.name) && names.iter().any(|own| own.eq_ignore_ascii_case(name))
+        let own = if place.kind.is_some() { option.attribute_389 } else { option.attribute };
+        option.is_of(kind.name) && own.is_some_and(|own| own.eq_ignore_ascii_case(name))
     };
     TASK_OPTIONS.iter().find(is_meant)
 }
@@ -133,14 +134,6 @@ fn index_name(value: &str) -> String {
         format!("{attribute}.{kind}")
     };
     kinds.split(',').map(one).collect::<Vec<_>>().join(",")
-}
-
-fn split(value: &str) -> Result<(&'static str, String), Refusal> {
-    let (name, value) = value.split_once('=').unwrap_or((value, ""));
-    match TASK_OPTIONS.iter().find(|option| option.name == name) {
-        Some(option) => Ok((option.name, value.to_owned())),
-        None => Err(refuse(format!("'{name}' is no option of a task: NAME=VALUE is expected"))),
-    }
 }
 
 fn is_opendj(class: Option<&str>) -> bool {

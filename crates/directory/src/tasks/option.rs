@@ -16,10 +16,10 @@ pub struct TaskOption {
     pub form: &'static str,
     /// What it does, for the reference.
     pub about: &'static str,
-    /// Attributes of OpenDJ that say the same.
-    pub attributes: &'static [&'static str],
-    /// Those of 389 Directory Server.
-    pub attributes_389: &'static [&'static str],
+    /// The attribute of OpenDJ that says the same.
+    pub attribute: Option<&'static str>,
+    /// That of 389 Directory Server.
+    pub attribute_389: Option<&'static str>,
     /// Refuses what is no value.
     pub(super) check: fn(&str, &Schema) -> Parsed<()>,
 }
@@ -28,21 +28,48 @@ pub struct TaskOption {
 pub static TASK_OPTIONS: &[TaskOption] = &[
     TaskOption {
         name: "to",
-        kinds: &["backup", "export"],
+        kinds: &["backup"],
         form: "PATH",
-        about: "The directory of the backup, or the file, below the directory of the tasks. The \
-                suffix `.gz` or `.zst` has a file compressed.",
-        attributes: &["ds-backup-directory-path", "ds-task-export-ldif-file"],
-        attributes_389: &["nsArchiveDir", "nsFilename"],
+        about: "The directory of the backup, below the directory of the tasks.",
+        attribute: Some("ds-backup-directory-path"),
+        attribute_389: Some("nsArchiveDir"),
+        check: path,
+    },
+    TaskOption {
+        name: "to",
+        kinds: &["export"],
+        form: "PATH",
+        about: "The file, below the directory of the tasks; `.gz` or `.zst` at its end has it \
+                compressed.",
+        attribute: Some("ds-task-export-ldif-file"),
+        attribute_389: Some("nsFilename"),
         check: path,
     },
     TaskOption {
         name: "from",
-        kinds: &["verify-backup", "import", "config-apply"],
+        kinds: &["verify-backup"],
         form: "PATH",
-        about: "The backup, or the file, below the directory of the tasks.",
-        attributes: &["ds-backup-directory-path", "ds-task-import-ldif-file"],
-        attributes_389: &["nsFilename"],
+        about: "The backup, below the directory of the tasks.",
+        attribute: Some("ds-backup-directory-path"),
+        attribute_389: None,
+        check: path,
+    },
+    TaskOption {
+        name: "from",
+        kinds: &["import"],
+        form: "PATH",
+        about: "The file, below the directory of the tasks.",
+        attribute: Some("ds-task-import-ldif-file"),
+        attribute_389: Some("nsFilename"),
+        check: path,
+    },
+    TaskOption {
+        name: "from",
+        kinds: &["config-apply"],
+        form: "PATH",
+        about: "The file, below the directory of the tasks.",
+        attribute: None,
+        attribute_389: None,
         check: path,
     },
     TaskOption {
@@ -51,8 +78,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         form: "true, false",
         about: "Whether everything is copied, even if adding to the last backup would be enough. \
                 Default: false.",
-        attributes: &[],
-        attributes_389: &[],
+        attribute: None,
+        attribute_389: None,
         check: boolean,
     },
     TaskOption {
@@ -60,8 +87,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         kinds: &["export"],
         form: "DN",
         about: "Only this entry and those below it.",
-        attributes: &["ds-task-export-include-branch"],
-        attributes_389: &["nsIncludeSuffix"],
+        attribute: Some("ds-task-export-include-branch"),
+        attribute_389: Some("nsIncludeSuffix"),
         check: |value, schema| match DnKey::from_text(schema, value) {
             Ok(_) => Ok(()),
             Err(error) => wrong(format!("'{value}' is no name of an entry: {error}")),
@@ -72,8 +99,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         kinds: &["export"],
         form: "FILTER",
         about: "Only entries that match.",
-        attributes: &["ds-task-export-include-filter"],
-        attributes_389: &[],
+        attribute: Some("ds-task-export-include-filter"),
+        attribute_389: None,
         check: |value, _| match ldap::filter::Filter::parse(value) {
             Ok(_) => Ok(()),
             Err(error) => wrong(format!("'{value}' is no filter: {error}")),
@@ -84,8 +111,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         kinds: &["export"],
         form: "true, false",
         about: "Whether operational attributes are written. Default: true.",
-        attributes: &["ds-task-export-include-operational-attributes"],
-        attributes_389: &[],
+        attribute: Some("ds-task-export-include-operational-attributes"),
+        attribute_389: None,
         check: boolean,
     },
     TaskOption {
@@ -94,8 +121,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         form: "true, false",
         about: "Whether the attributes of entries that are there are replaced; otherwise such \
                 entries are refused. Default: false.",
-        attributes: &["ds-task-import-replace-existing"],
-        attributes_389: &[],
+        attribute: Some("ds-task-import-replace-existing"),
+        attribute_389: None,
         check: boolean,
     },
     TaskOption {
@@ -104,8 +131,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         form: "PATH",
         about: "Where entries go that are refused, below the directory of the tasks; without it, \
                 the first one ends the import.",
-        attributes: &["ds-task-import-reject-file"],
-        attributes_389: &[],
+        attribute: Some("ds-task-import-reject-file"),
+        attribute_389: None,
         check: path,
     },
     TaskOption {
@@ -113,8 +140,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         kinds: &["index", "check"],
         form: "NAMES",
         about: "Indexes as `roster index status` shows them, with commas between.",
-        attributes: &["ds-task-rebuild-index"],
-        attributes_389: &["nsIndexAttribute"],
+        attribute: Some("ds-task-rebuild-index"),
+        attribute_389: Some("nsIndexAttribute"),
         check: |value, _| {
             let is_one = |name: &str| {
                 let is_letter =
@@ -133,8 +160,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         form: "ADDRESSES",
         about: "Who hears when it has ended: e-mail addresses, and URLs (`https://…`) that are \
                 sent JSON, with commas between.",
-        attributes: &["ds-task-notify-on-completion"],
-        attributes_389: &[],
+        attribute: Some("ds-task-notify-on-completion"),
+        attribute_389: None,
         check: receivers,
     },
     TaskOption {
@@ -142,8 +169,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         kinds: &[],
         form: "ADDRESSES",
         about: "The same, only if it has failed.",
-        attributes: &["ds-task-notify-on-error"],
-        attributes_389: &[],
+        attribute: Some("ds-task-notify-on-error"),
+        attribute_389: None,
         check: receivers,
     },
     TaskOption {
@@ -152,8 +179,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         form: "leader, all, NUMBER",
         about: "Which member of a cluster does it: whoever leads, each, or the one with this \
                 number. Of scheduled tasks only. Default: leader.",
-        attributes: &[],
-        attributes_389: &[],
+        attribute: None,
+        attribute_389: None,
         check: |value, _| match value {
             "leader" | "all" => Ok(()),
             number if number.parse::<u16>().is_ok_and(|number| number > 0) => Ok(()),
@@ -165,8 +192,8 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
         kinds: &[],
         form: "process, cancel",
         about: "What becomes of it when the task behind `after` has failed. Default: cancel.",
-        attributes: &["ds-task-failed-dependency-action"],
-        attributes_389: &[],
+        attribute: Some("ds-task-failed-dependency-action"),
+        attribute_389: None,
         check: |value, _| match value {
             "process" | "cancel" => Ok(()),
             other => wrong(format!("'{other}' is not 'process' or 'cancel'")),
@@ -174,9 +201,9 @@ pub static TASK_OPTIONS: &[TaskOption] = &[
     },
 ];
 
-/// The option of this name.
-pub(super) fn find(name: &str) -> Option<&'static TaskOption> {
-    TASK_OPTIONS.iter().find(|option| option.name == name)
+/// The option of this name, for a kind.
+pub(super) fn find(name: &str, kind: &str) -> Option<&'static TaskOption> {
+    TASK_OPTIONS.iter().find(|option| option.name == name && option.is_of(kind))
 }
 
 impl TaskOption {

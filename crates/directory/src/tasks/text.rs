@@ -87,7 +87,7 @@ impl TaskWork {
     /// One of this kind, with these options.
     pub(super) fn of(
         kind: &'static TaskKind,
-        values: Vec<(&'static str, String)>,
+        values: Vec<(&str, String)>,
         schema: &Schema,
     ) -> Parsed<Self> {
         let mut work = Self { kind, values: Vec::new() };
@@ -117,7 +117,7 @@ impl TaskWork {
 
     fn put(&mut self, name: &str, value: String, schema: &Schema) -> Parsed<()> {
         let kind = self.kind.name;
-        let Some(option) = option::find(name).filter(|option| option.is_of(kind)) else {
+        let Some(option) = option::find(name, kind) else {
             let all = option::TASK_OPTIONS.iter().filter(|option| option.is_of(kind));
             let all: Vec<_> = all.map(|option| option.name).collect();
             return wrong(format!(

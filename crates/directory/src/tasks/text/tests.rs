@@ -90,7 +90,7 @@ fn every_example_is_a_task_and_every_option_is_of_kinds_there_are() {
         assert_eq!(work.kind, kind);
         assert!(!kind.privileges.is_empty(), "{}", kind.name);
         for option in kind.required {
-            assert!(option::find(option).unwrap().is_of(kind.name), "{option}");
+            assert!(option::find(option, kind.name).is_some(), "{option}");
         }
     }
     for option in TASK_OPTIONS {
@@ -106,7 +106,8 @@ fn the_reference_page_is_as_the_tables_say() {
         "# Tasks\n\nMade from the tables of `directory::tasks`. How they are used is in ",
         "[how-to/tasks.md](../how-to/tasks.md).\n\nA task is `KIND [OPTION=VALUE …]`; a value ",
         "with blanks stands in quotation marks. A scheduled task is a line, ",
-        "`NAME: KIND [OPTION=VALUE …] at \"CRON\"` or `NAME: KIND [OPTION=VALUE …] after NAME`. ",
+        "`NAME: KIND [OPTION=VALUE …] at \"CRON\"` or ",
+        "`NAME: KIND [OPTION=VALUE …] after NAME`. ",
         "Files are below the directory that the setting `tasks.directory` names.\n\n## Kinds\n\n",
         "| kind | what it does | privileges | OpenDJ's class | 389's branch | example |\n",
         "|---|---|---|---|---|---|\n",
@@ -127,20 +128,18 @@ fn the_reference_page_is_as_the_tables_say() {
             cell(kind.example)
         );
     }
-    text += "\n## Options\n\n| option | kinds | value | what it does | OpenDJ's attributes ";
-    text += "| 389's |\n|---|---|---|---|---|---|\n";
-    let list = |names: &[&str]| {
-        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-    };
+    text += "\n## Options\n\n| option | kinds | value | what it does | OpenDJ's | 389's |\n";
+    text += "|---|---|---|---|---|---|\n";
     for option in TASK_OPTIONS {
-        let kinds = if option.kinds.is_empty() { "all".to_owned() } else { list(option.kinds) };
+        let kinds: Vec<_> = option.kinds.iter().map(|kind| format!("`{kind}`")).collect();
         text += &format!(
-            "| `{}` | {kinds} | `{}` | {} | {} | {} |\n",
+            "| `{}` | {} | `{}` | {} | {} | {} |\n",
             option.name,
+            if kinds.is_empty() { "all".to_owned() } else { kinds.join(", ") },
             cell(option.form),
             cell(option.about),
-            list(option.attributes),
-            list(option.attributes_389)
+            code(option.attribute),
+            code(option.attribute_389)
         );
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/tasks.md");
