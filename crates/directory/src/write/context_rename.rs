@@ -22,6 +22,18 @@ pub(super) fn superior(op: &ModifyDn) -> Dn {
     }
 }
 
+/// Refuses who may not rename naming contexts.
+pub(super) fn check_privilege(decide: &Decide<'_>) -> Result<(), Refusal> {
+    match decide.guard.access().has(Privilege::ConfigWrite) {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "it is the entry at the top of a naming context: to rename that takes the privilege \
+             config-write",
+        )),
+    }
+}
+
 /// What changes with the entry; refuses a name that the naming context cannot have.
 pub(super) fn decide(
     decide: &Decide<'_>,
@@ -29,13 +41,6 @@ pub(super) fn decide(
     new_dn: &Dn,
 ) -> Result<Vec<Permitted<Change>>, Refusal> {
     let access = decide.guard.access();
-    if !access.has(Privilege::ConfigWrite) {
-        return Err(Refusal::new(
-            ResultCode::InsufficientAccessRights,
-            "it is the entry at the top of a naming context: to rename that takes the privilege \
-             config-write",
-        ));
-    }
     check_name(decide, new_dn)?;
     let schema = &decide.state.schema;
     let new_key = DnKey::from_dn(schema, new_dn).unwrap_or_default();

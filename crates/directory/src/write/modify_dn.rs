@@ -137,11 +137,10 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
     let new_dn = parent_dn.child(op.new_rdn.clone());
     check_length(&new_dn)?;
     let new_key = named::key(schema, &new_dn)?;
-    // Only who may rename a naming context learns what else has such a name.
-    let mut changes = match is_context {
-        true => context_rename::decide(decide, &op.key, &new_dn)?,
-        false => Vec::new(),
-    };
+    if is_context {
+        // Only who may rename a naming context learns what else has such a name.
+        context_rename::check_privilege(decide)?;
+    }
     if let Resolved::Found(other) = decide.view.resolve(&new_key)?
         && other != id
     {
@@ -150,6 +149,10 @@ fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
             "an entry with the new name exists already",
         ));
     }
+    let mut changes = match is_context {
+        true => context_rename::decide(decide, &op.key, &new_dn)?,
+        false => Vec::new(),
+    };
     let after = renamed(&before, &new_dn, op, decide)?;
     let modes = decide.schema_modes();
     let mut tolerance = modes.tolerance();

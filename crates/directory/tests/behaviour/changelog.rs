@@ -553,6 +553,37 @@ fn rules_that_were_deleted_with_what_they_hid_hide_it_still() {
 }
 
 #[test]
+fn what_was_hidden_in_a_naming_context_stays_so_when_that_is_renamed_or_gone() {
+    let served = with_anna();
+    let mut root = served.root();
+    let before = last(&mut root);
+    let context = |root: &mut Client, operation: ModifyOperation, name: &str| {
+        let change = (operation, "roster-naming-context", &[name][..]);
+        assert_eq!(root.modify("cn=Naming Contexts,cn=config", &[change]), OK);
+    };
+    let rule =
+        r#"(targetattr="* || +")(version 3.0; acl "h"; deny (all) userdn="ldap:///anyone";)"#;
+    context(&mut root, ModifyOperation::Add, "o=veiled");
+    let top: &[(&str, &[&str])] = &[("objectClass", &["organization"]), ("aci", &[rule])];
+    assert_eq!(root.add("o=veiled", top), OK);
+    let name = "cn=gone,o=veiled";
+    assert_eq!(root.add(name, &[("objectClass", &["device"])]), OK);
+    assert_eq!(root.delete(name), OK);
+    let mut anna = anna(&served, &["changelog-read"]);
+    let filter = format!("(changeNumber>={})", before + 1);
+    let told = |client: &mut Client| {
+        let found = changes(client, &filter);
+        found.iter().filter(|entry| one(entry, "targetDN").contains("veiled")).count()
+    };
+    assert_eq!((told(&mut anna), told(&mut root)), (0, 3));
+    assert_eq!(root.rename("o=veiled", "o=away", false, Some("")), OK);
+    assert_eq!((told(&mut anna), told(&mut root)), (0, 4));
+    assert_eq!(root.delete("o=away"), OK);
+    context(&mut root, ModifyOperation::Delete, "o=away");
+    assert_eq!(told(&mut anna), 0);
+}
+
+#[test]
 fn what_was_hidden_by_its_place_stays_so_when_another_takes_the_place() {
     let served = with_anna();
     let mut root = served.root();
